@@ -1,0 +1,1 @@
+"""Recall protocols and benchmarks."""

@@ -1,0 +1,1 @@
+"""From features to something searchable: impacts, Lucene, searchers."""

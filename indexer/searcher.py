@@ -1,0 +1,121 @@
+"""What every searcher answers, whatever stands behind it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+Box = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True)
+class Hit:
+    """One image of an answer.
+
+    Attributes:
+        rank: 1 for the best.
+        image_id: as in the feature store.
+        score: sum over the query's terms of count × impact (equation 15 on quantised scores).
+        metadata: what the index stores beside the image (width, height, …).
+    """
+
+    rank: int
+    image_id: str
+    score: float
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Timings:
+    """Milliseconds spent on one query."""
+
+    tokenise_ms: float
+    search_ms: float
+    total_ms: float
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """Hits by falling score, ties by image id.
+
+    Attributes:
+        hits: at most k; fewer when fewer images share a term with the query.
+        unknown: the query's words of which no word piece is in the index.
+        timings: where the time went.
+    """
+
+    hits: list[Hit]
+    unknown: list[str]
+    timings: Timings
+
+
+@dataclass(frozen=True)
+class TermExplanation:
+    """Why one term of the query counted for one image.
+
+    Attributes:
+        term: the word piece as the index spells it.
+        word: the query's word it comes from.
+        count: how often the query holds it.
+        impact: the image's integer weight for it (0 if the image has none).
+        score: count × impact.
+        region: which region won the maximum of equation 10 (its grounding), None if unknown.
+        box: that region's x1, y1, x2, y2 relative to the photo, None if unknown.
+    """
+
+    term: str
+    word: str
+    count: int
+    impact: int
+    score: float
+    region: int | None
+    box: Box | None
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The score of one image for one query, term by term; the terms' scores sum to it."""
+
+    image_id: str
+    score: float
+    terms: list[TermExplanation]
+
+
+class UnknownImageError(KeyError):
+    """Raised when an image id is not in the index."""
+
+
+class Searcher(Protocol):
+    """A source of answers: the Lucene index, and later others beside it."""
+
+    def search(self, query: str, k: int = 10) -> SearchResult:
+        """The k best images for a text.
+
+        Raises:
+            ValueError: if k is not positive.
+        """
+        ...
+
+    def explain(self, query: str, image_id: str) -> Explanation:
+        """Explain one image's score for a text.
+
+        Raises:
+            UnknownImageError: if the index has no such image.
+        """
+        ...
+
+    def metadata(self, image_id: str) -> dict[str, Any]:
+        """What the index stores beside an image.
+
+        Raises:
+            UnknownImageError: if the index has no such image.
+        """
+        ...
+
+    def __len__(self) -> int:
+        """Number of images."""
+        ...
+
+    def close(self) -> None:
+        """Let go of files."""
+        ...

@@ -1,0 +1,1 @@
+"""Everything that can be loaded and asked to encode: features, tokenizer, models."""

@@ -1,0 +1,1 @@
+"""Image features: the record, the store on disk, extraction from photos."""

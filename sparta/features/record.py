@@ -1,0 +1,92 @@
+"""The record every feature reader produces and every model consumes."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Kind = Literal["region", "grid", "patch", "pixels"]
+
+
+@dataclass(frozen=True)
+class ImageFeatures:
+    """One image as its regions (VisualSparta section 3.1.2).
+
+    Attributes:
+        image_id: the photo's path relative to its folder, with forward slashes.
+        features: [n, d] float16, one visual vector per region.
+        boxes: [n, 4] float32, x1, y1, x2, y2 relative to width and height (0 to 1).
+        labels: n strings, a detector's or classifier's words for each region ("" for none).
+        attributes: n strings such as "brown" ("" for none).
+        width: of the upright photo in pixels.
+        height: of the upright photo in pixels.
+
+    Raises:
+        ValueError: if the parts disagree about n, or a box lies outside the photo.
+    """
+
+    image_id: str
+    features: NDArray[np.float16]
+    boxes: NDArray[np.float32]
+    labels: tuple[str, ...]
+    attributes: tuple[str, ...]
+    width: int
+    height: int
+
+    def __post_init__(self) -> None:
+        n = len(self.features)
+        counts = {"boxes": len(self.boxes), "labels": len(self.labels)}
+        counts["attributes"] = len(self.attributes)
+        wrong = {name: count for name, count in counts.items() if count != n}
+        if self.features.ndim != 2 or self.boxes.shape[1:] != (4,) or wrong:
+            raise ValueError(
+                f"{self.image_id}: features {self.features.shape}, boxes {self.boxes.shape}, "
+                f"{len(self.labels)} labels, {len(self.attributes)} attributes: "
+                "expected [n, d], [n, 4], n and n"
+            )
+        if n and not (self.boxes.min() >= 0 and self.boxes.max() <= 1):
+            raise ValueError(f"{self.image_id}: boxes must be relative, between 0 and 1")
+
+    @property
+    def locations(self) -> NDArray[np.float32]:
+        """[n, 6] float32: x1, y1, x2, y2, width, height, in the order of Oscar's files.
+
+        Equation 3 prints another order (xmin, xmax, ymin, ymax, w, h); Oscar's weights need this.
+        """
+        sides = self.boxes[:, 2:] - self.boxes[:, :2]
+        return np.concatenate([self.boxes, sides], axis=1)
+
+
+@dataclass(frozen=True)
+class FeatureSource:
+    """What made the features of a store, and so what a model trained on them expects.
+
+    Attributes:
+        kind: "region" (a detector's), "grid" (cells of a CNN), "patch" (tokens of a ViT)
+            or "pixels" (raw pixel patches).
+        backbone: hub name or folder the backbone was loaded from, or "pixels".
+        weights: hash of the backbone's weights ("" for pixels); decides equality, not the name.
+        dimension: d of the features.
+        image_size: side in pixels of the square the photo is resized to.
+        label_count: classes of the backbone's own classifier given to the whole-photo region.
+    """
+
+    kind: Kind
+    backbone: str
+    weights: str
+    dimension: int
+    image_size: int
+    label_count: int = 0
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def differences(self, other: FeatureSource) -> list[str]:
+        """Say, field by field, where another source would give other features ([] if nowhere)."""
+        mine, theirs = asdict(self), asdict(other)
+        return [
+            f"{name}: {mine[name]!r} against {theirs[name]!r}"
+            for name in mine
+            if name != "backbone" and mine[name] != theirs[name]
+        ]

@@ -1,0 +1,106 @@
+"""Word pieces ↔ ids ↔ index terms, on the `tokenizers` library alone: the query path has no torch."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+_UNUSED = re.compile(r"\[unused\d+\]")
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word as the user typed it, with its word pieces ([] if the vocabulary has none)."""
+
+    text: str
+    pieces: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Query:
+    """A tokenised query: its words, and how often each term occurs (a term twice counts twice)."""
+
+    text: str
+    words: tuple[Word, ...]
+
+    @property
+    def terms(self) -> Counter[str]:
+        """Term → count over all words (the m tokens of equation 12)."""
+        return Counter(piece for word in self.words for piece in word.pieces)
+
+
+class WordPieceTokenizer:
+    """A BERT-like tokenizer read from a model or index folder's `tokenizer.json`."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._tokenizer.no_padding()
+        self._tokenizer.no_truncation()
+        by_id = sorted((i, term) for term, i in tokenizer.get_vocab().items())
+        if [i for i, _ in by_id] != list(range(len(by_id))):
+            raise ValueError("the tokenizer's ids are not 0 to n-1: it has gaps or doubles")
+        self.vocabulary: list[str] = [term for _, term in by_id]
+        self._special = {t.content for t in tokenizer.get_added_tokens_decoder().values()}
+        self._special |= {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"} & set(self.vocabulary)
+
+    @classmethod
+    def from_folder(cls, folder: str | Path) -> WordPieceTokenizer:
+        """Read `folder/tokenizer.json`.
+
+        Raises:
+            FileNotFoundError: if the folder has no `tokenizer.json`.
+        """
+        path = Path(folder) / "tokenizer.json"
+        if not path.is_file():
+            raise FileNotFoundError(f"{path} is missing: {folder} is not a model or index folder")
+        return cls(Tokenizer.from_file(str(path)))
+
+    def save(self, folder: str | Path) -> None:
+        """Write `folder/tokenizer.json`."""
+        self._tokenizer.save(str(Path(folder) / "tokenizer.json"))
+
+    @property
+    def vocabulary_hash(self) -> str:
+        """SHA-256 over the terms in id order: two folders with equal hashes share all ids."""
+        return hashlib.sha256("\n".join(self.vocabulary).encode()).hexdigest()
+
+    @property
+    def indexable(self) -> NDArray[np.bool_]:
+        """[V] bool: terms that may enter an index, which special and unused tokens never do."""
+        return np.array(
+            [t not in self._special and not _UNUSED.fullmatch(t) for t in self.vocabulary]
+        )
+
+    def encode_query(self, text: str) -> Query:
+        """Tokenise one query without special tokens; unknown tokens give a word no pieces."""
+        encoding = self._tokenizer.encode(text, add_special_tokens=False)
+        words: dict[int, tuple[int, int, list[str]]] = {}
+        for token, word_id, (start, end) in zip(
+            encoding.tokens, encoding.word_ids, encoding.offsets, strict=True
+        ):
+            if word_id is None:
+                # A special token's spelling typed by the user ("[MASK]") is a word nobody knows.
+                word_id = -start - 1
+            first, _, pieces = words.get(word_id, (start, end, []))
+            if token not in self._special:
+                pieces.append(token)
+            words[word_id] = (first, end, pieces)
+        return Query(
+            text, tuple(Word(text[a:b], tuple(pieces)) for a, b, pieces in words.values())
+        )
+
+    def encode_ids(self, text: str) -> list[int]:
+        """Word-piece ids of a text without special or unknown tokens, in order."""
+        encoding = self._tokenizer.encode(text, add_special_tokens=False)
+        return [
+            i
+            for i, token in zip(encoding.ids, encoding.tokens, strict=True)
+            if token not in self._special
+        ]

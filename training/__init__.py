@@ -1,0 +1,1 @@
+"""Data sets, objectives and the training loop."""

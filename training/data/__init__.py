@@ -1,0 +1,1 @@
+"""Readers of captioned photos, and the sample corpus of rendered scenes."""
