@@ -1,0 +1,69 @@
+"""What a VisualSparta model is made of, as saved in its `config.json`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from transformers import AutoConfig, PreTrainedConfig
+
+
+class VisualSpartaConfig(PreTrainedConfig):
+    """Configuration of `VisualSparta`.
+
+    Args:
+        encoder: configuration of the BERT-like image transformer, as a dict with `model_type`.
+        feature_dim: d of the visual vectors (2048 for a Faster R-CNN's).
+        feature_source: what made the features (`FeatureSource` as a dict), None for any.
+        use_locations: whether the six location numbers are concatenated (equation 4).
+        use_labels: whether label and attribute tokens are fed to the transformer (equation 8).
+        max_regions: regions an image may have.
+        max_label_tokens: word pieces of labels and attributes an image may have.
+        label_segment: segment id of label tokens; Oscar was pre-trained with 1.
+        square_root: take the square root of the (non-negative) visual vectors, which evens out
+            the few large values that ReLU networks give.
+        region_layer_norm: normalise projected regions, as some Oscar checkpoints do.
+        region_dropout: share of each projected region's numbers dropped in training.
+        input_dropout: share of each visual vector's numbers dropped in training.
+        tie_query_embedding: score with the encoder's own token embedding; otherwise the query
+            embedding is a parameter of its own (section 3.1.1).
+    """
+
+    model_type = "visual_sparta"
+
+    def __init__(
+        self,
+        encoder: dict[str, Any] | None = None,
+        feature_dim: int = 2048,
+        feature_source: dict[str, Any] | None = None,
+        use_locations: bool = True,
+        use_labels: bool = True,
+        max_regions: int = 50,
+        max_label_tokens: int = 70,
+        label_segment: int = 1,
+        square_root: bool = False,
+        region_layer_norm: bool = False,
+        region_dropout: float = 0.1,
+        input_dropout: float = 0.0,
+        tie_query_embedding: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        self.encoder = encoder or {"model_type": "bert"}
+        self.feature_dim = feature_dim
+        self.feature_source = feature_source
+        self.use_locations = use_locations
+        self.use_labels = use_labels
+        self.max_regions = max_regions
+        self.max_label_tokens = max_label_tokens
+        self.label_segment = label_segment
+        self.square_root = square_root
+        self.region_layer_norm = region_layer_norm
+        self.region_dropout = region_dropout
+        self.input_dropout = input_dropout
+        self.tie_query_embedding = tie_query_embedding
+        super().__init__(**kwargs)
+
+    @property
+    def encoder_config(self) -> PreTrainedConfig:
+        """The image transformer's own configuration."""
+        options = dict(self.encoder)
+        return AutoConfig.for_model(options.pop("model_type"), **options)

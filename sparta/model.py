@@ -1,0 +1,268 @@
+"""VisualSparta (arXiv 2101.00265), to be read beside section 3 of the paper.
+
+Offline, a transformer over an image's regions and labels gives a weight to every term of the
+vocabulary; online, a query's terms are looked up and summed. No network runs at query time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from transformers import AutoModel, PreTrainedModel
+from transformers.masking_utils import create_bidirectional_mask
+from transformers.utils import cached_file
+
+from sparta.config import VisualSpartaConfig
+from sparta.features.batch import ImageBatch
+from sparta.tokenizer import WordPieceTokenizer
+
+# Terms scored at once: bounds the [B, n + k, chunk] products to a few hundred megabytes.
+VOCABULARY_CHUNK = 2048
+
+
+class TermScores(NamedTuple):
+    """Scores of B images for T terms.
+
+    Attributes:
+        scores: [B, T] float32, log(1 + ReLU(y + b)), zero where a term is absent.
+        regions: [B, T] int16, the region that won the maximum of equation 10.
+    """
+
+    scores: Tensor
+    regions: Tensor
+
+
+class SparseTermScores(NamedTuple):
+    """Positive term scores of B images, as rows of a compressed sparse matrix.
+
+    Attributes:
+        indptr: [B + 1] int64, image i owns entries indptr[i] to indptr[i + 1].
+        terms: [nnz] int32, term ids, rising within an image.
+        scores: [nnz] float32.
+        regions: [nnz] int16, the winning region of each kept term.
+    """
+
+    indptr: NDArray[np.int64]
+    terms: NDArray[np.int32]
+    scores: NDArray[np.float32]
+    regions: NDArray[np.int16]
+
+
+class TermCounts(NamedTuple):
+    """Q queries as bags of terms.
+
+    Attributes:
+        terms: [U] int64, the distinct term ids of all Q queries, rising.
+        counts: [Q, U] float32, how often each query holds each term.
+    """
+
+    terms: Tensor
+    counts: Tensor
+
+
+def count_terms(ids: Tensor, mask: Tensor) -> TermCounts:
+    """Count the terms of tokenised queries; a term twice counts twice.
+
+    Args:
+        ids: [Q, L] int64 term ids.
+        mask: [Q, L] bool, False for padding, which never counts.
+    """
+    terms, columns = torch.unique(ids[mask], return_inverse=True)
+    counts = torch.zeros(len(ids), len(terms), device=ids.device)
+    rows = mask.nonzero()[:, 0]
+    counts.index_put_((rows, columns), torch.ones_like(rows, dtype=counts.dtype), accumulate=True)
+    return TermCounts(terms, counts)
+
+
+class VisualSparta(PreTrainedModel):
+    """The image transformer, the query embedding and the score between them.
+
+    Attributes:
+        tokenizer: word pieces of the model's folder; None until attached or loaded.
+        trained_terms: [V] bool, terms seen in training captions.
+        indexable: [V] bool, False for special and unused tokens, which never score.
+    """
+
+    config_class = VisualSpartaConfig
+    base_model_prefix = "visual_sparta"
+    main_input_name = "regions"
+    _supports_sdpa = True
+    trained_terms: Tensor
+    indexable: Tensor
+
+    def __init__(self, config: VisualSpartaConfig) -> None:
+        super().__init__(config)
+        inner = config.encoder_config
+        self.encoder = AutoModel.from_config(inner)
+        if getattr(self.encoder, "pooler", None) is not None:
+            self.encoder.pooler = None
+        if config.tie_query_embedding:
+            self._tied_weights_keys = {
+                "query_embedding.weight": "encoder.embeddings.word_embeddings.weight"
+            }
+        # E_tok of equation 1, at first a copy of the encoder's.
+        self.query_embedding = nn.Embedding(inner.vocab_size, inner.hidden_size)
+        width = config.feature_dim + (6 if config.use_locations else 0)
+        self.input_dropout = nn.Dropout(config.input_dropout)
+        self.region_projection = nn.Linear(width, inner.hidden_size)  # W and b of equation 8
+        self.region_norm = (
+            nn.LayerNorm(inner.hidden_size) if config.region_layer_norm else nn.Identity()
+        )
+        self.region_dropout = nn.Dropout(config.region_dropout)
+        self.bias = nn.Parameter(torch.zeros(()))  # b of equation 11
+        self.register_buffer("trained_terms", torch.ones(inner.vocab_size, dtype=torch.bool))
+        self.register_buffer("indexable", torch.ones(inner.vocab_size, dtype=torch.bool))
+        self.tokenizer: WordPieceTokenizer | None = None
+        self.post_init()
+
+    # ---- image side: equations 2 to 9 -------------------------------------------------------
+
+    def embed_regions(self, batch: ImageBatch) -> Tensor:
+        """Equations 4, 5 and the first half of 8: [visual ; location] W + b, [B, n, h]."""
+        visual = batch.regions.sqrt() if self.config.square_root else batch.regions
+        visual = self.input_dropout(visual)
+        if self.config.use_locations:
+            visual = torch.cat([visual, batch.locations], dim=-1)
+        return self.region_dropout(self.region_norm(self.region_projection(visual)))
+
+    def embed_labels(self, batch: ImageBatch) -> Tensor:
+        """Equations 6 and 7: token + position + segment embedding, [B, k, h]."""
+        segments = torch.full_like(batch.label_ids, self.config.label_segment)
+        return self.encoder.embeddings(input_ids=batch.label_ids, token_type_ids=segments)
+
+    def contextualise(self, batch: ImageBatch) -> tuple[Tensor, Tensor, Tensor]:
+        """Equations 8 and 9: the transformer over regions and labels.
+
+        Returns:
+            H [B, n + k, h]; its mask [B, n + k] bool; the region of each position [B, n + k].
+        """
+        n = batch.regions.shape[1]
+        parts, mask = [self.embed_regions(batch)], batch.region_mask
+        owners = torch.arange(n, device=mask.device).expand(len(batch), n)
+        if self.config.use_labels and batch.label_ids.shape[1]:
+            parts.append(self.embed_labels(batch))
+            mask = torch.cat([mask, batch.label_mask], dim=1)
+            owners = torch.cat([owners, batch.label_regions], dim=1)
+        a = torch.cat(parts, dim=1)
+        attention = create_bidirectional_mask(
+            config=self.encoder.config, inputs_embeds=a, attention_mask=mask.long()
+        )
+        hidden = self.encoder.encoder(a, attention_mask=attention).last_hidden_state
+        return hidden, mask, owners
+
+    # ---- scores: equations 10 to 12 ---------------------------------------------------------
+
+    def match(self, hidden: Tensor, mask: Tensor, terms: Tensor) -> tuple[Tensor, Tensor]:
+        """Equation 10 for every image and term: the maximum over positions, and where it is.
+
+        Args:
+            hidden: [B, n + k, h].
+            mask: [B, n + k] bool; padding never takes part in the maximum.
+            terms: [T] int64 term ids.
+
+        Returns:
+            y [B, T] and the winning position [B, T] int64.
+        """
+        products = hidden @ self.query_embedding(terms).to(hidden.dtype).T
+        products = products.masked_fill(~mask[:, :, None], float("-inf"))
+        best, position = products.max(dim=1)
+        return best.float(), position
+
+    def activate(self, best: Tensor) -> Tensor:
+        """Equations 11 and 12 before the sum: log(1 + ReLU(y + b))."""
+        return torch.log1p(torch.relu(best + self.bias))
+
+    def image_term_scores(self, batch: ImageBatch, terms: Tensor) -> Tensor:
+        """[B, T] float32 scores of the given terms, differentiable: what training uses."""
+        hidden, mask, _ = self.contextualise(batch)
+        best, _ = self.match(hidden, mask, terms)
+        return self.activate(best)
+
+    def forward(self, batch: ImageBatch, queries: TermCounts) -> Tensor:
+        """Equation 12, f(q, v) for every pair: [Q, B] float32."""
+        return queries.counts @ self.image_term_scores(batch, queries.terms).T
+
+    # ---- encoding -----------------------------------------------------------------------------
+
+    @torch.inference_mode()
+    def term_scores(self, batch: ImageBatch) -> TermScores:
+        """Scores of the whole vocabulary, in chunks so that memory stays bounded.
+
+        Runs in bfloat16 on a GPU and in float32 on a CPU. Special and unused tokens score 0.
+
+        Returns:
+            scores [B, V] float32 and winning regions [B, V] int16, on the model's device.
+        """
+        device = self.bias.device
+        batch = batch.to(device)
+        scores, regions = [], []
+        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+            hidden, mask, owners = self.contextualise(batch)
+            for terms in torch.arange(len(self.indexable), device=device).split(VOCABULARY_CHUNK):
+                best, position = self.match(hidden, mask, terms)
+                scores.append(self.activate(best) * self.indexable[terms])
+                regions.append(owners.gather(1, position).to(torch.int16))
+        return TermScores(torch.cat(scores, dim=1), torch.cat(regions, dim=1))
+
+    def encode_images(self, batch: ImageBatch) -> SparseTermScores:
+        """Every positive term score of B images, with the region that won it (equation 14)."""
+        scores, regions = self.term_scores(batch)
+        kept = scores > 0
+        indptr = np.zeros(len(scores) + 1, np.int64)
+        indptr[1:] = kept.sum(dim=1).cumsum(0).cpu().numpy()
+        return SparseTermScores(
+            indptr,
+            kept.nonzero()[:, 1].int().cpu().numpy(),
+            scores[kept].cpu().numpy(),
+            regions[kept].cpu().numpy(),
+        )
+
+    def encode_queries(self, texts: Sequence[str]) -> TermCounts:
+        """Tokenise queries and count their terms (equation 1 needs no more); no network runs.
+
+        Raises:
+            ValueError: if the model has no tokenizer.
+        """
+        if self.tokenizer is None:
+            raise ValueError("the model has no tokenizer: load it from a folder, or set .tokenizer")
+        return count_terms(*pad_ids(map(self.tokenizer.encode_ids, texts), self.bias.device))
+
+    def score(self, queries: TermCounts, images: ImageBatch) -> Tensor:
+        """f(q, v) of equation 12 for every pair: [Q, B] float32, without gradients."""
+        with torch.inference_mode():
+            return self(images.to(self.bias.device), queries)
+
+    # ---- on disk ------------------------------------------------------------------------------
+
+    def save_pretrained(self, save_directory: str | Path, **kwargs: Any) -> None:
+        """Write `config.json`, `model.safetensors` and, if attached, `tokenizer.json`."""
+        super().save_pretrained(save_directory, **kwargs)
+        if self.tokenizer is not None:
+            self.tokenizer.save(save_directory)
+
+    @classmethod
+    def from_pretrained(cls, name: str | Path, *args: Any, **kwargs: Any) -> VisualSparta:
+        """Load a hub name or a folder, with its tokenizer when it has one."""
+        model: VisualSparta = super().from_pretrained(name, *args, **kwargs)
+        path = cached_file(str(name), "tokenizer.json", _raise_exceptions_for_missing_entries=False)
+        if path is not None:
+            model.tokenizer = WordPieceTokenizer.from_folder(Path(path).parent)
+        return model.eval()
+
+
+def pad_ids(texts: Iterable[list[int]], device: torch.device | str) -> tuple[Tensor, Tensor]:
+    """Tokenised texts → ids [Q, L] int64 and mask [Q, L] bool."""
+    rows = list(texts)
+    length = max(map(len, rows), default=0)
+    ids = torch.zeros(len(rows), length, dtype=torch.int64)
+    mask = torch.zeros(len(rows), length, dtype=torch.bool)
+    for i, row in enumerate(rows):
+        ids[i, : len(row)] = torch.tensor(row, dtype=torch.int64)
+        mask[i, : len(row)] = True
+    return ids.to(device), mask.to(device)

@@ -1,0 +1,155 @@
+"""Captioned photos as training examples, drawn by seed, epoch and position alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils.data import Dataset, Sampler
+
+from sparta.features.batch import ImageBatch, ImageCollator
+from sparta.features.record import ImageFeatures
+from sparta.features.store import FeatureStore
+from sparta.model import pad_ids
+
+
+class TrainingBatch(NamedTuple):
+    """B photos and their Q captions.
+
+    Attributes:
+        images: B photos.
+        photos: [B] int64, position of each photo in the data set.
+        query_ids: [Q, L] int64 term ids.
+        query_mask: [Q, L] bool.
+        query_photos: [Q] int64, the photo each caption belongs to.
+    """
+
+    images: ImageBatch
+    photos: Tensor
+    query_ids: Tensor
+    query_mask: Tensor
+    query_photos: Tensor
+
+    def to(self, device: torch.device | str) -> TrainingBatch:
+        """The same batch on another device."""
+        return TrainingBatch(*(part.to(device) for part in self))
+
+
+@dataclass(frozen=True)
+class Example:
+    """One photo as drawn in one epoch."""
+
+    photo: int
+    image: ImageFeatures
+    captions: list[list[int]]
+
+
+class EpochSampler(Sampler[tuple[int, int]]):
+    """Shuffled (epoch, photo) pairs for one of `world` processes.
+
+    Carrying the epoch with the index makes every draw a function of seed, epoch and photo: worker
+    processes that live on between epochs, and a run that is resumed, draw what they should.
+    """
+
+    def __init__(self, photos: int, seed: int, rank: int = 0, world: int = 1) -> None:
+        self.photos, self.seed, self.rank, self.world = photos, seed, rank, world
+        self.epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Called by the trainer before each epoch."""
+        self.epoch = epoch
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        order = np.random.default_rng((self.seed, self.epoch)).permutation(self.photos)
+        own = order[: len(self) * self.world][self.rank :: self.world]
+        return iter([(self.epoch, int(photo)) for photo in own])
+
+    def __len__(self) -> int:
+        return self.photos // self.world
+
+
+class CaptionedFeatures(Dataset[Example]):
+    """Photos with tokenised captions, one view and some captions drawn per epoch."""
+
+    def __init__(
+        self,
+        views: Sequence[FeatureStore],
+        image_ids: Sequence[str],
+        captions: Sequence[list[list[int]]],
+        seed: int,
+        captions_per_photo: int = 1,
+        word_dropout: float = 0.0,
+        region_dropout: float = 0.0,
+    ) -> None:
+        self.views = views
+        self.rows = [[view.index(image_id) for image_id in image_ids] for view in views]
+        self.captions = captions
+        self.seed = seed
+        self.captions_per_photo = captions_per_photo
+        self.word_dropout = word_dropout
+        self.region_dropout = region_dropout
+
+    def __len__(self) -> int:
+        return len(self.captions)
+
+    def __getitem__(self, key: tuple[int, int]) -> Example:
+        epoch, photo = key
+        rng = np.random.default_rng((self.seed, epoch, photo))
+        view = int(rng.integers(len(self.views)))
+        image = self.views[view][self.rows[view][photo]]
+        captions = self.captions[photo]
+        chosen = rng.permutation(len(captions))[: self.captions_per_photo]
+        return Example(
+            photo,
+            drop_regions(image, self.region_dropout, rng),
+            [drop_words(captions[i], self.word_dropout, rng) for i in chosen],
+        )
+
+
+def drop_regions(
+    image: ImageFeatures, chance: float, rng: np.random.Generator
+) -> ImageFeatures:
+    """Leave out each region with the given chance; at least one stays."""
+    if not chance:
+        return image
+    kept = _keep(len(image.features), chance, rng)
+    return replace(
+        image,
+        features=image.features[kept],
+        boxes=image.boxes[kept],
+        labels=tuple(np.array(image.labels, object)[kept]),
+        attributes=tuple(np.array(image.attributes, object)[kept]),
+    )
+
+
+def drop_words(ids: list[int], chance: float, rng: np.random.Generator) -> list[int]:
+    """Leave out each term with the given chance; at least one stays."""
+    return [ids[i] for i in _keep(len(ids), chance, rng)] if chance and ids else ids
+
+
+def _keep(n: int, chance: float, rng: np.random.Generator) -> NDArray[np.int64]:
+    kept = np.flatnonzero(rng.random(n) >= chance)
+    return kept if len(kept) else rng.integers(n, size=1)
+
+
+class TrainingCollator:
+    """Examples → a `TrainingBatch`."""
+
+    def __init__(self, images: ImageCollator) -> None:
+        self.images = images
+
+    def __call__(self, examples: Sequence[Example]) -> TrainingBatch:
+        """Pad photos and captions."""
+        ids, mask = pad_ids((c for e in examples for c in e.captions), "cpu")
+        return TrainingBatch(
+            self.images([e.image for e in examples]),
+            torch.tensor([e.photo for e in examples]),
+            ids,
+            mask,
+            torch.tensor([e.photo for e in examples for _ in e.captions]),
+        )
