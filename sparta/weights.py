@@ -33,8 +33,10 @@ def from_bert(
     """
     encoder = AutoModel.from_pretrained(name)
     if not hasattr(encoder, "embeddings") or not hasattr(encoder, "encoder"):
-        raise InputError(f"{name} ({type(encoder).__name__}) is not BERT-like: it has no "
-                         "embeddings and encoder; try a BERT, RoBERTa or ELECTRA checkpoint")
+        raise InputError(
+            f"{name} ({type(encoder).__name__}) is not BERT-like: it has no "
+            "embeddings and encoder; try a BERT, RoBERTa or ELECTRA checkpoint"
+        )
     tokenizer_file = cached_file(str(name), "tokenizer.json")
     tokenizer = WordPieceTokenizer.from_folder(Path(str(tokenizer_file)).parent)
     config = encoder.config
@@ -59,8 +61,10 @@ def from_config(
         InputError: if the encoder's vocabulary is not the tokenizer's.
     """
     if encoder.vocab_size != len(tokenizer.vocabulary):
-        raise InputError(f"the encoder has {encoder.vocab_size} token embeddings, the tokenizer "
-                         f"{len(tokenizer.vocabulary)} terms: they belong to different models")
+        raise InputError(
+            f"the encoder has {encoder.vocab_size} token embeddings, the tokenizer "
+            f"{len(tokenizer.vocabulary)} terms: they belong to different models"
+        )
     segments = getattr(encoder, "type_vocab_size", 1)
     options = {"label_segment": min(1, segments - 1), **options}
     model = VisualSparta(

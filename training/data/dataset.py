@@ -103,7 +103,9 @@ class CaptionedFeatures(Dataset[Example]):
         view = int(rng.integers(len(self.views)))
         image = self.views[view][self.rows[view][photo]]
         captions = self.captions[photo]
-        chosen = rng.permutation(len(captions))[: self.captions_per_photo]
+        # A photo with too few captions repeats some: all processes must bring equally many.
+        wanted = self.captions_per_photo
+        chosen = rng.choice(len(captions), wanted, replace=len(captions) < wanted)
         return Example(
             photo,
             drop_regions(image, self.region_dropout, rng),
@@ -111,9 +113,7 @@ class CaptionedFeatures(Dataset[Example]):
         )
 
 
-def drop_regions(
-    image: ImageFeatures, chance: float, rng: np.random.Generator
-) -> ImageFeatures:
+def drop_regions(image: ImageFeatures, chance: float, rng: np.random.Generator) -> ImageFeatures:
     """Leave out each region with the given chance; at least one stays."""
     if not chance:
         return image

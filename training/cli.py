@@ -1,0 +1,42 @@
+"""`sparta train`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def train(
+    preset: Annotated[str, typer.Argument(help="A preset's name, or a YAML file.")],
+    out: Annotated[Path, typer.Option(help="Folder of the run; its model/ is the result.")],
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Replace one setting, such as data.captions=captions.jsonl."),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a broken-off run.")] = False,
+) -> None:
+    """Train a VisualSparta model on features and captions.
+
+    Example: sparta train sample --out runs/sample --set epochs=5
+
+    Example: sparta train visualsparta --out runs/mine --set data.features=[features]
+    --set data.captions=captions.jsonl --resume
+    """
+    import logging
+
+    from rich.console import Console
+    from transformers.utils import logging as transformers_logging
+
+    from training.config import load_config
+    from training.fit import train as fit
+
+    logging.basicConfig(format="%(message)s")
+    transformers_logging.disable_progress_bar()
+    result = fit(load_config(preset, set_ or []), out, resume)
+    console = Console()
+    for name, value in sorted(result.recall.items()):
+        console.print(f"{name.replace('_', ' ')}: {value:.1f}")
+    console.print(f"Model after {result.epochs} epochs: {result.model}")
+    console.print(f"Next: sparta index FEATURES_OR_PHOTOS --model {result.model} --out index")

@@ -1,0 +1,36 @@
+"""In-batch negatives across processes: every process scores its own photos for all captions."""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+import torch.distributed.nn as dist_nn
+from torch import Tensor
+from torch.nn.functional import pad
+
+
+def gather_columns(columns: Tensor) -> Tensor:
+    """Join [R, b] tensors of all processes to [R, B]; gradients flow back to their owners.
+
+    Every process then computes the same loss over all columns. Each one's gradient reaches a
+    column once per process, and data-parallel averaging divides by their number: together the
+    exact gradient of the whole batch.
+    """
+    if not dist.is_initialized():
+        return columns
+    if columns.requires_grad:
+        return torch.cat(dist_nn.all_gather(columns), dim=1)
+    parts = [torch.empty_like(columns) for _ in range(dist.get_world_size())]
+    dist.all_gather(parts, columns.contiguous())
+    return torch.cat(parts, dim=1)
+
+
+def gather_padded(ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Join the captions [q, L] of all processes to [Q, longest L]."""
+    if not dist.is_initialized():
+        return ids, mask
+    longest = torch.tensor(ids.shape[1], device=ids.device)
+    dist.all_reduce(longest, dist.ReduceOp.MAX)
+    width = (0, int(longest) - ids.shape[1])
+    rows = [gather_columns(pad(part.long(), width).T).T for part in (ids, mask)]
+    return rows[0], rows[1].bool()
