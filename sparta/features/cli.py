@@ -1,0 +1,93 @@
+"""The `extract` command."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def extract(
+    photos: Annotated[Path, typer.Argument(help="Folder of photos, searched at any depth.")],
+    backbone: Annotated[
+        str, typer.Option(help="Hub name or folder of a vision network, or: pixels.")
+    ],
+    out: Annotated[Path, typer.Option(help="Folder for the features.")],
+    image_size: Annotated[
+        int | None,
+        typer.Option(min=16, help="Side of the square photos are stretched to [the backbone's]."),
+    ] = None,
+    labels: Annotated[
+        int, typer.Option(min=0, help="Classes of the backbone's classifier to keep as words.")
+    ] = 0,
+    view: Annotated[str, typer.Option(help="plain, flip (mirrored) or crop:SEED.")] = "plain",
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, …")] = "auto",
+    batch_size: Annotated[int, typer.Option(min=1, help="Photos per pass.")] = 32,
+    workers: Annotated[
+        int | None, typer.Option(min=0, help="Decoding processes [one per core].")
+    ] = None,
+) -> None:
+    """Turn a folder of photos into image features: regions and their boxes.
+
+    Photos that cannot be used are skipped and listed in OUT/skipped.jsonl. A run that was
+    interrupted continues when started again.
+
+    [bold]Examples[/bold]
+
+    sparta extract photos/ --backbone google/mobilenet_v2_1.0_224 --labels 3 --out features/
+
+    sparta extract photos/ --backbone pixels --out features/
+    """
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+    from transformers.utils import logging
+
+    from sparta.features.extract import extract_photos
+    from sparta.features.writer import SKIPPED
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    console = Console()
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task("Extracting", total=None, rate="")
+
+        def show(done: int, total: int) -> None:
+            speed = bar.tasks[task].speed
+            rate = f"{speed:.0f} photos/s" if speed else ""
+            bar.update(task, completed=done, total=total, rate=rate)
+
+        report = extract_photos(
+            photos,
+            out,
+            backbone,
+            image_size=image_size,
+            labels=labels,
+            view=view,
+            device=device,
+            batch_size=batch_size,
+            workers=workers,
+            progress=show,
+        )
+    new = report.images + report.skipped - report.reused
+    if not new:
+        console.print(f"{out} is already complete: {report.images} images")
+    else:
+        rate = new / report.seconds
+        console.print(
+            f"{out}: {report.images} images, {new} photos in {report.seconds:.1f} s "
+            f"({rate:.0f} photos/s)"
+        )
+    if report.skipped:
+        console.print(f"{report.skipped} photos could not be used: see {out / SKIPPED}")

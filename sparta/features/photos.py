@@ -1,0 +1,188 @@
+"""Find photos in a folder and decode any of them into upright RGB, or say why not."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import stat
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import ExifTags, Image, ImageOps
+
+from sparta.errors import InputError
+from sparta.features.writer import Skipped
+
+SUFFIXES = frozenset(
+    [
+        ".jpg",
+        ".jpeg",
+        ".jpe",
+        ".jfif",
+        ".png",
+        ".webp",
+        ".gif",
+        ".bmp",
+        ".tif",
+        ".tiff",
+        ".avif",
+        ".ppm",
+        ".pgm",
+        ".jp2",
+    ]
+)
+MIN_SIDE = 8
+
+
+class PhotoError(Exception):
+    """Why a photo cannot be used, in words for the report."""
+
+
+@dataclass(frozen=True)
+class Photo:
+    """A decoded photo, stretched to a square.
+
+    Attributes:
+        image_id: path relative to the photos' folder.
+        pixels: [side, side, 3] uint8 RGB.
+        width: of the upright photo in pixels.
+        height: of the upright photo in pixels.
+    """
+
+    image_id: str
+    pixels: NDArray[np.uint8]
+    width: int
+    height: int
+
+
+@dataclass(frozen=True)
+class View:
+    """A deterministic change of each photo, for augmenting training.
+
+    Attributes:
+        name: "plain", "flip" (mirrored) or "crop:SEED" (half to all of the area, its shape
+            between 3:4 and 4:3 of the photo's, mirrored half of the time). A crop depends on the
+            seed and the image id alone, so that reruns agree.
+    """
+
+    name: str
+
+    def __post_init__(self) -> None:
+        kind, _, seed = self.name.partition(":")
+        if self.name not in ("plain", "flip") and not (kind == "crop" and seed.isdecimal()):
+            raise InputError(f"--view {self.name!r}: expected plain, flip or crop:SEED, as crop:1")
+
+    def of(self, image_id: str) -> tuple[tuple[float, float, float, float], bool]:
+        """The part of the photo to show (x1, y1, x2, y2 relative to it) and whether mirrored."""
+        if not self.name.startswith("crop:"):
+            return (0.0, 0.0, 1.0, 1.0), self.name == "flip"
+        key = hashlib.sha256(f"{self.name}:{image_id}".encode()).digest()
+        rng = random.Random(int.from_bytes(key))
+        area, shape = rng.uniform(0.5, 1.0), rng.uniform(3 / 4, 4 / 3)
+        width, height = min(1.0, (area * shape) ** 0.5), min(1.0, (area / shape) ** 0.5)
+        left, top = rng.uniform(0, 1 - width), rng.uniform(0, 1 - height)
+        return (left, top, left + width, top + height), rng.random() < 0.5
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """Turns image ids into photos of one size; small enough to send to worker processes."""
+
+    folder: Path
+    side: int
+    resample: int
+    view: View
+
+    def __call__(self, image_ids: list[str]) -> list[Photo | Skipped]:
+        """Decode photos; one that cannot be used becomes its reason."""
+        return [self.decode(image_id) for image_id in image_ids]
+
+    def decode(self, image_id: str) -> Photo | Skipped:
+        """Decode one photo."""
+        try:
+            image_id.encode()
+        except UnicodeEncodeError:
+            name = os.fsencode(image_id).decode(errors="backslashreplace")
+            return Skipped(name, "the file name is not UTF-8")
+        # Any error may come out of a damaged file, and none may end the run.
+        try:
+            box, mirrored = self.view.of(image_id)
+            image, width, height = load_photo(self.folder / image_id, self.side)
+            x1, y1, x2, y2 = box
+            corners = (x1 * image.width, y1 * image.height, x2 * image.width, y2 * image.height)
+            small = image.resize((self.side, self.side), Image.Resampling(self.resample), corners)
+            pixels = np.asarray(small)[:, ::-1] if mirrored else np.asarray(small)
+            return Photo(image_id, np.ascontiguousarray(pixels), width, height)
+        except PhotoError as error:
+            return Skipped(image_id, str(error))
+        except Exception as error:
+            return Skipped(image_id, f"{type(error).__name__}: {error}")
+
+
+def find_photos(folder: Path) -> list[str]:
+    """Sorted ids of everything in a folder, at any depth, that is named like a photo.
+
+    Folders that cannot be read are among them, so that they are reported and not overlooked.
+    Links to folders are not followed.
+
+    Raises:
+        InputError: if the folder does not exist or holds no photo.
+    """
+    if not folder.is_dir():
+        raise InputError(f"{folder} is not a folder; give the folder that holds the photos")
+    found: list[Path] = []
+    closed: list[Path] = []
+    for root, _, names in os.walk(
+        folder, onerror=lambda error: closed.append(Path(error.filename))
+    ):
+        found += [Path(root, name) for name in names if Path(name).suffix.lower() in SUFFIXES]
+    if not found:
+        raise InputError(f"{folder} holds no photo ({', '.join(sorted(SUFFIXES))})")
+    return sorted(path.relative_to(folder).as_posix() for path in found + closed)
+
+
+def load_photo(path: Path, side: int = 0) -> tuple[Image.Image, int, int]:
+    """Decode the first frame of an image file into upright RGB, transparent parts white.
+
+    Args:
+        path: the file.
+        side: a JPEG may be decoded at a fraction of its size as long as both sides stay at least
+            twice as long as this; 0 for full size.
+
+    Returns:
+        The image, and the upright photo's full width and height in pixels.
+
+    Raises:
+        PhotoError: if it is no regular file, too small, too large, or has no defined brightness.
+        Exception: whatever Pillow raises on damaged files.
+    """
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise PhotoError("not a regular file")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with Image.open(path) as image:
+            width, height = image.size
+            if min(width, height) < MIN_SIDE:
+                raise PhotoError(f"{width}x{height} pixels; both sides must be {MIN_SIDE} or more")
+            if side:
+                image.draft(None, (2 * side, 2 * side))
+            if image.getexif().get(ExifTags.Base.Orientation, 1) >= 5:  # a quarter turn
+                width, height = height, width
+            return _to_rgb(ImageOps.exif_transpose(image)), width, height
+
+
+def _to_rgb(image: Image.Image) -> Image.Image:
+    if image.mode == "F":
+        raise PhotoError("floating-point pixels have no defined white")
+    if image.mode.startswith("I"):  # 16 bits per pixel; Pillow itself would clip at 255
+        return Image.fromarray((np.asarray(image).clip(0, 65535) // 257).astype(np.uint8)).convert(
+            "RGB"
+        )
+    if image.has_transparency_data:
+        above = image.convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", above.size, "white"), above).convert("RGB")
+    return image.convert("RGB")

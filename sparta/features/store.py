@@ -1,0 +1,187 @@
+"""Image features on disk: Arrow shards, memory-mapped, one row per image, written once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import cached_property
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sparta.errors import InputError
+from sparta.features.record import FeatureSource, ImageFeatures
+
+FORMAT = 1
+HEADER = "store.json"
+SCHEMA = pa.schema(
+    {
+        "image_id": pa.string(),
+        "features": pa.large_binary(),  # [n, d] little-endian float16, row by row
+        "boxes": pa.binary(),  # [n, 4] little-endian float32
+        "labels": pa.list_(pa.string()),  # empty where all n are ""
+        "attributes": pa.list_(pa.string()),
+        "width": pa.int32(),
+        "height": pa.int32(),
+    }
+)
+
+
+class FeatureStore(Sequence[ImageFeatures]):
+    """A finished store: random access to images in order of their ids, nothing copied.
+
+    Pickles as its folder, so that it can be handed to the workers of a DataLoader, which open
+    the shards again when they first need them.
+
+    Attributes:
+        folder: where the store lies.
+        source: what made the features.
+        photos: folder the photos came from, None if they came from elsewhere.
+        view: how each photo was changed before extraction ("plain": not at all).
+        fingerprint: hash of source, ids and content.
+        shards: row ranges, one per file: the unit of resuming.
+    """
+
+    def __init__(self, folder: Path, header: dict[str, Any]) -> None:
+        self.folder = folder
+        self.source = FeatureSource(**header["source"])
+        self.photos = Path(header["photos"]) if header["photos"] else None
+        self.view: str = header["view"]
+        self.fingerprint: str = header["fingerprint"]
+        filled = [shard for shard in header["shards"] if shard["images"]]
+        self._files = [folder / shard["file"] for shard in filled]
+        self._starts = list(accumulate((shard["images"] for shard in filled), initial=0))
+        self.shards = [range(start, end) for start, end in pairwise(self._starts)]
+        self._columns: dict[int, list[pa.Array]] = {}
+
+    @classmethod
+    def open(cls, folder: Path) -> FeatureStore:
+        """Open a finished store.
+
+        Raises:
+            InputError: if the folder holds no store, one of another format, an unfinished one,
+                or one whose shards are missing or cut off.
+        """
+        header = read_header(folder)
+        if not header["complete"]:
+            raise InputError(
+                f"{folder}: the feature store is unfinished ({len(header['shards'])} shards so "
+                "far); run the command that was writing it once more, it will continue"
+            )
+        for shard in header["shards"]:
+            _check_size(folder / shard["file"], shard["bytes"])
+        return cls(folder, header)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FeatureStore.open, (self.folder,)
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    def __getitem__(self, index: int) -> ImageFeatures:  # type: ignore[override]
+        """The image of one row; its arrays are read-only views of the memory-mapped shard."""
+        row = index + len(self) if index < 0 else index
+        if not 0 <= row < len(self):
+            raise IndexError(f"{self.folder}: row {index} of {len(self)}")
+        shard = bisect_right(self._starts, row) - 1
+        row -= self._starts[shard]
+        image_id, features, boxes, labels, attributes, width, height = (
+            column[row] for column in self._shard(shard)
+        )
+        box_array = np.frombuffer(boxes.as_buffer(), "<f4").reshape(-1, 4)
+        n = len(box_array)
+        return ImageFeatures(
+            image_id=image_id.as_py(),
+            features=np.frombuffer(features.as_buffer(), "<f2").reshape(n, self.source.dimension),
+            boxes=box_array,
+            labels=tuple(labels.as_py()) or ("",) * n,
+            attributes=tuple(attributes.as_py()) or ("",) * n,
+            width=width.as_py(),
+            height=height.as_py(),
+        )
+
+    @cached_property
+    def ids(self) -> list[str]:
+        """All image ids, sorted."""
+        return [
+            image_id
+            for shard in range(len(self._files))
+            for image_id in self._shard(shard)[0].to_pylist()
+        ]
+
+    def index(self, image_id: str) -> int:  # type: ignore[override]
+        """Row of an image.
+
+        Raises:
+            KeyError: if the store has no such image.
+        """
+        row = bisect_left(self.ids, image_id)
+        if row == len(self) or self.ids[row] != image_id:
+            raise KeyError(image_id)
+        return row
+
+    def _shard(self, shard: int) -> list[pa.Array]:
+        if shard not in self._columns:
+            self._columns[shard] = _map_shard(self._files[shard])
+        return self._columns[shard]
+
+
+def read_header(folder: Path) -> dict[str, Any]:
+    """What `store.json` says of a finished or unfinished store.
+
+    Raises:
+        InputError: if there is none, or it is damaged or of another format.
+    """
+    path = folder / HEADER
+    try:
+        header = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        raise InputError(
+            f"{folder} is not a feature store (no {HEADER} in it); "
+            "make one with: sparta extract PHOTOS --out FOLDER"
+        ) from None
+    except ValueError as error:
+        raise InputError(f"{path} is damaged ({error}); delete the folder and extract again") from (
+            error
+        )
+    found = header.get("format") if isinstance(header, dict) else None
+    if found != FORMAT:
+        raise InputError(
+            f"{path}: feature store format {found!r}, this version reads {FORMAT}; extract again"
+        )
+    return header
+
+
+def source_hash(source: FeatureSource) -> str:
+    """Hash of what decides the features: equal for the same weights under another name."""
+    what = {name: value for name, value in asdict(source).items() if name != "backbone"}
+    return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
+
+
+def _check_size(path: Path, expected: int) -> None:
+    found = path.stat().st_size if path.is_file() else None
+    if found != expected:
+        state = "is missing" if found is None else f"has {found} bytes instead of {expected}"
+        raise InputError(f"{path} {state}; delete the store's folder and extract again")
+
+
+def _map_shard(path: Path) -> list[pa.Array]:
+    # Closing the file keeps the mapping: the arrays hold it. Large stores have more shards than
+    # a process may have open files.
+    options = pa.ipc.IpcReadOptions(use_threads=False)
+    try:
+        with pa.memory_map(str(path)) as file:
+            batch = pa.ipc.open_file(file, options=options).get_batch(0)
+    except pa.ArrowInvalid as error:
+        raise InputError(
+            f"{path} is damaged ({error}); delete the store's folder and extract again"
+        ) from error
+    if not batch.schema.equals(SCHEMA):
+        raise InputError(f"{path} has other columns than this version writes; extract again")
+    return batch.columns

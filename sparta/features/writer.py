@@ -1,0 +1,240 @@
+"""Write a feature store shard by shard, so that a killed run continues where it was."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sparta.errors import InputError
+from sparta.features.record import FeatureSource, ImageFeatures
+from sparta.features.store import FORMAT, HEADER, SCHEMA, FeatureStore, read_header, source_hash
+
+SHARD_SIZE = 512
+SKIPPED = "skipped.jsonl"
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A photo that could not be used, and why."""
+
+    image_id: str
+    reason: str
+
+
+class StoreWriter:
+    """Appends whole shards to a store; what is on disk after each is always consistent.
+
+    Opening a folder that already holds shards of the same inputs continues behind the last
+    finished one; `done` says how many there are.
+
+    Args:
+        folder: created if absent; must be empty or hold a store of the same inputs.
+        source: what makes the features.
+        photos: folder the photos come from.
+        view: how photos are changed before extraction.
+        inputs: anything else that decides the content, JSON values under names a user understands.
+
+    Raises:
+        InputError: if the folder holds other files or a store of other inputs.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        source: FeatureSource,
+        *,
+        photos: Path | None = None,
+        view: str = "plain",
+        inputs: dict[str, Any] | None = None,
+    ) -> None:
+        self.folder = folder
+        self._header: dict[str, Any] = {
+            "format": FORMAT,
+            "complete": False,
+            "source": asdict(source),
+            "view": view,
+            "photos": None if photos is None else str(photos.resolve()),
+            "inputs": inputs or {},
+            "shards": [],
+            "fingerprint": "",
+        }
+        folder.mkdir(parents=True, exist_ok=True)
+        if (folder / HEADER).exists():
+            self._continue(read_header(folder), source)
+        elif any(folder.iterdir()):
+            raise InputError(f"{folder} is not empty and holds no feature store; use another --out")
+        self._save_header()
+
+    @property
+    def done(self) -> int:
+        """Shards finished so far."""
+        return len(self._header["shards"])
+
+    @property
+    def complete(self) -> bool:
+        """Whether the store was finished, now or by an earlier run."""
+        return bool(self._header["complete"])
+
+    @property
+    def skipped(self) -> int:
+        """Photos skipped so far."""
+        return sum(shard["skipped"] for shard in self._header["shards"])
+
+    @property
+    def images(self) -> int:
+        """Images written so far."""
+        return sum(shard["images"] for shard in self._header["shards"])
+
+    def write_shard(self, images: list[ImageFeatures], skipped: Iterable[Skipped] = ()) -> None:
+        """Append one shard; ids must rise within it and from shard to shard.
+
+        Raises:
+            ValueError: if ids do not rise, or features are not finite or of another dimension.
+        """
+        self._check(images)
+        name = f"shard-{self.done:05d}.arrow"
+        content = _shard_bytes(images)
+        _replace(self.folder / name, content)
+        count = self._log(skipped)
+        self._header["shards"].append(
+            {
+                "file": name,
+                "images": len(images),
+                "skipped": count,
+                "last": images[-1].image_id if images else None,
+                "bytes": len(content),
+                "sha256": hashlib.sha256(content).hexdigest(),
+            }
+        )
+        self._save_header()
+
+    def finish(self) -> FeatureStore:
+        """Mark the store complete and open it."""
+        digest = hashlib.sha256(source_hash(FeatureSource(**self._header["source"])).encode())
+        for shard in self._header["shards"]:
+            digest.update(shard["sha256"].encode())
+        self._header |= {"complete": True, "fingerprint": digest.hexdigest()[:32]}
+        self._save_header()
+        return FeatureStore.open(self.folder)
+
+    def _continue(self, old: dict[str, Any], source: FeatureSource) -> None:
+        changes = source.differences(FeatureSource(**old["source"]))
+        mine = {"view": self._header["view"]} | self._header["inputs"]
+        theirs = {"view": old["view"]} | old["inputs"]
+        changes += [
+            f"{name}: {mine.get(name)!r} against {theirs.get(name)!r}"
+            for name in mine | theirs
+            if mine.get(name) != theirs.get(name)
+        ]
+        if changes:
+            raise InputError(
+                f"{self.folder} holds features of other inputs (asked for against found): "
+                f"{'; '.join(changes)}. Use another --out, or delete the folder"
+            )
+        for name in ("complete", "shards", "fingerprint"):
+            self._header[name] = old[name]
+        if not self.complete:
+            self._drop_damaged()
+            self._cut_log()
+
+    def _drop_damaged(self) -> None:
+        """Keep the shards whose bytes reached the disk; a power cut may have lost the last."""
+        for position, shard in enumerate(self._header["shards"]):
+            path = self.folder / shard["file"]
+            content = path.read_bytes() if path.is_file() else b""
+            if hashlib.sha256(content).hexdigest() != shard["sha256"]:
+                del self._header["shards"][position:]
+                return
+
+    def _cut_log(self) -> None:
+        """Forget photos skipped in a shard that was not finished."""
+        path = self.folder / SKIPPED
+        lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
+        _replace(path, b"".join(lines[: self.skipped]))
+
+    def _log(self, skipped: Iterable[Skipped]) -> int:
+        lines = [json.dumps(asdict(entry)) + "\n" for entry in skipped]
+        with (self.folder / SKIPPED).open("a", encoding="utf-8") as file:
+            file.writelines(lines)
+        return len(lines)
+
+    def _check(self, images: list[ImageFeatures]) -> None:
+        last = [shard["last"] for shard in self._header["shards"] if shard["images"]]
+        ids = last[-1:] + [image.image_id for image in images]
+        for before, after in pairwise(ids):
+            if before >= after:
+                raise ValueError(f"image ids must rise: {after!r} comes after {before!r}")
+        dimension = self._header["source"]["dimension"]
+        for image in images:
+            if image.features.shape[1] != dimension or not np.isfinite(image.features).all():
+                raise ValueError(
+                    f"{image.image_id}: expected finite features [n, {dimension}], "
+                    f"found {list(image.features.shape)}"
+                )
+
+    def _save_header(self) -> None:
+        text = json.dumps(self._header, indent=1, ensure_ascii=False) + "\n"
+        _replace(self.folder / HEADER, text.encode())
+
+
+def write_store(
+    folder: Path,
+    source: FeatureSource,
+    images: Iterable[ImageFeatures],
+    *,
+    photos: Path | None = None,
+    shard_size: int = SHARD_SIZE,
+) -> FeatureStore:
+    """Write images whose ids rise into a new store and open it.
+
+    Raises:
+        InputError: if the folder already holds something.
+        ValueError: if ids do not rise, or features are not finite or of another dimension.
+    """
+    if folder.exists() and any(folder.iterdir()):
+        raise InputError(f"{folder} is not empty; use another folder, or delete it")
+    writer = StoreWriter(folder, source, photos=photos)
+    for shard in _chunks(images, shard_size):
+        writer.write_shard(shard)
+    return writer.finish()
+
+
+def _chunks(images: Iterable[ImageFeatures], size: int) -> Iterator[list[ImageFeatures]]:
+    rest = iter(images)
+    while chunk := list(islice(rest, size)):
+        yield chunk
+
+
+def _shard_bytes(images: list[ImageFeatures]) -> bytes:
+    rows = {
+        "image_id": [image.image_id for image in images],
+        "features": [image.features.astype("<f2").tobytes() for image in images],
+        "boxes": [image.boxes.astype("<f4").tobytes() for image in images],
+        "labels": [list(image.labels) if any(image.labels) else [] for image in images],
+        "attributes": [list(image.attributes) if any(image.attributes) else [] for image in images],
+        "width": [image.width for image in images],
+        "height": [image.height for image in images],
+    }
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, SCHEMA) as writer:
+        writer.write_batch(pa.RecordBatch.from_pydict(rows, schema=SCHEMA))
+    return sink.getvalue().to_pybytes()
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Let a file appear whole or not at all."""
+    partial = path.with_name(path.name + ".partial")
+    with partial.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
