@@ -1,0 +1,74 @@
+"""The application: the interface, the page, the errors and the headers put together."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from fastapi.responses import FileResponse
+from fastapi.staticfiles import StaticFiles
+
+from server import problems, schemas
+from server.backends import Backends
+from server.headers import SecurityHeaders
+from server.routes import router
+
+PAGE = Path(__file__).parent / "page"
+
+
+def create_app(backends: Backends) -> FastAPI:
+    """An application that answers from the backends and closes them when it ends."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        backends.close()
+
+    app = FastAPI(
+        title="VisualSparta",
+        version=version("visualsparta"),
+        summary="Text-to-image search on an inverted index, with the reason for every hit",
+        lifespan=lifespan,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    app.state.backends = backends
+    app.add_middleware(SecurityHeaders)
+    problems.install(app)
+    app.include_router(router)
+    app.add_api_route("/health", _health, summary="Whether the server can answer")
+    app.add_api_route("/", _index, methods=["GET", "HEAD"], include_in_schema=False)
+    app.mount("/page", StaticFiles(directory=PAGE))
+    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
+    return app
+
+
+async def _health() -> schemas.Health:
+    return schemas.Health(status="ok", version=version("visualsparta"))
+
+
+async def _index() -> FileResponse:
+    return FileResponse(PAGE / "index.html")
+
+
+def _openapi(app: FastAPI) -> dict[str, Any]:
+    """FastAPI's description, with the error schema in place of the one it assumes."""
+    if app.openapi_schema is None:
+        schema = get_openapi(
+            title=app.title, version=app.version, summary=app.summary, routes=app.routes
+        )
+        parts = schema["components"]["schemas"]
+        parts["Problem"] = schemas.Problem.model_json_schema()
+        for assumed in ("HTTPValidationError", "ValidationError"):
+            parts.pop(assumed, None)
+        for path in schema["paths"].values():
+            answers = path["get"]["responses"]
+            if "HTTPValidationError" in str(answers.get("422")):
+                del answers["422"]
+        app.openapi_schema = schema
+    return app.openapi_schema

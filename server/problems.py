@@ -1,0 +1,141 @@
+"""Errors as `application/problem+json` (RFC 9457), thrown, shaped and documented."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import quote
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from server.headers import SECURITY_HEADERS
+from server.schemas import Problem
+
+MEDIA_TYPE = "application/problem+json"
+_SHOWN = 60
+
+# Kind → status, title and an example of a detail for the documentation.
+KINDS: dict[str, tuple[int, str, str]] = {
+    "invalid-parameter": (
+        422,
+        "A parameter cannot be used",
+        "k: input should be less than or equal to 1000 (found '5000')",
+    ),
+    "unknown-backend": (
+        404,
+        "The server has no such backend",
+        "backend 'faiss' is unknown; this server has: lucene",
+    ),
+    "unknown-image": (
+        404,
+        "The index holds no such image",
+        "image 'beach/cat.jpg' is not in the index",
+    ),
+    "photo-missing": (
+        404,
+        "The photo's file is not there",
+        "image 'beach/dog.jpg' is in the index, but its file is gone from the photos folder",
+    ),
+    "photo-forbidden": (
+        403,
+        "The photo's file lies outside of the photos folder",
+        "image 'beach/dog.jpg' leads out of the photos folder and is not served",
+    ),
+}
+
+
+class ProblemError(Exception):
+    """An error of a known kind, raised anywhere below an endpoint.
+
+    Attributes:
+        kind: a key of `KINDS`.
+        detail: what was wrong this time.
+        field: the offending parameter.
+    """
+
+    def __init__(self, kind: str, detail: str, field: str) -> None:
+        super().__init__(detail)
+        self.kind, self.detail, self.field = kind, detail, field
+
+
+def install(app: FastAPI) -> None:
+    """Answer every error of the application, also unexpected ones, with a problem."""
+    app.add_exception_handler(ProblemError, _known)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(Exception, _unexpected)
+
+
+def responses(*kinds: str) -> dict[int | str, dict[str, Any]]:
+    """Kinds of errors an endpoint answers with, as FastAPI's `responses` wants them."""
+    found: dict[int | str, dict[str, Any]] = {}
+    for kind in kinds:
+        status, title, detail = KINDS[kind]
+        example = {"type": _urn(kind), "title": title, "status": status, "detail": detail}
+        example |= {"instance": "/v1/…", "field": kind.rpartition("-")[2]}
+        if kind == "invalid-parameter":
+            example |= {"instance": "/v1/search", "field": "k"}
+        schema = {"$ref": "#/components/schemas/Problem"}
+        entry = found.setdefault(
+            status,
+            {"description": "", "content": {MEDIA_TYPE: {"schema": schema, "examples": {}}}},
+        )
+        entry["description"] = ", or ".join(filter(None, [entry["description"], title.lower()]))
+        entry["content"][MEDIA_TYPE]["examples"][kind] = {"summary": title, "value": example}
+    return found
+
+
+def _urn(kind: str) -> str:
+    return f"urn:problem-type:visualsparta:{kind}"
+
+
+def _response(request: Request, problem: dict[str, Any], headers: Any = None) -> JSONResponse:
+    body = Problem(instance=quote(request.scope["path"]), **problem).model_dump(exclude_none=True)
+    return JSONResponse(body, body["status"], headers=headers, media_type=MEDIA_TYPE)
+
+
+def _known(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, ProblemError)
+    status, title, _ = KINDS[error.kind]
+    problem = {"type": _urn(error.kind), "title": title, "status": status}
+    return _response(request, problem | {"detail": error.detail, "field": error.field})
+
+
+def _invalid(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    field = str(first["loc"][-1])
+    detail = f"{field}: {first['msg'][0].lower()}{first['msg'][1:]}"
+    if first["type"] != "missing":
+        found = str(first["input"])
+        detail += f" (found {found[:_SHOWN]!r}{'…' if len(found) > _SHOWN else ''})"
+    return _known(request, ProblemError("invalid-parameter", detail, field))
+
+
+def _http(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    details = {
+        404: "nothing is served here; /docs lists what is",
+        405: f"{request.method} is not answered here",
+    }
+    problem = {
+        "type": "about:blank",
+        "title": HTTPStatus(error.status_code).phrase,
+        "status": error.status_code,
+        "detail": details.get(error.status_code, str(error.detail)),
+    }
+    return _response(request, problem, error.headers)
+
+
+def _unexpected(request: Request, error: Exception) -> JSONResponse:
+    problem = {
+        "type": "about:blank",
+        "title": "Internal Server Error",
+        "status": 500,
+        "detail": "the server failed at this; its log says why",
+    }
+    # Starlette answers these outside of all middleware, so that the headers have to be given here.
+    return _response(request, problem, SECURITY_HEADERS)

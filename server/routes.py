@@ -1,0 +1,176 @@
+"""The `/v1` interface. Endpoints are plain functions: searchers block, so they run in threads."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import Annotated
+from urllib.parse import quote
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi.responses import FileResponse
+from pydantic import AfterValidator
+from pydantic_core import PydanticCustomError
+
+from indexer.searcher import UnknownImageError
+from server import schemas
+from server.backends import Backend, Backends
+from server.photos import find_photo, media_type
+from server.problems import ProblemError, responses
+
+MAX_K = 1000
+MAX_QUERY_LENGTH = 1000
+PHOTO_CACHE = "private, max-age=3600"
+
+router = APIRouter(prefix="/v1")
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise PydanticCustomError("blank", "the query is empty; give at least one word")
+    return text
+
+
+async def _chosen(
+    request: Request,
+    backend: Annotated[
+        str | None, Query(description="Name of a backend; the default one if absent")
+    ] = None,
+) -> Backend:
+    backends: Backends = request.app.state.backends
+    return backends.get(backend)
+
+
+Chosen = Annotated[Backend, Depends(_chosen)]
+
+
+@router.get(
+    "/search",
+    summary="Find photos by text",
+    responses=responses("invalid-parameter", "unknown-backend"),
+)
+def search(
+    request: Request,
+    backend: Chosen,
+    q: Annotated[
+        str,
+        Query(
+            max_length=MAX_QUERY_LENGTH,
+            description="What to look for, in plain words; a word given twice counts twice",
+            examples=["two dogs on a beach"],
+        ),
+        AfterValidator(_not_blank),
+    ],
+    k: Annotated[int, Query(ge=1, le=MAX_K, description="At most so many hits")] = 10,
+    explain: Annotated[
+        bool, Query(description="Say of every hit which term won how much, and where")
+    ] = False,
+) -> schemas.SearchAnswer:
+    """Photos that share a term with the query, best first.
+
+    Words unknown to the index are listed; a query of only such words has no hits.
+    """
+    result = backend.searcher.search(q, k)
+    hits = [
+        schemas.Hit(
+            rank=hit.rank,
+            image_id=hit.image_id,
+            score=hit.score,
+            url=_file_url(request, backend, hit.image_id),
+            metadata=hit.metadata,
+            explanation=None,
+        )
+        for hit in result.hits
+    ]
+    timings = schemas.Timings.model_validate(result.timings)
+    if explain:
+        start = perf_counter()
+        for hit in hits:
+            terms = backend.searcher.explain(q, hit.image_id).terms
+            hit.explanation = [schemas.Term.model_validate(term) for term in terms]
+        timings.explain_ms = (perf_counter() - start) * 1000
+    return schemas.SearchAnswer(
+        query=q, backend=backend.name, hits=hits, unknown=result.unknown, timings=timings
+    )
+
+
+@router.get("/backends", summary="List the searchers")
+def list_backends(request: Request) -> schemas.BackendList:
+    """Every backend with its size and queries worth trying, the default one first."""
+    backends: Backends = request.app.state.backends
+    return schemas.BackendList(
+        backends=[
+            schemas.BackendInfo(
+                name=backend.name,
+                default=backend is backends.default,
+                images=len(backend.searcher),
+                photos=backend.photos is not None,
+                examples=list(backend.examples),
+            )
+            for backend in backends
+        ]
+    )
+
+
+# Before the image's own route, whose id would else swallow the "/file".
+@router.head("/images/{image_id:path}/file", include_in_schema=False)
+@router.get(
+    "/images/{image_id:path}/file",
+    summary="Get the photo itself",
+    response_class=FileResponse,
+    responses={
+        200: {"description": "The file as it lies on disk", "content": {"image/*": {}}},
+        304: {"description": "The photo is the one named by If-None-Match"},
+        **responses("unknown-image", "photo-missing", "photo-forbidden", "unknown-backend"),
+    },
+)
+def image_file(request: Request, backend: Chosen, image_id: str) -> Response:
+    """The photo of an indexed image, under the media type of what the file holds."""
+    _metadata(backend, image_id)
+    path = find_photo(backend.photos, image_id)
+    try:
+        kind, stat = media_type(path), path.stat()
+    except OSError as error:
+        detail = f"the file of image {image_id!r} cannot be read"
+        raise ProblemError("photo-missing", detail, "image_id") from error
+    headers = {"Cache-Control": PHOTO_CACHE}
+    response = FileResponse(path, media_type=kind, stat_result=stat, headers=headers)
+    known = request.headers.get("if-none-match", "").replace("W/", "").split(",")
+    if response.headers["etag"] in [tag.strip() for tag in known]:
+        return Response(status_code=304, headers=headers | {"ETag": response.headers["etag"]})
+    return response
+
+
+@router.get(
+    "/images/{image_id:path}",
+    summary="Look an image up",
+    responses=responses("unknown-image", "unknown-backend"),
+)
+def image(request: Request, backend: Chosen, image_id: str) -> schemas.Image:
+    """What the index stores beside an image."""
+    return schemas.Image(
+        image_id=image_id,
+        backend=backend.name,
+        metadata=_metadata(backend, image_id),
+        url=_file_url(request, backend, image_id),
+    )
+
+
+def _metadata(backend: Backend, image_id: str) -> dict[str, object]:
+    problem = ProblemError(
+        "unknown-image", f"image {image_id[:200]!r} is not in the index", "image_id"
+    )
+    # Java's native strings end at a NUL: an id cut short there could be that of another image.
+    if "\0" in image_id:
+        raise problem
+    try:
+        return backend.searcher.metadata(image_id)
+    except UnknownImageError as error:
+        raise problem from error
+
+
+def _file_url(request: Request, backend: Backend, image_id: str) -> str | None:
+    if backend.photos is None:
+        return None
+    url = f"{request.scope.get('root_path', '')}/v1/images/{quote(image_id)}/file"
+    backends: Backends = request.app.state.backends
+    return url if backend is backends.default else f"{url}?backend={quote(backend.name, safe='')}"

@@ -1,0 +1,119 @@
+"""What the server's answers look like; `/docs` is made from these."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from indexer.searcher import Box
+
+
+class _Answer(BaseModel):
+    model_config = ConfigDict(from_attributes=True)
+
+
+class Term(_Answer):
+    """Why one term of the query counted for one image."""
+
+    term: str = Field(description="The word piece as the index spells it", examples=["dogs"])
+    word: str = Field(description="The query's word it comes from", examples=["Dogs"])
+    count: int = Field(description="How often the query holds it", examples=[1])
+    impact: int = Field(description="The image's weight for it, 0 if none", examples=[181])
+    score: float = Field(description="count times impact", examples=[181])
+    region: int | None = Field(description="The region that won the maximum", examples=[3])
+    box: Box | None = Field(
+        description="That region's x1, y1, x2, y2, relative to the photo's width and height",
+        examples=[(0.25, 0.5, 0.75, 1.0)],
+    )
+
+
+class Hit(_Answer):
+    """One image of an answer."""
+
+    rank: int = Field(description="1 for the best", examples=[1])
+    image_id: str = Field(
+        description="The photo's path in its folder", examples=["beach/two dogs.jpg"]
+    )
+    score: float = Field(description="Sum of the terms' scores", examples=[412])
+    url: str | None = Field(
+        description="Where the photo is served; null if the server knows no photos folder",
+        examples=["/v1/images/beach/two%20dogs.jpg/file"],
+    )
+    metadata: dict[str, Any] = Field(
+        description="What the index stores beside the image",
+        examples=[{"width": 640, "height": 480}],
+    )
+    explanation: list[Term] | None = Field(
+        description="The score term by term; null unless explain=true"
+    )
+
+
+class Timings(_Answer):
+    """Milliseconds spent on one query."""
+
+    tokenise_ms: float = Field(examples=[0.1])
+    search_ms: float = Field(examples=[1.1])
+    total_ms: float = Field(
+        description="Tokenising and searching, without explaining", examples=[1.2]
+    )
+    explain_ms: float | None = Field(
+        default=None, description="Explaining all hits; null unless explain=true", examples=[2.5]
+    )
+
+
+class SearchAnswer(BaseModel):
+    """Hits by falling score, ties by image id."""
+
+    query: str = Field(examples=["two dogs on a beach"])
+    backend: str = Field(examples=["lucene"])
+    hits: list[Hit]
+    unknown: list[str] = Field(
+        description="The query's words of which the index knows no word piece", examples=[[]]
+    )
+    timings: Timings
+
+
+class Image(BaseModel):
+    """One image of an index."""
+
+    image_id: str = Field(examples=["beach/two dogs.jpg"])
+    backend: str = Field(examples=["lucene"])
+    url: str | None = Field(examples=["/v1/images/beach/two%20dogs.jpg/file"])
+    metadata: dict[str, Any] = Field(examples=[{"width": 640, "height": 480}])
+
+
+class BackendInfo(BaseModel):
+    """One searcher the server has under a name."""
+
+    name: str = Field(examples=["lucene"])
+    default: bool = Field(description="Whether it answers when no backend is named")
+    images: int = Field(description="How many images it searches", examples=[5000])
+    photos: bool = Field(description="Whether the server can show the photos")
+    examples: list[str] = Field(
+        description="Queries worth trying", examples=[["two dogs on a beach"]]
+    )
+
+
+class BackendList(BaseModel):
+    """All searchers of the server, the default one first."""
+
+    backends: list[BackendInfo]
+
+
+class Health(BaseModel):
+    """Said by a server that can answer."""
+
+    status: str = Field(examples=["ok"])
+    version: str = Field(description="Of the visualsparta package", examples=["0.1.0"])
+
+
+class Problem(BaseModel):
+    """An error as RFC 9457 lays it down (`application/problem+json`)."""
+
+    type: str = Field(description="A URN that names the kind; about:blank for plain HTTP errors")
+    title: str = Field(description="The kind in words, the same every time")
+    status: int = Field(description="The HTTP status, once more")
+    detail: str = Field(description="What was wrong this time, and what to do")
+    instance: str = Field(description="The path that was asked for")
+    field: str | None = Field(default=None, description="The parameter at fault, if it was one")

@@ -1,0 +1,31 @@
+"""The drawn photos, and a client to a server that has them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+
+from server.app import create_app
+from server.backends import Backend, Backends
+from tests.server.fake import FakeSearcher, draw
+
+
+@pytest.fixture(scope="session")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return draw(tmp_path_factory.mktemp("photos"))
+
+
+@pytest.fixture
+def searcher() -> FakeSearcher:
+    return FakeSearcher()
+
+
+@pytest.fixture
+def client(photos: Path, searcher: FakeSearcher) -> Iterator[TestClient]:
+    lucene = Backend("lucene", searcher, photos, ("red", "blue things"))
+    blind = Backend("other one", FakeSearcher())
+    seeing = Backend("third", FakeSearcher(), photos)
+    app = create_app(Backends([lucene, blind, seeing]))
+    with TestClient(app, raise_server_exceptions=False) as client:
+        yield client

@@ -1,0 +1,110 @@
+"""A searcher over a handful of drawn photos, small enough to check every number by hand."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from PIL import Image, ImageDraw
+
+from indexer.searcher import (
+    Box,
+    Explanation,
+    Hit,
+    SearchResult,
+    TermExplanation,
+    Timings,
+    UnknownImageError,
+)
+
+WHOLE: Box = (0.0, 0.0, 1.0, 1.0)
+LEFT: Box = (0.1, 0.2, 0.5, 0.7)
+RIGHT: Box = (0.5, 0.25, 0.875, 0.9)
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A photo: its size, its ground's colour, and term → (impact, box) of what is drawn."""
+
+    size: tuple[int, int]
+    ground: str
+    terms: dict[str, tuple[int, Box]]
+
+
+DRAWINGS = {
+    "garden/one.png": Drawing((320, 240), "darkgreen", {"red": (200, LEFT), "green": (90, WHOLE)}),
+    "garden/two.jpg": Drawing((240, 320), "olive", {"red": (120, RIGHT), "blue": (210, LEFT)}),
+    "sea/a b.webp": Drawing((400, 200), "teal", {"blue": (150, WHOLE), "green": (40, RIGHT)}),
+    "sea/100% #1?&+;=.png": Drawing((300, 300), "navy", {"blue": (151, RIGHT)}),
+    "Straße/海 é.jpg": Drawing((300, 200), "gray", {"red": (20, RIGHT)}),
+}
+VOCABULARY = {"red", "green", "blue", "purple"}
+
+
+def draw(folder: Path) -> Path:
+    """Draw all photos into the folder: grounds with a box of each term's colour."""
+    for image_id, drawing in DRAWINGS.items():
+        image = Image.new("RGB", drawing.size, drawing.ground)
+        width, height = drawing.size
+        for term, (_, (x1, y1, x2, y2)) in drawing.terms.items():
+            if (x1, y1, x2, y2) != WHOLE:
+                corners = (x1 * width, y1 * height, x2 * width, y2 * height)
+                ImageDraw.Draw(image).rectangle(corners, fill=term)
+        path = folder / image_id
+        path.parent.mkdir(parents=True, exist_ok=True)
+        image.save(path)
+    return folder
+
+
+@dataclass
+class FakeSearcher:
+    """Sums impacts over the drawings; the query "explode" stands for a bug.
+
+    Attributes:
+        drawings: what is indexed.
+        closed: whether `close` was called.
+    """
+
+    drawings: dict[str, Drawing] = field(default_factory=lambda: dict(DRAWINGS))
+    closed: bool = False
+
+    def search(self, query: str, k: int = 10) -> SearchResult:
+        if "explode" in query:
+            raise RuntimeError("secret internals at /home/someone/index")
+        scores = {i: self.explain(query, i).score for i in self.drawings}
+        best = sorted((-score, i) for i, score in scores.items() if score > 0)[:k]
+        hits = [Hit(n, i, -score, self.metadata(i)) for n, (score, i) in enumerate(best, start=1)]
+        unknown = [word for word in query.split() if word.lower() not in VOCABULARY]
+        return SearchResult(hits, unknown, Timings(0.25, 1.0, 1.25))
+
+    def explain(self, query: str, image_id: str) -> Explanation:
+        found = self._drawing(image_id).terms
+        words = {word.lower(): word for word in reversed(query.split())}
+        counts = Counter(word.lower() for word in query.split() if word.lower() in VOCABULARY)
+        terms = []
+        for term, count in counts.items():
+            impact, box = found.get(term, (0, None))
+            region = list(found).index(term) if box else None
+            terms.append(
+                TermExplanation(term, words[term], count, impact, count * impact, region, box)
+            )
+        return Explanation(image_id, sum(term.score for term in terms), terms)
+
+    def metadata(self, image_id: str) -> dict[str, Any]:
+        width, height = self._drawing(image_id).size
+        return {"width": width, "height": height}
+
+    def _drawing(self, image_id: str) -> Drawing:
+        # Ends an id at a NUL, as a native string does on its way into Java.
+        image_id = image_id.split("\0")[0]
+        if image_id not in self.drawings:
+            raise UnknownImageError(image_id)
+        return self.drawings[image_id]
+
+    def __len__(self) -> int:
+        return len(self.drawings)
+
+    def close(self) -> None:
+        self.closed = True

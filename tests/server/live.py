@@ -1,0 +1,41 @@
+"""A real server on a free port, and requests to it that no client has tidied up."""
+
+from __future__ import annotations
+
+import http.client
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Thread
+from urllib.parse import urlsplit
+
+import uvicorn
+
+from server.app import create_app
+from server.backends import Backend, Backends
+from server.listen import listen, url
+
+
+@contextmanager
+def serving(backend: Backend) -> Iterator[str]:
+    """Run a server in a thread; yields its address."""
+    with listen("127.0.0.1", 0) as socket:
+        server = uvicorn.Server(uvicorn.Config(create_app(Backends([backend])), log_level="error"))
+        thread = Thread(target=server.run, kwargs={"sockets": [socket]})
+        thread.start()
+        try:
+            yield url("127.0.0.1", socket.getsockname()[1])
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def raw_get(address: str, target: str) -> tuple[int, dict[str, str], bytes]:
+    """Status, headers and body of a target sent byte for byte as given."""
+    connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=20)
+    try:
+        connection.request("GET", target)
+        response = connection.getresponse()
+        headers = {name.lower(): value for name, value in response.getheaders()}
+        return response.status, headers, response.read()
+    finally:
+        connection.close()

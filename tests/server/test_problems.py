@@ -1,0 +1,106 @@
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from server.headers import SECURITY_HEADERS
+from server.problems import KINDS
+
+INVALID, BACKEND, IMAGE = "invalid-parameter", "unknown-backend", "unknown-image"
+CASES = [
+    ("/v1/search", 422, INVALID, "q", "required"),
+    ("/v1/search?q=", 422, INVALID, "q", "the query is empty"),
+    ("/v1/search?q=%20%09%0A%E3%80%80", 422, INVALID, "q", "the query is empty"),
+    (f"/v1/search?q={'a' * 1001}", 422, INVALID, "q", "at most 1000 characters (found 'aaa"),
+    ("/v1/search?q=red&k=0", 422, INVALID, "k", "greater than or equal to 1 (found '0')"),
+    ("/v1/search?q=red&k=-3", 422, INVALID, "k", "(found '-3')"),
+    ("/v1/search?q=red&k=1001", 422, INVALID, "k", "less than or equal to 1000"),
+    ("/v1/search?q=red&k=ten", 422, INVALID, "k", "valid integer"),
+    ("/v1/search?q=red&k=2.5", 422, INVALID, "k", "(found '2.5')"),
+    ("/v1/search?q=red&explain=perhaps", 422, INVALID, "explain", "boolean"),
+    ("/v1/search?q=red&backend=faiss", 404, BACKEND, "backend", "has: lucene, other one"),
+    ("/v1/search?q=red&backend=", 404, BACKEND, "backend", "'' is unknown"),
+    ("/v1/images/none.jpg", 404, IMAGE, "image_id", "'none.jpg' is not in the index"),
+    ("/v1/images/none.jpg/file", 404, IMAGE, "image_id", "'none.jpg' is not in the index"),
+    ("/v1/images/garden/one.png?backend=x", 404, BACKEND, "backend", "'x' is unknown"),
+    ("/v1/images/", 404, IMAGE, "image_id", "'' is not in the index"),
+]
+
+
+def problem(response: Any, status: int) -> dict[str, Any]:
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    for name in SECURITY_HEADERS:
+        assert name in response.headers
+    body = response.json()
+    assert body["status"] == status
+    assert {"type", "title", "detail", "instance"} <= set(body)
+    return body
+
+
+@pytest.mark.parametrize(("url", "status", "kind", "field", "detail"), CASES)
+def test_each_bad_request_is_a_problem(
+    client: TestClient, url: str, status: int, kind: str, field: str, detail: str
+) -> None:
+    body = problem(client.get(url), status)
+    assert body["type"] == f"urn:problem-type:visualsparta:{kind}"
+    assert body["title"] == KINDS[kind][1]
+    assert body["field"] == field
+    assert detail in body["detail"]
+    assert body["instance"] == url.split("?")[0]
+    assert len(body["detail"]) < 300
+
+
+@pytest.mark.parametrize("path", ["/nowhere", "/v1", "/v1/search/", "/page/none.js", "/page/"])
+def test_unknown_routes(client: TestClient, path: str) -> None:
+    body = problem(client.get(path), 404)
+    assert body["type"] == "about:blank"
+    assert body["title"] == "Not Found"
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/v1/search?q=red"),
+        ("DELETE", "/v1/images/garden/one.png"),
+        ("PUT", "/v1/images/garden/one.png/file"),
+        ("POST", "/"),
+    ],
+)
+def test_wrong_methods(client: TestClient, method: str, path: str) -> None:
+    response = client.request(method, path)
+    assert method in problem(response, 405)["detail"]
+    assert "GET" in response.headers["allow"]
+
+
+def test_unexpected_errors_show_no_internals(client: TestClient) -> None:
+    response = client.get("/v1/search?q=explode")
+    assert problem(response, 500)["title"] == "Internal Server Error"
+    for inner in ("secret", "someone", "RuntimeError", "Traceback"):
+        assert inner not in response.text
+
+
+def test_the_description_names_every_error(client: TestClient) -> None:
+    description = client.get("/openapi.json").json()
+    assert "HTTPValidationError" not in str(description)
+    paths = description["paths"]
+    assert set(paths) == {
+        "/v1/search",
+        "/v1/backends",
+        "/v1/images/{image_id}",
+        "/v1/images/{image_id}/file",
+        "/health",
+    }
+    for url, status, kind, _, _ in CASES:
+        path = "/v1/search"
+        if url.startswith("/v1/images"):
+            path = "/v1/images/{image_id}" + "/file" * ("/file" in url)
+        content = paths[path]["get"]["responses"][str(status)]["content"]
+        examples = content["application/problem+json"]["examples"]
+        assert examples[kind]["value"]["status"] == status
+        reference = content["application/problem+json"]["schema"]["$ref"]
+        assert reference.rpartition("/")[2] in description["components"]["schemas"]
+    assert "422" not in paths["/v1/images/{image_id}"]["get"]["responses"]
+    assert list(paths["/v1/images/{image_id}/file"]["get"]["responses"]["200"]["content"]) == [
+        "image/*"
+    ]
