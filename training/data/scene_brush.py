@@ -1,4 +1,4 @@
-"""A brush for small vector drawings: shapes in the unit square, filled and outlined like a print."""
+"""A brush for small vector drawings: filled and outlined shapes in the unit square."""
 
 from __future__ import annotations
 
