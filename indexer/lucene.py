@@ -1,0 +1,162 @@
+"""Reads a Lucene index of impacts through Java, with as few calls across as will do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from indexer.grounding import Grounding, unpack
+from indexer.jvm import attach, declare, java
+from indexer.lucene_writer import CONTENTS, GROUNDING, ID, RAW
+from sparta.errors import InputError
+
+STORED_CACHE = 100_000  # images whose id and metadata are kept, some 300 bytes each
+
+
+class Stored(NamedTuple):
+    """What the index keeps of an image beside its postings."""
+
+    image_id: str
+    metadata: dict[str, Any]
+
+
+class LuceneIndex:
+    """An open index: counts of terms in, documents and scores out. Any thread may ask.
+
+    Raises:
+        InputError: if the folder holds no Lucene index that this version of Lucene can read.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        attach()
+        self._reader = _open_reader(folder)
+        classes = _classes()
+        # Every word of a long query counts; Lucene would stop at 1,024.
+        classes.searcher.setMaxClauseCount(2**31 - 1)
+        self._searcher = classes.searcher(self._reader)
+        self._searcher.setSimilarity(java("io.anserini.search.similarity.ImpactSimilarity")())
+        # One call builds the whole query, one more reads all hits: a call into Java for each
+        # term and each hit would cost as much as the search itself.
+        white_space = java("org.apache.lucene.analysis.core.WhitespaceAnalyzer")
+        self._parser = classes.parser(white_space())
+        self._json = classes.json()
+        self._frequencies: dict[str, int] = {}
+        self._listed, self._explained = _java_set(ID, RAW), _java_set(GROUNDING)
+        self.stored = lru_cache(STORED_CACHE)(self._read_stored)
+
+    def __len__(self) -> int:
+        return int(self._reader.numDocs())
+
+    def document_frequency(self, term: str) -> int:
+        """In how many images a term has an impact."""
+        if term not in self._frequencies:
+            attach()
+            self._frequencies[term] = self._reader.docFreq(self._term(CONTENTS, term))
+        return self._frequencies[term]
+
+    def top(self, counts: Mapping[str, int], k: int) -> list[tuple[int, float]]:
+        """The k documents with the largest sums of count × impact, and those sums.
+
+        Falling by score, ties by document number, which is the order of image ids. Counts reach
+        Lucene as repeated terms, which it puts together as one term with the count as its boost.
+        """
+        attach()
+        text = " ".join(term for term, count in counts.items() for _ in range(count))
+        query = self._parser.createBooleanQuery(CONTENTS, text)
+        return self._best(query, k) if query is not None else []
+
+    def _best(self, query: Any, k: int) -> list[tuple[int, float]]:
+        found = json.loads(self._json.writeValueAsString(self._searcher.search(query, k)))
+        return [(hit["doc"], hit["score"]) for hit in found["scoreDocs"]]
+
+    def _term(self, field: str, text: str) -> Any:
+        return java("org.apache.lucene.index.Term")(field, text)
+
+    def _read_stored(self, document: int) -> Stored:
+        attach()
+        fields = self._searcher.doc(document, self._listed)
+        return Stored(fields.get(ID), json.loads(fields.get(RAW)))
+
+    def grounding(self, document: int) -> Grounding:
+        """Which regions won an image's terms."""
+        attach()
+        value = self._searcher.doc(document, self._explained).getBinaryValue(GROUNDING)
+        start = value.offset
+        return unpack(bytes(bytearray(value.bytes[start : start + value.length])))
+
+    def document(self, image_id: str) -> int | None:
+        """The document number of an image, None if the index lacks it."""
+        attach()
+        query = java("org.apache.lucene.search.TermQuery")(self._term(ID, image_id))
+        found = self._best(query, 1)
+        return found[0][0] if found else None
+
+    def impact(self, document: int, term: str) -> int:
+        """An image's impact for a term, 0 if it has none."""
+        attach()
+        postings = java("org.apache.lucene.index.MultiTerms").getTermPostingsEnum(
+            self._reader, CONTENTS, java("org.apache.lucene.util.BytesRef")(term.encode())
+        )
+        if postings is None or postings.advance(document) != document:
+            return 0
+        return int(postings.freq())
+
+    def close(self) -> None:
+        """Let go of the files."""
+        self._reader.close()
+
+
+class _Classes(NamedTuple):
+    searcher: Any
+    parser: Any
+    json: Any
+
+
+@cache
+def _classes() -> _Classes:
+    """The Java classes of the query path, with the members it calls."""
+    search = "org/apache/lucene/search/"
+    document = "Lorg/apache/lucene/document/Document;"
+    searcher = declare(
+        search + "IndexSearcher",
+        "(Lorg/apache/lucene/index/IndexReader;)V",
+        search=f"(L{search}Query;I)L{search}TopDocs;",
+        doc=f"(ILjava/util/Set;){document}",
+        setSimilarity=f"(L{search}similarities/Similarity;)V",
+        setMaxClauseCount="static (I)V",
+    )
+    parser = declare(
+        "org/apache/lucene/util/QueryBuilder",
+        "(Lorg/apache/lucene/analysis/Analyzer;)V",
+        createBooleanQuery=f"(Ljava/lang/String;Ljava/lang/String;)L{search}Query;",
+    )
+    mapper = declare(
+        "com/fasterxml/jackson/databind/ObjectMapper",
+        writeValueAsString="(Ljava/lang/Object;)Ljava/lang/String;",
+    )
+    # Declared so that what a search gives back is not looked into member by member.
+    declare(search + "TopDocs")
+    declare(search + "BooleanQuery")
+    return _Classes(searcher, parser, mapper)
+
+
+def _java_set(*values: str) -> Any:
+    made = java("java.util.HashSet")()
+    for value in values:
+        made.add(value)
+    return made
+
+
+def _open_reader(folder: Path) -> Any:
+    directories = java("org.apache.lucene.store.FSDirectory")
+    readers = java("org.apache.lucene.index.DirectoryReader")
+    path = java("java.nio.file.Paths").get(str(folder))
+    from jnius import JavaException
+
+    try:
+        return readers.open(directories.open(path))
+    except JavaException as error:
+        raise InputError(f"{folder} cannot be opened: {error}; build the index anew") from error

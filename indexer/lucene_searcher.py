@@ -1,0 +1,102 @@
+"""The `Searcher` over a Lucene index folder; needs no torch and no transformers."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from indexer.lucene import LuceneIndex
+from indexer.manifest import LUCENE, Manifest
+from indexer.searcher import (
+    Explanation,
+    Hit,
+    SearchResult,
+    TermExplanation,
+    Timings,
+    UnknownImageError,
+)
+from sparta.errors import InputError
+from sparta.tokenizer import Query, WordPieceTokenizer
+
+
+class LuceneSearcher:
+    """Sums the impacts of a query's word pieces in Lucene (equation 15 on integers).
+
+    Attributes:
+        manifest: what the index folder says about itself.
+
+    Args:
+        folder: an index folder as `sparta index` makes it.
+
+    Raises:
+        InputError: if the folder is no index, one of another format, or damaged.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        folder = Path(folder)
+        self.manifest = Manifest.open(folder)
+        self._tokenizer = WordPieceTokenizer.from_folder(folder)
+        self.manifest.check_vocabulary(folder, self._tokenizer.vocabulary_hash)
+        self._index = LuceneIndex(folder / LUCENE)
+        if len(self._index) != self.manifest.images:
+            raise InputError(
+                f"{folder}: the manifest counts {self.manifest.images} images, Lucene "
+                f"{len(self._index)}; build the index anew"
+            )
+        self._term_ids = {term: i for i, term in enumerate(self._tokenizer.vocabulary)}
+
+    def search(self, query: str, k: int = 10) -> SearchResult:
+        """The k best images for a text; see `Searcher.search`."""
+        if k < 1:
+            raise ValueError(f"k must be at least 1, got {k}")
+        start = time.perf_counter()
+        parsed = self._tokenizer.encode_query(query)
+        tokenised = time.perf_counter()
+        hits = []
+        for rank, (document, score) in enumerate(self._index.top(parsed.terms, k), start=1):
+            stored = self._index.stored(document)
+            hits.append(Hit(rank, stored.image_id, score, stored.metadata))
+        unknown = self._unknown(parsed)
+        end = time.perf_counter()
+        timings = Timings(*(1000 * t for t in (tokenised - start, end - tokenised, end - start)))
+        return SearchResult(hits, unknown, timings)
+
+    def _unknown(self, query: Query) -> list[str]:
+        return [
+            word.text
+            for word in query.words
+            if not any(self._index.document_frequency(piece) for piece in word.pieces)
+        ]
+
+    def explain(self, query: str, image_id: str) -> Explanation:
+        """Explain one image's score for a text; see `Searcher.explain`."""
+        document = self._document(image_id)
+        parsed = self._tokenizer.encode_query(query)
+        grounding = self._index.grounding(document)
+        words = {piece: word.text for word in reversed(parsed.words) for piece in word.pieces}
+        terms = []
+        for term, count in parsed.terms.items():
+            impact = self._index.impact(document, term)
+            region = grounding.region(self._term_ids[term])
+            box = grounding.box(region)
+            score = float(count * impact)
+            terms.append(TermExplanation(term, words[term], count, impact, score, region, box))
+        return Explanation(image_id, sum(term.score for term in terms), terms)
+
+    def metadata(self, image_id: str) -> dict[str, Any]:
+        """What the index stores beside an image; see `Searcher.metadata`."""
+        return self._index.stored(self._document(image_id)).metadata
+
+    def _document(self, image_id: str) -> int:
+        document = self._index.document(image_id)
+        if document is None:
+            raise UnknownImageError(image_id)
+        return document
+
+    def __len__(self) -> int:
+        return self.manifest.images
+
+    def close(self) -> None:
+        """Let go of the index's files."""
+        self._index.close()

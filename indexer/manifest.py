@@ -1,0 +1,139 @@
+"""What an index folder says about itself, and the check that it is whole."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from sparta.errors import InputError
+
+FORMAT_VERSION = 1
+MANIFEST = "manifest.json"
+LUCENE = "lucene"
+BASELINE = "baseline.npy"
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """`manifest.json`.
+
+    Attributes:
+        format_version: of the folder's layout.
+        package_version: of the program that built it.
+        created: when, ISO 8601, UTC.
+        model: fingerprint of the model's weights and configuration.
+        features: fingerprint of the feature store.
+        vocabulary: hash of the terms in id order.
+        photos: folder the images' files can be served from, None if unknown.
+        top_n: terms an image keeps at most, None for all.
+        bits: of an impact.
+        scale: the term score that one impact level stands for.
+        baseline: kind subtracted from the scores before pruning.
+        baseline_images: how many images it was estimated on.
+        terms: "seen" in the model's training, or "all".
+        images: count.
+        postings: count of (image, impact) pairs.
+        distinct_terms: terms with at least one posting.
+        clipped: scores above the top level.
+        mean_error: mean of |impact × scale - score|.
+        largest_error: its maximum.
+        parts: path in the folder → size in bytes.
+    """
+
+    format_version: int
+    package_version: str
+    created: str
+    model: str
+    features: str
+    vocabulary: str
+    photos: str | None
+    top_n: int | None
+    bits: int
+    scale: float
+    baseline: str
+    baseline_images: int
+    terms: str
+    images: int
+    postings: int
+    distinct_terms: int
+    clipped: int
+    mean_error: float
+    largest_error: float
+    parts: dict[str, int]
+
+    def save(self, folder: Path) -> None:
+        """Write `folder/manifest.json`."""
+        (folder / MANIFEST).write_text(json.dumps(asdict(self), indent=2) + "\n")
+
+    @classmethod
+    def open(cls, folder: Path) -> Manifest:
+        """Read a folder's manifest and check that every part is there in full.
+
+        Raises:
+            InputError: if the folder is no index, has another format, or lacks something.
+        """
+        values = _read(folder)
+        version = values.get("format_version")
+        if version != FORMAT_VERSION:
+            raise InputError(
+                f"{folder} has index format {version!r}, this version reads {FORMAT_VERSION}: "
+                "build the index anew with `sparta index`"
+            )
+        expected = {field.name for field in fields(cls)}
+        if expected != set(values):
+            wrong = ", ".join(sorted(expected ^ set(values)))
+            raise InputError(f"{folder / MANIFEST}: fields missing or unknown: {wrong}")
+        manifest = cls(**values)
+        for name, size in manifest.parts.items():
+            _check_part(folder / name, size)
+        return manifest
+
+    def check_vocabulary(self, folder: Path, found: str) -> None:
+        """Compare with the hash of the folder's tokenizer.
+
+        Raises:
+            InputError: if they differ.
+        """
+        if found != self.vocabulary:
+            raise InputError(
+                f"{folder}: its tokenizer.json has vocabulary {found[:12]}, the index was built "
+                f"with {self.vocabulary[:12]}: put the right file back or build the index anew"
+            )
+
+
+def part_sizes(folder: Path) -> dict[str, int]:
+    """Every file below a folder (but its manifest), with its size."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    sizes = {path.relative_to(folder).as_posix(): path.stat().st_size for path in files}
+    sizes.pop(MANIFEST, None)
+    return sizes
+
+
+def is_index(folder: Path) -> bool:
+    """Whether a folder looks like an index, whole or not."""
+    return (folder / MANIFEST).is_file()
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    path = folder / MANIFEST
+    if not path.is_file():
+        raise InputError(f"{folder} is not an index: it has no {MANIFEST}")
+    try:
+        values = json.loads(path.read_text())
+    except ValueError as error:
+        raise InputError(f"{path} is not JSON: {error}; build the index anew") from error
+    if not isinstance(values, dict):
+        raise InputError(f"{path} should hold one JSON object; build the index anew")
+    return values
+
+
+def _check_part(path: Path, size: int) -> None:
+    if not path.is_file():
+        raise InputError(f"{path} is missing: the index is damaged; build it anew")
+    found = path.stat().st_size
+    if found != size:
+        raise InputError(
+            f"{path} has {found} bytes instead of {size}: the index is damaged; build it anew"
+        )

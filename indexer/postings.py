@@ -1,0 +1,129 @@
+"""Impacts of some images in rows: what the offline job hands from the model to an index."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparta.errors import InputError
+
+
+@dataclass(frozen=True)
+class ImagePostings:
+    """One image's row.
+
+    Attributes:
+        image_id: as in the feature store.
+        metadata: what an index stores beside the image (width, height).
+        terms: [n] int32, rising vocabulary ids.
+        impacts: [n] int32, at least 1.
+        regions: [n] int16, which region won each term; -1 for none.
+        boxes: [r, 4] float32, the regions' x1, y1, x2, y2 relative to the photo.
+    """
+
+    image_id: str
+    metadata: dict[str, Any]
+    terms: NDArray[np.int32]
+    impacts: NDArray[np.int32]
+    regions: NDArray[np.int16]
+    boxes: NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Postings:
+    """Rows of many images end to end; image i's are `starts[i]:starts[i + 1]`.
+
+    Attributes:
+        ids: the images' ids.
+        metadata: one dict per image.
+        starts: [images + 1] int64.
+        terms: [postings] int32.
+        impacts: [postings] int32.
+        regions: [postings] int16.
+        box_starts: [images + 1] int64.
+        boxes: [boxes, 4] float32.
+    """
+
+    ids: list[str]
+    metadata: list[dict[str, Any]]
+    starts: NDArray[np.int64]
+    terms: NDArray[np.int32]
+    impacts: NDArray[np.int32]
+    regions: NDArray[np.int16]
+    box_starts: NDArray[np.int64]
+    boxes: NDArray[np.float32]
+
+    @classmethod
+    def of(cls, rows: list[ImagePostings]) -> Postings:
+        """Put single rows end to end."""
+        return cls(
+            ids=[row.image_id for row in rows],
+            metadata=[row.metadata for row in rows],
+            starts=_starts([len(row.terms) for row in rows]),
+            terms=_joined([row.terms for row in rows], np.int32),
+            impacts=_joined([row.impacts for row in rows], np.int32),
+            regions=_joined([row.regions for row in rows], np.int16),
+            box_starts=_starts([len(row.boxes) for row in rows]),
+            boxes=_joined([row.boxes.reshape(-1) for row in rows], np.float32).reshape(-1, 4),
+        )
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __iter__(self) -> Iterator[ImagePostings]:
+        for i, image_id in enumerate(self.ids):
+            row = slice(self.starts[i], self.starts[i + 1])
+            boxes = self.boxes[self.box_starts[i] : self.box_starts[i + 1]]
+            yield ImagePostings(
+                image_id,
+                self.metadata[i],
+                self.terms[row],
+                self.impacts[row],
+                self.regions[row],
+                boxes,
+            )
+
+    def save(self, path: Path) -> None:
+        """Write one npz file, under a temporary name first, so that it is whole or absent."""
+        unfinished = path.with_name(path.name + ".unfinished")
+        with unfinished.open("wb") as file:
+            np.savez(
+                file,
+                images=np.frombuffer(json.dumps([self.ids, self.metadata]).encode(), np.uint8),
+                starts=self.starts,
+                terms=self.terms,
+                impacts=self.impacts,
+                regions=self.regions,
+                box_starts=self.box_starts,
+                boxes=self.boxes,
+            )
+        unfinished.replace(path)
+
+    @classmethod
+    def load(cls, path: Path) -> Postings:
+        """Read what `save` wrote.
+
+        Raises:
+            InputError: if the file is not such a file.
+        """
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                arrays = dict(file)
+            ids, metadata = json.loads(arrays.pop("images").tobytes())
+            return cls(ids=ids, metadata=metadata, **arrays)
+        except (ValueError, KeyError, TypeError, EOFError, OSError) as error:
+            raise InputError(f"{path} is not a postings file: {error}; delete it") from error
+
+
+def _starts(lengths: list[int]) -> NDArray[np.int64]:
+    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
+
+
+def _joined(rows: list[NDArray[Any]], dtype: type) -> NDArray[Any]:
+    return np.concatenate([np.empty(0, dtype), *rows]).astype(dtype)
