@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from training.data import scene_lexicon as lexicon
 from training.data.scene_facts import (
@@ -27,6 +28,8 @@ from training.data.scene_facts import (
 CAPTIONS = 5
 _SLOT = re.compile(r"\{(\w+)\}")
 _WORD = re.compile(r"[a-z0-9]+")
+Slot = Callable[[], tuple[str, tuple[Fact, ...]]]
+"""Gives words for a place in a pattern, and the facts that they state."""
 
 
 @dataclass(frozen=True)
@@ -126,10 +129,14 @@ class Writer:
         return (a, b) if apart else None
 
     def _fill(
-        self, patterns: Iterable[str], a: Mention, b: Mention | None = None, *known: Fact
+        self,
+        patterns: tuple[str, ...],
+        a: Mention,
+        b: Mention | None = None,
+        known: Related | None = None,
     ) -> Caption:
         """Choose a pattern whose slots can all be filled with facts of this scene, and fill it."""
-        slots = self._slots(a, b, *known)
+        slots = self._slots(a, b, known)
         possible = [p for p in patterns if set(_SLOT.findall(p)) <= slots.keys()]
         pattern = self.rng.choice(possible)
         facts: dict[Fact, None] = {}
@@ -144,45 +151,46 @@ class Writer:
             text = text[0].upper() + text[1:] + ("." if self.rng.random() < 0.8 else "")
         return Caption(text, tuple(facts))
 
-    def _slots(
-        self, a: Mention, b: Mention | None, *known: Fact
-    ) -> dict[str, Callable[[], tuple[str, tuple[Fact, ...]]]]:
+    def _slots(self, a: Mention, b: Mention | None, known: Related | None) -> dict[str, Slot]:
         """Slot name → a function that gives its words and the facts these state."""
-        rng, record = self.rng, self.record
-        slots: dict[str, Callable[[], tuple[str, tuple[Fact, ...]]]] = {
-            "place": lambda: self._setting_words(lexicon.PLACES, "background"),
-            "view": lambda: self._setting_words(lexicon.VIEWS, "background"),
+        slots: dict[str, Slot] = {
+            "place": partial(self._setting_words, lexicon.PLACES, "background"),
+            "view": partial(self._setting_words, lexicon.VIEWS, "background"),
             "when": self._when,
             "list": self._list,
         }
-        for name, bare, who in (("a", "bare", a), ("b", "bare_b", b)):
-            if who is None:
-                continue
-            slots[name] = lambda who=who: (noun_phrase(who, rng), (who,))  # type: ignore[misc]
-            slots[bare] = lambda who=who: (noun_phrase(who, rng, article=False), (who,))  # type: ignore[misc]
-            verb = "are" if who.count > 1 else "is"
-            slots[f"{name}_is"] = lambda verb=verb: (verb, ())  # type: ignore[misc]
-            action = mentioned(record, who)[0].action
-            if action and holds(record, Doing(who, action)):
-                does = Doing(who, action)
-                slots[f"{name}_does"] = lambda does=does: (  # type: ignore[misc]
-                    rng.choice(lexicon.ACTIONS[does.action]),
-                    (does,),
-                )
-        where = [p for p in POSITIONS if holds(record, Located(a, p))]
+        slots |= self._mention_slots("a", a)
+        slots["bare"] = partial(self._phrase, a, False)
+        if b is not None:
+            slots |= self._mention_slots("b", b)
+            slots["bare_b"] = partial(self._phrase, b, False)
+        where = [Located(a, p) for p in POSITIONS if holds(self.record, Located(a, p))]
         if where:
-            position = rng.choice(where)
-            slots["where"] = lambda: (
-                rng.choice(lexicon.POSITIONS[position]),
-                (Located(a, position),),
-            )
-        for fact in known:
-            if isinstance(fact, Related):
-                slots["rel"] = lambda fact=fact: (  # type: ignore[misc]
-                    rng.choice(lexicon.RELATIONS[fact.relation]),
-                    (fact,),
-                )
+            place = self.rng.choice(where)
+            slots["where"] = partial(self._words, lexicon.POSITIONS[place.position], place)
+        if known is not None:
+            slots["rel"] = partial(self._words, lexicon.RELATIONS[known.relation], known)
         return slots
+
+    def _mention_slots(self, name: str, who: Mention) -> dict[str, Slot]:
+        """The noun phrase under this name, its verb, and what it does if that is known."""
+        verb = "are" if who.count > 1 else "is"
+        slots: dict[str, Slot] = {
+            name: partial(self._phrase, who),
+            f"{name}_is": lambda: (verb, ()),
+        }
+        action = mentioned(self.record, who)[0].action
+        if action and holds(self.record, Doing(who, action)):
+            slots[f"{name}_does"] = partial(
+                self._words, lexicon.ACTIONS[action], Doing(who, action)
+            )
+        return slots
+
+    def _phrase(self, who: Mention, article: bool = True) -> tuple[str, tuple[Fact, ...]]:
+        return noun_phrase(who, self.rng, article), (who,)
+
+    def _words(self, synonyms: tuple[str, ...], fact: Fact) -> tuple[str, tuple[Fact, ...]]:
+        return self.rng.choice(synonyms), (fact,)
 
     def _setting_words(
         self, words: dict[str, tuple[str, ...]], aspect: str

@@ -7,6 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from training.data import scene_animals as animals
+from training.data import scene_creatures as creatures
+from training.data import scene_figures as figures
+from training.data import scene_nature as nature
 from training.data import scene_things as things
 from training.data import scene_vehicles as vehicles
 from training.data.scene_brush import PALETTE, Brush
@@ -84,18 +87,18 @@ KINDS: dict[str, Kind] = {
     "sheep": _kind(animals.sheep, 1.15, 0.25, "ground", "meadow farm mountain", "white black grey brown pink", "sheep/sheep lamb/lambs", "ground:stand"),
     "rabbit": _kind(animals.rabbit, 0.62, 0.24, "ground", "meadow forest farm mountain", "white brown grey black", "rabbit/rabbits bunny/bunnies", "ground:sit"),
     "elephant": _kind(animals.elephant, 1.3, 0.38, "ground", "desert lake meadow", "grey brown pink blue", "elephant/elephants", "ground:stand"),
-    "bird": _kind(animals.bird, 1.25, 0.17, "air", OPEN, "red yellow blue green brown black white", "bird/birds", "air:fly"),
-    "duck": _kind(animals.duck, 1.15, 0.19, "water ground", "lake beach farm", "yellow white brown green", "duck/ducks duckling/ducklings", "water:swim ground:sit"),
-    "penguin": _kind(animals.penguin, 0.62, 0.28, "ground", "mountain beach", "black blue grey", "penguin/penguins", "ground:stand"),
-    "turtle": _kind(animals.turtle, 1.45, 0.17, "water ground", "beach underwater desert", "green brown blue purple", "turtle/turtles tortoise/tortoises", "ground:crawl water:swim"),
-    "butterfly": _kind(animals.butterfly, 1.15, 0.16, "air", "meadow forest farm lake", "orange yellow blue purple pink red", "butterfly/butterflies", "air:fly"),
-    "fish": _kind(animals.fish, 1.5, 0.17, "water ground", "underwater lake", "orange yellow red blue green purple pink", "fish/fish", "water:swim"),
-    "crab": _kind(animals.crab, 1.5, 0.17, "ground", "beach underwater", "red orange blue", "crab/crabs", "ground:crawl"),
-    "octopus": _kind(animals.octopus, 1.0, 0.26, "water ground", "underwater", "purple red orange pink blue", "octopus/octopuses", "water:swim"),
-    "man": _kind(animals.man, 0.46, 0.4, "ground", LAND + " " + ROOMS, BRIGHT, "man/men guy/guys gentleman/gentlemen", "ground:stand"),
-    "woman": _kind(animals.woman, 0.48, 0.39, "ground", LAND + " " + ROOMS, BRIGHT, "woman/women lady/ladies", "ground:stand"),
-    "snowman": _kind(animals.snowman, 0.66, 0.36, "ground", "mountain", "red green blue orange purple", "snowman/snowmen", "ground:stand"),
-    "robot": _kind(animals.robot, 0.66, 0.33, "ground", "street desert " + ROOMS, BRIGHT, "robot/robots android/androids", "ground:stand"),
+    "bird": _kind(creatures.bird, 1.25, 0.17, "air", OPEN, "red yellow blue green brown black white", "bird/birds", "air:fly"),
+    "duck": _kind(creatures.duck, 1.15, 0.19, "water ground", "lake beach farm", "yellow white brown green", "duck/ducks duckling/ducklings", "water:swim ground:sit"),
+    "penguin": _kind(creatures.penguin, 0.62, 0.28, "ground", "mountain beach", "black blue grey", "penguin/penguins", "ground:stand"),
+    "turtle": _kind(creatures.turtle, 1.45, 0.17, "water ground", "beach underwater desert", "green brown blue purple", "turtle/turtles tortoise/tortoises", "ground:crawl water:swim"),
+    "butterfly": _kind(creatures.butterfly, 1.15, 0.16, "air", "meadow forest farm lake", "orange yellow blue purple pink red", "butterfly/butterflies", "air:fly"),
+    "fish": _kind(creatures.fish, 1.5, 0.17, "water ground", "underwater lake", "orange yellow red blue green purple pink", "fish/fish", "water:swim"),
+    "crab": _kind(creatures.crab, 1.5, 0.17, "ground", "beach underwater", "red orange blue", "crab/crabs", "ground:crawl"),
+    "octopus": _kind(creatures.octopus, 1.0, 0.26, "water ground", "underwater", "purple red orange pink blue", "octopus/octopuses", "water:swim"),
+    "man": _kind(figures.man, 0.46, 0.4, "ground", LAND + " " + ROOMS, BRIGHT, "man/men guy/guys gentleman/gentlemen", "ground:stand"),
+    "woman": _kind(figures.woman, 0.48, 0.39, "ground", LAND + " " + ROOMS, BRIGHT, "woman/women lady/ladies", "ground:stand"),
+    "snowman": _kind(figures.snowman, 0.66, 0.36, "ground", "mountain", "red green blue orange purple", "snowman/snowmen", "ground:stand"),
+    "robot": _kind(figures.robot, 0.66, 0.33, "ground", "street desert " + ROOMS, BRIGHT, "robot/robots android/androids", "ground:stand"),
     "car": _kind(vehicles.car, 1.9, 0.19, "ground", "street desert farm mountain beach", BRIGHT + " grey", "car/cars automobile/automobiles", "ground:park"),
     "bus": _kind(vehicles.bus, 1.8, 0.26, "ground", "street mountain", "red yellow blue green white orange", "bus/buses coach/coaches", "ground:park"),
     "truck": _kind(vehicles.truck, 1.65, 0.28, "ground", "street farm desert", "red blue green orange yellow white purple", "truck/trucks lorry/lorries", "ground:park"),
@@ -108,14 +111,14 @@ KINDS: dict[str, Kind] = {
     "house": _kind(vehicles.house, 1.0, 0.42, "ground", "meadow mountain lake forest farm beach", "white red yellow blue pink orange brown green", "house/houses cottage/cottages home/homes", "ground:stand"),
     "lighthouse": _kind(vehicles.lighthouse, 0.4, 0.48, "ground", "beach lake", "red blue black green", "lighthouse/lighthouses", "ground:stand"),
     "windmill": _kind(vehicles.windmill, 0.72, 0.44, "ground", "farm meadow lake", "white red brown grey blue", "windmill/windmills mill/mills", "ground:stand"),
-    "tree": _kind(things.tree, 0.85, 0.44, "ground", "meadow farm lake street", "green orange red yellow pink", "tree/trees", "ground:grow"),
-    "pine": _kind(things.pine, 0.68, 0.42, "ground", "mountain forest lake", "green turquoise white", "pine/pines fir/firs conifer/conifers", "ground:grow"),
-    "flower": _kind(things.flower, 0.6, 0.23, "ground", "meadow forest farm kitchen", "red yellow pink purple white blue orange", "flower/flowers blossom/blossoms", "ground:grow"),
-    "mushroom": _kind(things.mushroom, 0.95, 0.18, "ground", "forest meadow", "red brown white orange purple yellow", "mushroom/mushrooms toadstool/toadstools", "ground:grow"),
-    "cactus": _kind(things.cactus, 0.75, 0.32, "ground", "desert living_room", "green turquoise", "cactus/cacti", "ground:grow"),
-    "sun": _kind(things.sun, 1.0, 0.24, "air", OPEN, "yellow orange red", "sun/suns", "air:shine", lights="day dusk"),
-    "moon": _kind(things.moon, 0.92, 0.2, "air", OPEN, "yellow white orange", "moon/moons crescent/crescents", "air:shine", lights="night dusk"),
-    "star": _kind(things.star, 1.0, 0.15, "air", OPEN, "yellow white red blue", "star/stars", "air:shine", lights="night dusk"),
+    "tree": _kind(nature.tree, 0.85, 0.44, "ground", "meadow farm lake street", "green orange red yellow pink", "tree/trees", "ground:grow"),
+    "pine": _kind(nature.pine, 0.68, 0.42, "ground", "mountain forest lake", "green turquoise white", "pine/pines fir/firs conifer/conifers", "ground:grow"),
+    "flower": _kind(nature.flower, 0.6, 0.23, "ground", "meadow forest farm kitchen", "red yellow pink purple white blue orange", "flower/flowers blossom/blossoms", "ground:grow"),
+    "mushroom": _kind(nature.mushroom, 0.95, 0.18, "ground", "forest meadow", "red brown white orange purple yellow", "mushroom/mushrooms toadstool/toadstools", "ground:grow"),
+    "cactus": _kind(nature.cactus, 0.75, 0.32, "ground", "desert living_room", "green turquoise", "cactus/cacti", "ground:grow"),
+    "sun": _kind(nature.sun, 1.0, 0.24, "air", OPEN, "yellow orange red", "sun/suns", "air:shine", lights="day dusk"),
+    "moon": _kind(nature.moon, 0.92, 0.2, "air", OPEN, "yellow white orange", "moon/moons crescent/crescents", "air:shine", lights="night dusk"),
+    "star": _kind(nature.star, 1.0, 0.15, "air", OPEN, "yellow white red blue", "star/stars", "air:shine", lights="night dusk"),
     "ball": _kind(things.ball, 1.0, 0.14, "ground", LAND + " " + ROOMS, BRIGHT, "ball/balls", "ground:lie"),
     "kite": _kind(things.kite, 0.75, 0.28, "air", "beach meadow farm sky lake", BRIGHT, "kite/kites", "air:fly"),
     "umbrella": _kind(things.umbrella, 1.0, 0.28, "ground", "beach street", BRIGHT, "umbrella/umbrellas parasol/parasols", ""),

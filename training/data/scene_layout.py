@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 from PIL import Image, ImageChops, ImageDraw
 
-from training.data.scene_backdrops import INDOORS, LIGHTS, Backdrop, Zones
+from training.data.scene_backdrops import INDOORS, Zones
 from training.data.scene_brush import Brush, dye
+from training.data.scene_canvas import LIGHTS, Backdrop
 from training.data.scene_facts import Box, SceneObject, overlap
 from training.data.scene_kinds import KINDS, SMALL, Kind
 

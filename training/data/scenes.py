@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
 
-from training.data.scene_backdrops import BACKDROPS, INDOORS, NO_WEATHER, Backdrop, texture
+from training.data.scene_backdrops import BACKDROPS, INDOORS, NO_WEATHER
+from training.data.scene_canvas import Backdrop, texture
 from training.data.scene_captions import Caption, Writer
 from training.data.scene_facts import Record, SceneObject
 from training.data.scene_layout import Layout, paste
