@@ -55,3 +55,24 @@ class Backends:
         """Close all searchers."""
         for backend in self:
             backend.searcher.close()
+
+
+def open_lucene(index: Path, photos: Path | None, examples: Sequence[str] = ()) -> Backend:
+    """The backend "lucene" on an index folder.
+
+    Args:
+        index: as `sparta index` makes it.
+        photos: where the photos are; the folder the index names if None.
+        examples: queries worth trying.
+
+    Raises:
+        InputError: if the folder is no index, or a damaged one.
+    """
+    # Java starts with the first index, which nothing else here needs.
+    from indexer.lucene_searcher import LuceneSearcher
+
+    searcher = LuceneSearcher(index)
+    named = searcher.manifest.photos
+    folder = photos or (Path(named) if named else None)
+    found = folder if folder and folder.is_dir() else None
+    return Backend("lucene", searcher, found, tuple(examples))

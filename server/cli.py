@@ -24,6 +24,10 @@ def serve(
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="Port to listen on, 0 for any free one")
     ] = 8000,
+    example: Annotated[
+        list[str] | None,
+        typer.Option(help="Query the page proposes; give it several times for several"),
+    ] = None,
 ) -> None:
     """Serve an index: a page to search on, and the REST interface behind it.
 
@@ -37,12 +41,11 @@ def serve(
     from rich.console import Console
 
     from server.app import create_app
-    from server.backends import Backends
+    from server.backends import Backends, open_lucene
     from server.listen import is_loopback, listen, url
-    from server.opening import open_lucene
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    backend = open_lucene(index, photos)
+    backend = open_lucene(index, photos, example or [])
     with listen(host, port) as socket:
         address = url(host, socket.getsockname()[1])
         count = len(backend.searcher)

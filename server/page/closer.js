@@ -1,0 +1,63 @@
+// One photo large, with the table that explains its score.
+
+import { make, whilePointed } from "./dom.js";
+import { makePhoto } from "./photo.js";
+
+const dialog = document.querySelector("#closer");
+const find = (selector) => dialog.querySelector(selector);
+const steps = { ArrowLeft: -1, ArrowRight: 1 };
+
+let hits = [];
+let current = 0;
+
+/** Show the hit at a position of the answer's hits. */
+export function openCloser(answerHits, position) {
+  hits = answerHits;
+  show(position);
+  dialog.showModal();
+}
+
+function show(position) {
+  if (!hits[position]) return;
+  current = position;
+  const hit = hits[position];
+  const photo = makePhoto(hit);
+  const { width, height } = hit.metadata;
+  if (width && height) photo.style.setProperty("--aspect", width / height);
+  find("#closer-photo").replaceChildren(photo);
+  find("#closer-title").replaceChildren(
+    make("span", { className: "rank" }, `${hit.rank}`),
+    ` ${hit.image_id}`,
+  );
+  find("tbody").replaceChildren(...hit.explanation.map((term) => makeLine(term, photo)));
+  find("tfoot td").textContent = hit.score;
+  find(".previous").disabled = position === 0;
+  find(".next").disabled = position === hits.length - 1;
+  find("footer a").hidden = !hit.url;
+  find("footer a").href = hit.url ?? "";
+}
+
+function makeLine(term, photo) {
+  const piece = term.term === term.word.toLowerCase() ? [] : [make("small", {}, ` ${term.term}`)];
+  const line = make(
+    "tr",
+    { className: term.impact ? "" : "nothing" },
+    make("th", { scope: "row" }, term.word, ...piece),
+    ...[term.count, term.impact, term.score, term.region ?? "–"].map((value) =>
+      make("td", {}, `${value}`),
+    ),
+  );
+  if (term.box) {
+    line.tabIndex = 0;
+    whilePointed(line, () => photo.show(term, term.word), () => photo.hide());
+  }
+  return line;
+}
+
+find(".close").addEventListener("click", () => dialog.close());
+find(".previous").addEventListener("click", () => show(current - 1));
+find(".next").addEventListener("click", () => show(current + 1));
+dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
+dialog.addEventListener("keydown", (event) => {
+  if (event.key in steps) show(current + steps[event.key]);
+});

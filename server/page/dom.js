@@ -1,0 +1,18 @@
+// Elements made in one expression.
+
+/** A new element with properties, attributes (where a name has a dash) and children. */
+export function make(tag, properties = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (name.includes("-") || name === "role") element.setAttribute(name, value);
+    else element[name] = value;
+  }
+  element.append(...children);
+  return element;
+}
+
+/** Call `show` while an element is pointed at or has the focus, and `hide` after. */
+export function whilePointed(element, show, hide) {
+  for (const name of ["pointerenter", "focus", "click"]) element.addEventListener(name, show);
+  for (const name of ["pointerleave", "blur"]) element.addEventListener(name, hide);
+}

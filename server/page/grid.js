@@ -1,0 +1,83 @@
+// The hits as rows of photos, and the query's words above them.
+
+import { make, whilePointed } from "./dom.js";
+import { makePhoto, wordsOf } from "./photo.js";
+
+const number = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
+
+/** One hit; `card.point(word)` shows where the photo has it, null goes back to none. */
+function makeCard(hit, strongest, rest, open) {
+  const words = wordsOf(hit);
+  const photo = makePhoto(hit);
+  const opener = make(
+    "button",
+    { className: "opener", type: "button", "aria-label": `Photo ${hit.rank} closer, and why` },
+    photo,
+  );
+  opener.addEventListener("click", () => open(hit.rank - 1));
+
+  const chips = make("ul", { className: "chips", "aria-label": "Matching words" });
+  const card = make(
+    "li",
+    { className: "card" },
+    opener,
+    make(
+      "p",
+      { className: "line" },
+      make("span", { className: "rank", "aria-label": `Rank ${hit.rank}` }, `${hit.rank}`),
+      make("span", { className: "name", title: hit.image_id }, hit.image_id),
+      make("span", { className: "score", title: "Score" }, number.format(hit.score)),
+    ),
+    chips,
+  );
+  card.point = (text) => {
+    const word = words.get(text);
+    if (word?.score > 0) photo.show(word.best, text);
+    else photo.hide();
+    for (const chip of chips.querySelectorAll(".chip")) {
+      chip.classList.toggle("on", chip.dataset.word === text);
+    }
+    card.classList.toggle("without", text !== null && !(word?.score > 0));
+  };
+  const falling = [...words.values()].sort((a, b) => b.score - a.score);
+  for (const word of falling.filter((word) => word.score > 0)) {
+    const label = `${word.text}, score ${number.format(word.score)}`;
+    const chip = make("button", { type: "button", className: "chip", title: label }, word.text);
+    chip.dataset.word = word.text;
+    chip.style.setProperty("--strength", word.score / strongest);
+    whilePointed(chip, () => card.point(word.text), rest);
+    chips.append(make("li", {}, chip));
+  }
+  const { width, height } = hit.metadata;
+  const aspect = width && height ? width / height : 4 / 3;
+  card.style.flexGrow = aspect * 100;
+  card.style.setProperty("--aspect", aspect);
+  return card;
+}
+
+/** Fill the list of hits and the list of words from an answer. */
+export function showAnswer(answer, list, wordList, open) {
+  const perHit = answer.hits.map(wordsOf);
+  const strongest = Math.max(1, ...perHit.flatMap((w) => [...w.values()].map((x) => x.score)));
+  let pinned = null;
+  const rest = () => pointAll(pinned);
+  const cards = answer.hits.map((hit) => makeCard(hit, strongest, rest, open));
+  const pointAll = (word) => cards.forEach((card) => card.point(word));
+
+  const known = [...new Set(perHit.flatMap((words) => [...words.keys()]))];
+  const chips = known.map((word) => {
+    const chip = make("button", { type: "button", className: "chip", "aria-pressed": "false" }, word);
+    whilePointed(chip, () => pointAll(word), rest);
+    chip.addEventListener("click", () => {
+      pinned = pinned === word ? null : word;
+      for (const other of chips) other.setAttribute("aria-pressed", `${other === chip && pinned !== null}`);
+      rest();
+    });
+    return chip;
+  });
+  const lost = answer.unknown.map((word) =>
+    make("s", { className: "chip", title: "The index knows no such word" }, word),
+  );
+  wordList.replaceChildren(...[...chips, ...lost].map((chip) => make("li", {}, chip)));
+  list.replaceChildren(...cards);
+}

@@ -1,0 +1,58 @@
+// A photo with the box of a region drawn over it.
+
+import { make } from "./dom.js";
+
+const percent = (share) => `${share * 100}%`;
+
+/** What a hit's words won: one entry per word, its strongest term's box standing for it. */
+export function wordsOf(hit) {
+  const words = new Map();
+  for (const term of hit.explanation) {
+    const word = words.get(term.word) ?? { text: term.word, score: 0, best: term };
+    word.score += term.score;
+    if (term.score > word.best.score) word.best = term;
+    words.set(term.word, word);
+  }
+  return words;
+}
+
+/** The photo of a hit as an element with `show(term, name)` and `hide()`. */
+export function makePhoto(hit) {
+  const matching = [...wordsOf(hit).values()].filter((word) => word.score > 0);
+  const image = make("img", {
+    alt: `Photo ${hit.image_id}, matching ${matching.map((word) => word.text).join(", ")}`,
+    draggable: false,
+  });
+  const name = make("span");
+  const box = make("span", { className: "box", hidden: true, "aria-hidden": "true" }, name);
+  const photo = make("span", { className: "photo" }, image, box);
+  const { width, height } = hit.metadata;
+  if (width && height) photo.style.aspectRatio = `${width} / ${height}`;
+
+  const missing = () => {
+    photo.classList.add("missing");
+    image.replaceWith(make("span", { className: "gone" }, "The photo’s file is not there"));
+  };
+  image.addEventListener("error", missing);
+  if (hit.url) image.src = hit.url;
+  else missing();
+
+  photo.show = (term, word) => {
+    if (!term?.box) return photo.hide();
+    const [x1, y1, x2, y2] = term.box;
+    box.style.left = percent(x1);
+    box.style.top = percent(y1);
+    box.style.width = percent(x2 - x1);
+    box.style.height = percent(y2 - y1);
+    name.textContent = word;
+    name.className = y1 < 0.12 ? "inside" : "";
+    name.classList.toggle("right", x1 > 0.6);
+    box.hidden = false;
+    photo.classList.add("pointed");
+  };
+  photo.hide = () => {
+    box.hidden = true;
+    photo.classList.remove("pointed");
+  };
+  return photo;
+}

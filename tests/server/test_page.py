@@ -1,0 +1,213 @@
+"""The page in a real browser."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+
+from indexer.searcher import Box
+from server.backends import Backend
+from tests.server.fake import LEFT, RIGHT, WHOLE, FakeSearcher
+from tests.server.live import serving
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+WORDS = "#words .chip"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    path = next(filter(None, map(shutil.which, NAMES)), None)
+    if path is None:
+        pytest.skip(f"no browser is installed: none of {', '.join(NAMES)} is in PATH")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def address(photos: Path) -> Iterator[str]:
+    with serving(Backend("lucene", FakeSearcher(), photos, ("red", "blue green"))) as address:
+        yield address
+
+
+@pytest.fixture
+def page(browser: Browser, address: str) -> Iterator[Page]:
+    """The page as it opens; whatever it complains of fails the test."""
+    context = browser.new_context(viewport={"width": 1100, "height": 800}, base_url=address)
+    page = context.new_page()
+    complaints: list[str] = []
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on(
+        "console", lambda m: complaints.append(m.text) if "Content Security" in m.text else None
+    )
+    page.on("request", lambda r: None if r.url.startswith(address) else complaints.append(r.url))
+    page.goto("/")
+    yield page
+    context.close()
+    assert complaints == []
+
+
+def search(page: Page, query: str) -> None:
+    page.locator("#q").fill(query)
+    page.keyboard.press("Enter")
+    expect(page.locator("body")).to_have_class("")
+
+
+def expect_box(photo: Locator, box: Box, word: str) -> None:
+    """The drawn box lies where the region does in the photo as displayed, within a pixel."""
+    overlay = photo.locator(".box")
+    expect(overlay).to_be_visible()
+    expect(overlay).to_have_text(word)
+    image, drawn = photo.locator("img").bounding_box(), overlay.bounding_box()
+    assert image and drawn
+    x1, y1, x2, y2 = box
+    assert drawn["x"] == pytest.approx(image["x"] + x1 * image["width"], abs=1)
+    assert drawn["y"] == pytest.approx(image["y"] + y1 * image["height"], abs=1)
+    assert drawn["width"] == pytest.approx((x2 - x1) * image["width"], abs=1)
+    assert drawn["height"] == pytest.approx((y2 - y1) * image["height"], abs=1)
+
+
+def test_the_start_page_invites_to_type(page: Page) -> None:
+    expect(page.locator("#q")).to_be_focused()
+    expect(page.locator("#corpus")).to_have_text("5 photos")
+    expect(page.locator("#examples a")).to_have_text(["red", "blue green"])
+    page.locator("#examples a").last.click()
+    expect(page.locator(WORDS)).to_have_text(["blue", "green"])
+    expect(page.locator("#q")).to_have_value("blue green")
+
+
+def test_hits_with_rank_score_and_words(page: Page) -> None:
+    search(page, "red blue")
+    expect(page.locator(".card .rank")).to_have_text(["1", "2", "3", "4", "5"])
+    expect(page.locator(".card .name").nth(0)).to_have_text("garden/two.jpg")
+    expect(page.locator(".card .score").nth(0)).to_have_text("330")
+    expect(page.locator(".card").nth(0).locator(".chip")).to_have_text(["blue", "red"])
+    expect(page.locator("#status")).to_have_text("5 photos · 1.3 ms search")
+    strength = "e => +e.style.getPropertyValue('--strength')"
+    chips = page.locator(".card").nth(0).locator(".chip")
+    assert chips.nth(0).evaluate(strength) == 1
+    assert chips.nth(1).evaluate(strength) == pytest.approx(120 / 210)
+    for image in page.locator(".card img").all():
+        expect(image).to_have_js_property("complete", True)
+        assert image.evaluate("e => e.naturalWidth") > 0
+        width, height = image.evaluate("e => [e.naturalWidth, e.naturalHeight]")
+        shown = image.bounding_box()
+        assert shown and shown["width"] / shown["height"] == pytest.approx(width / height, rel=0.02)
+
+
+def test_pointing_at_a_chip_draws_its_region(page: Page) -> None:
+    search(page, "red blue")
+    card = page.locator(".card").nth(0)
+    card.locator(".chip", has_text="red").hover()
+    expect_box(card.locator(".photo"), RIGHT, "red")
+    card.locator(".chip", has_text="blue").hover()
+    expect_box(card.locator(".photo"), LEFT, "blue")
+    expect(page.locator(".card").nth(1).locator(".box")).to_be_hidden()
+    page.mouse.move(0, 0)
+    expect(card.locator(".box")).to_be_hidden()
+    card.locator(".chip", has_text="red").focus()
+    expect_box(card.locator(".photo"), RIGHT, "red")
+
+
+def test_a_word_of_the_query_is_shown_on_all_photos(page: Page) -> None:
+    search(page, "green blue")
+    page.locator(WORDS, has_text="green").hover()
+    boxes = {"sea/a b.webp": RIGHT, "garden/one.png": WHOLE}
+    for card in page.locator(".card").all():
+        name = card.locator(".name").inner_text()
+        if name in boxes:
+            expect_box(card.locator(".photo"), boxes[name], "green")
+        else:
+            expect(card.locator(".box")).to_be_hidden()
+    page.locator(WORDS, has_text="blue").click()
+    page.mouse.move(0, 0)
+    page.locator("#q").focus()
+    expect(page.locator(WORDS, has_text="blue")).to_have_attribute("aria-pressed", "true")
+    expect(page.locator(".card .box:visible")).to_have_text(["blue"] * 3)
+
+
+def test_unknown_words_are_said(page: Page) -> None:
+    search(page, "red zyzzyva")
+    expect(page.locator("#status")).to_contain_text("The index does not know “zyzzyva”")
+    expect(page.locator("#words s")).to_have_text("zyzzyva")
+    expect(page.locator(".card")).to_have_count(3)
+    search(page, "<b>qwx</b>")
+    expect(page.locator("#status")).to_have_text(
+        "The index does not know “<b>qwx</b>”, so no photo matches"
+    )
+    expect(page.locator(".card")).to_have_count(0)
+
+
+def test_the_address_holds_the_question(page: Page) -> None:
+    search(page, "red & blue?")
+    page.locator("#k").select_option("10")
+    expect(page).to_have_url("/?q=red+%26+blue%3F&k=10")
+    search(page, "green")
+    page.go_back()
+    expect(page.locator("#q")).to_have_value("red & blue?")
+    expect(page.locator(".card")).to_have_count(3)
+    page.reload()
+    expect(page.locator(".card")).to_have_count(3)
+    page.go_back()
+    page.go_back()
+    expect(page.locator("h1")).to_be_visible()
+    expect(page.locator(".card")).to_have_count(0)
+
+
+def test_errors_are_told_and_can_be_tried_again(page: Page) -> None:
+    page.goto("/?q=red&k=5000")
+    alert = page.get_by_role("alert")
+    expect(alert).to_contain_text("A parameter cannot be used")
+    expect(alert).to_contain_text("less than or equal to 1000")
+    page.goto("/?q=explode")
+    expect(alert).to_contain_text("Internal Server Error")
+    page.route("**/v1/search*", lambda route: route.abort())
+    search(page, "red")
+    expect(alert).to_contain_text("Is “sparta serve” still running?")
+    page.unroute("**/v1/search*")
+    page.get_by_role("button", name="Try again").click()
+    expect(alert).to_be_hidden()
+    expect(page.locator(".card")).to_have_count(3)
+
+
+def test_a_photo_opens_with_its_explanation(page: Page) -> None:
+    search(page, "red Red blue")
+    page.locator(".opener").nth(0).focus()
+    page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog")
+    expect(dialog.locator("h2")).to_have_text("1 garden/two.jpg")
+    lines = dialog.locator("tbody tr")
+    expect(lines.nth(0).locator("th, td")).to_have_text(["red", "2", "120", "240", "0"])
+    expect(dialog.locator("tfoot td").first).to_have_text("450")
+    lines.nth(1).hover()
+    expect_box(dialog.locator(".photo"), LEFT, "blue")
+    page.keyboard.press("ArrowRight")
+    expect(dialog.locator("h2")).to_have_text("2 garden/one.png")
+    expect(lines.nth(1)).to_have_class("nothing")
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+    expect(page.locator(".opener").nth(0)).to_be_focused()
+
+
+def test_a_missing_photo_says_so(page: Page) -> None:
+    page.route("**/file", lambda route: route.fulfill(status=404))
+    search(page, "green")
+    expect(page.locator(".card").nth(0)).to_contain_text("file is not there")
+
+
+def test_a_phone_shows_it_all_and_taps(browser: Browser, address: str) -> None:
+    context = browser.new_context(
+        viewport={"width": 360, "height": 700}, has_touch=True, is_mobile=True, base_url=address
+    )
+    page = context.new_page()
+    page.goto("/?q=red+blue+green")
+    expect(page.locator(".card")).to_have_count(5)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    card = page.locator(".card").nth(0)
+    card.locator(".chip", has_text="red").tap()
+    expect_box(card.locator(".photo"), RIGHT, "red")
+    context.close()
