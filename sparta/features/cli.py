@@ -14,22 +14,26 @@ def extract(
     out: Annotated[Path, typer.Option(help="Folder for the features.")],
     image_size: Annotated[
         int | None,
-        typer.Option(min=16, help="Side of the square photos are stretched to [the backbone's]."),
+        typer.Option(
+            min=16, help="Side of the square photos are stretched to (default: the backbone's)."
+        ),
     ] = None,
     labels: Annotated[
         int, typer.Option(min=0, help="Classes of the backbone's classifier to keep as words.")
     ] = 0,
     view: Annotated[str, typer.Option(help="plain, flip (mirrored) or crop:SEED.")] = "plain",
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, …")] = "auto",
-    batch_size: Annotated[int, typer.Option(min=1, help="Photos per pass.")] = 32,
+    batch_size: Annotated[
+        int | None, typer.Option(min=1, help="Photos per pass (default: by device).")
+    ] = None,
     workers: Annotated[
-        int | None, typer.Option(min=0, help="Decoding processes [one per core].")
+        int | None, typer.Option(min=0, help="Decoding processes, 0 for none (default: cores - 1).")
     ] = None,
 ) -> None:
     """Turn a folder of photos into image features: regions and their boxes.
 
-    Photos that cannot be used are skipped and listed in OUT/skipped.jsonl. A run that was
-    interrupted continues when started again.
+    Photos that cannot be used are skipped and listed in OUT/skipped.jsonl.
+    An interrupted run continues when started again.
 
     [bold]Examples[/bold]
 

@@ -6,7 +6,9 @@ import hashlib
 import os
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
@@ -49,7 +51,7 @@ def extract_photos(
     labels: int = 0,
     view: str = "plain",
     device: str = "auto",
-    batch_size: int = 32,
+    batch_size: int | None = None,
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> ExtractReport:
@@ -66,8 +68,8 @@ def extract_photos(
         labels: classes of the backbone's classifier that name the whole photo.
         view: "plain", "flip" or "crop:SEED".
         device: "auto" takes a GPU if there is one.
-        batch_size: photos per pass of the backbone.
-        workers: decoding processes, one per core by default, 0 for none.
+        batch_size: photos per pass of the backbone; by default what suits the device.
+        workers: decoding processes, one fewer than cores by default, 0 for none.
         progress: called with the photos done and all photos.
 
     Raises:
@@ -78,35 +80,48 @@ def extract_photos(
     chosen = View(view)
     ids = find_photos(photos)
     encoder = load_encoder(backbone, image_size, labels, device)
-    listing = {"photos": f"{len(ids)} files, {_listing_hash(photos, ids)}"}
+    listing = {"files": f"{len(ids)} with hash {_listing_hash(photos, ids)}"}
     writer = StoreWriter(out, encoder.source, photos=photos, view=view, inputs=listing)
-    shards = [ids[start : start + SHARD_SIZE] for start in range(0, len(ids), SHARD_SIZE)]
+    shards = _split(ids, SHARD_SIZE)
     reused = sum(len(shard) for shard in shards[: writer.done])
-    if not writer.complete:
-        decoder = Decoder(photos, encoder.source.image_size, encoder.resample, chosen)
-        todo = shards[writer.done :]
-        batches = [
-            shard[i : i + batch_size] for shard in todo for i in range(0, len(shard), batch_size)
-        ]
-        count = min(16, os.cpu_count() or 1) if workers is None else workers
-        decoded = decode_all(decoder, batches, count)
-        done = reused
-        for shard in todo:
+    report = progress or (lambda _done, _total: None)
+    report(reused, len(ids))
+    decoder = Decoder(photos, encoder.source.image_size, encoder.resample, chosen)
+    plan = [_split(shard, batch_size or encoder.batch_size) for shard in shards[writer.done :]]
+    _fill(writer, encoder, decoder, plan, workers, lambda done: report(reused + done, len(ids)))
+    if not writer.images:
+        raise InputError(f"{photos}: no photo could be used; {out / SKIPPED} says why")
+    writer.finish()
+    return ExtractReport(writer.images, writer.skipped, time.perf_counter() - started, reused)
+
+
+def _split(ids: list[str], size: int) -> list[list[str]]:
+    return [ids[start : start + size] for start in range(0, len(ids), size)]
+
+
+def _fill(
+    writer: StoreWriter,
+    encoder: Encoder,
+    decoder: Decoder,
+    plan: list[list[list[str]]],
+    workers: int | None,
+    report: Callable[[int], None],
+) -> None:
+    """Write one shard for each list of batches in the plan."""
+    # The network keeps a core busy; a worker for that one too would slow both.
+    count = max(1, min(16, (os.cpu_count() or 1) - 1)) if workers is None else workers
+    done = 0
+    with closing(decode_all(decoder, chain.from_iterable(plan), count)) as decoded:
+        for batches in plan:
             images: list[ImageFeatures] = []
             skipped: list[Skipped] = []
-            for _ in range(0, len(shard), batch_size):
-                batch = next(decoded)
+            for batch in islice(decoded, len(batches)):
                 good, bad = encode_batch(encoder, batch)
                 images += good
                 skipped += bad
                 done += len(batch)
-                if progress:
-                    progress(done, len(ids))
+                report(done)
             writer.write_shard(images, skipped)
-        if not writer.images:
-            raise InputError(f"{photos}: no photo could be used; {out / SKIPPED} says why")
-        writer.finish()
-    return ExtractReport(writer.images, writer.skipped, time.perf_counter() - started, reused)
 
 
 def load_encoder(backbone: str, image_size: int | None, labels: int, device: str) -> Encoder:

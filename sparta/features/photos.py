@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import ExifTags, Image, ImageOps
+from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
 from sparta.errors import InputError
 from sparta.features.writer import Skipped
@@ -108,7 +108,6 @@ class Decoder:
         except UnicodeEncodeError:
             name = os.fsencode(image_id).decode(errors="backslashreplace")
             return Skipped(name, "the file name is not UTF-8")
-        # Any error may come out of a damaged file, and none may end the run.
         try:
             box, mirrored = self.view.of(image_id)
             image, width, height = load_photo(self.folder / image_id, self.side)
@@ -117,10 +116,8 @@ class Decoder:
             small = image.resize((self.side, self.side), Image.Resampling(self.resample), corners)
             pixels = np.asarray(small)[:, ::-1] if mirrored else np.asarray(small)
             return Photo(image_id, np.ascontiguousarray(pixels), width, height)
-        except PhotoError as error:
-            return Skipped(image_id, str(error))
-        except Exception as error:
-            return Skipped(image_id, f"{type(error).__name__}: {error}")
+        except Exception as error:  # anything may come out of a damaged file
+            return Skipped(image_id, _reason(error))
 
 
 def find_photos(folder: Path) -> list[str]:
@@ -160,8 +157,11 @@ def load_photo(path: Path, side: int = 0) -> tuple[Image.Image, int, int]:
         PhotoError: if it is no regular file, too small, too large, or has no defined brightness.
         Exception: whatever Pillow raises on damaged files.
     """
-    if not stat.S_ISREG(path.stat().st_mode):
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
         raise PhotoError("not a regular file")
+    if not status.st_size:
+        raise PhotoError("the file is empty")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with Image.open(path) as image:
@@ -173,6 +173,14 @@ def load_photo(path: Path, side: int = 0) -> tuple[Image.Image, int, int]:
             if image.getexif().get(ExifTags.Base.Orientation, 1) >= 5:  # a quarter turn
                 width, height = height, width
             return _to_rgb(ImageOps.exif_transpose(image)), width, height
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, UnidentifiedImageError):
+        return "not an image, or of an unknown format"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror  # without the path
+    return str(error) or type(error).__name__
 
 
 def _to_rgb(image: Image.Image) -> Image.Image:

@@ -26,6 +26,7 @@ class PixelPatches:
     """
 
     resample = int(Image.Resampling.BILINEAR)
+    batch_size = 32
 
     def __init__(self, image_size: int | None = None) -> None:
         size = image_size or DEFAULT_SIZE

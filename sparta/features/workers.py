@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
@@ -18,7 +18,7 @@ from sparta.features.writer import Skipped
 Decoded = list[Photo | Skipped]
 
 
-def decode_all(decoder: Decoder, batches: Iterable[list[str]], workers: int) -> Iterator[Decoded]:
+def decode_all(decoder: Decoder, batches: Iterable[list[str]], workers: int) -> Generator[Decoded]:
     """Decode batches of image ids, in order, a few ahead of the reader.
 
     A photo whose decoding kills its process is skipped.
@@ -37,7 +37,7 @@ def decode_all(decoder: Decoder, batches: Iterable[list[str]], workers: int) -> 
     try:
         while True:
             while len(waiting) <= 2 * workers and (batch := next(rest, None)) is not None:
-                waiting.append((batch, pool.submit(decoder, batch)))
+                waiting.append((batch, _submit(pool, decoder, batch)))
             if not waiting:
                 return
             batch, future = waiting.popleft()
@@ -46,10 +46,20 @@ def decode_all(decoder: Decoder, batches: Iterable[list[str]], workers: int) -> 
             except BrokenProcessPool:
                 pool.shutdown(cancel_futures=True)
                 pool = _pool(workers)
-                waiting = deque((ids, pool.submit(decoder, ids)) for ids, _ in waiting)
+                waiting = deque((ids, _submit(pool, decoder, ids)) for ids, _ in waiting)
                 yield [_decode_alone(decoder, image_id) for image_id in batch]
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _submit(pool: ProcessPoolExecutor, decoder: Decoder, batch: list[str]) -> Future[Decoded]:
+    """Start a batch; a pool that is already broken says so when the result is asked for."""
+    try:
+        return pool.submit(decoder, batch)
+    except BrokenProcessPool as error:
+        failed: Future[Decoded] = Future()
+        failed.set_exception(error)
+        return failed
 
 
 def _decode_alone(decoder: Decoder, image_id: str) -> Photo | Skipped:

@@ -1,0 +1,118 @@
+"""What a checkpoint of the transformers library holds: preprocessing, model, classes, weights."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoImageProcessor, AutoModel, AutoModelForImageClassification
+from transformers.utils import cached_file
+
+from sparta.errors import InputError
+
+WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """How a checkpoint wants its photos: (pixels * scale - mean) / std, [3, 1, 1] float32 each."""
+
+    side: int
+    resample: int
+    scale: float
+    mean: torch.Tensor
+    std: torch.Tensor
+
+
+def load_preprocessing(name: str, image_size: int | None) -> Preprocessing:
+    """Size, filter, mean and deviation as the checkpoint's image processor gives them.
+
+    Raises:
+        InputError: if the processor is of an unknown kind or names no size.
+        OSError: if there is none.
+    """
+    try:
+        processor: Any = AutoImageProcessor.from_pretrained(name, backend="pil")
+    except ValueError as error:
+        raise InputError(f"{name} is not a vision model: {str(error).splitlines()[0]}") from error
+    # What the network sees in the end: the crop, where the checkpoint crops.
+    size = processor.crop_size if processor.do_center_crop else processor.size
+    side = image_size or (size and (size.height or size.shortest_edge))
+    if not side:
+        raise InputError(f"{name} does not say how large its photos are; give --image-size")
+    mean, std = [0.0] * 3, [1.0] * 3
+    if processor.do_normalize:
+        mean, std = processor.image_mean, processor.image_std
+    return Preprocessing(
+        side=int(side),
+        resample=int(processor.resample),
+        scale=processor.rescale_factor if processor.do_rescale else 1.0,
+        mean=torch.tensor(mean).reshape(3, 1, 1),
+        std=torch.tensor(std).reshape(3, 1, 1),
+    )
+
+
+def load_model(name: str, classifier: bool = False) -> Any:
+    """Load a checkpoint none of whose used weights is missing.
+
+    Raises:
+        InputError: if the checkpoint is of an unknown kind or weights are missing.
+    """
+    auto = AutoModelForImageClassification if classifier else AutoModel
+    try:
+        model, info = auto.from_pretrained(name, output_loading_info=True, dtype=torch.float32)
+    except ValueError as error:
+        wanted = "an image classifier" if classifier else "a vision model"
+        raise InputError(f"{name} is not {wanted}: {str(error).splitlines()[0]}") from error
+    # A pooler is often left out of a checkpoint, and its output is not used here.
+    missing = sorted(key for key in info["missing_keys"] if "pooler" not in key)
+    missing += sorted(str(key) for key in info["mismatched_keys"])
+    if missing:
+        hint = "; it has no trained classifier, leave out --labels" if classifier else ""
+        raise InputError(f"{name} lacks the weights {', '.join(missing[:5])}{hint}")
+    return model
+
+
+def class_names(name: str, config: Any) -> list[str]:
+    """The first synonym of every class of a classifier.
+
+    Raises:
+        InputError: if the classes have only numbers.
+    """
+    names = [config.id2label[i] for i in range(len(config.id2label))]
+    if names == [f"LABEL_{i}" for i in range(len(names))]:
+        raise InputError(f"{name} does not name its classes (id2label); leave out --labels")
+    return [synonyms.split(",")[0].strip() for synonyms in names]
+
+
+def weights_hash(name: str) -> str:
+    """First 16 hex digits of the sha256 of a checkpoint's weights: of content, not of the path.
+
+    Raises:
+        InputError: if no weights file is found.
+    """
+    for file in WEIGHTS:
+        if path := _file(name, file):
+            return _sha256([path])
+        if index := _file(name, f"{file}.index.json"):
+            parts = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
+            return _sha256([path for part in sorted(set(parts)) if (path := _file(name, part))])
+    raise InputError(f"{name}: found neither {' nor '.join(WEIGHTS)}")
+
+
+def _file(name: str, file: str) -> Path | None:
+    found = cached_file(name, file, _raise_exceptions_for_missing_entries=False)
+    return None if found is None else Path(found)
+
+
+def _sha256(paths: list[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in paths:
+        with path.open("rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+    return digest.hexdigest()[:16]
