@@ -55,7 +55,8 @@ def pack(
         regions: [n], at least -1 (none).
         boxes: [r, 4], between 0 and 1.
     """
-    gaps: NDArray[np.int64] = np.diff(terms.astype(np.int64), prepend=np.int64(0))
+    ids = terms.astype(np.int64)
+    gaps = ids - np.concatenate([[0], ids[:-1]])
     escapes = gaps // _ESCAPE
     packed_gaps = np.full(len(gaps) + int(escapes.sum()), _ESCAPE, np.uint8)
     packed_gaps[np.cumsum(escapes + 1) - 1] = gaps % _ESCAPE

@@ -16,6 +16,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from indexer.writing import QuantisationReport
+
 Baseline = Literal["mean", "median", "minimum", "none"]
 BASELINES: tuple[Baseline, ...] = get_args(Baseline)
 
@@ -32,7 +34,7 @@ def estimate_baseline(scores: Tensor, kind: Baseline) -> Tensor:
         [V] float32.
     """
     if kind == "mean":
-        return scores.double().mean(dim=0).float()
+        return scores.mean(dim=0, dtype=torch.float64).float()
     if kind == "median":
         return scores.median(dim=0).values
     if kind == "minimum":
@@ -96,31 +98,4 @@ class Quantiser:
         """What the quantisation of these scores cost."""
         errors = np.abs(impacts * self.scale - scores.astype(np.float64))
         clipped = int((scores > (2**self.bits - 0.5) * self.scale).sum())
-        return QuantisationReport(
-            len(scores), clipped, float(errors.sum()), float(errors.max(initial=0))
-        )
-
-
-@dataclass(frozen=True)
-class QuantisationReport:
-    """How far impact × scale lies from the scores it stands for; reports add up.
-
-    Attributes:
-        postings: impacts counted.
-        clipped: scores above the top level.
-        total_error: sum of the absolute differences.
-        largest_error: the largest of them.
-    """
-
-    postings: int = 0
-    clipped: int = 0
-    total_error: float = 0.0
-    largest_error: float = 0.0
-
-    def __add__(self, other: QuantisationReport) -> QuantisationReport:
-        return QuantisationReport(
-            self.postings + other.postings,
-            self.clipped + other.clipped,
-            self.total_error + other.total_error,
-            max(self.largest_error, other.largest_error),
-        )
+        return QuantisationReport(clipped, float(errors.sum()), float(errors.max(initial=0)))

@@ -1,0 +1,199 @@
+"""The offline job: a feature store and a model in, an index folder out; resumable, atomic."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from indexer.encode import (
+    ImageEncoder,
+    check_source,
+    encode_rows,
+    load_model,
+    model_fingerprint,
+)
+from indexer.impacts import BASELINES, Baseline, Quantiser, estimate_baseline
+from indexer.manifest import Manifest
+from indexer.postings import Postings
+from indexer.writing import (
+    IndexSettings,
+    QuantisationReport,
+    check_target,
+    replace,
+    write_index,
+)
+from sparta.errors import InputError
+from sparta.features.backbone import pick_device
+from sparta.features.store import FeatureStore
+
+Progress = Callable[[str, int, int], None]
+TermSet = Literal["seen", "all"]
+
+BASELINE_SAMPLE = 2000
+MAXIMUM_BITS = 16
+
+
+def build_index(
+    features: FeatureStore,
+    model_dir: str | Path,
+    out: Path,
+    *,
+    top_n: int | None = 1000,
+    bits: int = 8,
+    baseline: Baseline = "mean",
+    terms: TermSet = "seen",
+    batch_size: int = 32,
+    device: str = "auto",
+    progress: Progress = lambda stage, done, total: None,
+) -> Manifest:
+    """Encode, prune, quantise and write.
+
+    Postings are kept shard by shard in `OUT.building`, so that a killed run continues; an index
+    already at `out` stays in use until the new one is whole.
+
+    Args:
+        features: of the images.
+        model_dir: folder or hub name of a VisualSparta model.
+        out: the index folder.
+        top_n: terms an image keeps at most (equation 14 keeps all: None).
+        bits: of an impact, 1 to 16.
+        baseline: what is subtracted from each term's scores before pruning.
+        terms: "seen" in the model's training, or "all".
+        batch_size: images per pass of the model.
+        device: "auto" takes a GPU if there is one.
+        progress: called with a stage ("baseline", "encode", "write"), images done and in all.
+
+    Raises:
+        InputError: if the model cannot be used, was trained on other features, or `out` holds
+            something that is not an index.
+    """
+    _check_options(top_n, bits, baseline, terms)
+    check_target(out)
+    if not len(features):
+        raise InputError(f"{features.folder} holds no image: there is nothing to index")
+    model, tokenizer = load_model(model_dir, pick_device(device))
+    check_source(model, features)
+    encoder = ImageEncoder(model, tokenizer, features, batch_size)
+    settings = IndexSettings(
+        model=model_fingerprint(model),
+        features=features.fingerprint,
+        photos=str(features.photos) if features.photos else None,
+        top_n=top_n,
+        bits=bits,
+        baseline=baseline,
+        baseline_images=min(len(features), BASELINE_SAMPLE),
+        terms=terms,
+    )
+    work = _workspace(out, settings)
+    _survey(encoder, settings, work, progress)
+    report = _encode(encoder, settings, work, progress)
+    values, quantiser = _read_survey(work, settings)
+    manifest = write_index(
+        work / "index",
+        (Postings.load(path) for path in _shard_paths(work, features)),
+        tokenizer,
+        values,
+        settings,
+        quantiser.scale,
+        report,
+        lambda done: progress("write", done, len(features)),
+    )
+    replace(work / "index", out)
+    shutil.rmtree(work)
+    return manifest
+
+
+def _check_options(top_n: int | None, bits: int, baseline: str, terms: str) -> None:
+    if top_n is not None and top_n < 1:
+        raise InputError(f"--top-n must be at least 1, or all, got {top_n}")
+    if not 1 <= bits <= MAXIMUM_BITS:
+        raise InputError(f"--bits must be from 1 to {MAXIMUM_BITS}, got {bits}")
+    if baseline not in BASELINES:
+        raise InputError(f"--baseline must be one of {', '.join(BASELINES)}, got {baseline!r}")
+    if terms not in ("seen", "all"):
+        raise InputError(f"--terms must be seen or all, got {terms!r}")
+
+
+def _workspace(out: Path, settings: IndexSettings) -> Path:
+    """`OUT.building`, emptied unless an earlier run with the same settings left it."""
+    work = out.with_name(out.name + ".building")
+    fingerprint = hashlib.sha256(json.dumps(asdict(settings)).encode()).hexdigest()
+    mark = work / "settings.sha256"
+    if work.exists() and not mark.is_file() and any(work.iterdir()):
+        raise InputError(f"{work} is in the way and was not made by sparta index: remove it")
+    if not mark.is_file() or mark.read_text() != fingerprint:
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir(parents=True)
+        mark.write_text(fingerprint)
+    # A half-written Lucene index is made again from the shards, which is the quick part.
+    shutil.rmtree(work / "index", ignore_errors=True)
+    return work
+
+
+def _survey(encoder: ImageEncoder, settings: IndexSettings, work: Path, progress: Progress) -> None:
+    """First pass over a sample: each term's baseline, and the largest score above it."""
+    survey = work / "survey.npz"
+    if survey.is_file():
+        return
+    count = len(encoder.store)
+    rows = np.arange(count)
+    if count > settings.baseline_images:
+        chosen = np.random.default_rng(0).choice(count, settings.baseline_images, replace=False)
+        rows = np.sort(chosen)
+    sample: list[Tensor] = []
+    done = 0
+    for images, scored in encoder.batches(rows.tolist()):
+        sample.append(scored.scores.cpu())
+        done += len(images)
+        progress("baseline", done, len(rows))
+    scores = torch.cat(sample)
+    kind: Baseline = settings.baseline  # type: ignore[assignment]
+    baseline = estimate_baseline(scores, kind)
+    above = (scores.amax(dim=0) - baseline) * encoder.allowed(settings.terms).cpu()
+    unfinished = work / "unfinished.npz"
+    np.savez(unfinished, baseline=baseline.numpy(), largest=above.max().numpy())
+    unfinished.replace(survey)
+
+
+def _read_survey(work: Path, settings: IndexSettings) -> tuple[np.ndarray, Quantiser]:
+    with np.load(work / "survey.npz", allow_pickle=False) as file:
+        return file["baseline"], Quantiser.fit(float(file["largest"]), settings.bits)
+
+
+def _shard_paths(work: Path, store: FeatureStore) -> Iterator[Path]:
+    return (work / f"shard-{number:05d}.npz" for number in range(len(store.shards)))
+
+
+def _encode(
+    encoder: ImageEncoder, settings: IndexSettings, work: Path, progress: Progress
+) -> QuantisationReport:
+    """Second pass: every shard's postings, skipping those an earlier run finished."""
+    values, quantiser = _read_survey(work, settings)
+    baseline = torch.from_numpy(values).to(encoder.model.device)
+    total = QuantisationReport()
+    for path, rows in zip(_shard_paths(work, encoder.store), encoder.store.shards, strict=True):
+        cost = path.with_suffix(".json")
+        if not path.is_file():
+            postings, report = encode_rows(
+                encoder,
+                rows,
+                baseline=baseline,
+                allowed=encoder.allowed(settings.terms),
+                top_n=settings.top_n,
+                quantiser=quantiser,
+            )
+            # The postings come last: where they are, all of the shard is.
+            cost.write_text(json.dumps(asdict(report)))
+            postings.save(path)
+        total += QuantisationReport(**json.loads(cost.read_text()))
+        progress("encode", rows.stop, len(encoder.store))
+    return total

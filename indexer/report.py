@@ -1,0 +1,110 @@
+"""What the indexer's commands show: progress bars, tables, JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+
+from rich.console import Console, RenderableType
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+
+from indexer.manifest import Manifest
+from indexer.searcher import Explanation, SearchResult, TermExplanation
+
+STAGES = {
+    "extract": "Extracting features",
+    "baseline": "Measuring baselines",
+    "encode": "Encoding images",
+    "write": "Writing Lucene",
+}
+
+
+@contextmanager
+def progress_bars(console: Console) -> Iterator[Callable[[str, int, int], None]]:
+    """One bar per stage with rate and time left; gives the function that moves them."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+    )
+    tasks: dict[str, TaskID] = {}
+    with Progress(*columns, console=console) as bar:
+
+        def show(stage: str, done: int, total: int) -> None:
+            if stage not in tasks:
+                tasks[stage] = bar.add_task(STAGES[stage], total=total, rate="")
+            speed = bar.tasks[tasks[stage]].speed
+            rate = f"{speed:.0f} images/s" if speed else ""
+            bar.update(tasks[stage], completed=done, rate=rate)
+
+        yield show
+
+
+def summary(manifest: Manifest) -> str:
+    """One line on a finished index."""
+    clipped = f", {manifest.clipped:,} scores clipped" if manifest.clipped else ""
+    return (
+        f"{manifest.images:,} images, {manifest.postings:,} postings of "
+        f"{manifest.distinct_terms:,} terms; one impact is {manifest.scale:.4g}, "
+        f"mean error {manifest.mean_error:.2g}{clipped}"
+    )
+
+
+def answer_json(query: str, result: SearchResult, explanations: list[Explanation] | None) -> str:
+    """An answer for programs."""
+    answer = {"query": query, **asdict(result)}
+    for hit, explanation in zip(answer["hits"], explanations or [], strict=False):
+        hit["terms"] = [asdict(term) for term in explanation.terms]
+    return json.dumps(answer, ensure_ascii=False, indent=2)
+
+
+def answer_tables(
+    result: SearchResult, explanations: list[Explanation], explain: bool
+) -> Iterator[RenderableType]:
+    """An answer for people: the hits, each one's terms if asked for, and the unknown words."""
+    if result.hits:
+        yield _hits_table(result, explanations)
+    else:
+        yield "No image shares a word with the query."
+    if explain:
+        for explanation in explanations:
+            yield _terms_table(explanation)
+    if result.unknown:
+        yield f"Not in the index: {escape(', '.join(result.unknown))}"
+
+
+def _hits_table(result: SearchResult, explanations: list[Explanation]) -> Table:
+    table = Table("rank", "score", "image", "matching words")
+    for hit, explanation in zip(result.hits, explanations, strict=True):
+        matching = sorted(explanation.terms, key=lambda term: -term.score)
+        words = dict.fromkeys(term.word for term in matching if term.impact)
+        name = escape(hit.image_id)
+        table.add_row(str(hit.rank), f"{hit.score:g}", name, escape(", ".join(words)))
+    return table
+
+
+def _terms_table(explanation: Explanation) -> Table:
+    title = f"{explanation.image_id} ({explanation.score:g})"
+    table = Table("term", "word", "count", "impact", "score", "region", "box", title=escape(title))
+    for term in explanation.terms:
+        table.add_row(*map(escape, _term_row(term)))
+    return table
+
+
+def _term_row(term: TermExplanation) -> tuple[str, ...]:
+    region = "" if term.region is None else str(term.region)
+    box = "" if term.box is None else " ".join(f"{side:.2f}" for side in term.box)
+    return term.term, term.word, str(term.count), str(term.impact), f"{term.score:g}", region, box

@@ -1,0 +1,148 @@
+"""Shards of postings → an index folder, and the swap that makes it the folder users see."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from indexer.lucene_writer import LuceneWriter
+from indexer.manifest import BASELINE, FORMAT_VERSION, LUCENE, Manifest, is_index, part_sizes
+from indexer.postings import Postings
+from sparta.errors import InputError
+from sparta.tokenizer import WordPieceTokenizer
+
+
+@dataclass(frozen=True)
+class IndexSettings:
+    """All that decides an index's content, and where its photos are; see `Manifest`."""
+
+    model: str
+    features: str
+    photos: str | None
+    top_n: int | None
+    bits: int
+    baseline: str
+    baseline_images: int
+    terms: str
+
+
+@dataclass(frozen=True)
+class QuantisationReport:
+    """How far impact × scale lies from the scores it stands for; reports add up.
+
+    Attributes:
+        clipped: scores above the top level.
+        total_error: sum of the absolute differences.
+        largest_error: the largest of them.
+    """
+
+    clipped: int = 0
+    total_error: float = 0.0
+    largest_error: float = 0.0
+
+    def __add__(self, other: QuantisationReport) -> QuantisationReport:
+        return QuantisationReport(
+            self.clipped + other.clipped,
+            self.total_error + other.total_error,
+            max(self.largest_error, other.largest_error),
+        )
+
+
+def write_index(
+    folder: Path,
+    shards: Iterable[Postings],
+    tokenizer: WordPieceTokenizer,
+    baseline: NDArray[np.float32],
+    settings: IndexSettings,
+    scale: float,
+    report: QuantisationReport = QuantisationReport(),
+    progress: Callable[[int], None] = lambda done: None,
+) -> Manifest:
+    """Write a whole index folder.
+
+    Args:
+        folder: must not exist.
+        shards: postings in rising order of image ids.
+        tokenizer: whose vocabulary the postings' terms index.
+        baseline: [V] float32, kept for images added later.
+        settings: recorded.
+        scale: the term score one impact stands for, recorded.
+        report: the quantisation's cost, recorded.
+        progress: called with the images written so far.
+    """
+    folder.mkdir(parents=True)
+    images = postings = 0
+    frequencies = np.zeros(len(tokenizer.vocabulary), np.int64)
+    with LuceneWriter(folder / LUCENE, tokenizer.vocabulary) as writer:
+        for shard in shards:
+            for image in shard:
+                writer.add(image)
+            images += len(shard)
+            postings += len(shard.terms)
+            frequencies += np.bincount(shard.terms, minlength=len(frequencies))
+            progress(images)
+    tokenizer.save(folder)
+    np.save(folder / BASELINE, baseline)
+    manifest = Manifest(
+        format_version=FORMAT_VERSION,
+        package_version=version("visualsparta"),
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        vocabulary=tokenizer.vocabulary_hash,
+        scale=scale,
+        images=images,
+        postings=postings,
+        distinct_terms=int((frequencies > 0).sum()),
+        clipped=report.clipped,
+        mean_error=report.total_error / max(1, postings),
+        largest_error=report.largest_error,
+        parts=part_sizes(folder),
+        **vars(settings),
+    )
+    manifest.save(folder)
+    return manifest
+
+
+def check_target(out: Path) -> None:
+    """Refuse to replace anything but an index.
+
+    Raises:
+        InputError: if `out` is a file, or a folder with something else in it.
+    """
+    _finish_swap(out)
+    if out.exists() and not (out.is_dir() and (is_index(out) or not any(out.iterdir()))):
+        raise InputError(f"{out} exists and is not an index: choose another --out or remove it")
+
+
+def replace(new: Path, out: Path) -> None:
+    """Put a finished index folder in the place of another, which stays until then.
+
+    A folder cannot be renamed over a full one, so the old one steps aside first; if the machine
+    stops between the two renames, `check_target` of the next build puts it back.
+    """
+    aside = _aside(out)
+    if out.exists():
+        out.rename(aside)
+    new.rename(out)
+    if aside.exists():
+        shutil.rmtree(aside)
+
+
+def _aside(out: Path) -> Path:
+    return out.with_name(out.name + ".old")
+
+
+def _finish_swap(out: Path) -> None:
+    aside = _aside(out)
+    if not is_index(aside):
+        return
+    if out.exists():
+        shutil.rmtree(aside)
+    else:
+        aside.rename(out)

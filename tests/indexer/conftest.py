@@ -1,0 +1,101 @@
+"""A small vocabulary, random impacts over it, and both searchers of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+
+from indexer.exact import ExactSearcher
+from indexer.lucene_searcher import LuceneSearcher
+from indexer.postings import ImagePostings, Postings
+from indexer.writing import IndexSettings, write_index
+from sparta.tokenizer import WordPieceTokenizer
+
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[unused0]"]
+WORDS = ["dog", "cat", "beach", "ball", "red", "sky", "run", ".", "...", "|", "_", "é", "犬"]
+PIECES = ["##s", "##ning", "##ny"]
+RARE = "zebra"  # in the vocabulary, in no image
+COMMON = "the"  # in every image
+
+SETTINGS = IndexSettings(
+    model="m",
+    features="f",
+    photos=None,
+    top_n=None,
+    bits=8,
+    baseline="none",
+    baseline_images=0,
+    terms="all",
+)
+
+
+@pytest.fixture(scope="session")
+def tokenizer() -> WordPieceTokenizer:
+    terms = [*SPECIAL, *WORDS, *PIECES, RARE, COMMON]
+    vocabulary = {term: i for i, term in enumerate(terms)}
+    inner = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    inner.normalizer = normalizers.BertNormalizer(strip_accents=False)
+    inner.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    inner.add_special_tokens(SPECIAL[:5])
+    return WordPieceTokenizer(inner)
+
+
+def random_postings(tokenizer: WordPieceTokenizer, images: int, seed: int = 0) -> Postings:
+    """Few levels, so that many images tie."""
+    rng = np.random.default_rng(seed)
+    terms = np.flatnonzero(tokenizer.indexable)
+    common = tokenizer.vocabulary.index(COMMON)
+    choice = [t for t in terms if tokenizer.vocabulary[t] not in (COMMON, RARE)]
+    rows = []
+    for i in range(images):
+        own = rng.choice(choice, size=rng.integers(0, len(choice)), replace=False)
+        own = np.sort(np.append(own, common)).astype(np.int32)
+        impacts = rng.integers(1, 5, len(own)).astype(np.int32)
+        impacts[rng.random(len(own)) < 0.05] = 255
+        regions = rng.integers(-1, 4, len(own)).astype(np.int16)
+        boxes = rng.random((4, 4)).astype(np.float32)
+        rows.append(ImagePostings(f"a/{i:05d} é.jpg", {"width": i}, own, impacts, regions, boxes))
+    return Postings.of(rows)
+
+
+@pytest.fixture(scope="session")
+def postings(tokenizer: WordPieceTokenizer) -> Postings:
+    return random_postings(tokenizer, 300)
+
+
+@pytest.fixture(scope="session")
+def make_index(
+    tokenizer: WordPieceTokenizer,
+) -> Callable[[Path, Postings], Path]:
+    def make(folder: Path, postings: Postings) -> Path:
+        baseline = np.zeros(len(tokenizer.vocabulary), np.float32)
+        half = len(postings) // 2
+        rows = list(postings)
+        shards = [Postings.of(rows[:half]), Postings.of(rows[half:])]
+        write_index(folder, shards, tokenizer, baseline, SETTINGS, scale=0.5)
+        return folder
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def index(
+    tmp_path_factory: pytest.TempPathFactory,
+    make_index: Callable[[Path, Postings], Path],
+    postings: Postings,
+) -> Path:
+    return make_index(tmp_path_factory.mktemp("index") / "index", postings)
+
+
+@pytest.fixture(scope="session")
+def lucene(index: Path) -> LuceneSearcher:
+    return LuceneSearcher(index)
+
+
+@pytest.fixture(scope="session")
+def exact(postings: Postings, tokenizer: WordPieceTokenizer) -> ExactSearcher:
+    return ExactSearcher(postings, tokenizer)
