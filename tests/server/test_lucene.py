@@ -1,0 +1,147 @@
+"""The server on a real index: drawn photos in Lucene, the command line, several threads."""
+
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from urllib.parse import quote
+
+import httpx
+import numpy as np
+import pytest
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+
+from indexer.postings import ImagePostings, Postings
+from indexer.writing import IndexSettings, write_index
+from sparta.tokenizer import WordPieceTokenizer
+from tests.server.fake import DRAWINGS, VOCABULARY, Drawing, FakeSearcher
+
+TERMS = ["[PAD]", "[UNK]", *sorted(VOCABULARY)]
+
+
+def postings_of(image_id: str, drawing: Drawing) -> ImagePostings:
+    terms = sorted(drawing.terms, key=TERMS.index)
+    width, height = drawing.size
+    regions = [list(drawing.terms).index(term) for term in terms]
+    return ImagePostings(
+        image_id,
+        {"width": width, "height": height},
+        np.array([TERMS.index(term) for term in terms], np.int32),
+        np.array([drawing.terms[term][0] for term in terms], np.int32),
+        np.array(regions, np.int16),
+        np.array([box for _, box in drawing.terms.values()], np.float32),
+    )
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory, photos: Path) -> Path:
+    inner = Tokenizer(models.WordPiece({t: i for i, t in enumerate(TERMS)}, unk_token="[UNK]"))
+    inner.normalizer = normalizers.BertNormalizer()
+    inner.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    settings = IndexSettings(
+        model="m",
+        features="f",
+        photos=str(photos),
+        top_n=None,
+        bits=8,
+        baseline="none",
+        baseline_images=0,
+        terms="all",
+    )
+    folder = tmp_path_factory.mktemp("index") / "index"
+    rows = Postings.of([postings_of(i, DRAWINGS[i]) for i in sorted(DRAWINGS)])
+    baseline = np.zeros(len(TERMS), np.float32)
+    write_index(folder, [rows], WordPieceTokenizer(inner), baseline, settings, scale=0.5)
+    return folder
+
+
+def start(*arguments: str) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-m", "sparta", "serve", *arguments]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.fixture(scope="module")
+def address(index: Path) -> Iterator[str]:
+    process = start(str(index), "--port", "0", "--example", "red", "--example", "green blue")
+    assert process.stderr is not None
+    lines = [process.stderr.readline() for _ in range(2)]
+    found = re.search(r"http://127\.0\.0\.1:\d+", lines[0])
+    assert found, lines
+    assert f"{found[0]}/docs" in lines[1]
+    yield found[0]
+    process.send_signal(signal.SIGINT)
+    _, rest = process.communicate(timeout=20)
+    assert "Traceback" not in rest
+    assert process.returncode == 0
+
+
+def test_the_answer_is_that_of_the_drawings(address: str) -> None:
+    for query in ["red", "Red blue red", "green blue qwx", "purple"]:
+        params = {"q": query, "explain": "true"}
+        answer = httpx.get(f"{address}/v1/search", params=params).json()
+        expected = FakeSearcher().search(query)
+        assert [(h["image_id"], h["score"]) for h in answer["hits"]] == [
+            (hit.image_id, hit.score) for hit in expected.hits
+        ]
+        for hit in answer["hits"]:
+            terms = FakeSearcher().explain(query, hit["image_id"]).terms
+            for found, term in zip(hit["explanation"], terms, strict=True):
+                assert (found["term"], found["count"], found["impact"], found["score"]) == (
+                    term.term,
+                    term.count,
+                    term.impact,
+                    term.score,
+                )
+                assert found["box"] == (term.box and pytest.approx(term.box, abs=1e-4))
+    assert answer["unknown"] == ["purple"]
+
+
+def test_photos_and_examples_come_from_index_and_options(address: str, photos: Path) -> None:
+    backend = httpx.get(f"{address}/v1/backends").json()["backends"][0]
+    assert backend == {
+        "name": "lucene",
+        "default": True,
+        "images": len(DRAWINGS),
+        "photos": True,
+        "examples": ["red", "green blue"],
+    }
+    for image_id in DRAWINGS:
+        response = httpx.get(f"{address}/v1/images/{quote(image_id)}/file")
+        assert response.content == (photos / image_id).read_bytes()
+
+
+def test_an_id_cut_by_a_nul_is_unknown(address: str) -> None:
+    assert httpx.get(f"{address}/v1/images/garden/one.png%00x").status_code == 404
+
+
+def test_many_at_once_get_their_own_answers(address: str) -> None:
+    queries = ["red", "blue", "green", "red blue", "zyzzyva"] * 20
+    expected = {q: [h.image_id for h in FakeSearcher().search(q).hits] for q in queries}
+
+    def ask(query: str) -> list[str]:
+        params = {"q": query, "explain": "true"}
+        hits = httpx.get(f"{address}/v1/search", params=params).json()["hits"]
+        return [hit["image_id"] for hit in hits]
+
+    with ThreadPoolExecutor(16) as pool:
+        assert list(pool.map(ask, queries)) == [expected[query] for query in queries]
+
+
+def test_a_busy_port_is_said(index: Path, address: str) -> None:
+    port = address.rpartition(":")[2]
+    process = start(str(index), "--port", port)
+    _, said = process.communicate(timeout=20)
+    assert process.returncode == 1
+    assert f"port {port} on 127.0.0.1 is busy" in said
+    assert "Traceback" not in said
+
+
+def test_a_folder_that_is_no_index_is_said(tmp_path: Path) -> None:
+    process = start(str(tmp_path), "--port", "0")
+    _, said = process.communicate(timeout=20)
+    assert process.returncode == 1
+    assert "is not an index" in said
+    assert "Traceback" not in said
