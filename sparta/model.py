@@ -125,7 +125,9 @@ class VisualSparta(PreTrainedModel):
 
     def embed_regions(self, batch: ImageBatch) -> Tensor:
         """Equations 4, 5 and the first half of 8: [visual ; location] W + b, [B, n, h]."""
-        visual = batch.regions.sqrt() if self.config.square_root else batch.regions
+        visual = batch.regions.float()
+        if self.config.square_root:
+            visual = visual.sqrt()
         visual = self.input_dropout(visual)
         if self.config.use_locations:
             visual = torch.cat([visual, batch.locations], dim=-1)
@@ -248,7 +250,8 @@ class VisualSparta(PreTrainedModel):
 
     @classmethod
     def from_pretrained(cls, name: str | Path, *args: Any, **kwargs: Any) -> VisualSparta:
-        """Load a hub name or a folder, with its tokenizer when it has one."""
+        """Load a hub name or a folder in float32, with its tokenizer when it has one."""
+        kwargs.setdefault("dtype", torch.float32)
         model: VisualSparta = super().from_pretrained(name, *args, **kwargs)
         path = cached_file(str(name), "tokenizer.json", _raise_exceptions_for_missing_entries=False)
         if path is not None:

@@ -1,4 +1,4 @@
-"""Word pieces ↔ ids ↔ index terms, on the `tokenizers` library alone: the query path has no torch."""
+"""Word pieces ↔ ids ↔ index terms, by the `tokenizers` library alone: queries need no torch."""
 
 from __future__ import annotations
 
@@ -92,9 +92,7 @@ class WordPieceTokenizer:
             if token not in self._special:
                 pieces.append(token)
             words[word_id] = (first, end, pieces)
-        return Query(
-            text, tuple(Word(text[a:b], tuple(pieces)) for a, b, pieces in words.values())
-        )
+        return Query(text, tuple(Word(text[a:b], tuple(pieces)) for a, b, pieces in words.values()))
 
     def encode_ids(self, text: str) -> list[int]:
         """Word-piece ids of a text without special or unknown tokens, in order."""

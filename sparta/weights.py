@@ -31,7 +31,7 @@ def from_bert(
     Raises:
         InputError: if the checkpoint is no encoder with BERT's parts, or lacks a tokenizer.
     """
-    encoder = AutoModel.from_pretrained(name)
+    encoder = AutoModel.from_pretrained(name, dtype=torch.float32)
     if not hasattr(encoder, "embeddings") or not hasattr(encoder, "encoder"):
         raise InputError(
             f"{name} ({type(encoder).__name__}) is not BERT-like: it has no "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -144,8 +145,6 @@ def _apply(values: dict[str, Any], override: str) -> None:
     value = yaml.safe_load(text)
     # YAML reads 1e-4 as a string; a user means the number.
     if isinstance(value, str):
-        try:
+        with suppress(ValueError):
             value = float(value)
-        except ValueError:
-            pass
     values[last] = value

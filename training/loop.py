@@ -45,7 +45,7 @@ class SpartaTraining(L.LightningModule):
             register_parametrization(model.query_embedding, "weight", _Scaled(len(model.indexable)))
 
     def on_train_epoch_start(self) -> None:
-        """Tie dropout to seed, epoch and process, so that a resumed run repeats the unbroken one."""
+        """Tie dropout to seed, epoch and process: a resumed run repeats the unbroken one."""
         torch.manual_seed(self.config.seed + 1000 * self.current_epoch + self.global_rank)
 
     def training_step(self, batch: TrainingBatch, step: int) -> Tensor:

@@ -21,7 +21,7 @@ class ImageBatch:
     """B images, padded to the longest: n regions and k label tokens.
 
     Attributes:
-        regions: [B, n, d] float32, visual vectors (v of equation 2).
+        regions: [B, n, d] float16, visual vectors (v of equation 2); the model widens them.
         locations: [B, n, 6] float32 (l of equation 3, in Oscar's order).
         region_mask: [B, n] bool, True for a region, False for padding.
         label_ids: [B, k] int64, word pieces of attributes and labels (o of equation 6).
@@ -65,7 +65,7 @@ class ImageCollator:
         counts = [min(len(image.features), self.max_regions) for image in images]
         n, k = max(counts), max(len(ids) for ids, _ in labels)
         size, d = len(images), images[0].features.shape[1]
-        regions = np.zeros((size, n, d), np.float32)
+        regions = np.zeros((size, n, d), np.float16)
         locations = np.zeros((size, n, 6), np.float32)
         label_ids, label_regions = np.zeros((2, size, k), np.int64)
         label_mask = np.zeros((size, k), bool)
