@@ -1,0 +1,104 @@
+"""The `search` command, and what the query path must not load."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from indexer.exact import ExactSearcher
+from indexer.jvm import java_home
+
+FRESH = """
+import sys
+sys.argv = ["sparta", *sys.argv[1:]]
+from sparta.__main__ import main
+try:
+    main()
+finally:
+    heavy = {"torch", "transformers", "pyserini", "scipy"} & set(sys.modules)
+    assert not heavy, heavy
+"""
+
+
+def sparta(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", FRESH, *arguments],
+        env=os.environ | {"COLUMNS": "200"} | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_json_answer_without_torch(index: Path, exact: ExactSearcher) -> None:
+    query = "dogs dog qqq"
+    run = sparta("search", str(index), query, "-k", "3", "--json", "--explain")
+    assert run.returncode == 0 and run.stderr == "", run.stderr
+    answer = json.loads(run.stdout)
+    right = exact.search(query, 3)
+    assert [hit["image_id"] for hit in answer["hits"]] == [hit.image_id for hit in right.hits]
+    assert answer["unknown"] == ["qqq"]
+    for hit in answer["hits"]:
+        assert sum(term["score"] for term in hit["terms"]) == hit["score"]
+        assert {"term", "region", "box"} <= set(hit["terms"][0])
+
+
+def test_table(index: Path, exact: ExactSearcher) -> None:
+    run = sparta("search", str(index), "dogs qqq [red]", "--explain")
+    assert run.returncode == 0 and run.stderr == "", run.stderr
+    assert all(hit.image_id in run.stdout for hit in exact.search("dogs [red]", 10).hits)
+    assert "##s" in run.stdout
+    assert "Not in the index: qqq" in run.stdout
+
+
+def test_nothing_found(index: Path) -> None:
+    run = sparta("search", str(index), "qqq")
+    assert run.returncode == 0
+    assert "No image shares a word" in run.stdout and "qqq" in run.stdout
+
+
+@pytest.mark.parametrize("query", ["", "  \n"])
+def test_empty_query(index: Path, query: str) -> None:
+    run = sparta("search", str(index), query)
+    assert run.returncode == 1
+    assert "the query is empty" in run.stderr and "Traceback" not in run.stderr
+
+
+def test_bad_options(index: Path, tmp_path: Path) -> None:
+    assert sparta("search", str(index), "dog", "-k", "0").returncode == 2
+    run = sparta("search", str(tmp_path), "dog")
+    assert run.returncode == 1 and "is not an index" in run.stderr
+
+
+def test_old_or_missing_java_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    carried = java_home()
+    for release, used in [(None, False), ('JAVA_VERSION="17.0.2"', False), ("", False)]:
+        if release is not None:
+            (tmp_path / "release").write_text(release)
+        monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+        assert (java_home() == tmp_path) == used
+    assert java_home() == carried
+    (tmp_path / "release").write_text('IMPLEMENTOR="x"\nJAVA_VERSION="22.0.1"\n')
+    assert java_home() == tmp_path
+
+
+def test_ctrl_c_stays_pythons() -> None:
+    code = (
+        "import os, signal\n"
+        "from indexer.jvm import start\n"
+        "start()\n"
+        "try:\n"
+        "    os.kill(os.getpid(), signal.SIGINT); signal.pause()\n"
+        "except KeyboardInterrupt:\n"
+        "    print('interrupted')\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert run.stdout == "interrupted\n"
