@@ -158,6 +158,8 @@ def load_photo(path: Path, side: int = 0) -> tuple[Image.Image, int, int]:
         Exception: whatever Pillow raises on damaged files.
     """
     status = path.stat()
+    if stat.S_ISDIR(status.st_mode):
+        raise PhotoError("a folder that cannot be read")
     if not stat.S_ISREG(status.st_mode):
         raise PhotoError("not a regular file")
     if not status.st_size:

@@ -1,0 +1,178 @@
+import json
+import pickle
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sparta.errors import InputError
+from sparta.features.record import FeatureSource, ImageFeatures
+from sparta.features.store import FeatureStore
+from sparta.features.writer import Skipped, StoreWriter, write_store
+
+SOURCE = FeatureSource("region", "detector", "abc", 5, 64)
+
+
+def image(image_id: str, regions: int = 3, seed: int = 0) -> ImageFeatures:
+    rng = np.random.default_rng([seed, *image_id.encode()])
+    corners = np.sort(rng.random((2, regions, 2), np.float32), axis=0)
+    return ImageFeatures(
+        image_id,
+        rng.standard_normal((regions, 5)).astype(np.float16),
+        np.concatenate([corners[0], corners[1]], axis=1),
+        tuple(f"thing {i}" for i in range(regions)),
+        ("",) * regions,
+        640,
+        480,
+    )
+
+
+def images(count: int = 7) -> list[ImageFeatures]:
+    return [image(f"ü/{i:03d}.jpg", regions=1 + i % 4) for i in range(count)]
+
+
+def assert_same(found: ImageFeatures, expected: ImageFeatures) -> None:
+    np.testing.assert_array_equal(found.features, expected.features)
+    np.testing.assert_array_equal(found.boxes, expected.boxes)
+    rest = ("image_id", "labels", "attributes", "width", "height")
+    assert [getattr(found, name) for name in rest] == [getattr(expected, name) for name in rest]
+
+
+def row_of_child(store: FeatureStore, row: int) -> ImageFeatures:
+    return store[row]
+
+
+def test_gives_back_what_was_written(tmp_path: Path) -> None:
+    written = images()
+    store = write_store(tmp_path / "s", SOURCE, iter(written), photos=tmp_path, shard_size=3)
+    assert len(store) == 7
+    assert store.shards == [range(0, 3), range(3, 6), range(6, 7)]
+    assert (store.source, store.photos, store.view) == (SOURCE, tmp_path, "plain")
+    assert store.ids == [entry.image_id for entry in written]
+    for row, entry in enumerate(written):
+        assert_same(store[row], entry)
+        assert store.index(entry.image_id) == row
+    assert_same(store[-1], written[-1])
+    assert [entry.image_id for entry in store] == store.ids
+    assert not store[0].features.flags.owndata  # a view of the mapped file
+    with pytest.raises(IndexError):
+        store[7]
+    with pytest.raises(KeyError):
+        store.index("absent.jpg")
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_travels_to_worker_processes(tmp_path: Path, method: str) -> None:
+    store = write_store(tmp_path / "s", SOURCE, images(), shard_size=3)
+    expected = store[5]
+    with ProcessPoolExecutor(1, get_context(method)) as pool:
+        assert_same(pool.submit(row_of_child, store, 5).result(), expected)
+    assert len(pickle.dumps(store)) < 1000
+
+
+def test_holds_no_file_open(tmp_path: Path) -> None:
+    store = write_store(tmp_path / "s", SOURCE, images(), shard_size=1)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    kept = [store[row] for row in range(len(store))]
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert_same(kept[0], images()[0])
+
+
+def test_fingerprint_follows_content(tmp_path: Path) -> None:
+    def fingerprint(name: str, source: FeatureSource, entries: list[ImageFeatures]) -> str:
+        return write_store(tmp_path / name, source, entries).fingerprint
+
+    first = fingerprint("a", SOURCE, images())
+    assert fingerprint("b", replace(SOURCE, backbone="other/name"), images()) == first
+    changed = [*images()[:-1], image("ü/006.jpg", regions=3, seed=1)]
+    others = [
+        fingerprint("c", SOURCE, changed),
+        fingerprint("d", SOURCE, images()[:-1]),
+        fingerprint("e", replace(SOURCE, weights="abd"), images()),
+    ]
+    assert len({first, *others}) == 4
+
+
+def test_says_why_it_cannot_be_opened(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is not a feature store"):
+        FeatureStore.open(tmp_path)
+    folder = tmp_path / "s"
+    writer = StoreWriter(folder, SOURCE)
+    writer.write_shard(images())
+    with pytest.raises(InputError, match=r"unfinished .1 shards so far"):
+        FeatureStore.open(folder)
+    writer.finish()
+
+    shard = folder / "shard-00000.arrow"
+    content = shard.read_bytes()
+    shard.write_bytes(content[:-10])
+    with pytest.raises(InputError, match=f"has {len(content) - 10} bytes instead of"):
+        FeatureStore.open(folder)
+    shard.write_bytes(bytes(len(content)))
+    with pytest.raises(InputError, match="is damaged"):
+        FeatureStore.open(folder)[0]
+    shard.unlink()
+    with pytest.raises(InputError, match="is missing"):
+        FeatureStore.open(folder)
+
+    header = json.loads((folder / "store.json").read_text())
+    (folder / "store.json").write_text(json.dumps(header | {"format": 99}))
+    with pytest.raises(InputError, match="format 99, this version reads 1"):
+        FeatureStore.open(folder)
+    (folder / "store.json").write_text("{")
+    with pytest.raises(InputError, match="is damaged"):
+        FeatureStore.open(folder)
+
+
+def test_continues_behind_the_last_whole_shard(tmp_path: Path) -> None:
+    folder, entries = tmp_path / "s", images()
+    writer = StoreWriter(folder, SOURCE)
+    writer.write_shard(entries[:3], [Skipped("bad.jpg", "truncated")])
+    writer.write_shard(entries[3:6])
+    # A power cut took the second shard, and a kill came between its log and its header.
+    (folder / "shard-00001.arrow").write_bytes(b"")
+    with (folder / "skipped.jsonl").open("a") as file:
+        file.write("half a li")
+    again = StoreWriter(folder, SOURCE)
+    assert (again.done, again.images, again.skipped) == (1, 3, 1)
+    again.write_shard(entries[3:6])
+    again.write_shard(entries[6:])
+    store = again.finish()
+    assert (
+        store.fingerprint == write_store(tmp_path / "t", SOURCE, entries, shard_size=3).fingerprint
+    )
+    assert json.loads((folder / "skipped.jsonl").read_text()) == {
+        "image_id": "bad.jpg",
+        "reason": "truncated",
+    }
+
+
+def test_refuses_other_inputs(tmp_path: Path) -> None:
+    StoreWriter(tmp_path / "s", SOURCE, inputs={"files": "3"}).write_shard(images())
+    with pytest.raises(InputError, match="weights: 'new' against 'abc'; view: 'flip' against"):
+        StoreWriter(tmp_path / "s", replace(SOURCE, weights="new"), view="flip")
+    with pytest.raises(InputError, match=r"files: '4' against '3'.*another --out, or delete"):
+        StoreWriter(tmp_path / "s", SOURCE, inputs={"files": "4"})
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").touch()
+    with pytest.raises(InputError, match="not empty and holds no feature store"):
+        StoreWriter(tmp_path / "mine", SOURCE)
+    with pytest.raises(InputError, match="is not empty"):
+        write_store(tmp_path / "s", SOURCE, images())
+
+
+def test_refuses_rows_that_would_break_the_store(tmp_path: Path) -> None:
+    writer = StoreWriter(tmp_path / "s", SOURCE)
+    writer.write_shard([image("b")])
+    with pytest.raises(ValueError, match="'a' comes after 'b'"):
+        writer.write_shard([image("a")])
+    with pytest.raises(ValueError, match="'c' comes after 'c'"):
+        writer.write_shard([image("c"), image("c")])
+    endless = replace(image("c"), features=np.full((3, 5), np.inf, np.float16))
+    with pytest.raises(ValueError, match="finite"):
+        writer.write_shard([endless])
+    with pytest.raises(ValueError, match=r"\[n, 5\]"):
+        writer.write_shard([replace(image("c"), features=np.zeros((3, 4), np.float16))])
