@@ -1,3 +1,5 @@
+import socket
+
 import pytest
 
 from server.listen import is_loopback, listen, url
@@ -34,3 +36,10 @@ def test_a_taken_port_is_told_from_an_address_that_is_not_ours() -> None:
             listen("127.0.0.1", port)
     with pytest.raises(InputError, match=r"cannot listen on 203\.0\.113\.1"):
         listen("203.0.113.1", 0)
+
+
+def test_connections_send_small_answers_at_once() -> None:
+    with listen("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
+        connection, _ = listening.accept()
+        with connection:
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

@@ -207,6 +207,9 @@ def test_a_phone_shows_it_all_and_taps(browser: Browser, address: str) -> None:
     page.goto("/?q=red+blue+green")
     expect(page.locator(".card")).to_have_count(5)
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    page.goto(f"/?q=red+blue+green+{'x' * 400}")
+    expect(page.locator("#words s")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
     card = page.locator(".card").nth(0)
     card.locator(".chip", has_text="red").tap()
     expect_box(card.locator(".photo"), RIGHT, "red")
