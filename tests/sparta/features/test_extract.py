@@ -2,6 +2,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,20 @@ from sparta.features import extract as job
 from sparta.features.extract import extract_photos, grid_boxes
 from sparta.features.store import FeatureStore
 
-PLAIN = "from pathlib import Path; from sparta.features import extract; extract.SHARD_SIZE = 8\n"
+KILLED = """
+import multiprocessing, os, signal, sys
+from pathlib import Path
+from sparta.features import extract
+
+def die(done, total):
+    if done > 16:
+        print(*(child.pid for child in multiprocessing.active_children()), flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+extract.SHARD_SIZE = 8
+photos, out = map(Path, sys.argv[1:])
+extract.extract_photos(photos, out, "pixels", image_size=32, workers=2, batch_size=3, progress=die)
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -103,21 +117,26 @@ def test_a_broken_run_ends_with_the_same_bytes(photos: Path, tmp_path: Path, sto
 def test_a_killed_run_ends_with_the_same_bytes(photos: Path, tmp_path: Path) -> None:
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     extract_photos(photos, whole, "pixels", image_size=32, workers=0)
-    die = (
-        "import os, signal\n"
-        + PLAIN
-        + (
-            "def die(done, total):\n"
-            "    if done > 16: os.kill(os.getpid(), signal.SIGKILL)\n"
-            f"extract.extract_photos(Path({str(photos)!r}), Path({str(killed)!r}), 'pixels',\n"
-            "    image_size=32, workers=2, progress=die)\n"
-        )
-    )
-    done = subprocess.run([sys.executable, "-c", die], timeout=120, check=False)
+    command = [sys.executable, "-c", KILLED, str(photos), str(killed)]
+    done = subprocess.run(command, timeout=120, check=False, stdout=subprocess.PIPE, text=True)
     assert done.returncode == -signal.SIGKILL
+    workers = done.stdout.split()
+    assert len(workers) == 2
     report = extract_photos(photos, killed, "pixels", image_size=32, workers=0)
     assert report.reused == 16
     assert contents(killed) == contents(whole)
+    for _ in range(200):
+        if not any(map(running, workers)):
+            break
+        time.sleep(0.1)
+    assert not any(map(running, workers))
+
+
+def running(pid: str) -> bool:
+    try:
+        return Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def test_a_finished_store_is_reused(photos: Path, tmp_path: Path) -> None:
