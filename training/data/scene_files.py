@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
@@ -86,7 +87,7 @@ def write_scenes(
         seed: of the corpus.
         split: one name, or names with shares: "train=0.9,val=0.1".
         workers: number of processes; the bytes do not depend on it.
-        progress: called with the number of scenes just finished, those of an earlier run included.
+        progress: called with the number of scenes just finished; first, those of an earlier run.
 
     Returns:
         False if the folder already held the finished corpus, which was then left as it is.
@@ -105,12 +106,10 @@ def write_scenes(
     if (out / "captions.jsonl").is_file():
         progress(count)
         return False
-    starts = []
-    for start in range(0, count, BLOCK):
-        if _part(out, start).is_file():
-            progress(min(BLOCK, count - start))
-        else:
-            starts.append(start)
+    for folder in ("images", "parts"):
+        (out / folder).mkdir(exist_ok=True)
+    starts = [s for s in range(0, count, BLOCK) if not _part(out, s).is_file()]
+    progress(count - sum(min(BLOCK, count - s) for s in starts))
     for done in _write_blocks(partial(_write_block, out, corpus), starts, workers):
         progress(done)
     _join(out, corpus)
@@ -131,8 +130,7 @@ def _claim(out: Path, corpus: Corpus) -> None:
         return
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"{out} is not an empty folder and holds no scenes: give another one")
-    (out / "images").mkdir(parents=True)
-    (out / "parts").mkdir()
+    out.mkdir(parents=True, exist_ok=True)
     _write_whole(mark, wanted)
 
 
@@ -145,9 +143,16 @@ def _write_blocks(write: Callable[[int], int], starts: list[int], workers: int) 
     if workers == 1 or len(starts) < 2:
         yield from map(write, starts)
         return
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        for future in as_completed([pool.submit(write, start) for start in starts]):
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
+    # The workers inherit the mask: Ctrl-C reaches this process alone, which then ends them.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        futures = [pool.submit(write, start) for start in starts]
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for future in as_completed(futures):
             yield future.result()
+    finally:  # an interrupted run ends after the blocks in progress, not after all of them
+        pool.shutdown(cancel_futures=True)
 
 
 def _write_block(out: Path, corpus: Corpus, start: int) -> int:
