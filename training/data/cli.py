@@ -52,7 +52,10 @@ def scenes(
         task = bar.add_task("scenes", total=count, rate="")
 
         def advance(done: int) -> None:
-            bar.advance(task, done)
+            if bar.tasks[0].completed:
+                bar.advance(task, done)
+            else:  # what an earlier run finished says nothing of the rate
+                bar.reset(task, completed=done)
             speed = bar.tasks[0].speed
             bar.update(task, rate=f"{speed:.0f}/s" if speed else "")
 

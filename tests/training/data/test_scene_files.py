@@ -54,7 +54,8 @@ def test_a_killed_run_is_continued_to_the_same_bytes(
     write_scenes(tmp_path / "whole", 14, seed=3)
 
     def killed(done: int) -> None:
-        raise KeyboardInterrupt
+        if done:
+            raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         write_scenes(tmp_path / "broken", 14, seed=3, progress=killed)
@@ -69,7 +70,7 @@ def test_a_killed_run_is_continued_to_the_same_bytes(
     steps: list[int] = []
     assert write_scenes(tmp_path / "broken", 14, seed=3, progress=steps.append)
     assert drawn == list(range(4, 14))  # the finished block is not drawn again
-    assert sum(steps) == 14
+    assert steps == [4, 4, 4, 2]
     assert _bytes(tmp_path / "broken") == _bytes(tmp_path / "whole")
 
 
