@@ -39,6 +39,8 @@ Progress = Callable[[str, int, int], None]
 TermSet = Literal["seen", "all"]
 
 BASELINE_SAMPLE = 2000
+# Lucene sums in float32, whole numbers exactly up to 2^24: at 16 bits that is 256 query terms of
+# the largest impact, at 8 bits 65,793.
 MAXIMUM_BITS = 16
 
 

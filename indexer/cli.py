@@ -93,11 +93,16 @@ def search(
 
     if not query.strip():
         raise InputError("the query is empty: say what the photo should show")
+    try:
+        query.encode()
+    except UnicodeEncodeError as error:
+        raise InputError("the query is not UTF-8 text: check the terminal's encoding") from error
     searcher = LuceneSearcher(index)
     result = searcher.search(query, k)
-    explanations = [searcher.explain(query, hit.image_id) for hit in result.hits]
+    wanted = result.hits if explain or not as_json else []
+    explanations = [searcher.explain(query, hit.image_id) for hit in wanted]
     if as_json:
-        typer.echo(answer_json(query, result, explanations if explain else None))
+        typer.echo(answer_json(query, result, explanations))
         return
     console = Console()
     for part in answer_tables(result, explanations, explain):

@@ -62,11 +62,12 @@ class ExactSearcher:
         return [(int(row), float(scores[row])) for row in best if scores[row] > 0]
 
     def _unknown(self, query: Query) -> list[str]:
-        return [
+        words = [
             word.text
             for word in query.words
             if not any(self._frequencies[self._term_ids[piece]] for piece in word.pieces)
         ]
+        return list(dict.fromkeys(words))
 
     def explain(self, query: str, image_id: str) -> Explanation:
         """Explain one image's score; see `Searcher.explain`."""

@@ -96,9 +96,12 @@ def _quiet_logger() -> Any:
         import jnius_config
 
         if not jnius_config.vm_running:
-            os.environ["JAVA_HOME"] = str(java_home())
+            home = java_home()
+            os.environ["JAVA_HOME"] = str(home)
             jnius_config.set_classpath(str(jar()))
             jnius_config.set_options(*OPTIONS)
+            if _major_version(home) >= 24:  # which warns of what Lucene 9 does to close files
+                jnius_config.add_options("--sun-misc-unsafe-memory-access=allow")
         from jnius import autoclass
 
         # Lucene tells which optional Java features it found; nobody searching photos asked.

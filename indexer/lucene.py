@@ -90,6 +90,8 @@ class LuceneIndex:
     def document(self, image_id: str) -> int | None:
         """The document number of an image, None if the index lacks it."""
         attach()
+        if not _is_unicode(image_id):
+            return None
         query = java("org.apache.lucene.search.TermQuery")(self._term(ID, image_id))
         found = self._best(query, 1)
         return found[0][0] if found else None
@@ -141,6 +143,15 @@ def _classes() -> _Classes:
     declare(search + "TopDocs")
     declare(search + "BooleanQuery")
     return _Classes(searcher, parser, mapper)
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether Java can take a string; half a surrogate pair, as of a broken name, it cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _java_set(*values: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from indexer.searcher import (
 )
 from sparta.errors import InputError
 from sparta.tokenizer import Query, WordPieceTokenizer
+
+QUERY_CACHE = 1000  # queries whose word pieces are kept
 
 
 class LuceneSearcher:
@@ -44,6 +47,8 @@ class LuceneSearcher:
                 f"{folder}: the manifest counts {self.manifest.images} images, Lucene "
                 f"{len(self._index)}; build the index anew"
             )
+        # Explaining an answer tokenises its query once more for every hit.
+        self._encode = lru_cache(QUERY_CACHE)(self._tokenizer.encode_query)
         self._term_ids = {term: i for i, term in enumerate(self._tokenizer.vocabulary)}
 
     def search(self, query: str, k: int = 10) -> SearchResult:
@@ -51,7 +56,7 @@ class LuceneSearcher:
         if k < 1:
             raise ValueError(f"k must be at least 1, got {k}")
         start = time.perf_counter()
-        parsed = self._tokenizer.encode_query(query)
+        parsed = self._encode(query)
         tokenised = time.perf_counter()
         hits = []
         for rank, (document, score) in enumerate(self._index.top(parsed.terms, k), start=1):
@@ -63,16 +68,17 @@ class LuceneSearcher:
         return SearchResult(hits, unknown, timings)
 
     def _unknown(self, query: Query) -> list[str]:
-        return [
+        words = [
             word.text
             for word in query.words
             if not any(self._index.document_frequency(piece) for piece in word.pieces)
         ]
+        return list(dict.fromkeys(words))
 
     def explain(self, query: str, image_id: str) -> Explanation:
         """Explain one image's score for a text; see `Searcher.explain`."""
         document = self._document(image_id)
-        parsed = self._tokenizer.encode_query(query)
+        parsed = self._encode(query)
         grounding = self._index.grounding(document)
         words = {piece: word.text for word in reversed(parsed.words) for piece in word.pieces}
         terms = []

@@ -40,7 +40,7 @@ class LuceneWriter:
     def __init__(self, folder: Path, vocabulary: Sequence[str]) -> None:
         _check_vocabulary(vocabulary)
         folder.mkdir(parents=True)
-        self._folder = folder
+        self._folder, self._last = folder, ""
         attach()
         # Term and impact strings, so that a document's text is two look-ups and one join.
         self._terms = np.array([term + DELIMITER for term in vocabulary], dtype=object)
@@ -71,7 +71,14 @@ class LuceneWriter:
             self._document.add(part)
 
     def add(self, image: ImagePostings) -> None:
-        """Add one image; they must come in rising order of their ids."""
+        """Add one image.
+
+        Raises:
+            ValueError: if its id does not come after the one before.
+        """
+        if image.image_id <= self._last:
+            raise ValueError(f"image {image.image_id!r} comes after {self._last!r}: not rising")
+        self._last = image.image_id
         tokens = self._terms[image.terms] + self._impact_strings(image)
         self._id.setStringValue(image.image_id)
         self._id_values.setBytesValue(image.image_id.encode())

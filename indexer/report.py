@@ -63,10 +63,10 @@ def summary(manifest: Manifest) -> str:
     )
 
 
-def answer_json(query: str, result: SearchResult, explanations: list[Explanation] | None) -> str:
-    """An answer for programs."""
+def answer_json(query: str, result: SearchResult, explanations: list[Explanation]) -> str:
+    """An answer for programs, with the hits' terms if there are explanations."""
     answer = {"query": query, **asdict(result)}
-    for hit, explanation in zip(answer["hits"], explanations or [], strict=False):
+    for hit, explanation in zip(answer["hits"], explanations, strict=False):
         hit["terms"] = [asdict(term) for term in explanation.terms]
     return json.dumps(answer, ensure_ascii=False, indent=2)
 

@@ -40,7 +40,7 @@ class SearchResult:
 
     Attributes:
         hits: at most k; fewer when fewer images share a term with the query.
-        unknown: the query's words of which no word piece is in the index.
+        unknown: the query's words of which no word piece is in the index, each once.
         timings: where the time went.
     """
 

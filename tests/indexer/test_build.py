@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from typer.testing import CliRunner
 
 import indexer.build
 from indexer.build import build_index
 from indexer.lucene_searcher import LuceneSearcher
 from indexer.manifest import Manifest
 from indexer.sources import open_features
+from sparta.__main__ import cli
 from sparta.config import VisualSpartaConfig
 from sparta.errors import InputError
 from sparta.features.batch import ImageCollator
@@ -238,14 +240,19 @@ def test_a_folder_without_a_model_is_refused(store: FeatureStore, tmp_path: Path
         build_index(store, tmp_path, tmp_path / "index", device="cpu")
 
 
-def test_photos_are_extracted_once_with_the_models_own_features(
-    model_dir: Path, tmp_path: Path
-) -> None:
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
     photos = tmp_path / "photos"
     photos.mkdir()
     for i in range(3):
         pixels = np.random.default_rng(i).integers(0, 255, (20, 30, 3), np.uint8)
         Image.fromarray(pixels).save(photos / f"{i}.png")
+    return photos
+
+
+def test_photos_are_extracted_once_with_the_models_own_features(
+    model_dir: Path, tmp_path: Path, photos: Path
+) -> None:
     out = tmp_path / "index"
     first = open_features(photos, model_dir, out)
     assert first.folder == tmp_path / "index.features"
@@ -256,3 +263,18 @@ def test_photos_are_extracted_once_with_the_models_own_features(
     assert manifest.photos == str(photos.resolve())
     assert LuceneSearcher(out).metadata("1.png") == {"width": 30, "height": 20}
     assert open_features(first.folder, model_dir, out).fingerprint == first.fingerprint
+
+
+def test_the_command_goes_from_photos_to_an_index(
+    model_dir: Path, tmp_path: Path, photos: Path
+) -> None:
+    out = tmp_path / "index"
+    arguments = ["index", str(photos), "--model", str(model_dir), "--out", str(out)]
+    run = CliRunner().invoke(cli, [*arguments, "--top-n", "all", "--device", "cpu"])
+    assert run.exit_code == 0, run.output
+    assert "3 images" in run.output
+    assert Manifest.open(out).top_n is None
+    for wrong in (["--top-n", "many"], ["--top-n", "0"], ["--baseline", "low"], ["--terms", "x"]):
+        run = CliRunner().invoke(cli, [*arguments, *wrong])
+        assert isinstance(run.exception, InputError), wrong
+        assert wrong[0] in str(run.exception)

@@ -69,6 +69,12 @@ def test_empty_query(index: Path, query: str) -> None:
     assert "the query is empty" in run.stderr and "Traceback" not in run.stderr
 
 
+def test_query_that_is_not_text(index: Path) -> None:
+    run = sparta("search", str(index), os.fsdecode(b"dog \xff"))
+    assert run.returncode == 1
+    assert "not UTF-8" in run.stderr and "Traceback" not in run.stderr
+
+
 def test_bad_options(index: Path, tmp_path: Path) -> None:
     assert sparta("search", str(index), "dog", "-k", "0").returncode == 2
     run = sparta("search", str(tmp_path), "dog")

@@ -91,7 +91,7 @@ def test_judge_is_right_on_an_example_done_by_hand(tokenizer: WordPieceTokenizer
 
 
 def test_unknown_words(lucene: LuceneSearcher) -> None:
-    result = lucene.search(f"qqq {RARE} dogs")
+    result = lucene.search(f"qqq {RARE} qqq dogs")
     assert result.unknown == ["qqq", RARE]
     nothing = lucene.search("qqq")
     assert nothing.hits == [] and nothing.unknown == ["qqq"]
@@ -123,10 +123,19 @@ def test_explanations_equal_the_judge_and_sum_to_the_score(
 def test_metadata_and_unknown_images(lucene: LuceneSearcher) -> None:
     assert len(lucene) == 300
     assert lucene.metadata("a/00007 é.jpg") == {"width": 7}
-    with pytest.raises(UnknownImageError):
-        lucene.metadata("a/absent.jpg")
+    for image_id in ("a/absent.jpg", "a/00007 é.jpg\0", "a", "", "\ud800", "x" * 70_000):
+        with pytest.raises(UnknownImageError):
+            lucene.metadata(image_id)
     with pytest.raises(UnknownImageError):
         lucene.explain("dog", "a/absent.jpg")
+
+
+def test_images_out_of_order_are_refused(
+    tokenizer: WordPieceTokenizer, make_index: Callable[[Path, Postings], Path], tmp_path: Path
+) -> None:
+    rows = list(random_postings(tokenizer, 4))
+    with pytest.raises(ValueError, match="not rising"):
+        make_index(tmp_path / "index", Postings.of([rows[1], rows[0], *rows[2:]]))
 
 
 def test_many_threads_get_the_right_answers_and_leave_nothing_in_java(
