@@ -1,5 +1,6 @@
 """The `extract` command."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -41,6 +42,9 @@ def extract(
 
     sparta extract photos/ --backbone pixels --out features/
     """
+    # Read when torch is loaded. By default its threads spin while they wait for each other, and
+    # where the decoding workers need the cores too, a run may take twenty times as long.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from rich.console import Console
     from rich.progress import (
         BarColumn,
