@@ -25,7 +25,10 @@ def train(
     --set data.captions=captions.jsonl --resume
     """
     import logging
+    import os
 
+    # Read when torch is loaded: waiting threads must not take the cores from loader processes.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from rich.console import Console
     from transformers.utils import logging as transformers_logging
 
@@ -36,7 +39,7 @@ def train(
     transformers_logging.disable_progress_bar()
     result = fit(load_config(preset, set_ or []), out, resume)
     console = Console()
-    for name, value in sorted(result.recall.items()):
-        console.print(f"{name.replace('_', ' ')}: {value:.1f}")
+    for name, value in result.recall.items():
+        console.print(f"{name}: {value:.1f}")
     console.print(f"Model after {result.epochs} epochs: {result.model}")
     console.print(f"Next: sparta index FEATURES_OR_PHOTOS --model {result.model} --out index")

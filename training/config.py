@@ -79,8 +79,10 @@ class TrainConfig(_Section):
         warmup: share of the steps in which the rate rises; afterwards it falls as `schedule` says.
         precision: as Lightning names it ("32-true", "bf16-mixed"); "auto" takes bfloat16 on a GPU.
         include_positive: whether equation 13's denominator holds the positive.
+        temperature: scores are divided by it in the objective (1 in the paper).
         flops: weight of the sparsity regulariser.
         average: decay of the exponential moving average of the weights, 0 for none.
+        checkpoint_epochs: epochs between the checkpoints a killed run resumes from.
         patience: stop after so many epochs without a better validation recall, 0 for never.
     """
 
@@ -91,7 +93,6 @@ class TrainConfig(_Section):
     learning_rate: float = Field(default=5e-5, gt=0)
     query_learning_rate: float | None = None
     projection_learning_rate: float | None = None
-    weight_decay: float = Field(default=0.0, ge=0)
     warmup: float = Field(default=0.1, ge=0, lt=1)
     schedule: Literal["constant", "linear", "cosine"] = "linear"
     gradient_clip: float = Field(default=1.0, ge=0)
@@ -101,9 +102,11 @@ class TrainConfig(_Section):
     workers: int = Field(default=2, ge=0)
     seed: int = 0
     include_positive: bool = True
+    temperature: float = Field(default=1.0, gt=0)
     label_smoothing: float = Field(default=0.0, ge=0, lt=1)
     flops: float = Field(default=0.0, ge=0)
     average: float = Field(default=0.0, ge=0, lt=1)
+    checkpoint_epochs: int = Field(default=1, ge=1)
     patience: int = Field(default=0, ge=0)
 
 

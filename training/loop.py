@@ -57,7 +57,7 @@ class SpartaTraining(L.LightningModule):
         term_scores = self.model.image_term_scores(batch.images, queries.terms)
         scores = gather_columns(queries.counts @ term_scores.T)
         loss = in_batch_cross_entropy(
-            scores,
+            scores / self.config.temperature,
             query_photos,
             photos,
             self.config.include_positive,
@@ -83,8 +83,6 @@ class SpartaTraining(L.LightningModule):
         assert self.validation is not None
         term_scores = torch.cat(self._held_out)
         self._held_out.clear()
-        if self.trainer.sanity_checking:
-            return
         queries, targets = self.validation
         result = self.recall(queries, targets, term_scores)
         self.log("val_recall_1", result.at_1, prog_bar=True)
@@ -102,9 +100,7 @@ class SpartaTraining(L.LightningModule):
     def configure_optimizers(self) -> Any:
         """Adam with a rate of its own for the query embedding and the new projection."""
         config = self.config
-        optimiser = torch.optim.AdamW(
-            self._groups(), lr=config.learning_rate, weight_decay=config.weight_decay
-        )
+        optimiser = torch.optim.Adam(self._groups(), lr=config.learning_rate)
         total = int(self.trainer.estimated_stepping_batches)
         schedule = torch.optim.lr_scheduler.LambdaLR(
             optimiser, lambda step: learning_rate_factor(step, total, config)

@@ -1,0 +1,174 @@
+"""From a configuration to the pieces of a run: photos, model, data loaders."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Subset
+from transformers import BertConfig
+
+from sparta.errors import InputError
+from sparta.features.batch import ImageCollator
+from sparta.features.record import FeatureSource, ImageFeatures
+from sparta.features.store import FeatureStore
+from sparta.model import TermCounts, VisualSparta, count_terms, pad_ids
+from sparta.weights import from_bert, from_config
+from training.config import DataConfig, ModelConfig, TrainConfig
+from training.data.captions import CaptionedPhoto, read_captions
+from training.data.dataset import CaptionedFeatures, EpochSampler, TrainingBatch, TrainingCollator
+from training.vocabulary import learn_vocabulary
+
+log = logging.getLogger(__name__)
+
+
+def open_views(folders: Sequence[Path]) -> list[FeatureStore]:
+    """Open feature stores that show the same photos in several ways.
+
+    Raises:
+        InputError: if there is none, or their features come from different sources.
+    """
+    if not folders:
+        raise InputError("data.features: name a feature store (--set data.features=[DIR])")
+    views = [FeatureStore.open(folder) for folder in folders]
+    for folder, view in zip(folders, views, strict=True):
+        if different := views[0].source.differences(view.source):
+            raise InputError(f"{folder} is no view of {folders[0]}: {'; '.join(different)}")
+    return views
+
+
+def split_photos(
+    config: DataConfig, views: Sequence[FeatureStore], seed: int
+) -> tuple[list[CaptionedPhoto], list[CaptionedPhoto]]:
+    """Photos to train on and photos to choose by, each sorted by id and present in every view.
+
+    Raises:
+        InputError: if no captions are named, nothing is left to train on, or captions and
+            features speak of different photos.
+    """
+    if config.captions is None:
+        raise InputError("data.captions: name a captions.jsonl (--set data.captions=FILE)")
+    photos = sorted(read_captions(config.captions, config.split), key=lambda p: p.image_id)
+    held_out: list[CaptionedPhoto] = []
+    if config.validation_split:
+        held_out = read_captions(config.captions, config.validation_split)
+    elif config.validation_photos:
+        if config.validation_photos >= len(photos):
+            raise InputError(
+                f"data.validation_photos: holding out {config.validation_photos} of "
+                f"{len(photos)} photos leaves none to train on"
+            )
+        order = np.random.default_rng(seed).permutation(len(photos))
+        chosen = set(order[: config.validation_photos].tolist())
+        held_out = [p for i, p in enumerate(photos) if i in chosen]
+        photos = [p for i, p in enumerate(photos) if i not in chosen]
+    return _present(photos, views), _present(held_out, views)
+
+
+def _present(photos: list[CaptionedPhoto], views: Sequence[FeatureStore]) -> list[CaptionedPhoto]:
+    known = set.intersection(*(set(view.ids) for view in views))
+    kept = sorted((p for p in photos if p.image_id in known), key=lambda p: p.image_id)
+    if photos and not kept:
+        raise InputError(
+            f"no captioned photo is in the feature store: captions speak of "
+            f"{photos[0].image_id!r}, the store holds {views[0].ids[0]!r}"
+        )
+    if missing := len(photos) - len(kept):
+        log.warning("%d of %d captioned photos have no features: left out", missing, len(photos))
+    return kept
+
+
+def build_model(
+    config: ModelConfig, source: FeatureSource, photos: Sequence[CaptionedPhoto]
+) -> VisualSparta:
+    """The network at the start: from a BERT-like checkpoint, or from nothing."""
+    if config.init is not None:
+        return from_bert(config.init, source, config.layers, **config.options)
+    texts = (text for photo in photos for text in photo.captions)
+    tokenizer = learn_vocabulary(texts, config.vocabulary_size)
+    encoder = BertConfig(**{**config.encoder, "vocab_size": len(tokenizer.vocabulary)})
+    return from_config(encoder, tokenizer, source, **config.options)
+
+
+def caption_ids(model: VisualSparta, photos: Sequence[CaptionedPhoto]) -> list[list[list[int]]]:
+    """Term ids of every caption of every photo."""
+    assert model.tokenizer is not None
+    return [[model.tokenizer.encode_ids(text) for text in photo.captions] for photo in photos]
+
+
+def mark_trained_terms(model: VisualSparta, captions: Sequence[list[list[int]]]) -> None:
+    """Record in the model which terms its training captions hold."""
+    seen = {term for texts in captions for text in texts for term in text}
+    model.trained_terms.zero_()
+    model.trained_terms[sorted(seen)] = True
+
+
+def validation_queries(
+    model: VisualSparta, photos: Sequence[CaptionedPhoto]
+) -> tuple[TermCounts, Tensor]:
+    """Captions of the held-out photos, and the column of each one's own photo [Q] int64."""
+    texts = caption_ids(model, photos)
+    queries = count_terms(*pad_ids((ids for photo in texts for ids in photo), "cpu"))
+    return queries, torch.tensor([i for i, photo in enumerate(texts) for _ in photo])
+
+
+def training_loader(
+    config: TrainConfig,
+    views: Sequence[FeatureStore],
+    photos: Sequence[CaptionedPhoto],
+    model: VisualSparta,
+    rank: int,
+    world: int,
+) -> DataLoader[TrainingBatch]:
+    """Batches of photos with captions for one of `world` processes.
+
+    Raises:
+        InputError: if the batch cannot be shared out, or is larger than the data.
+    """
+    if config.batch_size % world or config.batch_size > len(photos):
+        raise InputError(
+            f"batch_size: {config.batch_size} must be a multiple of {world} devices and at most "
+            f"the {len(photos)} training photos"
+        )
+    data = config.data
+    dataset = CaptionedFeatures(
+        views,
+        [photo.image_id for photo in photos],
+        caption_ids(model, photos),
+        config.seed,
+        data.captions_per_photo,
+        data.word_dropout,
+        data.region_dropout,
+    )
+    return DataLoader(
+        dataset,
+        batch_size=config.batch_size // world,
+        sampler=EpochSampler(len(photos), config.seed, rank, world),
+        collate_fn=TrainingCollator(_image_collator(model)),
+        num_workers=config.workers,
+        persistent_workers=config.workers > 0,
+        drop_last=True,
+        pin_memory=torch.cuda.is_available(),
+    )
+
+
+def validation_loader(
+    config: TrainConfig, view: FeatureStore, photos: Sequence[CaptionedPhoto], model: VisualSparta
+) -> DataLoader[ImageFeatures]:
+    """The held-out photos in order, as the first view shows them."""
+    return DataLoader(
+        Subset(view, [view.index(photo.image_id) for photo in photos]),
+        batch_size=64,
+        collate_fn=_image_collator(model),
+        num_workers=min(config.workers, 2),
+        persistent_workers=config.workers > 0,
+    )
+
+
+def _image_collator(model: VisualSparta) -> ImageCollator:
+    assert model.tokenizer is not None
+    return ImageCollator(model.tokenizer, model.config.max_regions, model.config.max_label_tokens)
