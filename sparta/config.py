@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from transformers import AutoConfig, PreTrainedConfig
+
+SAMPLE = Path(__file__).parent / "sample"
+
+
+def resolve(name: str | Path) -> str | Path:
+    """The folder of the model shipped with the package for the name "sample"; else the name.
+
+    A folder of one's own of that name is "./sample".
+    """
+    return SAMPLE if name == "sample" else name
 
 
 class VisualSpartaConfig(PreTrainedConfig):
@@ -60,10 +71,17 @@ class VisualSpartaConfig(PreTrainedConfig):
         self.region_dropout = region_dropout
         self.input_dropout = input_dropout
         self.tie_query_embedding = tie_query_embedding
-        super().__init__(**kwargs)
+        # The name by which transformers asks whether `_tied_weights_keys` hold.
+        super().__init__(**{**kwargs, "tie_word_embeddings": tie_query_embedding})
 
     @property
     def encoder_config(self) -> PreTrainedConfig:
         """The image transformer's own configuration."""
         options = dict(self.encoder)
         return AutoConfig.for_model(options.pop("model_type"), **options)
+
+    @classmethod
+    def from_pretrained(cls, name: str | Path, **kwargs: Any) -> VisualSpartaConfig:  # type: ignore[override]
+        """Read the configuration of a hub name, a folder, or "sample"."""
+        config: VisualSpartaConfig = super().from_pretrained(resolve(name), **kwargs)
+        return config

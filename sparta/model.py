@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from transformers import AutoModel, PreTrainedModel
 from transformers.masking_utils import create_bidirectional_mask
 from transformers.utils import cached_file
 
-from sparta.config import VisualSpartaConfig
+from sparta.config import VisualSpartaConfig, resolve
 from sparta.features.batch import ImageBatch
 from sparta.tokenizer import WordPieceTokenizer
 
@@ -93,6 +93,10 @@ class VisualSparta(PreTrainedModel):
     base_model_prefix = "visual_sparta"
     main_input_name = "regions"
     _supports_sdpa = True
+    # In force if the configuration's tie_query_embedding says so.
+    _tied_weights_keys: ClassVar = {
+        "query_embedding.weight": "encoder.embeddings.word_embeddings.weight"
+    }
     trained_terms: Tensor
     indexable: Tensor
 
@@ -102,10 +106,6 @@ class VisualSparta(PreTrainedModel):
         self.encoder = AutoModel.from_config(inner)
         if getattr(self.encoder, "pooler", None) is not None:
             self.encoder.pooler = None
-        if config.tie_query_embedding:
-            self._tied_weights_keys = {
-                "query_embedding.weight": "encoder.embeddings.word_embeddings.weight"
-            }
         # E_tok of equation 1, at first a copy of the encoder's.
         self.query_embedding = nn.Embedding(inner.vocab_size, inner.hidden_size)
         width = config.feature_dim + (6 if config.use_locations else 0)
@@ -242,15 +242,20 @@ class VisualSparta(PreTrainedModel):
 
     # ---- on disk ------------------------------------------------------------------------------
 
-    def save_pretrained(self, save_directory: str | Path, **kwargs: Any) -> None:
+    def save_pretrained(  # type: ignore[override]
+        self, save_directory: str | Path, **kwargs: Any
+    ) -> None:
         """Write `config.json`, `model.safetensors` and, if attached, `tokenizer.json`."""
         super().save_pretrained(save_directory, **kwargs)
         if self.tokenizer is not None:
             self.tokenizer.save(save_directory)
 
     @classmethod
-    def from_pretrained(cls, name: str | Path, *args: Any, **kwargs: Any) -> VisualSparta:
-        """Load a hub name or a folder in float32, with its tokenizer when it has one."""
+    def from_pretrained(  # type: ignore[override]
+        cls, name: str | Path, *args: Any, **kwargs: Any
+    ) -> VisualSparta:
+        """Load a hub name, a folder or "sample" in float32, with its tokenizer if it has one."""
+        name = resolve(name)
         kwargs.setdefault("dtype", torch.float32)
         model: VisualSparta = super().from_pretrained(name, *args, **kwargs)
         path = cached_file(str(name), "tokenizer.json", _raise_exceptions_for_missing_entries=False)

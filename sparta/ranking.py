@@ -30,6 +30,8 @@ class Recall(NamedTuple):
 def ranks(scores: Tensor, targets: Tensor) -> Tensor:
     """Rank of each query's right image; of equal scores the earlier column comes first.
 
+    NaN ranks below every number, so that a diverged model cannot look good.
+
     Args:
         scores: [Q, N], columns in the order of image ids.
         targets: [Q] int64, the right column of each query.
@@ -37,6 +39,7 @@ def ranks(scores: Tensor, targets: Tensor) -> Tensor:
     Returns:
         [Q] int64, 1 for the best.
     """
+    scores = scores.nan_to_num(float("-inf"), float("inf"), float("-inf"))
     own = scores.gather(1, targets[:, None])
     columns = torch.arange(scores.shape[1], device=scores.device)
     ahead = (scores > own) | ((scores == own) & (columns < targets[:, None]))
@@ -45,5 +48,5 @@ def ranks(scores: Tensor, targets: Tensor) -> Tensor:
 
 def recall(rank: Tensor) -> Recall:
     """Summarise ranks [Q] (1 is best)."""
-    values = [100 * float((rank <= k).float().mean()) for k in (1, 5, 10)]
-    return Recall(*values, float(rank.float().quantile(0.5)))
+    at_1, at_5, at_10 = (100 * float((rank <= k).float().mean()) for k in (1, 5, 10))
+    return Recall(at_1, at_5, at_10, float(rank.float().quantile(0.5)))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModel
+from transformers import AutoModel, PreTrainedConfig
 from transformers.utils import cached_file
 
 from sparta.config import VisualSpartaConfig
@@ -53,7 +53,7 @@ def from_bert(
 
 
 def from_config(
-    encoder: AutoConfig, tokenizer: WordPieceTokenizer, source: FeatureSource, **options: Any
+    encoder: PreTrainedConfig, tokenizer: WordPieceTokenizer, source: FeatureSource, **options: Any
 ) -> VisualSparta:
     """A VisualSparta with random weights, the tokenizer attached.
 

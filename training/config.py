@@ -77,7 +77,7 @@ class TrainConfig(_Section):
         learning_rate: of Adam; `query_learning_rate` and `projection_learning_rate` replace it
             for the query embedding and the region projection.
         warmup: share of the steps in which the rate rises; afterwards it falls as `schedule` says.
-        precision: as Lightning names it ("32-true", "bf16-mixed"); "auto" takes bfloat16 on a GPU.
+        precision: as Lightning names it; "auto" takes bfloat16 on a GPU and float32 elsewhere.
         include_positive: whether equation 13's denominator holds the positive.
         temperature: scores are divided by it in the objective (1 in the paper).
         flops: weight of the sparsity regulariser.
@@ -96,7 +96,7 @@ class TrainConfig(_Section):
     warmup: float = Field(default=0.1, ge=0, lt=1)
     schedule: Literal["constant", "linear", "cosine"] = "linear"
     gradient_clip: float = Field(default=1.0, ge=0)
-    precision: str = "auto"
+    precision: Literal["auto", "32-true", "bf16-mixed", "16-mixed"] = "auto"
     accelerator: str = "auto"
     devices: int | Literal["auto"] = "auto"
     workers: int = Field(default=2, ge=0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import lightning as L
 import torch
@@ -24,6 +25,7 @@ from training.config import TrainConfig
 from training.loop import SpartaTraining
 
 LAST = "last"
+Precision = Literal["32-true", "bf16-mixed", "16-mixed"]
 
 
 @dataclass(frozen=True)
@@ -82,9 +84,20 @@ def _prepare_folder(config: TrainConfig, out: Path, resume: bool) -> str | None:
 
 
 def _best_checkpoint(out: Path) -> ModelCheckpoint:
+    # A whole checkpoint: Lightning puts the averaged weights, which were measured, into those only.
     return ModelCheckpoint(
-        out / "checkpoints", "best", monitor="val_recall", mode="max", save_weights_only=True
+        out / "checkpoints",
+        "best",
+        monitor="val_recall",
+        mode="max",
+        enable_version_counter=False,
     )
+
+
+class _Averaging(EMAWeightAveraging):
+    """Ends with the averaged weights even if a resumed run had no epoch left to train."""
+
+    on_fit_end = EMAWeightAveraging.on_train_end
 
 
 def _trainer(config: TrainConfig, out: Path, best: ModelCheckpoint | None) -> L.Trainer:
@@ -99,18 +112,17 @@ def _trainer(config: TrainConfig, out: Path, best: ModelCheckpoint | None) -> L.
     )
     callbacks: list[Callback] = [last, RichProgressBar()]
     if config.average:
-        callbacks.append(EMAWeightAveraging(decay=config.average))
+        # Buffers hold positions and flags, whole numbers that averaging rounds to others.
+        callbacks.append(_Averaging(decay=config.average, use_buffers=False))
     if best is not None:
         callbacks.append(best)
         if config.patience:
             callbacks.append(EarlyStopping("val_recall", patience=config.patience, mode="max"))
-    precision = config.precision
-    if precision == "auto":
-        precision = "bf16-mixed" if torch.cuda.is_available() else "32-true"
+    automatic: Precision = "bf16-mixed" if torch.cuda.is_available() else "32-true"
     return L.Trainer(
         accelerator=config.accelerator,
         devices=config.devices,
-        precision=precision,
+        precision=automatic if config.precision == "auto" else config.precision,
         max_epochs=config.epochs,
         gradient_clip_val=config.gradient_clip or None,
         callbacks=callbacks,

@@ -20,7 +20,7 @@ from sparta.model import TermCounts, VisualSparta, count_terms, pad_ids
 from sparta.weights import from_bert, from_config
 from training.config import DataConfig, ModelConfig, TrainConfig
 from training.data.captions import CaptionedPhoto, read_captions
-from training.data.dataset import CaptionedFeatures, EpochSampler, TrainingBatch, TrainingCollator
+from training.data.dataset import CaptionedFeatures, EpochSampler, Example, TrainingCollator
 from training.vocabulary import learn_vocabulary
 
 log = logging.getLogger(__name__)
@@ -123,7 +123,7 @@ def training_loader(
     model: VisualSparta,
     rank: int,
     world: int,
-) -> DataLoader[TrainingBatch]:
+) -> DataLoader[Example]:
     """Batches of photos with captions for one of `world` processes.
 
     Raises:
@@ -160,8 +160,9 @@ def validation_loader(
     config: TrainConfig, view: FeatureStore, photos: Sequence[CaptionedPhoto], model: VisualSparta
 ) -> DataLoader[ImageFeatures]:
     """The held-out photos in order, as the first view shows them."""
+    rows = [view.index(photo.image_id) for photo in photos]
     return DataLoader(
-        Subset(view, [view.index(photo.image_id) for photo in photos]),
+        Subset(view, rows),  # type: ignore[arg-type]  # a store has all that a Dataset needs
         batch_size=64,
         collate_fn=_image_collator(model),
         num_workers=min(config.workers, 2),

@@ -37,7 +37,8 @@ class TrainingBatch(NamedTuple):
 
     def to(self, device: torch.device | str) -> TrainingBatch:
         """The same batch on another device."""
-        return TrainingBatch(*(part.to(device) for part in self))
+        images, *tensors = self
+        return TrainingBatch(images.to(device), *(tensor.to(device) for tensor in tensors))
 
 
 @dataclass(frozen=True)
