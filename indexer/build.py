@@ -1,11 +1,11 @@
-"""The offline job: a feature store and a model in, an index folder out; resumable, atomic."""
+"""The offline job: feature stores and models in, an index folder out; resumable, atomic."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
@@ -14,16 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from indexer.encode import (
-    ImageEncoder,
-    check_source,
-    encode_rows,
-    load_model,
-    model_fingerprint,
-)
+from indexer.encode import ImageEncoder, encode_rows
 from indexer.impacts import BASELINES, Baseline, Quantiser, estimate_baseline
 from indexer.manifest import Manifest
+from indexer.models import check_source, load_models, model_fingerprint
 from indexer.postings import Postings
+from indexer.sources import check_views
 from indexer.writing import (
     IndexSettings,
     QuantisationReport,
@@ -45,8 +41,8 @@ MAXIMUM_BITS = 16
 
 
 def build_index(
-    features: FeatureStore,
-    model_dir: str | Path,
+    features: Sequence[FeatureStore],
+    models: Sequence[str | Path],
     out: Path,
     *,
     top_n: int | None = 1000,
@@ -60,11 +56,12 @@ def build_index(
     """Encode, prune, quantise and write.
 
     Postings are kept shard by shard in `OUT.building`, so that a killed run continues; an index
-    already at `out` stays in use until the new one is whole.
+    already at `out` stays in use until the new one is whole. Scores are the mean over all pairs
+    of a model and a view; the first pair says which region won a term.
 
     Args:
-        features: of the images.
-        model_dir: folder or hub name of a VisualSparta model.
+        features: views of the same photos, the plain one first.
+        models: folders or hub names of VisualSparta models with one vocabulary.
         out: the index folder.
         top_n: terms an image keeps at most (equation 14 keeps all: None).
         bits: of an impact, 1 to 16.
@@ -75,24 +72,25 @@ def build_index(
         progress: called with a stage ("baseline", "encode", "write"), images done and in all.
 
     Raises:
-        InputError: if the model cannot be used, was trained on other features, or `out` holds
-            something that is not an index.
+        InputError: if a model cannot be used or was trained on other features, models or views
+            do not go together, or `out` holds something that is not an index.
     """
     _check_options(top_n, bits, baseline, terms)
     check_target(out)
-    if not len(features):
-        raise InputError(f"{features.folder} holds no image: there is nothing to index")
-    model, tokenizer = load_model(model_dir, pick_device(device))
-    check_source(model, features)
-    encoder = ImageEncoder(model, tokenizer, features, batch_size)
+    check_views(features)
+    plain = features[0]
+    loaded, tokenizer = load_models(models, pick_device(device))
+    for name, model in zip(models, loaded, strict=True):
+        check_source(name, model, plain)
+    encoder = ImageEncoder(loaded, tokenizer, features, batch_size)
     settings = IndexSettings(
-        model=model_fingerprint(model),
-        features=features.fingerprint,
-        photos=str(features.photos) if features.photos else None,
+        models=[model_fingerprint(model) for model in loaded],
+        features=[view.fingerprint for view in features],
+        photos=str(plain.photos) if plain.photos else None,
         top_n=top_n,
         bits=bits,
         baseline=baseline,
-        baseline_images=min(len(features), BASELINE_SAMPLE),
+        baseline_images=min(len(plain), BASELINE_SAMPLE),
         terms=terms,
     )
     work = _workspace(out, settings)
@@ -101,13 +99,13 @@ def build_index(
     values, quantiser = _read_survey(work, settings)
     manifest = write_index(
         work / "index",
-        (Postings.load(path) for path in _shard_paths(work, features)),
+        (Postings.load(path) for path in _shard_paths(work, plain)),
         tokenizer,
         values,
         settings,
         quantiser.scale,
         report,
-        lambda done: progress("write", done, len(features)),
+        lambda done: progress("write", done, len(plain)),
     )
     replace(work / "index", out)
     shutil.rmtree(work)
@@ -146,17 +144,16 @@ def _survey(encoder: ImageEncoder, settings: IndexSettings, work: Path, progress
     survey = work / "survey.npz"
     if survey.is_file():
         return
-    count = len(encoder.store)
-    rows = np.arange(count)
-    if count > settings.baseline_images:
-        chosen = np.random.default_rng(0).choice(count, settings.baseline_images, replace=False)
-        rows = np.sort(chosen)
     sample: list[Tensor] = []
     done = 0
-    for images, scored in encoder.batches(rows.tolist()):
-        sample.append(scored.scores.cpu())
-        done += len(images)
-        progress("baseline", done, len(rows))
+    # A corpus no larger than the sample goes in the batches of the second pass, which then need
+    # not be encoded again.
+    whole = len(encoder.store) == settings.baseline_images
+    for rows in encoder.store.shards if whole else [_sample(encoder.store)]:
+        for images, scored in encoder.batches(rows, keep=whole):
+            sample.append(scored.scores.cpu())
+            done += len(images)
+            progress("baseline", done, settings.baseline_images)
     scores = torch.cat(sample)
     kind: Baseline = settings.baseline  # type: ignore[assignment]
     baseline = estimate_baseline(scores, kind)
@@ -164,6 +161,11 @@ def _survey(encoder: ImageEncoder, settings: IndexSettings, work: Path, progress
     unfinished = work / "unfinished.npz"
     np.savez(unfinished, baseline=baseline.numpy(), largest=above.max().numpy())
     unfinished.replace(survey)
+
+
+def _sample(store: FeatureStore) -> list[int]:
+    chosen = np.random.default_rng(0).choice(len(store), BASELINE_SAMPLE, replace=False)
+    return sorted(chosen.tolist())
 
 
 def _read_survey(work: Path, settings: IndexSettings) -> tuple[np.ndarray, Quantiser]:
@@ -180,7 +182,7 @@ def _encode(
 ) -> QuantisationReport:
     """Second pass: every shard's postings, skipping those an earlier run finished."""
     values, quantiser = _read_survey(work, settings)
-    baseline = torch.from_numpy(values).to(encoder.model.device)
+    baseline = torch.from_numpy(values).to(encoder.device)
     total = QuantisationReport()
     for path, rows in zip(_shard_paths(work, encoder.store), encoder.store.shards, strict=True):
         cost = path.with_suffix(".json")

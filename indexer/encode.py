@@ -1,13 +1,11 @@
-"""From a feature store through the model to postings, shard by shard."""
+"""From feature stores through models to postings, shard by shard."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -16,9 +14,8 @@ from torch import Tensor
 from indexer.impacts import Quantiser, prune
 from indexer.postings import ImagePostings, Postings
 from indexer.writing import QuantisationReport
-from sparta.errors import InputError
 from sparta.features.batch import ImageCollator
-from sparta.features.record import FeatureSource, ImageFeatures
+from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.model import TermScores, VisualSparta
 from sparta.tokenizer import WordPieceTokenizer
@@ -26,94 +23,83 @@ from sparta.tokenizer import WordPieceTokenizer
 
 @dataclass(frozen=True)
 class ImageEncoder:
-    """A loaded model and the store it reads."""
+    """Models and the views they read; an image's scores are the mean over all pairs of them.
 
-    model: VisualSparta
+    What models trained with other seeds, or views of the same photo, agree on is what the photo
+    shows; each one's errors are its own. It costs nothing when searching.
+
+    Attributes:
+        models: with one vocabulary; the first says which region won a term.
+        tokenizer: theirs.
+        views: stores of the same photos; the first is the one whose regions are shown.
+        batch_size: images per pass of a model.
+    """
+
+    models: Sequence[VisualSparta]
     tokenizer: WordPieceTokenizer
-    store: FeatureStore
+    views: Sequence[FeatureStore]
     batch_size: int
+    _kept: dict[tuple[int, ...], TermScores] = field(default_factory=dict)
 
-    def batches(self, rows: Sequence[int]) -> Iterator[tuple[list[ImageFeatures], TermScores]]:
-        """Images of some rows with their term scores, on the model's device."""
-        config = self.model.config
-        collate = ImageCollator(self.tokenizer, config.max_regions, config.max_label_tokens)
+    @property
+    def store(self) -> FeatureStore:
+        """The first view."""
+        return self.views[0]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the models are."""
+        return self.models[0].device
+
+    def batches(
+        self, rows: Iterable[int], keep: bool = False
+    ) -> Iterator[tuple[list[ImageFeatures], TermScores]]:
+        """Images of some rows as the first view has them, with their mean term scores.
+
+        The scores are on the models' device; those of batches that an earlier call was told to
+        keep are handed out, and forgotten, instead of made again.
+        """
         waiting = iter(rows)
-        while chunk := list(islice(waiting, self.batch_size)):
-            images = [self.store[row] for row in chunk]
-            yield images, self.model.term_scores(collate(images))
+        while chunk := tuple(islice(waiting, self.batch_size)):
+            scored = self._kept.pop(chunk, None) or self._score(chunk)
+            if keep:
+                self._kept[chunk] = scored
+            yield [self.store[row] for row in chunk], scored
+
+    def _score(self, rows: Sequence[int]) -> TermScores:
+        """Mean over all pairs of model and view; regions of the first pair."""
+        views = [[view[row] for row in rows] for view in self.views]
+        first, *others = (
+            model.term_scores(collate(images))
+            for model, collate in zip(self.models, self._collators, strict=True)
+            for images in views
+        )
+        total = sum((other.scores for other in others), first.scores)
+        return TermScores(total / (1 + len(others)), first.regions)
+
+    @cached_property
+    def _collators(self) -> list[ImageCollator]:
+        configs = [model.config for model in self.models]
+        return [ImageCollator(self.tokenizer, c.max_regions, c.max_label_tokens) for c in configs]
 
     def allowed(self, terms: str) -> Tensor:
-        """[V] bool on the model's device: terms of the set "seen" (in training) or "all"."""
-        indexable = torch.from_numpy(self.tokenizer.indexable).to(self.model.device)
-        return indexable & self.model.trained_terms if terms == "seen" else indexable
-
-
-def load_model(name: str | Path, device: torch.device) -> tuple[VisualSparta, WordPieceTokenizer]:
-    """A model ready to encode, and its tokenizer.
-
-    Raises:
-        InputError: if there is none, or it has no tokenizer.
-    """
-    try:
-        model = VisualSparta.from_pretrained(name)
-    except (OSError, ValueError) as error:
-        raise InputError(f"--model {name} is not a VisualSparta model: {error}") from error
-    if model.tokenizer is None:
-        raise InputError(f"--model {name} has no tokenizer.json: a model folder needs one")
-    if len(model.tokenizer.vocabulary) != len(model.indexable):
-        raise InputError(
-            f"--model {name}: tokenizer.json has {len(model.tokenizer.vocabulary)} terms, the "
-            f"model {len(model.indexable)}: they are not of the same model"
-        )
-    model.to(device)  # type: ignore[arg-type]
-    return model.eval(), model.tokenizer
-
-
-def model_fingerprint(model: VisualSparta) -> str:
-    """SHA-256 over weights and configuration, whatever folder they came from."""
-    digest = hashlib.sha256()
-    config = model.config.to_diff_dict()
-    for changing in ("transformers_version", "_name_or_path"):
-        config.pop(changing, None)
-    digest.update(json.dumps(config, sort_keys=True, default=str).encode())
-    for name, tensor in sorted(model.state_dict().items()):
-        digest.update(name.encode())
-        digest.update(tensor.contiguous().cpu().reshape(-1).view(torch.uint8).numpy())
-    return digest.hexdigest()
-
-
-def check_source(model: VisualSparta, store: FeatureStore) -> None:
-    """Refuse features the model was not trained on.
-
-    Raises:
-        InputError: naming what differs (the model's against the store's).
-    """
-    if model.config.feature_source is None:
-        if store.source.dimension != model.config.feature_dim:
-            raise InputError(
-                f"{store.folder} has features of {store.source.dimension} numbers, the model "
-                f"takes {model.config.feature_dim}"
-            )
-        return
-    wanted = FeatureSource(**model.config.feature_source)
-    if differences := wanted.differences(store.source):
-        raise InputError(
-            f"{store.folder} holds other features than the model was trained on (the model's "
-            f"against the store's): {'; '.join(differences)}. Extract them with --backbone "
-            f"{wanted.backbone} --image-size {wanted.image_size} --labels {wanted.label_count}"
-        )
+        """[V] bool on the models' device: terms "seen" in some model's training, or "all"."""
+        indexable = torch.from_numpy(self.tokenizer.indexable).to(self.device)
+        if terms == "all":
+            return indexable
+        return indexable & torch.stack([model.trained_terms for model in self.models]).any(dim=0)
 
 
 def encode_rows(
     encoder: ImageEncoder,
-    rows: Sequence[int],
+    rows: Iterable[int],
     *,
     baseline: Tensor,
     allowed: Tensor,
     top_n: int | None,
     quantiser: Quantiser,
 ) -> tuple[Postings, QuantisationReport]:
-    """Postings of some rows of the store, pruned and quantised, and what quantising cost."""
+    """Postings of some rows of the stores, pruned and quantised, and what quantising cost."""
     done: list[ImagePostings] = []
     report = QuantisationReport()
     for images, scored in encoder.batches(rows):

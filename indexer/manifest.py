@@ -23,8 +23,8 @@ class Manifest:
         format_version: of the folder's layout.
         package_version: of the program that built it.
         created: when, ISO 8601, UTC.
-        model: fingerprint of the model's weights and configuration.
-        features: fingerprint of the feature store.
+        models: fingerprint of each model's weights and configuration.
+        features: fingerprint of each view's feature store.
         vocabulary: hash of the terms in id order.
         photos: folder the images' files can be served from, None if unknown.
         top_n: terms an image keeps at most, None for all.
@@ -45,8 +45,8 @@ class Manifest:
     format_version: int
     package_version: str
     created: str
-    model: str
-    features: str
+    models: list[str]
+    features: list[str]
     vocabulary: str
     photos: str | None
     top_n: int | None

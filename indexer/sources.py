@@ -1,11 +1,13 @@
-"""What `sparta index` is pointed at: a feature store, or photos to extract with the model's own."""
+"""What `sparta index` is pointed at: feature stores, or photos to extract as the models need."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from pathlib import Path
 
-from sparta.config import VisualSpartaConfig
+from indexer.manifest import is_index
+from indexer.models import read_config
 from sparta.errors import InputError
 from sparta.features.extract import extract_photos
 from sparta.features.record import FeatureSource
@@ -13,51 +15,136 @@ from sparta.features.store import HEADER, FeatureStore
 
 
 def open_features(
-    folder: Path,
-    model_dir: str | Path,
+    folders: Sequence[Path],
+    models: Sequence[str | Path],
     out: Path,
     *,
+    views: int | None = None,
     device: str = "auto",
     progress: Callable[[str, int, int], None] = lambda stage, done, total: None,
-) -> FeatureStore:
-    """Open a feature store, or make one from photos with the model's feature source.
+) -> list[FeatureStore]:
+    """Open feature stores, or make one per view from photos with the models' feature source.
 
-    Features of photos go to `OUT.features` and are kept: a second run reuses them.
+    Args:
+        folders: feature stores, or one folder of photos.
+        models: folders or hub names of the models that will read the features.
+        out: the index folder; features of photos go to `OUT.features` and are reused.
+        views: of each photo to extract, 1 if None; only for photos.
+        device: of the extraction.
+        progress: called with "extract", photos done and in all, over all views.
 
     Raises:
-        InputError: if the folder is neither, or the model does not say what made its features.
+        InputError: if the folders are something else, or the models do not say, or disagree on,
+            what made their features.
     """
-    if not folder.is_dir():
-        raise InputError(f"{folder} is not a folder: give a feature store or a folder of photos")
-    if (folder / HEADER).is_file():
-        return FeatureStore.open(folder)
-    source = _feature_source(model_dir)
-    store = out.with_name(out.name + ".features")
-    extract_photos(
-        folder,
-        store,
-        source.backbone,
-        image_size=source.image_size,
-        labels=source.label_count,
-        device=device,
-        progress=lambda done, total: progress("extract", done, total),
-    )
-    return FeatureStore.open(store)
+    for folder in folders:
+        _check_folder(folder)
+    stores = [folder for folder in folders if (folder / HEADER).is_file()]
+    if not stores and len(folders) == 1:
+        return _extract_views(folders[0], models, out, view_names(views or 1), device, progress)
+    if views is not None:
+        raise InputError("--views is for a folder of photos; of feature stores, each is one view")
+    for folder in folders:
+        if folder not in stores:
+            raise InputError(
+                f"{folder} is not a feature store (no {HEADER} in it): give one folder of photos "
+                "alone, or feature stores"
+            )
+    return [FeatureStore.open(folder) for folder in folders]
 
 
-def _feature_source(model_dir: str | Path) -> FeatureSource:
-    try:
-        config = VisualSpartaConfig.from_pretrained(model_dir)
-    except (OSError, ValueError) as error:
-        raise InputError(f"--model {model_dir} is not a VisualSparta model: {error}") from error
-    if config.feature_source is None:
+def view_names(count: int) -> list[str]:
+    """The first views: plain, flip, crop:1, crop:2, …; see `sparta.features.photos.View`."""
+    crops = [f"crop:{seed}" for seed in range(1, count - 1)]
+    return ["plain", "flip", *crops][:count]
+
+
+def check_views(views: Sequence[FeatureStore]) -> None:
+    """Refuse stores that are not of the same photos, made in the same way.
+
+    Raises:
+        InputError: if there are none, they are empty, or two differ, and in what.
+    """
+    if not views:
+        raise InputError("no features: give at least one feature store")
+    first = views[0]
+    if not len(first):
+        raise InputError(f"{first.folder} holds no image: there is nothing to index")
+    if first.view != "plain":
         raise InputError(
-            f"--model {model_dir} does not say what made its features: run sparta extract first"
+            f"{first.folder} holds the view {first.view}, whose boxes do not fit the photos: give "
+            "the store of the plain view first"
         )
-    source = FeatureSource(**config.feature_source)
-    if source.kind == "region":
+    for view in views[1:]:
+        if differences := first.source.differences(view.source):
+            raise InputError(
+                f"{view.folder} is no view of {first.folder}: {'; '.join(differences)}"
+            )
+        for row, (wanted, found) in enumerate(zip_longest(first.ids, view.ids)):
+            if wanted != found:
+                raise InputError(
+                    f"{view.folder} is no view of {first.folder}: image {row} is "
+                    f"{found or 'missing'} instead of {wanted or 'absent'}"
+                )
+
+
+def _check_folder(folder: Path) -> None:
+    if not folder.is_dir():
+        state = "is not a folder" if folder.exists() else "does not exist"
+        raise InputError(f"{folder} {state}: give feature stores or a folder of photos")
+    if is_index(folder):
         raise InputError(
-            f"--model {model_dir} takes a detector's regions ({source.backbone}), which cannot be "
+            f"{folder} is an index already: give the photos or feature stores to build one from"
+        )
+
+
+def _extract_views(
+    photos: Path,
+    models: Sequence[str | Path],
+    out: Path,
+    names: Sequence[str],
+    device: str,
+    progress: Callable[[str, int, int], None],
+) -> list[FeatureStore]:
+    source = _feature_source(models)
+    folder = out.with_name(out.name + ".features")
+    for number, name in enumerate(names):
+
+        def show(done: int, total: int, before: int = number) -> None:
+            progress("extract", before * total + done, len(names) * total)
+
+        extract_photos(
+            photos,
+            folder / name,
+            source.backbone,
+            image_size=source.image_size,
+            labels=source.label_count,
+            view=name,
+            device=device,
+            progress=show,
+        )
+    return [FeatureStore.open(folder / name) for name in names]
+
+
+def _feature_source(models: Sequence[str | Path]) -> FeatureSource:
+    """What made the features of all the models."""
+    sources = []
+    for model in models:
+        known = read_config(model).feature_source
+        if known is None:
+            raise InputError(
+                f"--model {model} does not say what made its features: run sparta extract first"
+            )
+        sources.append(FeatureSource(**known))
+    first = sources[0]
+    for model, source in zip(models, sources, strict=True):
+        if differences := first.differences(source):
+            raise InputError(
+                f"--model {model} takes other features than {models[0]}: {'; '.join(differences)}"
+            )
+    if first.kind == "region":
+        raise InputError(
+            f"--model {models[0]} takes a detector's regions ({first.backbone}), which cannot be "
             "extracted here: give a feature store of such regions instead of photos"
         )
-    return source
+    return first

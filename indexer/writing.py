@@ -23,8 +23,8 @@ from sparta.tokenizer import WordPieceTokenizer
 class IndexSettings:
     """All that decides an index's content, and where its photos are; see `Manifest`."""
 
-    model: str
-    features: str
+    models: list[str]
+    features: list[str]
     photos: str | None
     top_n: int | None
     bits: int

@@ -13,7 +13,9 @@ from indexer.exact import ExactSearcher
 from indexer.lucene_searcher import LuceneSearcher
 from indexer.postings import ImagePostings, Postings
 from indexer.writing import IndexSettings, write_index
+from sparta.features.store import FeatureStore
 from sparta.tokenizer import WordPieceTokenizer
+from tests.indexer.tiny import save_model, write_store
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[unused0]"]
 WORDS = ["dog", "cat", "beach", "ball", "red", "sky", "run", ".", "...", "|", "_", "é", "犬"]
@@ -22,8 +24,8 @@ RARE = "zebra"  # in the vocabulary, in no image
 COMMON = "the"  # in every image
 
 SETTINGS = IndexSettings(
-    model="m",
-    features="f",
+    models=["m"],
+    features=["f"],
     photos=None,
     top_n=None,
     bits=8,
@@ -99,3 +101,13 @@ def lucene(index: Path) -> LuceneSearcher:
 @pytest.fixture(scope="session")
 def exact(postings: Postings, tokenizer: WordPieceTokenizer) -> ExactSearcher:
     return ExactSearcher(postings, tokenizer)
+
+
+@pytest.fixture(scope="session")
+def model_dir(tmp_path_factory: pytest.TempPathFactory, tokenizer: WordPieceTokenizer) -> Path:
+    return save_model(tmp_path_factory.mktemp("model"), tokenizer, untrained=["cat"])
+
+
+@pytest.fixture(scope="session")
+def store(tmp_path_factory: pytest.TempPathFactory) -> FeatureStore:
+    return write_store(tmp_path_factory.mktemp("features"))

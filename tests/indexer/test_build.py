@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 from typer.testing import CliRunner
 
@@ -18,82 +17,12 @@ from indexer.lucene_searcher import LuceneSearcher
 from indexer.manifest import Manifest
 from indexer.sources import open_features
 from sparta.__main__ import cli
-from sparta.config import VisualSpartaConfig
 from sparta.errors import InputError
 from sparta.features.batch import ImageCollator
-from sparta.features.record import FeatureSource, ImageFeatures
 from sparta.features.store import FeatureStore
-from sparta.features.writer import StoreWriter
 from sparta.model import VisualSparta
 from sparta.tokenizer import WordPieceTokenizer
-
-SOURCE = FeatureSource("pixels", "pixels", "", 768, 32)
-
-
-@pytest.fixture(scope="module")
-def model_dir(tmp_path_factory: pytest.TempPathFactory, tokenizer: WordPieceTokenizer) -> Path:
-    encoder = {
-        "model_type": "bert",
-        "vocab_size": len(tokenizer.vocabulary),
-        "hidden_size": 16,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 2,
-        "intermediate_size": 32,
-    }
-    torch.manual_seed(0)
-    model = VisualSparta(VisualSpartaConfig(encoder, 768, feature_source=asdict(SOURCE)))
-    torch.nn.init.normal_(model.query_embedding.weight, std=0.5)
-    model.indexable.copy_(torch.from_numpy(tokenizer.indexable))
-    model.trained_terms[tokenizer.vocabulary.index("cat")] = False
-    model.tokenizer = tokenizer
-    folder = tmp_path_factory.mktemp("model")
-    model.save_pretrained(folder)
-    return folder
-
-
-def write_store(folder: Path, source: FeatureSource = SOURCE) -> FeatureStore:
-    random = np.random.default_rng(0)
-    writer = StoreWriter(folder, source)
-    for shard in range(3):
-        images = []
-        for i in range(8 - shard):
-            features = random.standard_normal((5, source.dimension)).astype(np.float16)
-            boxes = np.sort(random.random((5, 4)).astype(np.float32))
-            name = f"{shard}/{i}.jpg"
-            images.append(ImageFeatures(name, features, boxes, ("",) * 5, ("",) * 5, 40 + i, 30))
-        writer.write_shard(images)
-    return writer.finish()
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> FeatureStore:
-    return write_store(tmp_path_factory.mktemp("features"))
-
-
-def slow_impacts(
-    store: FeatureStore, model_dir: Path, manifest: Manifest
-) -> dict[tuple[str, str], tuple[int, int]]:
-    """(image, term) → impact and region, one image at a time, straight from the model."""
-    model = VisualSparta.from_pretrained(model_dir)
-    tokenizer = model.tokenizer
-    assert tokenizer is not None
-    collate = ImageCollator(tokenizer, 50, 70)
-    scored = [model.term_scores(collate([image])) for image in store]
-    scores = torch.cat([s.scores for s in scored]).numpy().astype(np.float64)
-    allowed = tokenizer.indexable
-    if manifest.terms == "seen":
-        allowed = allowed & model.trained_terms.numpy()
-    zero = np.zeros(scores.shape[1])
-    kinds = {"mean": scores.mean(axis=0), "minimum": scores.min(axis=0), "none": zero}
-    scores = np.maximum(0, scores - kinds[manifest.baseline]) * allowed
-    found = {}
-    for row, image_id in enumerate(store.ids):
-        best = np.argsort(-scores[row], kind="stable")[: manifest.top_n]
-        for term in best[scores[row][best] > 0]:
-            level = round(scores[row, term] / scores.max() * (2**manifest.bits - 1))
-            region = int(scored[row].regions[0, term])
-            found[image_id, tokenizer.vocabulary[term]] = (max(1, level), region)
-    return found
+from tests.indexer.tiny import SOURCE, slow_impacts, write_store
 
 
 @pytest.mark.parametrize(
@@ -110,15 +39,15 @@ def test_the_index_holds_what_the_model_says(
     stages: list[tuple[str, int, int]] = []
     out = tmp_path / "index"
     manifest = build_index(
-        store,
-        model_dir,
+        [store],
+        [model_dir],
         out,
         **options,
         batch_size=3,
         device="cpu",
         progress=lambda *stage: stages.append(stage),
     )
-    right = slow_impacts(store, model_dir, manifest)
+    right = slow_impacts([store], [model_dir], manifest)
     searcher = LuceneSearcher(out)
     vocabulary = [t for t in WordPieceTokenizer.from_folder(out).vocabulary if t[0] not in "[#"]
     for image_id in store.ids:
@@ -145,7 +74,7 @@ def test_the_index_holds_what_the_model_says(
 def test_baseline_is_kept_for_images_added_later(
     store: FeatureStore, model_dir: Path, tmp_path: Path
 ) -> None:
-    build_index(store, model_dir, tmp_path / "index", baseline="minimum", device="cpu")
+    build_index([store], [model_dir], tmp_path / "index", baseline="minimum", device="cpu")
     baseline = np.load(tmp_path / "index" / "baseline.npy", allow_pickle=False)
     model = VisualSparta.from_pretrained(model_dir)
     assert model.tokenizer is not None
@@ -164,7 +93,7 @@ def contents(index: Path, store: FeatureStore) -> list[Any]:
 def test_a_killed_run_continues_to_the_same_index(
     store: FeatureStore, model_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    build_index(store, model_dir, tmp_path / "whole", device="cpu")
+    build_index([store], [model_dir], tmp_path / "whole", device="cpu")
     encode = indexer.build.encode_rows
     encoded: list[int] = []
 
@@ -177,10 +106,10 @@ def test_a_killed_run_continues_to_the_same_index(
     out = tmp_path / "index"
     monkeypatch.setattr(indexer.build, "encode_rows", dying)
     with pytest.raises(KeyboardInterrupt):
-        build_index(store, model_dir, out, device="cpu")
+        build_index([store], [model_dir], out, device="cpu")
     assert encoded == [8, 7] and not out.exists()
     encoded.clear()
-    build_index(store, model_dir, out, device="cpu")
+    build_index([store], [model_dir], out, device="cpu")
     assert encoded == [6]  # the last shard alone
     assert contents(out, store) == contents(tmp_path / "whole", store)
     first, second = Manifest.open(out), Manifest.open(tmp_path / "whole")
@@ -195,8 +124,8 @@ def test_other_settings_start_anew(
     with monkeypatch.context() as patch:
         patch.setattr(indexer.build, "write_index", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            build_index(store, model_dir, out, top_n=3, device="cpu")
-    manifest = build_index(store, model_dir, out, top_n=4, device="cpu")
+            build_index([store], [model_dir], out, top_n=3, device="cpu")
+    manifest = build_index([store], [model_dir], out, top_n=4, device="cpu")
     assert manifest.top_n == 4 and manifest.postings > 3 * 21
 
 
@@ -204,17 +133,17 @@ def test_an_index_stays_until_its_successor_is_whole(
     store: FeatureStore, model_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "index"
-    build_index(store, model_dir, out, top_n=3, device="cpu")
+    build_index([store], [model_dir], out, top_n=3, device="cpu")
     with monkeypatch.context() as patch:
         patch.setattr(indexer.build, "write_index", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            build_index(store, model_dir, out, top_n=4, device="cpu")
+            build_index([store], [model_dir], out, top_n=4, device="cpu")
     assert Manifest.open(out).top_n == 3
     # The machine stopped between the two renames of the swap.
     out.rename(tmp_path / "index.old")
     with pytest.raises(InputError, match="--bits"):
-        build_index(store, model_dir, out, bits=17, device="cpu")
-    build_index(store, model_dir, out, top_n=4, device="cpu")
+        build_index([store], [model_dir], out, bits=17, device="cpu")
+    build_index([store], [model_dir], out, top_n=4, device="cpu")
     assert Manifest.open(out).top_n == 4
     assert sorted(path.name for path in tmp_path.iterdir()) == ["index"]
 
@@ -225,19 +154,19 @@ def test_other_folders_are_not_replaced(
     (tmp_path / "letters").mkdir()
     (tmp_path / "letters" / "to_mother.txt").write_text("hello")
     with pytest.raises(InputError, match="is not an index"):
-        build_index(store, model_dir, tmp_path / "letters", device="cpu")
+        build_index([store], [model_dir], tmp_path / "letters", device="cpu")
     assert (tmp_path / "letters" / "to_mother.txt").read_text() == "hello"
 
 
 def test_features_of_another_kind_are_refused(model_dir: Path, tmp_path: Path) -> None:
     other = write_store(tmp_path / "features", replace(SOURCE, dimension=12, image_size=64))
     with pytest.raises(InputError, match="dimension: 768 against 12; image_size: 32 against 64"):
-        build_index(other, model_dir, tmp_path / "index", device="cpu")
+        build_index([other], [model_dir], tmp_path / "index", device="cpu")
 
 
 def test_a_folder_without_a_model_is_refused(store: FeatureStore, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not a VisualSparta model"):
-        build_index(store, tmp_path, tmp_path / "index", device="cpu")
+        build_index([store], [tmp_path], tmp_path / "index", device="cpu")
 
 
 @pytest.fixture
@@ -254,15 +183,16 @@ def test_photos_are_extracted_once_with_the_models_own_features(
     model_dir: Path, tmp_path: Path, photos: Path
 ) -> None:
     out = tmp_path / "index"
-    first = open_features(photos, model_dir, out)
-    assert first.folder == tmp_path / "index.features"
+    [first] = open_features([photos], [model_dir], out)
+    assert first.folder == tmp_path / "index.features" / "plain"
     changed = (first.folder / "store.json").stat().st_mtime_ns
-    again = open_features(photos, model_dir, out)
+    [again] = open_features([photos], [model_dir], out)
     assert (again.folder / "store.json").stat().st_mtime_ns >= changed
-    manifest = build_index(again, model_dir, out, device="cpu")
+    manifest = build_index([again], [model_dir], out, device="cpu")
     assert manifest.photos == str(photos.resolve())
     assert LuceneSearcher(out).metadata("1.png") == {"width": 30, "height": 20}
-    assert open_features(first.folder, model_dir, out).fingerprint == first.fingerprint
+    [opened] = open_features([first.folder], [model_dir], out)
+    assert opened.fingerprint == first.fingerprint
 
 
 def test_the_command_goes_from_photos_to_an_index(

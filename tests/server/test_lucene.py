@@ -42,8 +42,8 @@ def index(tmp_path_factory: pytest.TempPathFactory, photos: Path) -> Path:
     inner.normalizer = normalizers.BertNormalizer()
     inner.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     settings = IndexSettings(
-        model="m",
-        features="f",
+        models=["m"],
+        features=["f"],
         photos=str(photos),
         top_n=None,
         bits=8,

@@ -1,0 +1,98 @@
+"""Tiny models and feature stores, and what an index of them must hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from indexer.manifest import Manifest
+from sparta.config import VisualSpartaConfig
+from sparta.features.batch import ImageCollator
+from sparta.features.record import FeatureSource, ImageFeatures
+from sparta.features.store import FeatureStore
+from sparta.features.writer import StoreWriter
+from sparta.model import VisualSparta
+from sparta.tokenizer import WordPieceTokenizer
+
+SOURCE = FeatureSource("pixels", "pixels", "", 768, 32)
+
+
+def save_model(
+    folder: Path,
+    tokenizer: WordPieceTokenizer,
+    seed: int = 0,
+    untrained: Sequence[str] = (),
+    source: FeatureSource = SOURCE,
+) -> Path:
+    encoder = {
+        "model_type": "bert",
+        "vocab_size": len(tokenizer.vocabulary),
+        "hidden_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 32,
+    }
+    torch.manual_seed(seed)
+    config = VisualSpartaConfig(encoder, source.dimension, feature_source=asdict(source))
+    model = VisualSparta(config)
+    torch.nn.init.normal_(model.query_embedding.weight, std=0.5)
+    model.indexable.copy_(torch.from_numpy(tokenizer.indexable))
+    for term in untrained:
+        model.trained_terms[tokenizer.vocabulary.index(term)] = False
+    model.tokenizer = tokenizer
+    model.save_pretrained(folder)
+    return folder
+
+
+def write_store(
+    folder: Path, source: FeatureSource = SOURCE, seed: int = 0, view: str = "plain"
+) -> FeatureStore:
+    random = np.random.default_rng(seed)
+    writer = StoreWriter(folder, source, view=view)
+    for shard in range(3):
+        images = []
+        for i in range(8 - shard):
+            features = random.standard_normal((5, source.dimension)).astype(np.float16)
+            boxes = np.sort(random.random((5, 4)).astype(np.float32))
+            name = f"{shard}/{i}.jpg"
+            images.append(ImageFeatures(name, features, boxes, ("",) * 5, ("",) * 5, 40 + i, 30))
+        writer.write_shard(images)
+    return writer.finish()
+
+
+def slow_impacts(
+    views: Sequence[FeatureStore], models: Sequence[Path], manifest: Manifest
+) -> dict[tuple[str, str], tuple[int, int]]:
+    """(image, term) → impact and region, one image, model and view at a time."""
+    loaded = [VisualSparta.from_pretrained(folder) for folder in models]
+    tokenizer = loaded[0].tokenizer
+    assert tokenizer is not None
+    collate = ImageCollator(tokenizer, 50, 70)
+    shape = (len(views[0]), len(tokenizer.vocabulary))
+    scores, regions = np.zeros(shape), np.zeros(shape, np.int16)
+    for row in range(len(views[0])):
+        for model in loaded:
+            for view in views:
+                scored = model.term_scores(collate([view[row]]))
+                scores[row] += scored.scores[0].numpy().astype(np.float64)
+                if model is loaded[0] and view is views[0]:
+                    regions[row] = scored.regions[0].numpy()
+    scores /= len(loaded) * len(views)
+    allowed = tokenizer.indexable
+    if manifest.terms == "seen":
+        allowed = allowed & np.any([model.trained_terms.numpy() for model in loaded], axis=0)
+    zero = np.zeros(scores.shape[1])
+    kinds = {"mean": scores.mean(axis=0), "minimum": scores.min(axis=0), "none": zero}
+    scores = np.maximum(0, scores - kinds[manifest.baseline]) * allowed
+    found = {}
+    for row, image_id in enumerate(views[0].ids):
+        best = np.argsort(-scores[row], kind="stable")[: manifest.top_n]
+        for term in best[scores[row][best] > 0]:
+            level = round(scores[row, term] / scores.max() * (2**manifest.bits - 1))
+            region = int(regions[row, term])
+            found[image_id, tokenizer.vocabulary[term]] = (max(1, level), region)
+    return found
