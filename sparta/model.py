@@ -147,7 +147,7 @@ class VisualSparta(PreTrainedModel):
         n = batch.regions.shape[1]
         parts, mask = [self.embed_regions(batch)], batch.region_mask
         owners = torch.arange(n, device=mask.device).expand(len(batch), n)
-        if self.config.use_labels and batch.label_ids.shape[1]:
+        if self.config.use_labels:
             parts.append(self.embed_labels(batch))
             mask = torch.cat([mask, batch.label_mask], dim=1)
             owners = torch.cat([owners, batch.label_regions], dim=1)

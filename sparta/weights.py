@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 from transformers import AutoModel, PreTrainedConfig
 from transformers.utils import cached_file
 
@@ -29,14 +31,12 @@ def from_bert(
         options: further fields of `VisualSpartaConfig`.
 
     Raises:
-        InputError: if the checkpoint is no encoder with BERT's parts, or lacks a tokenizer.
+        InputError: if the checkpoint is no encoder with BERT's parts, its tokenizer is another
+            model's, or an option is unknown.
+        OSError: if there is no such checkpoint, or it lacks a `tokenizer.json`.
     """
     encoder = AutoModel.from_pretrained(name, dtype=torch.float32)
-    if not hasattr(encoder, "embeddings") or not hasattr(encoder, "encoder"):
-        raise InputError(
-            f"{name} ({type(encoder).__name__}) is not BERT-like: it has no "
-            "embeddings and encoder; try a BERT, RoBERTa or ELECTRA checkpoint"
-        )
+    _check_parts(encoder, name)
     tokenizer_file = cached_file(str(name), "tokenizer.json")
     tokenizer = WordPieceTokenizer.from_folder(Path(str(tokenizer_file)).parent)
     config = encoder.config
@@ -52,14 +52,33 @@ def from_bert(
     return model
 
 
+def _check_parts(encoder: nn.Module, name: str | Path) -> None:
+    words = getattr(getattr(encoder, "embeddings", None), "word_embeddings", None)
+    if words is None or not hasattr(encoder, "encoder"):
+        raise InputError(
+            f"{name} ({type(encoder).__name__}) is not BERT-like: it lacks word embeddings or an "
+            "encoder of its own; try a BERT, RoBERTa or ELECTRA checkpoint"
+        )
+    width = encoder.config.hidden_size
+    if words.embedding_dim != width:
+        raise InputError(
+            f"{name}: token embeddings have {words.embedding_dim} numbers, hidden states {width}; "
+            "the query embedding must match the hidden states, so both must be equal"
+        )
+
+
 def from_config(
     encoder: PreTrainedConfig, tokenizer: WordPieceTokenizer, source: FeatureSource, **options: Any
 ) -> VisualSparta:
     """A VisualSparta with random weights, the tokenizer attached.
 
     Raises:
-        InputError: if the encoder's vocabulary is not the tokenizer's.
+        InputError: if the encoder's vocabulary is not the tokenizer's, or an option is unknown.
     """
+    given = {"encoder", "feature_dim", "feature_source", "kwargs"}
+    known = signature(VisualSpartaConfig).parameters.keys() - given
+    if unknown := sorted(options.keys() - known):
+        raise InputError(f"unknown model options {unknown}; there are {sorted(known)}")
     if encoder.vocab_size != len(tokenizer.vocabulary):
         raise InputError(
             f"the encoder has {encoder.vocab_size} token embeddings, the tokenizer "
@@ -67,9 +86,11 @@ def from_config(
         )
     segments = getattr(encoder, "type_vocab_size", 1)
     options = {"label_segment": min(1, segments - 1), **options}
+    fields = encoder.to_dict()
+    fields.pop("_name_or_path", None)  # a path of the machine that trains
     model = VisualSparta(
         VisualSpartaConfig(
-            encoder=encoder.to_dict(),
+            encoder=fields,
             feature_dim=source.dimension,
             feature_source=asdict(source),
             **options,

@@ -124,10 +124,12 @@ def load_config(name: str, overrides: Sequence[str] = ()) -> TrainConfig:
         raise InputError(f"{name}: neither a YAML file nor a preset; presets are {known}")
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        if not isinstance(values, dict):
+            raise InputError(f"{path}: expected keys and values, found {type(values).__name__}")
         for override in overrides:
             _apply(values, override)
         return TrainConfig.model_validate(values)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: not YAML: {error}") from error
     except ValidationError as error:
         first = error.errors()[0]
@@ -145,7 +147,10 @@ def _apply(values: dict[str, Any], override: str) -> None:
         values = values.setdefault(parent, {})
         if not isinstance(values, dict):
             raise InputError(f"--set {override}: {parent} holds no keys")
-    value = yaml.safe_load(text)
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise InputError(f"--set {override}: the value is not YAML: {error}") from error
     # YAML reads 1e-4 as a string; a user means the number.
     if isinstance(value, str):
         with suppress(ValueError):

@@ -39,6 +39,10 @@ class SpartaTraining(L.LightningModule):
         self.config = config
         self.validation = validation
         self._held_out: list[Tensor] = []
+        if not model.config.use_labels:
+            # No gradient reaches them, which data-parallel training takes for an error.
+            for parameter in model.encoder.embeddings.parameters():
+                parameter.requires_grad_(parameter is model.query_embedding.weight)
         if config.model.query_embedding == "frozen":
             # Directions stay as pretrained; each term learns only how much it counts.
             model.query_embedding.weight.requires_grad_(False)
@@ -65,7 +69,9 @@ class SpartaTraining(L.LightningModule):
         )
         self.log("loss", loss, prog_bar=True, on_epoch=True, on_step=False)
         if self.config.flops:
-            cost = flops(term_scores)
+            # The mean over the whole batch, as if one process held it.
+            mean = gather_columns(term_scores.mean(dim=0)[:, None]).T
+            cost = flops(mean)
             self.log("flops", cost, on_epoch=True, on_step=False)
             loss = loss + self.config.flops * cost
         return loss

@@ -85,11 +85,17 @@ def _present(photos: list[CaptionedPhoto], views: Sequence[FeatureStore]) -> lis
 def build_model(
     config: ModelConfig, source: FeatureSource, photos: Sequence[CaptionedPhoto]
 ) -> VisualSparta:
-    """The network at the start: from a BERT-like checkpoint, or from nothing."""
+    """The network at the start: from a BERT-like checkpoint, or from nothing.
+
+    Raises:
+        InputError: if the checkpoint is not BERT-like, or a field or option is unknown.
+    """
     if config.init is not None:
         return from_bert(config.init, source, config.layers, **config.options)
     texts = (text for photo in photos for text in photo.captions)
     tokenizer = learn_vocabulary(texts, config.vocabulary_size)
+    if unknown := sorted(config.encoder.keys() - BertConfig().to_dict().keys()):
+        raise InputError(f"model.encoder: BertConfig has no fields {unknown}")
     encoder = BertConfig(**{**config.encoder, "vocab_size": len(tokenizer.vocabulary)})
     return from_config(encoder, tokenizer, source, **config.options)
 

@@ -39,7 +39,7 @@ def read_captions(path: Path, split: str | None = None) -> list[CaptionedPhoto]:
             or no photo has the split; the text names file, line and field.
     """
     photos: dict[str, CaptionedPhoto] = {}
-    with path.open(encoding="utf-8") as file:
+    with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             photo = _parse(line, f"{path}, line {number}")
             if photo.image_id in photos:
@@ -52,10 +52,10 @@ def read_captions(path: Path, split: str | None = None) -> list[CaptionedPhoto]:
     return kept
 
 
-def _parse(line: str, where: str) -> CaptionedPhoto:
+def _parse(line: bytes, where: str) -> CaptionedPhoto:
     try:
-        parsed = _Line.model_validate(json.loads(line))
-    except json.JSONDecodeError as error:
+        parsed = _Line.model_validate(json.loads(line.decode()))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{where}: not a JSON object: {error}") from error
     except ValidationError as error:
         first = error.errors()[0]
