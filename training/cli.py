@@ -19,7 +19,8 @@ def train(
 ) -> None:
     """Train a VisualSparta model on features and captions.
 
-    OUT/model is the result; OUT/logs/metrics.csv and OUT/tensorboard hold the curves.
+    OUT/model is the result; OUT/logs/version_0/metrics.csv and OUT/tensorboard hold the curves
+    (a resumed run's own go to version_1, and so on).
     A run that was broken off goes on with --resume and ends as it would have.
 
     [bold]Examples[/bold]

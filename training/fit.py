@@ -126,7 +126,8 @@ def _trainer(config: TrainConfig, out: Path, best: ModelCheckpoint | None) -> L.
         max_epochs=config.epochs,
         gradient_clip_val=config.gradient_clip or None,
         callbacks=callbacks,
-        logger=[CSVLogger(out, "logs", ""), TensorBoardLogger(out, "tensorboard", "")],
+        # A resumed run logs into the next version: the logger would overwrite the first one's file.
+        logger=[CSVLogger(out, "logs"), TensorBoardLogger(out, "tensorboard", "")],
         use_distributed_sampler=False,
         num_sanity_val_steps=0,
         log_every_n_steps=10,
