@@ -9,15 +9,19 @@ import importlib.util
 import os
 import re
 import threading
-from functools import cache
+from collections.abc import Callable
+from functools import cache, wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 JAVA_MINIMUM = 21
 # Serial collection starts fastest and queries make little garbage; -Xrs leaves Ctrl-C to Python.
 OPTIONS = ("-Xmx2g", "-Xrs", "-XX:+UseSerialGC", "-Xlog:disable", "-Xlog:all=error:stderr")
 
-_starting = threading.RLock()
+# One for the whole process: pyjnius keeps the object a Java method is called on in a place that
+# all threads share (its issue 563), so that two calls at once reach each other's objects and
+# may bring the process down, whichever indexes they are for.
+_turn = threading.RLock()
 
 
 def java_home() -> Path:
@@ -92,7 +96,7 @@ def declare(name: str, constructor: str = "()V", **members: str) -> Any:
 @cache
 def _quiet_logger() -> Any:
     """Configure and start; returns Lucene's logger, which Java forgets unless somebody holds it."""
-    with _starting:
+    with _turn:
         import jnius_config
 
         if not jnius_config.vm_running:
@@ -120,9 +124,23 @@ class _Attachment:
 
 
 _thread = threading.local()
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 
 
-def attach() -> None:
+def in_turn(call: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """Let one thread at a time into a function that calls Java; a thread may enter twice."""
+
+    @wraps(call)
+    def wrapped(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        with _turn:
+            _attach()
+            return call(*args, **kwargs)
+
+    return wrapped
+
+
+def _attach() -> None:
     """Mark this thread as a caller of Java, which otherwise keeps every thread that has ended."""
     if (
         not hasattr(_thread, "attachment")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from indexer.grounding import Grounding, unpack
-from indexer.jvm import attach, declare, java
+from indexer.jvm import declare, in_turn, java
 from indexer.lucene_writer import CONTENTS, GROUNDING, ID, RAW
 from sparta.errors import InputError
 
@@ -30,8 +30,8 @@ class LuceneIndex:
         InputError: if the folder holds no Lucene index that this version of Lucene can read.
     """
 
+    @in_turn
     def __init__(self, folder: Path) -> None:
-        attach()
         self._reader = _open_reader(folder)
         classes = _classes()
         # Every word of a long query counts; Lucene would stop at 1,024.
@@ -47,23 +47,27 @@ class LuceneIndex:
         self._listed, self._explained = _java_set(ID, RAW), _java_set(GROUNDING)
         self.stored = lru_cache(STORED_CACHE)(self._read_stored)
 
+    @in_turn
     def __len__(self) -> int:
         return int(self._reader.numDocs())
 
     def document_frequency(self, term: str) -> int:
         """In how many images a term has an impact."""
         if term not in self._frequencies:
-            attach()
-            self._frequencies[term] = self._reader.docFreq(self._term(CONTENTS, term))
+            self._frequencies[term] = self._count_documents(term)
         return self._frequencies[term]
 
+    @in_turn
+    def _count_documents(self, term: str) -> int:
+        return int(self._reader.docFreq(self._term(CONTENTS, term)))
+
+    @in_turn
     def top(self, counts: Mapping[str, int], k: int) -> list[tuple[int, float]]:
         """The k documents with the largest sums of count × impact, and those sums.
 
         Falling by score, ties by document number, which is the order of image ids. Counts reach
         Lucene as repeated terms, which it puts together as one term with the count as its boost.
         """
-        attach()
         text = " ".join(term for term, count in counts.items() for _ in range(count))
         query = self._parser.createBooleanQuery(CONTENTS, text)
         return self._best(query, k) if query is not None else []
@@ -75,30 +79,30 @@ class LuceneIndex:
     def _term(self, field: str, text: str) -> Any:
         return java("org.apache.lucene.index.Term")(field, text)
 
+    @in_turn
     def _read_stored(self, document: int) -> Stored:
-        attach()
         fields = self._searcher.doc(document, self._listed)
         return Stored(fields.get(ID), json.loads(fields.get(RAW)))
 
+    @in_turn
     def grounding(self, document: int) -> Grounding:
         """Which regions won an image's terms."""
-        attach()
         value = self._searcher.doc(document, self._explained).getBinaryValue(GROUNDING)
         start = value.offset
         return unpack(bytes(bytearray(value.bytes[start : start + value.length])))
 
+    @in_turn
     def document(self, image_id: str) -> int | None:
         """The document number of an image, None if the index lacks it."""
-        attach()
         if not _is_unicode(image_id):
             return None
         query = java("org.apache.lucene.search.TermQuery")(self._term(ID, image_id))
         found = self._best(query, 1)
         return found[0][0] if found else None
 
+    @in_turn
     def impact(self, document: int, term: str) -> int:
         """An image's impact for a term, 0 if it has none."""
-        attach()
         postings = java("org.apache.lucene.index.MultiTerms").getTermPostingsEnum(
             self._reader, CONTENTS, java("org.apache.lucene.util.BytesRef")(term.encode())
         )
@@ -106,6 +110,7 @@ class LuceneIndex:
             return 0
         return int(postings.freq())
 
+    @in_turn
     def close(self) -> None:
         """Let go of the files."""
         self._reader.close()

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from indexer.grounding import pack
-from indexer.jvm import attach, java
+from indexer.jvm import in_turn, java
 from indexer.postings import ImagePostings
 from sparta.errors import InputError
 
@@ -37,11 +37,11 @@ class LuceneWriter:
         FileExistsError: if the folder exists.
     """
 
+    @in_turn
     def __init__(self, folder: Path, vocabulary: Sequence[str]) -> None:
         _check_vocabulary(vocabulary)
         folder.mkdir(parents=True)
         self._folder, self._last = folder, ""
-        attach()
         # Term and impact strings, so that a document's text is two look-ups and one join.
         self._terms = np.array([term + DELIMITER for term in vocabulary], dtype=object)
         self._numbers = np.array([str(i) for i in range(256)], dtype=object)
@@ -70,6 +70,7 @@ class LuceneWriter:
         for part in (self._id, self._id_values, self._raw, self._contents, self._grounding):
             self._document.add(part)
 
+    @in_turn
     def add(self, image: ImagePostings) -> None:
         """Add one image.
 
@@ -96,6 +97,7 @@ class LuceneWriter:
     def __enter__(self) -> LuceneWriter:
         return self
 
+    @in_turn
     def __exit__(
         self,
         kind: type[BaseException] | None,

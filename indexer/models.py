@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from sparta.config import VisualSpartaConfig
+from sparta.config import VisualSpartaConfig, resolve
 from sparta.errors import InputError
 from sparta.features.record import FeatureSource
 from sparta.features.store import FeatureStore
@@ -70,7 +70,7 @@ def read_config(name: str | Path) -> VisualSpartaConfig:
         InputError: if there is none, or it is another kind of model's.
     """
     try:
-        values, _ = VisualSpartaConfig.get_config_dict(name)
+        values, _ = VisualSpartaConfig.get_config_dict(resolve(name))
     except (OSError, ValueError) as error:
         reason = str(error).partition("\n")[0]
         raise InputError(

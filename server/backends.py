@@ -8,7 +8,6 @@ from pathlib import Path
 
 from indexer.searcher import Searcher
 from server.problems import ProblemError
-from server.turns import TakingTurns
 
 
 @dataclass(frozen=True)
@@ -76,4 +75,4 @@ def open_lucene(index: Path, photos: Path | None, examples: Sequence[str] = ()) 
     named = searcher.manifest.photos
     folder = photos or (Path(named) if named else None)
     found = folder if folder and folder.is_dir() else None
-    return Backend("lucene", TakingTurns(searcher), found, tuple(examples))
+    return Backend("lucene", searcher, found, tuple(examples))

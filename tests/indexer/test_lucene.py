@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +15,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from indexer.exact import ExactSearcher
-from indexer.jvm import java
 from indexer.lucene_searcher import LuceneSearcher
 from indexer.postings import Postings
 from indexer.searcher import SearchResult, UnknownImageError
@@ -136,32 +134,6 @@ def test_images_out_of_order_are_refused(
     rows = list(random_postings(tokenizer, 4))
     with pytest.raises(ValueError, match="not rising"):
         make_index(tmp_path / "index", Postings.of([rows[1], rows[0], *rows[2:]]))
-
-
-def test_many_threads_get_the_right_answers_and_leave_nothing_in_java(
-    lucene: LuceneSearcher, exact: ExactSearcher
-) -> None:
-    right = {query: answer(exact.search(query, 20)) for query in ("dog", "red ball", "the sky")}
-    wrong: list[str] = []
-
-    def ask() -> None:
-        for query, expected in right.items():
-            if answer(lucene.search(query, 20)) != expected:
-                wrong.append(query)
-
-    def run() -> None:
-        threads = [threading.Thread(target=ask) for _ in range(20)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-
-    run()
-    before = java("java.lang.Thread").activeCount()
-    run()
-    run()
-    assert wrong == []
-    assert java("java.lang.Thread").activeCount() <= before
 
 
 PYSERINI = """
