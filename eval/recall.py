@@ -48,7 +48,8 @@ def recall_of(
         searcher: all its images take part, captioned or not.
         captions: the photos to look for.
         depth: hits to look through, by default all images. An image that is not among them
-            counts as ranked just behind, so that a median rank up to `depth` is exact.
+            counts as ranked just behind, and behind the tenth in any case; a median rank up to
+            `depth` is exact.
         progress: called with queries done and in all.
 
     Raises:
@@ -96,7 +97,7 @@ def _rank(searcher: Searcher, query: str, image_id: str, depth: int) -> tuple[in
             if hit.image_id == image_id:
                 return hit.rank, first
         if k == depth or len(result.hits) < k:
-            return depth + 1, first
+            return max(depth, FIRST_HITS) + 1, first
         k = min(10 * k, depth)
         result = searcher.search(query, k)
 

@@ -1,0 +1,53 @@
+"""Two tiny models, two views of 21 images, and captions in a small vocabulary."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sparta.features.store import FeatureStore
+from sparta.tokenizer import WordPieceTokenizer
+from tests.indexer.conftest import WORDS, tokenizer  # noqa: F401
+from tests.indexer.tiny import save_model, write_store
+from training.data.captions import CaptionedPhoto
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory: pytest.TempPathFactory, tokenizer: WordPieceTokenizer) -> list[Path]:  # noqa: F811
+    root = tmp_path_factory.mktemp("models")
+    return [save_model(root / str(seed), tokenizer, seed, untrained=["cat"]) for seed in (0, 1)]
+
+
+@pytest.fixture(scope="session")
+def views(tmp_path_factory: pytest.TempPathFactory) -> list[FeatureStore]:
+    root = tmp_path_factory.mktemp("features")
+    return [
+        write_store(root / "plain"),
+        write_store(root / "flip", seed=1, view="flip"),
+    ]
+
+
+@pytest.fixture(scope="session")
+def captioned(views: list[FeatureStore]) -> list[CaptionedPhoto]:
+    """Two captions of four words for each image; some words repeat."""
+    random = np.random.default_rng(0)
+    texts = [" ".join(random.choice(WORDS[:7], 4)) for _ in range(2 * len(views[0]))]
+    pairs = zip(views[0].ids, texts[::2], texts[1::2], strict=True)
+    return [CaptionedPhoto(image_id, "val", (a, b)) for image_id, a, b in pairs]
+
+
+@pytest.fixture(scope="session")
+def captions_file(
+    tmp_path_factory: pytest.TempPathFactory, captioned: list[CaptionedPhoto]
+) -> Path:
+    path = tmp_path_factory.mktemp("captions") / "captions.jsonl"
+    lines = [
+        {"image": photo.image_id, "split": photo.split, "captions": photo.captions}
+        for photo in captioned
+    ]
+    lines.append({"image": "elsewhere.jpg", "split": "other", "captions": ["dog"]})
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
