@@ -15,27 +15,8 @@ from sparta.tokenizer import WordPieceTokenizer
 from sparta.weights import from_config
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-WORDS = [
-    "a",
-    "brown",
-    "dog",
-    "cat",
-    "red",
-    "ball",
-    "on",
-    "the",
-    "beach",
-    "run",
-    "##s",
-    "##ning",
-    "two",
-    "man",
-    "hat",
-    "green",
-    "tree",
-    "by",
-    "sea",
-]
+WORDS = ["a", "brown", "dog", "cat", "red", "ball", "on", "the", "beach", "run", "##s", "##ning"]
+WORDS += ["two", "man", "hat", "green", "tree", "by", "sea"]
 VOCABULARY = [*SPECIAL, "[unused0]", *WORDS]
 DIMENSION = 5
 
