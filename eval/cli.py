@@ -64,7 +64,9 @@ def pruning(
     baseline: Annotated[
         str, typer.Option(help="Of mean, median, minimum, none: which to try.")
     ] = "mean,median,minimum,none",
-    terms: Annotated[str, typer.Option(help="Of seen (in training), all: which to try.")] = "seen",
+    terms: Annotated[
+        str, typer.Option(help="Of seen (in training), all: which to try.")
+    ] = "seen,all",
     bits: Annotated[int, typer.Option(min=1, max=16, help="Bits of an impact.")] = 8,
     batch_size: Annotated[int, typer.Option(min=1, help="Images per pass.")] = 32,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, …")] = "auto",
@@ -80,7 +82,7 @@ def pruning(
     sparta pruning features/ --model model/ --captions captions.jsonl --out results.json
 
     sparta pruning plain/ flip/ --model seed0/ --model seed1/ --captions captions.jsonl
-    --out results.json --top-n 100,1000 --baseline mean,none --terms seen,all
+    --out results.json --top-n 100,1000 --baseline mean,none --terms seen
     """
     from rich.console import Console
     from transformers.utils import logging

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, get_args
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from indexer.build import TermSet
@@ -125,7 +126,7 @@ def _named(text: str, option: str, known: Sequence[str], numbers: bool = False) 
 
 def table(study: Study) -> Table:
     """The rows for a terminal."""
-    shown = Table()
+    shown = Table(box=SIMPLE_HEAD)
     for number, column in enumerate(COLUMNS):
         shown.add_column(column, justify="left" if 0 < number < 3 else "right")
     for row in study.rows:

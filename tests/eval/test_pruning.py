@@ -136,9 +136,9 @@ def test_files(
     views: list[FeatureStore], models: list[Path], captions_file: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "results.json"
-    options = ["--out", str(out), "--top-n", "3,all", "--baseline", "none,median"]
+    options = "--top-n 3,all --baseline none,median --terms seen --bits 10".split()
     folders = [str(view.folder) for view in views]
-    run = run_command(folders, models, captions_file, *options, "--bits", "10")
+    run = run_command(folders, models, captions_file, *options, "--out", str(out))
     assert run.exit_code == 0, run.output
     found = json.loads(out.read_text())
     assert found["arguments"]["features"] == folders
