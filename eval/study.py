@@ -128,7 +128,7 @@ def table(study: Study) -> Table:
     """The rows for a terminal."""
     shown = Table(box=SIMPLE_HEAD)
     for number, column in enumerate(COLUMNS):
-        shown.add_column(column, justify="left" if 0 < number < 3 else "right")
+        shown.add_column(column.replace(" ", "\n"), justify="left" if 0 < number < 3 else "right")
     for row in study.rows:
         shown.add_row(*row.cells())
     return shown

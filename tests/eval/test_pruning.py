@@ -136,7 +136,7 @@ def test_files(
     views: list[FeatureStore], models: list[Path], captions_file: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "results.json"
-    options = "--top-n 3,all --baseline none,median --terms seen --bits 10".split()
+    options = ["--top-n", "3,all", "--baseline", "none,median", "--terms", "seen", "--bits", "10"]
     folders = [str(view.folder) for view in views]
     run = run_command(folders, models, captions_file, *options, "--out", str(out))
     assert run.exit_code == 0, run.output
@@ -165,7 +165,7 @@ def test_files(
         assert cells[6] == f"{row['median_rank']:g}"
     assert table[2][0] == "float model" and table[2][8] == ""
     assert table[4][:3] == ["all", "none", "seen"]
-    assert "median rank" in run.stdout and "float model" in run.stdout
+    assert "float model" in run.stdout
 
 
 def test_choices() -> None:
