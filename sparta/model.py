@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -94,7 +94,7 @@ class VisualSparta(PreTrainedModel):
     main_input_name = "regions"
     _supports_sdpa = True
     # In force if the configuration's tie_query_embedding says so.
-    _tied_weights_keys: ClassVar = {
+    _tied_weights_keys = {  # noqa: RUF012  # declared so by transformers
         "query_embedding.weight": "encoder.embeddings.word_embeddings.weight"
     }
     trained_terms: Tensor

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
-from transformers import AutoModel, PreTrainedConfig
+from transformers import AutoModel, PreTrainedConfig, PreTrainedModel
 from transformers.utils import cached_file
 
 from sparta.config import VisualSpartaConfig
@@ -52,7 +51,7 @@ def from_bert(
     return model
 
 
-def _check_parts(encoder: nn.Module, name: str | Path) -> None:
+def _check_parts(encoder: PreTrainedModel, name: str | Path) -> None:
     words = getattr(getattr(encoder, "embeddings", None), "word_embeddings", None)
     if words is None or not hasattr(encoder, "encoder"):
         raise InputError(

@@ -54,11 +54,18 @@ def train(config: TrainConfig, out: Path, resume: bool = False) -> TrainResult:
     module = SpartaTraining(model, config, queries)
     best = _best_checkpoint(out) if held_out else None
     trainer = _trainer(config, out, best)
+    loader = prepare.training_loader(
+        config,
+        views,
+        photos,
+        model,
+        trainer.global_rank,
+        trainer.world_size,
+        _first_epoch(checkpoint),
+    )
     trainer.fit(
         module,
-        prepare.training_loader(
-            config, views, photos, model, trainer.global_rank, trainer.world_size
-        ),
+        loader,
         prepare.validation_loader(config, views[0], held_out, model) if held_out else None,
         ckpt_path=checkpoint,
         weights_only=True,
@@ -81,6 +88,13 @@ def _prepare_folder(config: TrainConfig, out: Path, resume: bool) -> str | None:
     out.mkdir(parents=True, exist_ok=True)
     used.write_text(text, encoding="utf-8")
     return None
+
+
+def _first_epoch(checkpoint: str | None) -> int:
+    if checkpoint is None:
+        return 0
+    state = torch.load(checkpoint, map_location="cpu", mmap=True, weights_only=True)
+    return int(state["epoch"]) + 1
 
 
 def _best_checkpoint(out: Path) -> ModelCheckpoint:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import lightning as L
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.parametrize import register_parametrization
@@ -48,9 +49,13 @@ class SpartaTraining(L.LightningModule):
             model.query_embedding.weight.requires_grad_(False)
             register_parametrization(model.query_embedding, "weight", _Scaled(len(model.indexable)))
 
-    def on_train_epoch_start(self) -> None:
-        """Tie dropout to seed, epoch and process: a resumed run repeats the unbroken one."""
-        torch.manual_seed(self.config.seed + 1000 * self.current_epoch + self.global_rank)
+    def on_train_batch_start(self, batch: TrainingBatch, step: int) -> None:
+        """Tie dropout to seed, step and process: a resumed run repeats the unbroken one.
+
+        Once an epoch would not do: the loader's own draws come before or after it, as it happens.
+        """
+        source = np.random.SeedSequence((self.config.seed, self.global_step, self.global_rank))
+        torch.manual_seed(int(source.generate_state(1)[0]))
 
     def training_step(self, batch: TrainingBatch, step: int) -> Tensor:
         """Equation 13 over the photos and captions of all processes."""

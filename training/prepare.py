@@ -129,8 +129,9 @@ def training_loader(
     model: VisualSparta,
     rank: int,
     world: int,
+    epoch: int = 0,
 ) -> DataLoader[Example]:
-    """Batches of photos with captions for one of `world` processes.
+    """Batches of photos with captions for one of `world` processes, from an epoch on.
 
     Raises:
         InputError: if the batch cannot be shared out, or is larger than the data.
@@ -140,6 +141,9 @@ def training_loader(
             f"batch_size: {config.batch_size} must be a multiple of {world} devices and at most "
             f"the {len(photos)} training photos"
         )
+    sampler = EpochSampler(len(photos), config.seed, rank, world)
+    # Loader processes ask for the first photos before the trainer tells the sampler its epoch.
+    sampler.set_epoch(epoch)
     data = config.data
     dataset = CaptionedFeatures(
         views,
@@ -153,7 +157,7 @@ def training_loader(
     return DataLoader(
         dataset,
         batch_size=config.batch_size // world,
-        sampler=EpochSampler(len(photos), config.seed, rank, world),
+        sampler=sampler,
         collate_fn=TrainingCollator(_image_collator(model)),
         num_workers=config.workers,
         persistent_workers=config.workers > 0,
