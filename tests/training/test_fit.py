@@ -1,0 +1,173 @@
+"""Whole runs on a corpus that a tiny model learns in seconds."""
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from torch import Tensor
+from transformers import BertModel
+
+from sparta.errors import InputError
+from sparta.features.batch import ImageCollator
+from sparta.features.store import FeatureStore
+from sparta.model import VisualSparta
+from sparta.ranking import Recall, ranks, recall
+from tests import tiny
+from tests.training.conftest import Corpus
+from training import fit
+from training.fit import train
+from training.loop import SpartaTraining
+from training.prepare import split_photos
+
+# All that draws random numbers or keeps state between epochs.
+ROUGH: dict[str, Any] = {
+    "average": 0.9,
+    "epochs": 4,
+    "data": {"captions_per_photo": 2, "word_dropout": 0.2, "region_dropout": 0.2},
+    "model": {"options": {"region_dropout": 0.2, "input_dropout": 0.1}},
+}
+
+
+def weights(folder: Path) -> dict[str, Tensor]:
+    return load_file(folder / "model.safetensors")
+
+
+def assert_equal_weights(found: Path, expected: Path) -> None:
+    a, b = weights(found), weights(expected)
+    assert a.keys() == b.keys()
+    for name in a:
+        assert torch.equal(a[name], b[name]), name
+
+
+def metrics(out: Path, name: str) -> list[float]:
+    values = []
+    for path in sorted(out.rglob("metrics.csv")):
+        with path.open(newline="") as file:
+            values += [float(row[name]) for row in csv.DictReader(file) if row.get(name)]
+    return values
+
+
+def break_off(patch: pytest.MonkeyPatch, epoch: int) -> None:
+    """End the run in the middle of an epoch, as a killed process would."""
+    step = SpartaTraining.training_step
+
+    def failing(self: SpartaTraining, batch: Any, number: int) -> Tensor:
+        if self.current_epoch == epoch and number == 1:
+            raise RuntimeError("killed")
+        return step(self, batch, number)
+
+    patch.setattr(SpartaTraining, "training_step", failing)
+
+
+def test_it_learns_and_saves_the_best_weights(corpus: Corpus, tmp_path: Path) -> None:
+    config = corpus.config(epochs=8, average=0.8)
+    result = train(config, tmp_path)
+    found = result.recall["held-out mean of R@1, R@5, R@10"]
+    assert found > 60  # chance is 18
+    assert result.epochs == 8
+    measured = metrics(tmp_path, "val_recall")
+    assert len(measured) == 8
+    assert found == pytest.approx(max(measured), abs=1e-3)
+    losses = metrics(tmp_path, "loss")
+    assert losses[-1] < 0.7 * losses[0]
+    assert EventAccumulator(str(next(tmp_path.rglob("events.*")).parent)).Reload().Tags()["scalars"]
+
+    # The saved model, from its folder alone, has the recall measured on averaged weights.
+    model = VisualSparta.from_pretrained(result.model)
+    store = FeatureStore.open(corpus.features)
+    photos, held_out = split_photos(config.data, [store], config.seed)
+    assert len(held_out) == 30
+    assert not {p.image_id for p in held_out} & {p.image_id for p in photos}
+    assert model.tokenizer is not None
+    images = [store[store.index(photo.image_id)] for photo in held_out]
+    batch = ImageCollator(model.tokenizer, 50, 70)(images)
+    queries = model.encode_queries([text for photo in held_out for text in photo.captions])
+    targets = torch.arange(30).repeat_interleave(2)
+    again = recall(ranks(model.score(queries, batch), targets))
+    assert sum(again[:3]) / 3 == pytest.approx(found, abs=0.6)
+
+    seen = {i for p in photos for text in p.captions for i in model.tokenizer.encode_ids(text)}
+    assert set(model.trained_terms.nonzero()[:, 0].tolist()) == seen
+    assert not any(model.trained_terms[:5])
+
+
+def test_the_best_epoch_is_kept_not_the_last(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Measured recall falls from the first epoch on: its averaged weights are the result."""
+    steady = {"schedule": "constant", "warmup": 0.0, "average": 0.9}
+    train(corpus.config(epochs=1, **steady), tmp_path / "one")
+    falling = iter(range(90, 0, -1))
+    monkeypatch.setattr(
+        SpartaTraining, "recall", lambda *_: Recall(*[float(next(falling))] * 3, 1.0)
+    )
+    result = train(corpus.config(epochs=5, patience=2, **steady), tmp_path / "many")
+    assert result.epochs == 3  # stopped early: two epochs without a better one
+    assert list(result.recall.values()) == [90.0]
+    assert_equal_weights(result.model, tmp_path / "one" / "model")
+
+
+@pytest.mark.parametrize(("validation_photos", "workers"), [(0, 1), (30, 0)])
+def test_a_broken_off_run_resumes_to_the_same_weights(
+    corpus: Corpus, tmp_path: Path, validation_photos: int, workers: int
+) -> None:
+    settings = ROUGH | {"data": ROUGH["data"] | {"validation_photos": validation_photos}}
+    settings["workers"] = workers
+    config = corpus.config(**settings)
+    unbroken = train(config, tmp_path / "unbroken")
+    with pytest.MonkeyPatch.context() as patch:
+        break_off(patch, epoch=2)
+        with pytest.raises(RuntimeError, match="killed"):
+            train(config, tmp_path / "broken")
+    assert not (tmp_path / "broken" / "model").exists()
+    resumed = train(config, tmp_path / "broken", resume=True)
+    assert_equal_weights(resumed.model, unbroken.model)
+    assert (resumed.epochs, resumed.recall) == (unbroken.epochs, unbroken.recall)
+    assert len(metrics(tmp_path / "broken", "loss")) == 4  # the log of the first part is kept
+
+    # Resumed once more, with no epoch left, it ends the same.
+    assert_equal_weights(train(config, tmp_path / "broken", resume=True).model, unbroken.model)
+
+
+def test_a_run_killed_before_saving_its_model_resumes(corpus: Corpus, tmp_path: Path) -> None:
+    config = corpus.config(**ROUGH | {"data": {"validation_photos": 0}})
+    unbroken = train(config, tmp_path / "unbroken")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fit, "_save", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            train(config, tmp_path / "broken")
+    assert_equal_weights(train(config, tmp_path / "broken", resume=True).model, unbroken.model)
+
+
+def test_folders_are_not_mixed(corpus: Corpus, tmp_path: Path) -> None:
+    config = corpus.config(epochs=1)
+    with pytest.raises(InputError, match="holds no run to resume"):
+        train(config, tmp_path / "run", resume=True)
+    result = train(config, tmp_path / "run")
+    before = result.model.joinpath("model.safetensors").read_bytes()
+    with pytest.raises(InputError, match="holds a run already: add --resume"):
+        train(config, tmp_path / "run")
+    with pytest.raises(InputError, match="differs from this run's settings"):
+        train(corpus.config(epochs=2), tmp_path / "run", resume=True)
+    assert result.model.joinpath("model.safetensors").read_bytes() == before
+
+
+def test_a_frozen_query_embedding_learns_importance_alone(corpus: Corpus, tmp_path: Path) -> None:
+    start = BertModel(tiny.encoder(max_position_embeddings=80))
+    start.save_pretrained(tmp_path / "bert")
+    tiny.tokenizer().save(tmp_path / "bert")
+    model = {"init": str(tmp_path / "bert"), "query_embedding": "frozen", "layers": 1}
+    result = train(corpus.config(epochs=2, model=model, average=0.5), tmp_path / "run")
+    loaded = VisualSparta.from_pretrained(result.model)
+    found, words = loaded.query_embedding.weight, start.embeddings.word_embeddings.weight
+    trained = loaded.trained_terms
+    lengths = found.norm(dim=1) / words.norm(dim=1)
+    cosine = torch.cosine_similarity(found, words)
+    assert cosine[trained].min() > 0.999
+    assert (lengths[trained] - 1).abs().min() > 1e-3
+    untouched = ~trained & (words.norm(dim=1) > 0)
+    assert torch.allclose(found[untouched], words[untouched])
