@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,7 +23,10 @@ class Stored(NamedTuple):
 
 
 class LuceneIndex:
-    """An open index: counts of terms in, documents and scores out. Any thread may ask.
+    """An open index: terms in, documents and scores out. Any thread may ask.
+
+    Attributes:
+        searcher: Lucene's own `IndexSearcher`.
 
     Raises:
         InputError: if the folder holds no Lucene index that this version of Lucene can read.
@@ -36,14 +38,13 @@ class LuceneIndex:
         classes = _classes()
         # Every word of a long query counts; Lucene would stop at 1,024.
         classes.searcher.setMaxClauseCount(2**31 - 1)
-        self._searcher = classes.searcher(self._reader)
-        self._searcher.setSimilarity(java("io.anserini.search.similarity.ImpactSimilarity")())
+        self.searcher = classes.searcher(self._reader)
+        self.searcher.setSimilarity(java("io.anserini.search.similarity.ImpactSimilarity")())
         # One call builds the whole query, one more reads all hits: a call into Java for each
         # term and each hit would cost as much as the search itself.
         white_space = java("org.apache.lucene.analysis.core.WhitespaceAnalyzer")
         self._parser = classes.parser(white_space())
         self._json = classes.json()
-        self._frequencies: dict[str, int] = {}
         self._listed, self._explained = _java_set(ID, RAW), _java_set(GROUNDING)
         self.stored = lru_cache(STORED_CACHE)(self._read_stored)
 
@@ -51,43 +52,47 @@ class LuceneIndex:
     def __len__(self) -> int:
         return int(self._reader.numDocs())
 
+    @in_turn
     def document_frequency(self, term: str) -> int:
         """In how many images a term has an impact."""
-        if term not in self._frequencies:
-            self._frequencies[term] = self._count_documents(term)
-        return self._frequencies[term]
-
-    @in_turn
-    def _count_documents(self, term: str) -> int:
         return int(self._reader.docFreq(self._term(CONTENTS, term)))
 
     @in_turn
-    def top(self, counts: Mapping[str, int], k: int) -> list[tuple[int, float]]:
+    def top(self, terms: str, k: int) -> list[tuple[int, float]]:
         """The k documents with the largest sums of count × impact, and those sums.
 
-        Falling by score, ties by document number, which is the order of image ids. Counts reach
-        Lucene as repeated terms, which it puts together as one term with the count as its boost.
+        Falling by score, ties by document number, which is the order of image ids.
+
+        Args:
+            terms: of the query, with white space between them.
+            k: documents at most.
         """
-        text = " ".join(term for term, count in counts.items() for _ in range(count))
-        query = self._parser.createBooleanQuery(CONTENTS, text)
+        query = self.query(terms)
         return self._best(query, k) if query is not None else []
 
+    def query(self, terms: str) -> Any:
+        """Lucene's query of some terms, None without any.
+
+        Lucene puts a repeated term together as one with the count as its boost.
+        """
+        return self._parser.createBooleanQuery(CONTENTS, terms)
+
     def _best(self, query: Any, k: int) -> list[tuple[int, float]]:
-        found = json.loads(self._json.writeValueAsString(self._searcher.search(query, k)))
+        found = json.loads(self._json.writeValueAsString(self.searcher.search(query, k)))
         return [(hit["doc"], hit["score"]) for hit in found["scoreDocs"]]
 
     def _term(self, field: str, text: str) -> Any:
-        return java("org.apache.lucene.index.Term")(field, text)
+        return _classes().term(field, text)
 
     @in_turn
     def _read_stored(self, document: int) -> Stored:
-        fields = self._searcher.doc(document, self._listed)
+        fields = self.searcher.doc(document, self._listed)
         return Stored(fields.get(ID), json.loads(fields.get(RAW)))
 
     @in_turn
     def grounding(self, document: int) -> Grounding:
         """Which regions won an image's terms."""
-        value = self._searcher.doc(document, self._explained).getBinaryValue(GROUNDING)
+        value = self.searcher.doc(document, self._explained).getBinaryValue(GROUNDING)
         start = value.offset
         return unpack(bytes(bytearray(value.bytes[start : start + value.length])))
 
@@ -120,6 +125,7 @@ class _Classes(NamedTuple):
     searcher: Any
     parser: Any
     json: Any
+    term: Any
 
 
 @cache
@@ -144,10 +150,11 @@ def _classes() -> _Classes:
         "com/fasterxml/jackson/databind/ObjectMapper",
         writeValueAsString="(Ljava/lang/Object;)Ljava/lang/String;",
     )
+    term = declare("org/apache/lucene/index/Term", "(Ljava/lang/String;Ljava/lang/String;)V")
     # Declared so that what a search gives back is not looked into member by member.
     declare(search + "TopDocs")
     declare(search + "BooleanQuery")
-    return _Classes(searcher, parser, mapper)
+    return _Classes(searcher, parser, mapper, term)
 
 
 def _is_unicode(text: str) -> bool:

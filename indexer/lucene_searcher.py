@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from indexer.lucene import LuceneIndex
 from indexer.manifest import LUCENE, Manifest
@@ -18,9 +18,16 @@ from indexer.searcher import (
     UnknownImageError,
 )
 from sparta.errors import InputError
-from sparta.tokenizer import Query, WordPieceTokenizer
+from sparta.tokenizer import WordPieceTokenizer
 
-QUERY_CACHE = 1000  # queries whose word pieces are kept
+PART_CACHE = 20_000  # parts of queries, mostly words, of which terms and unknown words are kept
+
+
+class _Part(NamedTuple):
+    """What stands between two spaces of a query, as Lucene is asked for it."""
+
+    terms: str
+    unknown: list[str]
 
 
 class LuceneSearcher:
@@ -47,8 +54,7 @@ class LuceneSearcher:
                 f"{folder}: the manifest counts {self.manifest.images} images, Lucene "
                 f"{len(self._index)}; build the index anew"
             )
-        # Explaining an answer tokenises its query once more for every hit.
-        self._encode = lru_cache(QUERY_CACHE)(self._tokenizer.encode_query)
+        self._part = lru_cache(PART_CACHE)(self._read_part)
         self._term_ids = {term: i for i, term in enumerate(self._tokenizer.vocabulary)}
 
     def search(self, query: str, k: int = 10) -> SearchResult:
@@ -56,29 +62,31 @@ class LuceneSearcher:
         if k < 1:
             raise ValueError(f"k must be at least 1, got {k}")
         start = time.perf_counter()
-        parsed = self._encode(query)
+        parts = [self._part(part) for part in self._tokenizer.parts(query)]
+        terms = " ".join([part.terms for part in parts])
+        unknown = list(dict.fromkeys([word for part in parts for word in part.unknown]))
         tokenised = time.perf_counter()
         hits = []
-        for rank, (document, score) in enumerate(self._index.top(parsed.terms, k), start=1):
+        for rank, (document, score) in enumerate(self._index.top(terms, k), start=1):
             stored = self._index.stored(document)
             hits.append(Hit(rank, stored.image_id, score, stored.metadata))
-        unknown = self._unknown(parsed)
         end = time.perf_counter()
         timings = Timings(*(1000 * t for t in (tokenised - start, end - tokenised, end - start)))
         return SearchResult(hits, unknown, timings)
 
-    def _unknown(self, query: Query) -> list[str]:
-        words = [
+    def _read_part(self, text: str) -> _Part:
+        parsed = self._tokenizer.encode_query(text)
+        unknown = [
             word.text
-            for word in query.words
+            for word in parsed.words
             if not any(self._index.document_frequency(piece) for piece in word.pieces)
         ]
-        return list(dict.fromkeys(words))
+        return _Part(" ".join(parsed.pieces), unknown)
 
     def explain(self, query: str, image_id: str) -> Explanation:
         """Explain one image's score for a text; see `Searcher.explain`."""
         document = self._document(image_id)
-        parsed = self._encode(query)
+        parsed = self._tokenizer.encode_query(query)
         grounding = self._index.grounding(document)
         words = {piece: word.text for word in reversed(parsed.words) for piece in word.pieces}
         terms = []

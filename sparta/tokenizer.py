@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
+from tokenizers.normalizers import BertNormalizer
+from tokenizers.pre_tokenizers import BertPreTokenizer
 
 _UNUSED = re.compile(r"\[unused\d+\]")
 
@@ -31,9 +33,14 @@ class Query:
     words: tuple[Word, ...]
 
     @property
+    def pieces(self) -> list[str]:
+        """The m tokens of equation 12, in order."""
+        return [piece for word in self.words for piece in word.pieces]
+
+    @property
     def terms(self) -> Counter[str]:
-        """Term → count over all words (the m tokens of equation 12)."""
-        return Counter(piece for word in self.words for piece in word.pieces)
+        """Term → count over all words."""
+        return Counter(self.pieces)
 
 
 class WordPieceTokenizer:
@@ -49,6 +56,7 @@ class WordPieceTokenizer:
         self.vocabulary: list[str] = [term for _, term in by_id]
         self._special = {t.content for t in tokenizer.get_added_tokens_decoder().values()}
         self._special |= {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"} & set(self.vocabulary)
+        self._parted = _parts_at_spaces(tokenizer)
 
     @classmethod
     def from_folder(cls, folder: str | Path) -> WordPieceTokenizer:
@@ -78,6 +86,14 @@ class WordPieceTokenizer:
             [t not in self._special and not _UNUSED.fullmatch(t) for t in self.vocabulary]
         )
 
+    def parts(self, text: str) -> list[str]:
+        """Split a text so that its words are those of the parts, one after the other.
+
+        For callers who keep what they found out about a part: most parts are words of a
+        dictionary. Tokenisers other than BERT's get the whole text back.
+        """
+        return text.split(" ") if self._parted else [text]
+
     def encode_query(self, text: str) -> Query:
         """Tokenise one query without special tokens; unknown tokens give a word no pieces."""
         encoding = self._tokenizer.encode(text, add_special_tokens=False)
@@ -102,3 +118,17 @@ class WordPieceTokenizer:
             for i, token in zip(encoding.ids, encoding.tokens, strict=True)
             if token not in self._special
         ]
+
+
+def _parts_at_spaces(tokenizer: Tokenizer) -> bool:
+    """Whether a text's words are those of its parts between spaces.
+
+    BERT's way of cleaning looks at one character at a time, and its words end at spaces; only a
+    special token that holds or swallows a space could reach from one part into the next.
+    """
+    special = tokenizer.get_added_tokens_decoder().values()
+    return (
+        isinstance(tokenizer.normalizer, BertNormalizer)
+        and isinstance(tokenizer.pre_tokenizer, BertPreTokenizer)
+        and not any(" " in token.content or token.lstrip or token.rstrip for token in special)
+    )

@@ -1,0 +1,132 @@
+"""How long an answer takes beside Lucene's own search call: `python -m eval.latency --help`."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from eval.machine import circumstances
+from indexer.lucene import LuceneIndex
+from indexer.lucene_searcher import LuceneSearcher
+from indexer.manifest import LUCENE
+from sparta.errors import InputError
+from sparta.tokenizer import WordPieceTokenizer
+
+WARM_UPS = 3  # for Java to compile what it runs often
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Medians over the same queries, in milliseconds.
+
+    Attributes:
+        lucene: Lucene's search call alone, its query made before.
+        searcher: the whole `LuceneSearcher.search`: word pieces, query, search, ids, metadata.
+        ratio: of the two.
+    """
+
+    lucene: float
+    searcher: float
+    ratio: float
+
+
+def measure(index: Path, queries: list[str], k: int) -> dict[str, Latency]:
+    """Warm up with the first half of the queries, time the other half once, and once more.
+
+    Both ways take turns in going first, as the second finds the postings in the processor's cache.
+
+    Returns:
+        "new" and "repeated" queries' latencies, on one thread.
+    """
+    searcher, own = LuceneSearcher(index), LuceneIndex(index / LUCENE)
+    tokenizer = WordPieceTokenizer.from_folder(index)
+
+    def timed(text: str, order: int) -> tuple[float, float]:
+        query = own.query(" ".join(tokenizer.encode_query(text).pieces))
+        calls = [lambda: own.searcher.search(query, k), lambda: searcher.search(text, k)]
+        seconds = [0.0, 0.0]
+        for way in (order % 2, 1 - order % 2):
+            seconds[way] = _seconds(calls[way])
+        return seconds[0], seconds[1]
+
+    half = len(queries) // 2
+    for text in WARM_UPS * queries[:half]:
+        timed(text, 0)
+    found = {}
+    for name in ("new", "repeated"):
+        seconds = [timed(text, order) for order, text in enumerate(queries[half:])]
+        lucene, whole = (1000 * float(part) for part in np.median(seconds, axis=0))
+        found[name] = Latency(lucene, whole, whole / lucene)
+    searcher.close()
+    own.close()
+    return found
+
+
+def _seconds(call: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def read_queries(path: Path) -> list[str]:
+    """A file's distinct lines with at least one word.
+
+    Raises:
+        InputError: if there are fewer than two, or it is not UTF-8 text.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8 text: {error}") from error
+    queries = [line for line in dict.fromkeys(lines) if line.strip()]
+    if len(queries) < 2:
+        raise InputError(f"{path} has {len(queries)} queries: give at least two, one a line")
+    return queries
+
+
+def latency_table(found: dict[str, Latency]) -> Table:
+    """A table for people."""
+    table = Table("queries", "Lucene alone, ms", "whole search, ms", "ratio")
+    for name, times in found.items():
+        table.add_row(name, f"{times.lucene:.3f}", f"{times.searcher:.3f}", f"{times.ratio:.2f}")
+    return table
+
+
+def latency(
+    index: Annotated[Path, typer.Argument(help="Index folder made by sparta index.")],
+    queries: Annotated[Path, typer.Option(help="Text file, one query a line.")],
+    k: Annotated[int, typer.Option("-k", min=1, help="Images of an answer.")] = 10,
+    limit: Annotated[int, typer.Option(min=2, help="Distinct queries to read at most.")] = 4000,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Time whole searches and, for the same queries, Lucene's search call alone.
+
+    Half of the queries warm up; the others are asked once (new) and once more (repeated).
+
+    Example: python -m eval.latency index/ --queries queries.txt
+    """
+    chosen = read_queries(queries)[:limit]
+    found = measure(index, chosen, k)
+    if as_json:
+        times = {name: asdict(times) for name, times in found.items()}
+        typer.echo(json.dumps({"queries": len(chosen), "k": k, **times, **circumstances()}))
+    else:
+        Console().print(latency_table(found))
+
+
+if __name__ == "__main__":
+    try:
+        typer.run(latency)
+    except (InputError, OSError) as error:
+        typer.secho(f"error: {error}", fg="red", err=True)
+        sys.exit(1)
