@@ -46,7 +46,7 @@ def measure_pruning(
         views: of the same photos, the plain one first; photos without captions stay out.
         models: folders or hub names of models with one vocabulary, whose scores are averaged.
         captions: the photos that take part.
-        choices: ways to prune.
+        choices: ways to prune; if all are of "seen" terms, the float model has no others either.
         bits: of an impact, 1 to 16.
         batch_size: images per pass of a model.
         device: "auto" takes a GPU if there is one.
@@ -58,7 +58,9 @@ def measure_pruning(
     """
     start = time.perf_counter()
     photos = sorted(captions, key=lambda photo: photo.image_id)
-    encoder, rows = _open(views, models, photos, batch_size, device)
+    # Most of the work is the terms nobody trained: they are computed only if asked for.
+    terms = "all" if any(choice.terms == "all" for choice in choices) else "seen"
+    encoder, rows = _open(views, models, photos, batch_size, device, terms)
     if not 1 <= bits <= MAXIMUM_BITS:
         raise InputError(f"--bits must be from 1 to {MAXIMUM_BITS}, got {bits}")
     images = ScoredImages.of(encoder, rows, lambda done, total: progress("encode", done, total))
@@ -97,6 +99,7 @@ def _open(
     photos: Sequence[CaptionedPhoto],
     batch_size: int,
     device: str,
+    terms: str,
 ) -> tuple[ImageEncoder, list[int]]:
     """The models, and the photos' rows in the stores."""
     check_views(views)
@@ -105,7 +108,7 @@ def _open(
     for name, model in zip(models, loaded, strict=True):
         check_source(name, model, views[0])
     check_size(len(rows), len(tokenizer.vocabulary))
-    return ImageEncoder(loaded, tokenizer, views, batch_size), rows
+    return ImageEncoder(loaded, tokenizer, views, batch_size, terms), rows
 
 
 def _rows_of(photos: Sequence[CaptionedPhoto], store: FeatureStore) -> list[int]:

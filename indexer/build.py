@@ -82,7 +82,7 @@ def build_index(
     loaded, tokenizer = load_models(models, pick_device(device))
     for name, model in zip(models, loaded, strict=True):
         check_source(name, model, plain)
-    encoder = ImageEncoder(loaded, tokenizer, features, batch_size)
+    encoder = ImageEncoder(loaded, tokenizer, features, batch_size, terms)
     settings = IndexSettings(
         models=[model_fingerprint(model) for model in loaded],
         features=[view.fingerprint for view in features],

@@ -33,12 +33,15 @@ class ImageEncoder:
         tokenizer: theirs.
         views: stores of the same photos; the first is the one whose regions are shown.
         batch_size: images per pass of a model.
+        terms: terms to compute, those "seen" in some model's training or "all"; the others
+            score 0.
     """
 
     models: Sequence[VisualSparta]
     tokenizer: WordPieceTokenizer
     views: Sequence[FeatureStore]
     batch_size: int
+    terms: str = "all"
     _kept: dict[tuple[int, ...], TermScores] = field(default_factory=dict)
 
     @property
@@ -69,8 +72,9 @@ class ImageEncoder:
     def _score(self, rows: Sequence[int]) -> TermScores:
         """Mean over all pairs of model and view; regions of the first pair."""
         views = [[view[row] for row in rows] for view in self.views]
+        wanted = self.allowed(self.terms)
         first, *others = (
-            model.term_scores(collate(images))
+            model.term_scores(collate(images), wanted)
             for model, collate in zip(self.models, self._collators, strict=True)
             for images in views
         )

@@ -193,24 +193,30 @@ class VisualSparta(PreTrainedModel):
     # ---- encoding -----------------------------------------------------------------------------
 
     @torch.inference_mode()
-    def term_scores(self, batch: ImageBatch) -> TermScores:
+    def term_scores(self, batch: ImageBatch, wanted: Tensor | None = None) -> TermScores:
         """Scores of the whole vocabulary, in chunks so that memory stays bounded.
 
         Runs in bfloat16 on a GPU and in float32 on a CPU. Special and unused tokens score 0.
+
+        Args:
+            batch: B images.
+            wanted: [V] bool, terms worth computing (None: all); the others score 0.
 
         Returns:
             scores [B, V] float32 and winning regions [B, V] int16, on the model's device.
         """
         device = self.bias.device
         batch = batch.to(device)
-        scores, regions = [], []
+        computed = self.indexable if wanted is None else self.indexable & wanted
+        scores = torch.zeros(len(batch), len(self.indexable), device=device)
+        regions = torch.zeros_like(scores, dtype=torch.int16)
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
             hidden, mask, owners = self.contextualise(batch)
-            for terms in torch.arange(len(self.indexable), device=device).split(VOCABULARY_CHUNK):
+            for terms in computed.nonzero()[:, 0].split(VOCABULARY_CHUNK):
                 best, position = self.match(hidden, mask, terms)
-                scores.append(self.activate(best) * self.indexable[terms])
-                regions.append(owners.gather(1, position).to(torch.int16))
-        return TermScores(torch.cat(scores, dim=1), torch.cat(regions, dim=1))
+                scores[:, terms] = self.activate(best)
+                regions[:, terms] = owners.gather(1, position).to(torch.int16)
+        return TermScores(scores, regions)
 
     def encode_images(self, batch: ImageBatch) -> SparseTermScores:
         """Every positive term score of B images, with the region that won it (equation 14)."""

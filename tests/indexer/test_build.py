@@ -74,7 +74,8 @@ def test_the_index_holds_what_the_model_says(
 def test_baseline_is_kept_for_images_added_later(
     store: FeatureStore, model_dir: Path, tmp_path: Path
 ) -> None:
-    build_index([store], [model_dir], tmp_path / "index", baseline="minimum", device="cpu")
+    index = tmp_path / "index"
+    build_index([store], [model_dir], index, baseline="minimum", terms="all", device="cpu")
     baseline = np.load(tmp_path / "index" / "baseline.npy", allow_pickle=False)
     model = VisualSparta.from_pretrained(model_dir)
     assert model.tokenizer is not None
