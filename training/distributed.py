@@ -18,10 +18,11 @@ def gather_columns(columns: Tensor) -> Tensor:
     """
     if not dist.is_initialized():
         return columns
+    columns = columns.contiguous()
     if columns.requires_grad:
         return torch.cat(dist_nn.all_gather(columns), dim=1)
     parts = [torch.empty_like(columns) for _ in range(dist.get_world_size())]
-    dist.all_gather(parts, columns.contiguous())
+    dist.all_gather(parts, columns)
     return torch.cat(parts, dim=1)
 
 
