@@ -1,0 +1,118 @@
+"""Two processes on a CPU against one that holds the whole batch."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.testing import assert_close
+
+from sparta.features.batch import ImageCollator
+from tests import tiny
+from training.config import TrainConfig
+from training.data.dataset import Example, TrainingBatch, TrainingCollator
+from training.distributed import gather_columns, gather_padded
+from training.loop import SpartaTraining
+
+WORLD = 2
+CAPTIONS = [[6, 7, 8], [8, 9], [10, 11, 12, 13, 14], [20], [8, 8, 15, 16], [6, 22]]
+OPTIONS: dict[str, dict[str, Any]] = {
+    "labels": {},
+    "no labels": {"use_labels": False},
+    "tied": {"use_labels": False, "tie_query_embedding": True},
+}
+CONFIG = TrainConfig(flops=0.05, label_smoothing=0.1, temperature=0.7)
+
+
+class Step(nn.Module):
+    """What data-parallel training wraps: the loss as `forward`."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__()
+        self.training_module = SpartaTraining(tiny.model(**options), CONFIG)
+        self.training_module.log = lambda *_, **__: None  # type: ignore[method-assign,assignment]
+
+    def forward(self, batch: TrainingBatch) -> Tensor:
+        return self.training_module.training_step(batch, 0)
+
+
+def batch(photos: range) -> TrainingBatch:
+    """One caption a photo, another for every photo by its neighbour's words."""
+    examples = [
+        Example(
+            i, tiny.image(2 + i % 3, ("dog",) * (i % 2), seed=i), [CAPTIONS[i], CAPTIONS[i - 1]]
+        )
+        for i in photos
+    ]
+    return TrainingCollator(ImageCollator(tiny.tokenizer(), 50, 35))(examples)
+
+
+def gradients(step: nn.Module) -> dict[str, Tensor]:
+    return {
+        name.removeprefix("module."): parameter.grad
+        for name, parameter in step.named_parameters()
+        if parameter.grad is not None
+    }
+
+
+def train_in_parallel(rank: int, options: dict[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+    step = DistributedDataParallel(Step(**options))
+    own = batch(range(3 * rank, 3 * rank + 3))
+    step(own).backward()
+    step.zero_grad()
+    loss = step(own)  # the second step fails if the first left a parameter unused
+    loss.backward()
+    return loss.detach(), gradients(step)
+
+
+def gather_in_parallel(rank: int) -> tuple[Tensor, Tensor, Tensor]:
+    ids = torch.tensor([[5, 6, 7], [8, 0, 0]] if rank else [[1, 0], [2, 3]])
+    columns = torch.arange(6).reshape(3, 2) + 10 * rank
+    return (gather_columns(columns), *gather_padded(ids, ids > 0))
+
+
+def work(rank: int, meeting: str, folder: str) -> None:
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=WORLD)
+    results = {name: train_in_parallel(rank, options) for name, options in OPTIONS.items()}
+    torch.save((results, gather_in_parallel(rank)), Path(folder) / f"{rank}.pt")
+    dist.destroy_process_group()
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+    """What each process found. All work is done at one start: importing costs the most."""
+    folder = tmp_path_factory.mktemp("distributed")
+    mp.spawn(work, ((folder / "meeting").as_uri(), str(folder)), nprocs=WORLD)
+    return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(WORLD)]
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_two_processes_train_as_one(results: list[Any], name: str) -> None:
+    alone = Step(**OPTIONS[name])
+    expected = alone(batch(range(6)))
+    expected.backward()
+    for trained, _ in results:
+        loss, slopes = trained[name]
+        assert_close(loss, expected.detach())
+        assert slopes.keys() == gradients(alone).keys()
+        for parameter, slope in gradients(alone).items():
+            assert_close(slopes[parameter], slope, rtol=1e-3, atol=1e-5, msg=parameter)
+
+
+def test_pieces_are_joined_in_the_order_of_processes(results: list[Any]) -> None:
+    for _, (columns, ids, mask) in results:
+        assert columns.tolist() == [[0, 1, 10, 11], [2, 3, 12, 13], [4, 5, 14, 15]]
+        assert ids.tolist() == [[1, 0, 0], [2, 3, 0], [5, 6, 7], [8, 0, 0]]
+        assert mask.dtype == torch.bool
+        assert torch.equal(mask, ids > 0)
+
+
+def test_one_process_gathers_nothing() -> None:
+    ids = torch.tensor([[1, 2]])
+    assert gather_columns(ids) is ids
+    assert gather_padded(ids, ids > 0)[0] is ids
