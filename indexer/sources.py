@@ -9,9 +9,9 @@ from pathlib import Path
 from indexer.manifest import is_index
 from indexer.models import read_config
 from sparta.errors import InputError
-from sparta.features.extract import extract_photos
 from sparta.features.record import FeatureSource
 from sparta.features.store import HEADER, FeatureStore
+from sparta.features.views import extract_views
 
 
 def open_features(
@@ -41,7 +41,17 @@ def open_features(
         _check_folder(folder)
     stores = [folder for folder in folders if (folder / HEADER).is_file()]
     if not stores and len(folders) == 1:
-        return _extract_views(folders[0], models, out, view_names(views or 1), device, progress)
+        source = _feature_source(models)
+        return extract_views(
+            folders[0],
+            out.with_name(out.name + ".features"),
+            source.backbone,
+            views or 1,
+            image_size=source.image_size,
+            labels=source.label_count,
+            device=device,
+            progress=lambda done, total: progress("extract", done, total),
+        )
     if views is not None:
         raise InputError("--views is for a folder of photos; of feature stores, each is one view")
     for folder in folders:
@@ -51,12 +61,6 @@ def open_features(
                 "alone, or feature stores"
             )
     return [FeatureStore.open(folder) for folder in folders]
-
-
-def view_names(count: int) -> list[str]:
-    """The first views: plain, flip, crop:1, crop:2, …; see `sparta.features.photos.View`."""
-    crops = [f"crop:{seed}" for seed in range(1, count - 1)]
-    return ["plain", "flip", *crops][:count]
 
 
 def check_views(views: Sequence[FeatureStore]) -> None:
@@ -96,34 +100,6 @@ def _check_folder(folder: Path) -> None:
         raise InputError(
             f"{folder} is an index already: give the photos or feature stores to build one from"
         )
-
-
-def _extract_views(
-    photos: Path,
-    models: Sequence[str | Path],
-    out: Path,
-    names: Sequence[str],
-    device: str,
-    progress: Callable[[str, int, int], None],
-) -> list[FeatureStore]:
-    source = _feature_source(models)
-    folder = out.with_name(out.name + ".features")
-    for number, name in enumerate(names):
-
-        def show(done: int, total: int, before: int = number) -> None:
-            progress("extract", before * total + done, len(names) * total)
-
-        extract_photos(
-            photos,
-            folder / name,
-            source.backbone,
-            image_size=source.image_size,
-            labels=source.label_count,
-            view=name,
-            device=device,
-            progress=show,
-        )
-    return [FeatureStore.open(folder / name) for name in names]
 
 
 def _feature_source(models: Sequence[str | Path]) -> FeatureSource:

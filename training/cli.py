@@ -17,7 +17,7 @@ def train(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a broken-off run.")] = False,
 ) -> None:
-    """Train a VisualSparta model on features and captions.
+    r"""Train a VisualSparta model on features and captions.
 
     OUT/model is the result; OUT/logs/version_0/metrics.csv and OUT/tensorboard hold the curves
     (a resumed run's own go to version_1, and so on).
@@ -25,7 +25,10 @@ def train(
 
     [bold]Examples[/bold]
 
-    sparta train flickr8k-mobilenet --out runs/mine --set data.features=\\[features]
+    sparta train sample --out runs/mine --set data.photos=photos --set data.backbone=pixels
+    --set data.captions=captions.jsonl
+
+    sparta train flickr8k-mobilenet --out runs/mine --set data.features=\[features]
     --set data.captions=captions.jsonl --set model.init=sentence-transformers/all-MiniLM-L6-v2
 
     sparta train runs/mine/config.yaml --out runs/mine --resume

@@ -27,6 +27,8 @@ class DataConfig(_Section):
     Attributes:
         features: feature stores of the same photos; each further one is another view (a mirrored
             or cropped copy), and every epoch draws one view per photo.
+        photos: instead of features, a folder of photos to extract them from, with `backbone`
+            (hub name, folder or "pixels") in so many `views`; kept in the run's folder.
         captions: `captions.jsonl`.
         split: photos to train on.
         validation_split: photos to choose by, if the file has a split for it.
@@ -38,6 +40,9 @@ class DataConfig(_Section):
     """
 
     features: list[Path] = Field(default=[], max_length=64)
+    photos: Path | None = None
+    backbone: str | None = None
+    views: int = Field(default=1, ge=1)
     captions: Path | None = None
     split: str = "train"
     validation_split: str | None = None

@@ -46,7 +46,7 @@ def train(config: TrainConfig, out: Path, resume: bool = False) -> TrainResult:
     """
     checkpoint = _prepare_folder(config, out, resume)
     L.seed_everything(config.seed, workers=True, verbose=False)
-    views = prepare.open_views(config.data.features)
+    views = prepare.open_views(config.data, out)
     photos, held_out = prepare.split_photos(config.data, views, config.seed)
     model = prepare.build_model(config.model, views[0].source, photos)
     prepare.mark_trained_terms(model, prepare.caption_ids(model, photos))

@@ -16,6 +16,7 @@ from sparta.errors import InputError
 from sparta.features.batch import ImageCollator
 from sparta.features.record import FeatureSource, ImageFeatures
 from sparta.features.store import FeatureStore
+from sparta.features.views import extract_views
 from sparta.model import TermCounts, VisualSparta, count_terms, pad_ids
 from sparta.weights import from_bert, from_config
 from training.config import DataConfig, ModelConfig, TrainConfig
@@ -26,18 +27,25 @@ from training.vocabulary import learn_vocabulary
 log = logging.getLogger(__name__)
 
 
-def open_views(folders: Sequence[Path]) -> list[FeatureStore]:
-    """Open feature stores that show the same photos in several ways.
+def open_views(config: DataConfig, out: Path) -> list[FeatureStore]:
+    """Open the run's feature stores, or extract them from its photos into `out/features`.
 
     Raises:
-        InputError: if there is none, or their features come from different sources.
+        InputError: if neither or both are named, or the stores come from different sources.
     """
-    if not folders:
-        raise InputError("data.features: name a feature store (--set data.features=[DIR])")
-    views = [FeatureStore.open(folder) for folder in folders]
-    for folder, view in zip(folders, views, strict=True):
+    if config.photos is not None and not config.features:
+        if config.backbone is None:
+            raise InputError("data.backbone: name what turns data.photos into features")
+        return extract_views(config.photos, out / "features", config.backbone, config.views)
+    if config.photos is not None or not config.features:
+        raise InputError(
+            "data.features: name feature stores (--set data.features=[DIR]), or else data.photos "
+            "and data.backbone"
+        )
+    views = [FeatureStore.open(folder) for folder in config.features]
+    for view in views[1:]:
         if different := views[0].source.differences(view.source):
-            raise InputError(f"{folder} is no view of {folders[0]}: {'; '.join(different)}")
+            raise InputError(f"{view.folder} is no view of {views[0].folder}: {different[0]}")
     return views
 
 

@@ -15,10 +15,11 @@ import indexer.build
 from indexer.build import build_index
 from indexer.encode import ImageEncoder
 from indexer.lucene_searcher import LuceneSearcher
-from indexer.sources import open_features, view_names
+from indexer.sources import open_features
 from sparta.errors import InputError
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
+from sparta.features.views import view_names
 from sparta.features.writer import StoreWriter
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.conftest import SPECIAL
@@ -218,3 +219,22 @@ def test_an_index_or_an_absent_folder_is_no_source(
         open_features([index], [model_dir], tmp_path / "index")
     with pytest.raises(InputError, match="does not exist"):
         open_features([tmp_path / "absent"], [model_dir], tmp_path / "index")
+
+
+def test_what_is_no_model_is_refused_at_once(
+    photos: Path, store: FeatureStore, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("{}")
+    (tmp_path / "bert").mkdir()
+    (tmp_path / "bert" / "config.json").write_text('{"model_type": "bert"}')
+    for name, said in [
+        (tmp_path / "absent", "does not exist"),
+        ("absent", "does not exist"),
+        (tmp_path / "file", "is not a folder"),
+        (store.folder, "has no config.json"),
+        (tmp_path / "bert", "config.json is of a bert"),
+    ]:
+        for sources in ([photos], [store.folder]):
+            with pytest.raises(InputError, match=f"--model {name} .*{said}"):
+                views = open_features(sources, [name], tmp_path / "index")
+                build_index(views, [name], tmp_path / "index", device="cpu")

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from PIL import Image
 
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
@@ -21,13 +22,29 @@ def store(corpus: Corpus) -> FeatureStore:
 
 
 def test_views_must_come_from_one_source(corpus: Corpus, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"data\.features: name a feature store"):
-        prepare.open_views([])
+    with pytest.raises(InputError, match=r"data\.features: name feature stores"):
+        prepare.open_views(DataConfig(), tmp_path)
     other = tmp_path / "other"
     write_store(other, replace(tiny.source(DIMENSION), weights="def"), [])
     with pytest.raises(InputError, match=f"{other} is no view of .*: weights: 'abc' against 'def'"):
-        prepare.open_views([corpus.features, other])
-    assert len(prepare.open_views([corpus.features, corpus.features])) == 2
+        prepare.open_views(DataConfig(features=[corpus.features, other]), tmp_path)
+    both = DataConfig(features=[corpus.features, corpus.features])
+    assert len(prepare.open_views(both, tmp_path)) == 2
+
+
+def test_features_can_be_extracted_for_the_run(tmp_path: Path) -> None:
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    for name in "ab":
+        Image.new("RGB", (32, 24), "red").save(photos / f"{name}.png")
+    config = DataConfig(photos=photos, backbone="pixels", views=3)
+    views = prepare.open_views(config, tmp_path)
+    assert [view.view for view in views] == ["plain", "flip", "crop:1"]
+    assert all(view.ids == ["a.png", "b.png"] for view in views)
+    with pytest.raises(InputError, match=r"data\.backbone"):
+        prepare.open_views(DataConfig(photos=photos), tmp_path)
+    with pytest.raises(InputError, match=r"data\.features.* or else data\.photos"):
+        prepare.open_views(DataConfig(photos=photos, features=[tmp_path / "features"]), tmp_path)
 
 
 def test_held_out_photos_depend_on_the_seed_alone(corpus: Corpus, store: FeatureStore) -> None:
