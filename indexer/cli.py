@@ -57,6 +57,7 @@ def index(
     """
     # As for sparta extract: torch's threads must leave the cores to the decoding workers.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    from huggingface_hub.utils import logging as hub_logging
     from rich.console import Console
     from transformers.utils import logging
 
@@ -65,6 +66,7 @@ def index(
     from indexer.sources import open_features
 
     logging.set_verbosity_error()
+    hub_logging.set_verbosity_error()
     logging.disable_progress_bar()
     if top_n != "all" and not top_n.isdecimal():
         raise InputError(f"--top-n must be a number or all, got {top_n!r}")

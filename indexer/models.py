@@ -69,6 +69,12 @@ def read_config(name: str | Path) -> VisualSpartaConfig:
     Raises:
         InputError: if there is none, or it is another kind of model's.
     """
+    folder = Path(resolve(name))
+    # Only OWNER/NAME can be a model of the hub, which takes half a minute to answer that it is not.
+    hub = len(folder.parts) == 2 and not folder.parent.exists()
+    if not folder.is_dir() and not hub:
+        state = "is not a folder" if folder.exists() else "does not exist"
+        raise InputError(f"--model {name} {state}: give the folder of a VisualSparta model")
     try:
         values, _ = VisualSpartaConfig.get_config_dict(resolve(name))
     except (OSError, ValueError) as error:

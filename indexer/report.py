@@ -41,16 +41,21 @@ def progress_bars(console: Console) -> Iterator[Callable[[str, int, int], None]]
         TimeRemainingColumn(),
     )
     tasks: dict[str, TaskID] = {}
-    with Progress(*columns, console=console) as bar:
+    bar = Progress(*columns, console=console)
 
-        def show(stage: str, done: int, total: int) -> None:
-            if stage not in tasks:
-                tasks[stage] = bar.add_task(STAGES[stage], total=total, rate="")
-            speed = bar.tasks[tasks[stage]].speed
-            rate = f"{speed:.0f} images/s" if speed else ""
-            bar.update(tasks[stage], completed=done, rate=rate)
+    def show(stage: str, done: int, total: int) -> None:
+        bar.start()
+        if stage not in tasks:
+            tasks[stage] = bar.add_task(STAGES[stage], total=total, rate="")
+        speed = bar.tasks[tasks[stage]].speed
+        rate = f"{speed:.0f} images/s" if speed else ""
+        bar.update(tasks[stage], completed=done, rate=rate)
 
+    try:
         yield show
+    finally:
+        if tasks:  # stopping prints a line, even if nothing has started
+            bar.stop()
 
 
 def summary(manifest: Manifest) -> str:
