@@ -10,6 +10,8 @@ from sparta.errors import InputError
 CAPTIONS = typer.Option(help="captions.jsonl: image, split and captions, one photo a line.")
 SPLIT = typer.Option(help="Which photos of the captions to look for.")
 
+STAGES = {"encode": ("Encoding images", "images"), "search": ("Searching", "queries")}
+
 
 def recall(
     index: Annotated[Path, typer.Argument(help="Index folder made by sparta index.")],
@@ -32,14 +34,14 @@ def recall(
 
     from rich.console import Console
 
-    from eval.progress import progress_bars
     from eval.recall import recall_of, recall_table
     from indexer.lucene_searcher import LuceneSearcher
+    from sparta.progress import progress_bars
     from training.data.captions import read_captions
 
     photos = read_captions(captions, split)
     searcher = LuceneSearcher(index)
-    with progress_bars() as show:
+    with progress_bars(STAGES, Console(stderr=True)) as show:
         found = recall_of(
             searcher, photos, progress=lambda done, total: show("search", done, total)
         )
@@ -88,10 +90,10 @@ def pruning(
     from transformers.utils import logging
 
     from eval.machine import circumstances
-    from eval.progress import progress_bars
     from eval.pruning import measure_pruning
     from eval.study import parse_choices, save, table
     from sparta.features.store import FeatureStore
+    from sparta.progress import progress_bars
     from training.data.captions import read_captions
 
     logging.set_verbosity_error()
@@ -111,7 +113,7 @@ def pruning(
         "batch_size": batch_size,
         "device": device,
     }
-    with progress_bars() as show:
+    with progress_bars(STAGES, Console(stderr=True)) as show:
         study = measure_pruning(
             [FeatureStore.open(folder) for folder in features],
             model,

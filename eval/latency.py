@@ -23,6 +23,7 @@ from sparta.errors import InputError
 from sparta.tokenizer import WordPieceTokenizer
 
 WARM_UPS = 3  # for Java to compile what it runs often
+BLOCK = 100  # queries
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,9 @@ class Latency:
 def measure(index: Path, queries: list[str], k: int) -> dict[str, Latency]:
     """Warm up with the first half of the queries, time the other half once, and once more.
 
-    Both ways take turns in going first, as the second finds the postings in the processor's cache.
+    Lucene and the whole search take turns, a block of queries each: near enough in time to meet
+    the same machine, far enough apart that neither finds a query's postings in the processor's
+    cache because the other has just read them.
 
     Returns:
         "new" and "repeated" queries' latencies, on one thread.
@@ -51,20 +54,18 @@ def measure(index: Path, queries: list[str], k: int) -> dict[str, Latency]:
     searcher, own = LuceneSearcher(index), LuceneIndex(index / LUCENE)
     tokenizer = WordPieceTokenizer.from_folder(index)
 
-    def timed(text: str, order: int) -> tuple[float, float]:
-        query = own.query(" ".join(tokenizer.encode_query(text).pieces))
-        calls = [lambda: own.searcher.search(query, k), lambda: searcher.search(text, k)]
-        seconds = [0.0, 0.0]
-        for way in (order % 2, 1 - order % 2):
-            seconds[way] = _seconds(calls[way])
-        return seconds[0], seconds[1]
+    def timed(texts: list[str]) -> list[tuple[float, float]]:
+        lucene = [own.query(" ".join(tokenizer.encode_query(text).pieces)) for text in texts]
+        alone = [_seconds(own.searcher.search, query, k) for query in lucene]
+        return list(zip(alone, (_seconds(searcher.search, text, k) for text in texts), strict=True))
 
     half = len(queries) // 2
-    for text in WARM_UPS * queries[:half]:
-        timed(text, 0)
+    blocks = [queries[start : start + BLOCK] for start in range(half, len(queries), BLOCK)]
+    for _ in range(WARM_UPS):
+        timed(queries[:half])
     found = {}
     for name in ("new", "repeated"):
-        seconds = [timed(text, order) for order, text in enumerate(queries[half:])]
+        seconds = [pair for block in blocks for pair in timed(block)]
         lucene, whole = (1000 * float(part) for part in np.median(seconds, axis=0))
         found[name] = Latency(lucene, whole, whole / lucene)
     searcher.close()
@@ -72,9 +73,9 @@ def measure(index: Path, queries: list[str], k: int) -> dict[str, Latency]:
     return found
 
 
-def _seconds(call: Callable[[], Any]) -> float:
+def _seconds(call: Callable[..., Any], *arguments: Any) -> float:
     start = time.perf_counter()
-    call()
+    call(*arguments)
     return time.perf_counter() - start
 
 

@@ -62,8 +62,9 @@ def index(
     from transformers.utils import logging
 
     from indexer.build import build_index
-    from indexer.report import progress_bars, summary
+    from indexer.report import STAGES, summary
     from indexer.sources import open_features
+    from sparta.progress import progress_bars
 
     logging.set_verbosity_error()
     hub_logging.set_verbosity_error()
@@ -71,7 +72,7 @@ def index(
     if top_n != "all" and not top_n.isdecimal():
         raise InputError(f"--top-n must be a number or all, got {top_n!r}")
     console = Console()
-    with progress_bars(console) as show:
+    with progress_bars(STAGES, console) as show:
         stores = open_features(features, model, out, views=views, device=device, progress=show)
         manifest = build_index(
             stores,

@@ -3,59 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import asdict
 
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeRemainingColumn,
-)
 from rich.table import Table
 
 from indexer.manifest import Manifest
 from indexer.searcher import Explanation, SearchResult, TermExplanation
 
 STAGES = {
-    "extract": "Extracting features",
-    "baseline": "Measuring baselines",
-    "encode": "Encoding images",
-    "write": "Writing Lucene",
+    "extract": ("Extracting features", "photos"),
+    "baseline": ("Measuring baselines", "images"),
+    "encode": ("Encoding images", "images"),
+    "write": ("Writing Lucene", "images"),
 }
-
-
-@contextmanager
-def progress_bars(console: Console) -> Iterator[Callable[[str, int, int], None]]:
-    """One bar per stage with rate and time left; gives the function that moves them."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(),
-    )
-    tasks: dict[str, TaskID] = {}
-    bar = Progress(*columns, console=console)
-
-    def show(stage: str, done: int, total: int) -> None:
-        bar.start()
-        if stage not in tasks:
-            tasks[stage] = bar.add_task(STAGES[stage], total=total, rate="")
-        speed = bar.tasks[tasks[stage]].speed
-        rate = f"{speed:.0f} images/s" if speed else ""
-        bar.update(tasks[stage], completed=done, rate=rate)
-
-    try:
-        yield show
-    finally:
-        if tasks:  # stopping prints a line, even if nothing has started
-            bar.stop()
 
 
 def summary(manifest: Manifest) -> str:

@@ -46,36 +46,16 @@ def extract(
     # where the decoding workers need the cores too, a run may take twenty times as long.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
     from transformers.utils import logging
 
     from sparta.features.extract import extract_photos
     from sparta.features.writer import SKIPPED
+    from sparta.progress import progress_bars
 
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     console = Console()
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console) as bar:
-        task = bar.add_task("Extracting", total=None, rate="")
-
-        def show(done: int, total: int) -> None:
-            speed = bar.tasks[task].speed
-            rate = f"{speed:.0f} photos/s" if speed else ""
-            bar.update(task, completed=done, total=total, rate=rate)
-
+    with progress_bars({"extract": ("Extracting", "photos")}, console) as show:
         report = extract_photos(
             photos,
             out,
@@ -86,7 +66,7 @@ def extract(
             device=device,
             batch_size=batch_size,
             workers=workers,
-            progress=show,
+            progress=lambda done, total: show("extract", done, total),
         )
     new = report.images + report.skipped - report.reused
     if not new:

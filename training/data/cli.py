@@ -27,37 +27,17 @@ def scenes(
     """
     import os
 
-    from rich import print as say
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
+    from rich.console import Console
 
+    from sparta.progress import progress_bars
     from training.data.scene_files import write_scenes
 
     if workers != "auto" and not workers.isdecimal():
         raise InputError(f"--workers {workers!r}: expected a number or auto")
     processes = (os.cpu_count() or 1) if workers == "auto" else int(workers)
-    columns = (
-        TextColumn("scenes"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns) as bar:
-        task = bar.add_task("scenes", total=count, rate="")
-
-        def advance(done: int) -> None:
-            if bar.tasks[0].completed:
-                bar.advance(task, done)
-            else:  # what an earlier run finished says nothing of the rate
-                bar.reset(task, completed=done)
-            speed = bar.tasks[0].speed
-            bar.update(task, rate=f"{speed:.0f}/s" if speed else "")
-
-        fresh = write_scenes(out, count, seed, split, processes, advance)
-    say(f"{'wrote' if fresh else 'reused'} {count} scenes in {out}")
+    console = Console()
+    with progress_bars({"draw": ("Drawing", "scenes")}, console) as show:
+        fresh = write_scenes(
+            out, count, seed, split, processes, lambda done: show("draw", done, count)
+        )
+    console.print(f"{'wrote' if fresh else 'reused'} {count} scenes in {out}")

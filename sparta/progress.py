@@ -1,0 +1,58 @@
+"""Progress bars with rate and time left, the same for every long command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
+
+Show = Callable[[str, int, int], None]
+
+
+@contextmanager
+def progress_bars(stages: Mapping[str, tuple[str, str]], console: Console) -> Iterator[Show]:
+    """One bar per stage, shown from its first step on.
+
+    What is already done at a stage's first step, by an earlier run, does not count in its rate.
+
+    Args:
+        stages: name → what the bar says, and the unit of the rate ("images").
+        console: where bars are drawn.
+
+    Yields:
+        the function that moves them: stage, done, total.
+    """
+    tasks: dict[str, TaskID] = {}
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+        console=console,
+    )
+
+    def show(stage: str, done: int, total: int) -> None:
+        description, unit = stages[stage]
+        if stage not in tasks:
+            bar.start()
+            tasks[stage] = bar.add_task(description, total=total, completed=done, rate="")
+            return
+        bar.update(tasks[stage], completed=done)
+        speed = bar.tasks[tasks[stage]].speed
+        bar.update(tasks[stage], rate=f"{speed:,.0f} {unit}/s" if speed else "")
+
+    try:
+        yield show
+    finally:
+        if tasks:  # stopping prints a line, even if nothing has started
+            bar.stop()
