@@ -32,11 +32,15 @@ def load_preprocessing(name: str, image_size: int | None) -> Preprocessing:
     """Size, filter, mean and deviation as the checkpoint's image processor gives them.
 
     Raises:
-        InputError: if the processor is of an unknown kind or names no size.
-        OSError: if there is none.
+        InputError: if there is none, it is of an unknown kind, or it names no size.
     """
     try:
         processor: Any = AutoImageProcessor.from_pretrained(name, backend="pil")
+    except OSError as error:
+        raise InputError(
+            f"--backbone {name}: neither a folder with a preprocessor_config.json nor a model "
+            "that the hub gives out; check the name, and the network if it is a hub name"
+        ) from error
     except ValueError as error:
         raise InputError(f"{name} is not a vision model: {str(error).splitlines()[0]}") from error
     # What the network sees in the end: the crop, where the checkpoint crops.
