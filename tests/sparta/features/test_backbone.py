@@ -195,7 +195,7 @@ def test_refuses_what_is_no_vision_network(tmp_path: Path) -> None:
     folder = save(BertModel(words), tmp_path / "bert")
     with pytest.raises(InputError, match="BertModel is not a vision model"):
         Backbone(str(folder), device="cpu")
-    with pytest.raises(OSError, match="nowhere"):
+    with pytest.raises(InputError, match="nowhere"):
         Backbone(str(tmp_path / "nowhere"), device="cpu")
 
 
