@@ -43,12 +43,13 @@ def train(
     from transformers.utils import logging as transformers_logging
 
     logging.basicConfig(format="%(message)s")
-    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     warnings.filterwarnings("ignore", module="lightning")
     transformers_logging.disable_progress_bar()
     from training.config import load_config
     from training.fit import train as fit
 
+    # After the import, which sets the level itself.
+    logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
     result = fit(load_config(preset, set_ or []), out, resume)
     console = Console()
     for name, value in result.recall.items():
