@@ -87,7 +87,7 @@ def write_scenes(
         seed: of the corpus.
         split: one name, or names with shares: "train=0.9,val=0.1".
         workers: number of processes; the bytes do not depend on it.
-        progress: called with the number of scenes just finished; first, those of an earlier run.
+        progress: called with the scenes finished so far; first, with those of an earlier run.
 
     Returns:
         False if the folder already held the finished corpus, which was then left as it is.
@@ -109,8 +109,10 @@ def write_scenes(
     for folder in ("images", "parts"):
         (out / folder).mkdir(exist_ok=True)
     starts = [s for s in range(0, count, BLOCK) if not _part(out, s).is_file()]
-    progress(count - sum(min(BLOCK, count - s) for s in starts))
-    for done in _write_blocks(partial(_write_block, out, corpus), starts, workers):
+    done = count - sum(min(BLOCK, count - s) for s in starts)
+    progress(done)
+    for written in _write_blocks(partial(_write_block, out, corpus), starts, workers):
+        done += written
         progress(done)
     _join(out, corpus)
     return True

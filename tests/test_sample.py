@@ -1,0 +1,40 @@
+"""The model that ships with the package still finds what it is recorded to find."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from eval.recall import recall_of
+from indexer.build import build_index
+from indexer.lucene_searcher import LuceneSearcher
+from sparta.config import SAMPLE
+from sparta.features.extract import extract_photos
+from sparta.features.store import FeatureStore
+from training.data.captions import read_captions
+from training.data.scene_files import write_scenes
+
+LARGEST_PACKAGE = 5 * 10**6
+
+
+@pytest.fixture(scope="module")
+def record() -> dict[str, float]:
+    record: dict[str, float] = json.loads((SAMPLE / "recall.json").read_text())
+    return record
+
+
+def test_sample_model_is_small() -> None:
+    assert sum(path.stat().st_size for path in SAMPLE.iterdir()) <= LARGEST_PACKAGE
+
+
+def test_sample_model_reaches_its_recorded_recall(tmp_path: Path, record: dict[str, float]) -> None:
+    scenes = tmp_path / "scenes"
+    write_scenes(scenes, int(record["scenes"]), int(record["seed"]), "test")
+    extract_photos(scenes / "images", tmp_path / "features", "pixels", workers=0)
+    build_index([FeatureStore.open(tmp_path / "features")], ["sample"], tmp_path / "index")
+    searcher = LuceneSearcher(tmp_path / "index")
+    found = recall_of(searcher, read_captions(scenes / "captions.jsonl", "test")).recall
+    searcher.close()
+    # Half a point for what another processor or image library rounds otherwise.
+    for name in ("at_1", "at_5", "at_10"):
+        assert getattr(found, name) >= record[name] - 0.5
