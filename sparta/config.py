@@ -35,6 +35,8 @@ class VisualSpartaConfig(PreTrainedConfig):
         region_layer_norm: normalise projected regions, as some Oscar checkpoints do.
         region_dropout: share of each projected region's numbers dropped in training.
         input_dropout: share of each visual vector's numbers dropped in training.
+        initial_bias: where b of equation 11 starts. Above the spread of the first y every term
+            is alive at the start: ReLU gives a term that no image holds no way back.
         tie_query_embedding: score with the encoder's own token embedding; otherwise the query
             embedding is a parameter of its own (section 3.1.1).
     """
@@ -55,6 +57,7 @@ class VisualSpartaConfig(PreTrainedConfig):
         region_layer_norm: bool = False,
         region_dropout: float = 0.1,
         input_dropout: float = 0.0,
+        initial_bias: float = 0.0,
         tie_query_embedding: bool = False,
         **kwargs: Any,
     ) -> None:
@@ -70,6 +73,7 @@ class VisualSpartaConfig(PreTrainedConfig):
         self.region_layer_norm = region_layer_norm
         self.region_dropout = region_dropout
         self.input_dropout = input_dropout
+        self.initial_bias = initial_bias
         self.tie_query_embedding = tie_query_embedding
         # The name by which transformers asks whether `_tied_weights_keys` hold.
         super().__init__(**{**kwargs, "tie_word_embeddings": tie_query_embedding})

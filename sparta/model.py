@@ -115,7 +115,7 @@ class VisualSparta(PreTrainedModel):
             nn.LayerNorm(inner.hidden_size) if config.region_layer_norm else nn.Identity()
         )
         self.region_dropout = nn.Dropout(config.region_dropout)
-        self.bias = nn.Parameter(torch.zeros(()))  # b of equation 11
+        self.bias = nn.Parameter(torch.tensor(float(config.initial_bias)))  # b of equation 11
         self.register_buffer("trained_terms", torch.ones(inner.vocab_size, dtype=torch.bool))
         self.register_buffer("indexable", torch.ones(inner.vocab_size, dtype=torch.bool))
         self.tokenizer: WordPieceTokenizer | None = None
