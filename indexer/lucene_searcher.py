@@ -21,6 +21,7 @@ from sparta.errors import InputError
 from sparta.tokenizer import WordPieceTokenizer
 
 PART_CACHE = 20_000  # parts of queries, mostly words, of which terms and unknown words are kept
+WARM_UP_QUERIES = 200
 
 
 class _Part(NamedTuple):
@@ -73,6 +74,12 @@ class LuceneSearcher:
         end = time.perf_counter()
         timings = Timings(*(1000 * t for t in (tokenised - start, end - tokenised, end - start)))
         return SearchResult(hits, unknown, timings)
+
+    def warm_up(self) -> None:
+        """Answer some queries, after which Java has compiled what every query runs."""
+        words = [term for term in self._tokenizer.vocabulary if term.isalpha()]
+        for start in range(WARM_UP_QUERIES):
+            self.search(" ".join(words[start::WARM_UP_QUERIES][:10]))
 
     def _read_part(self, text: str) -> _Part:
         parsed = self._tokenizer.encode_query(text)

@@ -72,6 +72,7 @@ def open_lucene(index: Path, photos: Path | None, examples: Sequence[str] = ()) 
     from indexer.lucene_searcher import LuceneSearcher
 
     searcher = LuceneSearcher(index)
+    searcher.warm_up()
     named = searcher.manifest.photos
     folder = photos or (Path(named) if named else None)
     found = folder if folder and folder.is_dir() else None
