@@ -36,13 +36,13 @@ $(DEMO)/index/manifest.json: $(DEMO)/features/store.json
 
 demo: install $(DEMO)/index/manifest.json
 	@echo; echo "4/5  Three questions to $(DEMO)/index"
-	$(BIN)/sparta search $(DEMO)/index "a red car in the city" -k 5
-	$(BIN)/sparta search $(DEMO)/index "two dogs on the beach" -k 5
-	$(BIN)/sparta search $(DEMO)/index "a lady holding nothing, next to a big tree at night" -k 5
+	$(BIN)/sparta search $(DEMO)/index "hot air balloons above the mountains" -k 5
+	$(BIN)/sparta search $(DEMO)/index "an elephant in the desert" -k 5
+	$(BIN)/sparta search $(DEMO)/index "a big green tent in the forest" -k 5
 	@echo; echo "5/5  Serving $(DEMO)/index; Ctrl+C ends it."
 	@echo "     Next: sparta index YOUR_PHOTOS --model YOUR_MODEL --out YOUR_INDEX (README.md)"
-	$(BIN)/sparta serve $(DEMO)/index --example "a red car in the city" \
-		--example "two dogs on the beach" --example "hot air balloon above the mountains"
+	$(BIN)/sparta serve $(DEMO)/index --example "hot air balloons above the mountains" \
+		--example "an elephant in the desert" --example "a big green tent in the forest"
 
 # ---- checks ------------------------------------------------------------------------------------
 
