@@ -22,6 +22,7 @@ from sparta.tokenizer import WordPieceTokenizer
 
 PART_CACHE = 20_000  # parts of queries, mostly words, of which terms and unknown words are kept
 WARM_UP_QUERIES = 200
+READ_AHEAD = 20_000  # images, a quarter of a second
 
 
 class _Part(NamedTuple):
@@ -76,7 +77,13 @@ class LuceneSearcher:
         return SearchResult(hits, unknown, timings)
 
     def warm_up(self) -> None:
-        """Answer some queries, after which Java has compiled what every query runs."""
+        """Answer some queries, and read ahead the ids of some images.
+
+        After that Java has compiled what every query runs, and the hits of a small index need
+        no reading any more.
+        """
+        for document in range(min(len(self), READ_AHEAD)):
+            self._index.stored(document)
         words = [term for term in self._tokenizer.vocabulary if term.isalpha()]
         for start in range(WARM_UP_QUERIES):
             self.search(" ".join(words[start::WARM_UP_QUERIES][:10]))
