@@ -19,7 +19,7 @@ JAVA_MINIMUM = 21
 OPTIONS = ("-Xmx2g", "-Xrs", "-XX:+UseSerialGC", "-Xlog:disable", "-Xlog:all=error:stderr")
 
 # One for the whole process: pyjnius keeps the object a Java method is called on in a place that
-# all threads share (its issue 563), so that two calls at once reach each other's objects and
+# all threads share (kivy/pyjnius#563), so that two calls at once reach each other's objects and
 # may bring the process down, whichever indexes they are for.
 _turn = threading.RLock()
 

@@ -1,3 +1,4 @@
+import multiprocessing
 import os
 import signal
 from dataclasses import dataclass
@@ -51,5 +52,7 @@ def test_a_worker_that_dies_costs_one_photo(tmp_path: Path, deadly: int) -> None
 
 def test_a_reader_may_stop_early(tmp_path: Path) -> None:
     reading = decode_all(Decoder(tmp_path, 8, 2, View("plain")), batches(tmp_path), 2)
-    next(reading)
+    assert next(reading)
     reading.close()
+    assert next(reading, None) is None
+    assert not multiprocessing.active_children()
