@@ -22,7 +22,7 @@ from indexer.manifest import LUCENE
 from sparta.errors import InputError
 from sparta.tokenizer import WordPieceTokenizer
 
-WARM_UPS = 3  # for Java to compile what it runs often
+WARM_UPS = 10  # Java goes on compiling what it runs often for some 20,000 queries
 BLOCK = 100  # queries
 
 
@@ -59,6 +59,7 @@ def measure(index: Path, queries: list[str], k: int) -> dict[str, Latency]:
         InputError: if fewer than two queries are left.
     """
     searcher, own = LuceneSearcher(index), LuceneIndex(index / LUCENE)
+    searcher.warm_up()
     tokenizer = WordPieceTokenizer.from_folder(index)
     queries = [text for text in queries if tokenizer.encode_query(text).pieces]
     if len(queries) < 2:

@@ -20,7 +20,7 @@ from indexer.searcher import (
 from sparta.errors import InputError
 from sparta.tokenizer import WordPieceTokenizer
 
-PART_CACHE = 20_000  # parts of queries, mostly words, of which terms and unknown words are kept
+PART_CACHE = 50_000  # parts of queries, mostly words, of which terms and unknown words are kept
 WARM_UP_QUERIES = 200
 READ_AHEAD = 20_000  # images, a quarter of a second
 
@@ -70,21 +70,23 @@ class LuceneSearcher:
         tokenised = time.perf_counter()
         hits = []
         for rank, (document, score) in enumerate(self._index.top(terms, k), start=1):
-            stored = self._index.stored(document)
-            hits.append(Hit(rank, stored.image_id, score, stored.metadata))
+            image_id, metadata = self._index.stored(document)
+            hits.append(Hit(rank, image_id, score, metadata))
         end = time.perf_counter()
         timings = Timings(*(1000 * t for t in (tokenised - start, end - tokenised, end - start)))
         return SearchResult(hits, unknown, timings)
 
     def warm_up(self) -> None:
-        """Answer some queries, and read ahead the ids of some images.
+        """Answer some queries, and read ahead the ids of some images and all whole words.
 
-        After that Java has compiled what every query runs, and the hits of a small index need
-        no reading any more.
+        After that Java has compiled what every query runs, the hits of a small index need no
+        reading any more, and most words of a query no tokenising.
         """
         for document in range(min(len(self), READ_AHEAD)):
             self._index.stored(document)
         words = [term for term in self._tokenizer.vocabulary if term.isalpha()]
+        for word in words:
+            self._part(word)
         for start in range(WARM_UP_QUERIES):
             self.search(" ".join(words[start::WARM_UP_QUERIES][:10]))
 
