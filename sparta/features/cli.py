@@ -1,18 +1,37 @@
 """The `extract` command."""
 
 import os
+import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import typer
 
+from sparta.errors import InputError
+
+Format = Literal["vinvl"]
+
 
 def extract(
-    photos: Annotated[Path, typer.Argument(help="Folder of photos, searched at any depth.")],
-    backbone: Annotated[
-        str, typer.Option(help="Hub name or folder of a vision network, or: pixels.")
+    folders: Annotated[
+        list[Path],
+        typer.Argument(help="Folder of photos, searched at any depth; with --from, of features."),
     ],
     out: Annotated[Path, typer.Option(help="Folder for the features.")],
+    backbone: Annotated[
+        str | None,
+        typer.Option(
+            help="Hub name or folder of a vision network, or: pixels. With --from, a name for what "
+            "made the features (default: the format's name)."
+        ),
+    ] = None,
+    from_format: Annotated[
+        Format | None,
+        typer.Option("--from", help="Take features others extracted, in files of this format."),
+    ] = None,
+    image_suffix: Annotated[
+        str, typer.Option(help="With --from: put behind each key to make the image id (.jpg).")
+    ] = "",
     image_size: Annotated[
         int | None,
         typer.Option(
@@ -31,7 +50,7 @@ def extract(
         int | None, typer.Option(min=0, help="Decoding processes, 0 for none (default: cores - 1).")
     ] = None,
 ) -> None:
-    """Turn a folder of photos into image features: regions and their boxes.
+    """Turn a folder of photos, or features others extracted, into image features.
 
     Photos that cannot be used are skipped and listed in OUT/skipped.jsonl.
     An interrupted run continues when started again.
@@ -41,7 +60,18 @@ def extract(
     sparta extract photos/ --backbone google/mobilenet_v2_1.0_224 --labels 3 --out features/
 
     sparta extract photos/ --backbone pixels --out features/
+
+    sparta extract --from vinvl train/ val/ --image-suffix .jpg --out features/
     """
+    if from_format is not None:
+        if image_size or labels or view != "plain":
+            raise InputError("--image-size, --labels and --view are for photos, not for --from")
+        _convert(from_format, folders, out, image_suffix=image_suffix, name=backbone or from_format)
+        return
+    if backbone is None:
+        raise InputError("--backbone: name what turns the photos into features (or use --from)")
+    if len(folders) > 1 or image_suffix:
+        raise InputError("several folders and --image-suffix need --from")
     # Read when torch is loaded. By default its threads spin while they wait for each other, and
     # where the decoding workers need the cores too, a run may take twenty times as long.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -57,7 +87,7 @@ def extract(
     console = Console()
     with progress_bars({"extract": ("Extracting", "photos")}, console) as show:
         report = extract_photos(
-            photos,
+            folders[0],
             out,
             backbone,
             image_size=image_size,
@@ -79,3 +109,19 @@ def extract(
         )
     if report.skipped:
         console.print(f"{report.skipped} photos could not be used: see {out / SKIPPED}")
+
+
+def _convert(from_format: Format, folders: list[Path], out: Path, **options: Any) -> None:
+    from rich.console import Console
+
+    from sparta.features.convert import convert
+    from sparta.features.vinvl import VinvlReader
+    from sparta.progress import progress_bars
+
+    readers = {"vinvl": VinvlReader}
+    console = Console()
+    started = time.perf_counter()
+    reader = readers[from_format](folders, **options)
+    with progress_bars({"convert": ("Converting", "images")}, console) as show:
+        store = convert(reader, out, lambda done, total: show("convert", done, total))
+    console.print(f"{out}: {len(store)} images in {time.perf_counter() - started:.1f} s")

@@ -1,0 +1,73 @@
+"""What every reader of foreign features asks of them before they enter a store."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparta.errors import InputError
+
+# Files in half precision, and detectors that count pixels inclusively, are off by about this.
+TOLERANCE = 0.01
+
+
+def check_features(values: NDArray[Any], where: str) -> NDArray[np.float16]:
+    """Features as a store holds them.
+
+    Args:
+        values: [n, d] of any float type.
+        where: file and line, for messages.
+
+    Returns:
+        [n, d] float16.
+
+    Raises:
+        InputError: if there is no row, or one holds a number that is not finite in float16, or
+            nothing but zeros.
+    """
+    if not len(values):
+        raise InputError(f"{where}: features: there is no row")
+    with np.errstate(over="ignore"):  # found below
+        features = values.astype(np.float16)
+    for row in np.flatnonzero(~np.isfinite(features).all(axis=1))[:1]:
+        bad = values[row][~np.isfinite(features[row])][0]
+        raise InputError(
+            f"{where}: features, row {row + 1}: expected finite numbers within "
+            f"±{np.finfo(np.float16).max:.0f}, found {bad}"
+        )
+    for row in np.flatnonzero(~features.any(axis=1))[:1]:
+        raise InputError(f"{where}: features, row {row + 1}: all its numbers are 0")
+    return features
+
+
+def check_locations(values: NDArray[Any], where: str) -> NDArray[np.float32]:
+    """Boxes of six numbers each: x1/W, y1/H, x2/W, y2/H, width/W, height/H.
+
+    Args:
+        values: [n, 6] of any float type.
+        where: file and line, for messages.
+
+    Returns:
+        [n, 4] float32, the corners, within 0 and 1.
+
+    Raises:
+        InputError: if a number is not finite or outside the photo, or they are in another order.
+    """
+    locations = values.astype(np.float32)
+    order = "expected x1, y1, x2, y2, width, height relative to the photo"
+    outside = ~((locations >= -TOLERANCE) & (locations <= 1 + TOLERANCE)).all(axis=1)
+    sides = locations[:, 2:4] - locations[:, :2]
+    turned = (sides < 0).any(axis=1)
+    unlike = (np.abs(sides - locations[:, 4:]) > TOLERANCE).any(axis=1)
+    reasons = {
+        "numbers are not between 0 and 1": outside,
+        "x1 > x2 or y1 > y2": turned,
+        "width and height are not x2 - x1 and y2 - y1": unlike,
+    }
+    for reason, rows in reasons.items():
+        for row in np.flatnonzero(rows)[:1]:
+            found = ", ".join(f"{value:.4g}" for value in locations[row])
+            raise InputError(f"{where}: location, row {row + 1}: {order}, found {found}: {reason}")
+    return locations[:, :4].clip(0, 1)
