@@ -11,24 +11,45 @@ from typer.core import TyperGroup
 
 from sparta.errors import InputError
 
-GROUP = "sparta.commands"
+ENTRY_POINTS = "sparta.commands"
+GROUPS = {"eval": "Measure models and indexes by the field's protocols."}
 
 
 class Rooms(TyperGroup):
-    """Commands declared by the rooms as entry points; a command's code is loaded when called."""
+    """Commands declared by the rooms as entry points; a command's code is loaded when called.
+
+    The entry point "eval.recall" is the command `recall` of the group `eval`.
+
+    Attributes:
+        prefix: what the entry points of this group's commands begin with.
+    """
+
+    prefix = ""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Names in the order a newcomer needs them: as `pyproject.toml` declares them."""
-        return [entry.name for entry in entry_points(group=GROUP)]
+        names = (entry.name for entry in entry_points(group=ENTRY_POINTS))
+        own = (name.removeprefix(self.prefix) for name in names if name.startswith(self.prefix))
+        return list(dict.fromkeys(name.partition(".")[0] for name in own))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Import the one room that owns the command."""
-        found = entry_points(group=GROUP, name=cmd_name)
+        """Import the one room that owns the command; a group imports nothing yet."""
+        if not self.prefix and cmd_name in GROUPS:
+            return _group(cmd_name)
+        found = entry_points(group=ENTRY_POINTS, name=self.prefix + cmd_name)
         if not found:
             return None
         app = typer.Typer(rich_markup_mode="rich", add_completion=False)
         app.command(cmd_name)(next(iter(found)).load())
         return typer.main.get_command(app)
+
+
+def _group(name: str) -> Any:
+    app = typer.Typer(cls=Rooms, name=name, add_completion=False, no_args_is_help=True)
+    app.callback(help=GROUPS[name])(lambda: None)
+    group = typer.main.get_command(app)
+    group.prefix = f"{name}."  # type: ignore[attr-defined]
+    return group
 
 
 # Typer raises its own exceptions, not click's, so that only a group of Typer's can show them.

@@ -126,7 +126,16 @@ def test_only_the_captioned_photos_take_part(
 
 
 def run_command(features: list[str], models: list[Path], captions: Path, *more: str) -> Any:
-    arguments = ["pruning", *features, "--captions", str(captions), "--device", "cpu", *more]
+    arguments = [
+        "eval",
+        "pruning",
+        *features,
+        "--captions",
+        str(captions),
+        "--device",
+        "cpu",
+        *more,
+    ]
     for model in models:
         arguments += ["--model", str(model)]
     return CliRunner().invoke(cli, arguments, env={"COLUMNS": "200"})

@@ -114,7 +114,7 @@ def test_command(index: Path, captions_file: Path, captioned: list[CaptionedPhot
             ids = [hit.image_id for hit in searcher.search(text, 21).hits]
             ranks.append(ids.index(photo.image_id) + 1 if photo.image_id in ids else 22)
     searcher.close()
-    arguments = ["recall", str(index), "--captions", str(captions_file)]
+    arguments = ["eval", "recall", str(index), "--captions", str(captions_file)]
     run = CliRunner().invoke(cli, [*arguments, "--json"])
     assert run.exit_code == 0, run.output
     found = json.loads(run.stdout)
@@ -135,7 +135,7 @@ def test_command(index: Path, captions_file: Path, captioned: list[CaptionedPhot
 
 
 def test_command_with_the_wrong_split(index: Path, captions_file: Path) -> None:
-    arguments = ["recall", str(index), "--captions", str(captions_file), "--split"]
+    arguments = ["eval", "recall", str(index), "--captions", str(captions_file), "--split"]
     run = CliRunner().invoke(cli, [*arguments, "other"])
     assert isinstance(run.exception, InputError) and "elsewhere.jpg" in str(run.exception)
     run = CliRunner().invoke(cli, [*arguments, "nowhere"])

@@ -1,54 +1,12 @@
-"""The `recall` and `pruning` commands."""
+"""`sparta eval pruning`."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from eval.commands.options import CAPTIONS, SPLIT, STAGES
 from sparta.errors import InputError
-
-CAPTIONS = typer.Option(help="captions.jsonl: image, split and captions, one photo a line.")
-SPLIT = typer.Option(help="Which photos of the captions to look for.")
-
-STAGES = {"encode": ("Encoding images", "images"), "search": ("Searching", "queries")}
-
-
-def recall(
-    index: Annotated[Path, typer.Argument(help="Index folder made by sparta index.")],
-    captions: Annotated[Path, CAPTIONS],
-    split: Annotated[str, SPLIT] = "val",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
-    """Ask an index every caption and count how often its photo comes first.
-
-    All images of the index take part, captioned or not.
-
-    [bold]Examples[/bold]
-
-    sparta recall index/ --captions captions.jsonl
-
-    sparta recall index/ --captions captions.jsonl --split test --json
-    """
-    import json
-    from dataclasses import asdict
-
-    from rich.console import Console
-
-    from eval.recall import recall_of, recall_table
-    from indexer.lucene_searcher import LuceneSearcher
-    from sparta.progress import progress_bars
-    from training.data.captions import read_captions
-
-    photos = read_captions(captions, split)
-    searcher = LuceneSearcher(index)
-    with progress_bars(STAGES, Console(stderr=True)) as show:
-        found = recall_of(
-            searcher, photos, progress=lambda done, total: show("search", done, total)
-        )
-    if as_json:
-        typer.echo(json.dumps(asdict(found) | {"recall": found.recall._asdict()}, indent=2))
-    else:
-        Console().print(recall_table(found))
 
 
 def pruning(
@@ -81,9 +39,9 @@ def pruning(
 
     [bold]Examples[/bold]
 
-    sparta pruning features/ --model model/ --captions captions.jsonl --out results.json
+    sparta eval pruning features/ --model model/ --captions captions.jsonl --out results.json
 
-    sparta pruning plain/ flip/ --model seed0/ --model seed1/ --captions captions.jsonl
+    sparta eval pruning plain/ flip/ --model seed0/ --model seed1/ --captions captions.jsonl
     --out results.json --top-n 100,1000 --baseline mean,none --terms seen
     """
     from rich.console import Console
