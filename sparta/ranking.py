@@ -46,6 +46,25 @@ def ranks(scores: Tensor, targets: Tensor) -> Tensor:
     return ahead.sum(dim=1) + 1
 
 
+def caption_ranks(scores: Tensor, targets: Tensor) -> Tensor:
+    """Rank of each image's best own caption among the captions of other images.
+
+    Of equal scores another image's caption comes first. NaN ranks below every number.
+
+    Args:
+        scores: [Q, N].
+        targets: [Q] int64, the image of each caption; an image without any is left out.
+
+    Returns:
+        [images with captions] int64, 1 for the best.
+    """
+    scores = scores.nan_to_num(float("-inf"), float("inf"), float("-inf"))
+    own = targets[:, None] == torch.arange(scores.shape[1], device=scores.device)
+    best = scores.masked_fill(~own, float("-inf")).amax(dim=0)
+    ahead = (scores >= best) & ~own
+    return (ahead.sum(dim=0) + 1)[own.any(dim=0)]
+
+
 def recall(rank: Tensor) -> Recall:
     """Summarise ranks [Q] (1 is best)."""
     at_1, at_5, at_10 = (100 * float((rank <= k).float().mean()) for k in (1, 5, 10))

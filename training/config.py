@@ -5,54 +5,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from sparta.errors import InputError
+from training.dense.config import VseTrainConfig
+from training.run_config import PhotosConfig, RunConfig, Section
 
 PRESETS = Path(__file__).parent / "presets"
 
 
-class _Section(BaseModel):
-    """Unknown keys are errors: a misspelt setting must not train something else in silence."""
-
-    model_config = ConfigDict(extra="forbid")
-
-
-class DataConfig(_Section):
-    """Which photos, which captions.
+class DataConfig(PhotosConfig):
+    """Which photos and captions, and how they are drawn.
 
     Attributes:
-        features: feature stores of the same photos; each further one is another view (a mirrored
-            or cropped copy), and every epoch draws one view per photo.
-        photos: instead of features, a folder of photos to extract them from, with `backbone`
-            (hub name, folder or "pixels") in so many `views`; kept in the run's folder.
-        captions: `captions.jsonl`.
-        split: photos to train on.
-        validation_split: photos to choose by, if the file has a split for it.
-        validation_photos: otherwise, how many photos of `split` to hold out (0: none, and the
-            last weights are kept).
         captions_per_photo: captions drawn per photo and step; they share its forward pass.
         word_dropout: chance that a caption's term is left out.
         region_dropout: chance that a region is left out.
     """
 
-    features: list[Path] = Field(default=[], max_length=64)
-    photos: Path | None = None
-    backbone: str | None = None
-    views: int = Field(default=1, ge=1)
-    captions: Path | None = None
-    split: str = "train"
-    validation_split: str | None = None
-    validation_photos: int = Field(default=0, ge=0)
     captions_per_photo: int = Field(default=1, ge=1)
     word_dropout: float = Field(default=0.0, ge=0, lt=1)
     region_dropout: float = Field(default=0.0, ge=0, lt=1)
 
 
-class ModelConfig(_Section):
+class ModelConfig(Section):
     """The network at the start.
 
     Attributes:
@@ -74,23 +53,19 @@ class ModelConfig(_Section):
     query_embedding: Literal["trained", "frozen"] = "trained"
 
 
-class TrainConfig(_Section):
-    """One run. Defaults are the paper's (section 4.3).
+class TrainConfig(RunConfig):
+    """One run of VisualSparta. Defaults are the paper's (section 4.3).
 
     Attributes:
-        batch_size: photos per step, over all GPUs.
-        learning_rate: of Adam; `query_learning_rate` and `projection_learning_rate` replace it
-            for the query embedding and the region projection.
+        query_learning_rate: replaces the learning rate for the query embedding.
+        projection_learning_rate: ... for the region projection.
         warmup: share of the steps in which the rate rises; afterwards it falls as `schedule` says.
-        precision: as Lightning names it; "auto" takes bfloat16 on a GPU and float32 elsewhere.
         include_positive: whether equation 13's denominator holds the positive.
         temperature: scores are divided by it in the objective (1 in the paper).
         flops: weight of the sparsity regulariser.
-        average: decay of the exponential moving average of the weights, 0 for none.
-        checkpoint_epochs: epochs between the checkpoints a killed run resumes from.
-        patience: stop after so many epochs without a better validation recall, 0 for never.
     """
 
+    family: Literal["visual-sparta"] = "visual-sparta"
     data: DataConfig = DataConfig()
     model: ModelConfig = ModelConfig()
     batch_size: int = Field(default=160, ge=2)
@@ -101,45 +76,71 @@ class TrainConfig(_Section):
     warmup: float = Field(default=0.1, ge=0, lt=1)
     schedule: Literal["constant", "linear", "cosine"] = "linear"
     gradient_clip: float = Field(default=1.0, ge=0)
-    precision: Literal["auto", "32-true", "bf16-mixed", "16-mixed"] = "auto"
-    accelerator: str = "auto"
-    devices: int | Literal["auto"] = "auto"
-    workers: int = Field(default=2, ge=0)
-    seed: int = 0
     include_positive: bool = True
     temperature: float = Field(default=1.0, gt=0)
     label_smoothing: float = Field(default=0.0, ge=0, lt=1)
     flops: float = Field(default=0.0, ge=0)
-    average: float = Field(default=0.0, ge=0, lt=1)
-    checkpoint_epochs: int = Field(default=1, ge=1)
-    patience: int = Field(default=0, ge=0)
 
 
-def load_config(name: str, overrides: Sequence[str] = ()) -> TrainConfig:
+AnyTrainConfig: TypeAlias = TrainConfig | VseTrainConfig
+FAMILIES: dict[str, type[AnyTrainConfig]] = {
+    "visual-sparta": TrainConfig,
+    "vse": VseTrainConfig,
+}
+
+
+def load_config(name: str, overrides: Sequence[str] = ()) -> AnyTrainConfig:
     """Read a preset or a YAML file and apply `key=value` overrides such as `data.split=train`.
+
+    A file may name presets it builds on, `extends: [NAME, …]`: later ones go over earlier ones,
+    and its own keys over all.
 
     Raises:
         InputError: if there is no such preset or file, or a key or value is wrong; names it.
     """
-    path = Path(name)
-    if path.suffix not in {".yaml", ".yml"}:
-        path = PRESETS / f"{name}.yaml"
-    if not path.is_file():
-        known = sorted(p.stem for p in PRESETS.glob("*.yaml"))
-        raise InputError(f"{name}: neither a YAML file nor a preset; presets are {known}")
+    values = _read(name)
+    for override in overrides:
+        _apply(values, override)
+    family = values.get("family", "visual-sparta")
+    if family not in FAMILIES:
+        raise InputError(f"{name}: family: {family!r} is none of {', '.join(FAMILIES)}")
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-        if not isinstance(values, dict):
-            raise InputError(f"{path}: expected keys and values, found {type(values).__name__}")
-        for override in overrides:
-            _apply(values, override)
-        return TrainConfig.model_validate(values)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: not YAML: {error}") from error
+        return FAMILIES[family].model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))
-        raise InputError(f"{path}: {key}: {first['msg']}") from error
+        raise InputError(f"{_path(name)}: {key}: {first['msg']}") from error
+
+
+def _path(name: str) -> Path:
+    path = Path(name)
+    return path if path.suffix in {".yaml", ".yml"} else PRESETS / f"{name}.yaml"
+
+
+def _read(name: str) -> dict[str, Any]:
+    path = _path(name)
+    if not path.is_file():
+        known = sorted(str(p.relative_to(PRESETS).with_suffix("")) for p in PRESETS.rglob("*.yaml"))
+        raise InputError(f"{name}: neither a YAML file nor a preset; presets are {known}")
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: not YAML: {error}") from error
+    if not isinstance(values, dict):
+        raise InputError(f"{path}: expected keys and values, found {type(values).__name__}")
+    merged: dict[str, Any] = {}
+    for base in values.pop("extends", []):
+        merged = _merged(merged, _read(base))
+    return _merged(merged, values)
+
+
+def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    both = {
+        key: _merged(base[key], over[key])
+        for key in base.keys() & over.keys()
+        if isinstance(base[key], dict) and isinstance(over[key], dict)
+    }
+    return base | over | both
 
 
 def _apply(values: dict[str, Any], override: str) -> None:

@@ -17,12 +17,13 @@ from lightning.pytorch.callbacks import (
     RichProgressBar,
 )
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
-from torch.nn.utils.parametrize import is_parametrized, remove_parametrizations
 
 from sparta.errors import InputError
 from training import prepare
-from training.config import TrainConfig
-from training.loop import SpartaTraining
+from training.config import AnyTrainConfig
+from training.dense.config import VseTrainConfig
+from training.dense.prepare import prepare_vse
+from training.module import TrainingModule
 
 LAST = "last"
 Precision = Literal["32-true", "bf16-mixed", "16-mixed"]
@@ -37,7 +38,7 @@ class TrainResult:
     recall: dict[str, float]
 
 
-def train(config: TrainConfig, out: Path, resume: bool = False) -> TrainResult:
+def train(config: AnyTrainConfig, out: Path, resume: bool = False) -> TrainResult:
     """Train one model; `out` gets `model/`, `checkpoints/`, logs and the `config.yaml` used.
 
     Raises:
@@ -48,32 +49,18 @@ def train(config: TrainConfig, out: Path, resume: bool = False) -> TrainResult:
     L.seed_everything(config.seed, workers=True, verbose=False)
     views = prepare.open_views(config.data, out)
     photos, held_out = prepare.split_photos(config.data, views, config.seed)
-    model = prepare.build_model(config.model, views[0].source, photos)
-    prepare.mark_trained_terms(model, prepare.caption_ids(model, photos))
-    queries = prepare.validation_queries(model, held_out) if held_out else None
-    module = SpartaTraining(model, config, queries)
     best = _best_checkpoint(out) if held_out else None
     trainer = _trainer(config, out, best)
-    loader = prepare.training_loader(
-        config,
-        views,
-        photos,
-        model,
-        trainer.global_rank,
-        trainer.world_size,
-        _first_epoch(checkpoint),
-    )
-    trainer.fit(
-        module,
-        loader,
-        prepare.validation_loader(config, views[0], held_out, model) if held_out else None,
-        ckpt_path=checkpoint,
-        weights_only=True,
-    )
-    return _save(module, trainer, best, out)
+    part = prepare.Part(trainer.global_rank, trainer.world_size, _first_epoch(checkpoint))
+    if isinstance(config, VseTrainConfig):
+        run = prepare_vse(config, views, photos, held_out, part)
+    else:
+        run = prepare.prepare_sparta(config, views, photos, held_out, part)
+    trainer.fit(run.module, run.training, run.validation, ckpt_path=checkpoint, weights_only=True)
+    return _save(run.module, trainer, best, out)
 
 
-def _prepare_folder(config: TrainConfig, out: Path, resume: bool) -> str | None:
+def _prepare_folder(config: AnyTrainConfig, out: Path, resume: bool) -> str | None:
     """Refuse to mix runs; return the checkpoint to resume from."""
     used, text = out / "config.yaml", yaml.safe_dump(config.model_dump(mode="json"))
     last = out / "checkpoints" / f"{LAST}.ckpt"
@@ -114,7 +101,7 @@ class _Averaging(EMAWeightAveraging):
     on_fit_end = EMAWeightAveraging.on_train_end
 
 
-def _trainer(config: TrainConfig, out: Path, best: ModelCheckpoint | None) -> L.Trainer:
+def _trainer(config: AnyTrainConfig, out: Path, best: ModelCheckpoint | None) -> L.Trainer:
     # The last checkpoint overwrites itself at the end of epochs only, where a resumed run can
     # repeat what an unbroken one would have drawn.
     last = ModelCheckpoint(
@@ -150,7 +137,7 @@ def _trainer(config: TrainConfig, out: Path, best: ModelCheckpoint | None) -> L.
 
 
 def _save(
-    module: SpartaTraining, trainer: L.Trainer, best: ModelCheckpoint | None, out: Path
+    module: TrainingModule, trainer: L.Trainer, best: ModelCheckpoint | None, out: Path
 ) -> TrainResult:
     """Write the best weights (without a validation set: the last ones) as a model folder."""
     recall: dict[str, float] = {}
@@ -158,9 +145,6 @@ def _save(
         state = torch.load(best.best_model_path, map_location="cpu", weights_only=True)
         module.load_state_dict(state["state_dict"])
         recall = {"held-out mean of R@1, R@5, R@10": float(best.best_model_score or 0)}
-    model = module.model
-    if is_parametrized(model.query_embedding):
-        remove_parametrizations(model.query_embedding, "weight", leave_parametrized=True)
     if trainer.is_global_zero:
-        model.save_pretrained(out / "model")
+        module.finished_model().save_pretrained(out / "model")
     return TrainResult(out / "model", trainer.current_epoch, recall)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import lightning as L
-import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.parametrize import register_parametrization
+from torch.nn.utils.parametrize import (
+    is_parametrized,
+    register_parametrization,
+    remove_parametrizations,
+)
 
 from sparta.features.batch import ImageBatch
 from sparta.model import TermCounts, VisualSparta, count_terms
@@ -16,10 +18,11 @@ from sparta.ranking import Recall, ranks, recall
 from training.config import TrainConfig
 from training.data.dataset import TrainingBatch
 from training.distributed import gather_columns, gather_padded
+from training.module import TrainingModule, learning_rate_factor
 from training.objectives import flops, in_batch_cross_entropy
 
 
-class SpartaTraining(L.LightningModule):
+class SpartaTraining(TrainingModule):
     """One model, one objective, one validation set.
 
     Args:
@@ -48,14 +51,6 @@ class SpartaTraining(L.LightningModule):
             # Directions stay as pretrained; each term learns only how much it counts.
             model.query_embedding.weight.requires_grad_(False)
             register_parametrization(model.query_embedding, "weight", _Scaled(len(model.indexable)))
-
-    def on_train_batch_start(self, batch: TrainingBatch, step: int) -> None:
-        """Tie dropout to seed, step and process: a resumed run repeats the unbroken one.
-
-        Once an epoch would not do: the loader's own draws come before or after it, as it happens.
-        """
-        source = np.random.SeedSequence((self.config.seed, self.global_step, self.global_rank))
-        torch.manual_seed(int(source.generate_state(1)[0]))
 
     def training_step(self, batch: TrainingBatch, step: int) -> Tensor:
         """Equation 13 over the photos and captions of all processes."""
@@ -114,12 +109,18 @@ class SpartaTraining(L.LightningModule):
         optimiser = torch.optim.Adam(self._groups(), lr=config.learning_rate)
         total = int(self.trainer.estimated_stepping_batches)
         schedule = torch.optim.lr_scheduler.LambdaLR(
-            optimiser, lambda step: learning_rate_factor(step, total, config)
+            optimiser, lambda step: learning_rate_factor(step, total, config.warmup, config.schedule)
         )
         return {
             "optimizer": optimiser,
             "lr_scheduler": {"scheduler": schedule, "interval": "step"},
         }
+
+    def finished_model(self) -> VisualSparta:
+        """The model with the importance of a term, if it learnt one, in its embedding."""
+        if is_parametrized(self.model.query_embedding):
+            remove_parametrizations(self.model.query_embedding, "weight", leave_parametrized=True)
+        return self.model
 
     def _groups(self) -> list[dict[str, Any]]:
         config = self.config
@@ -142,16 +143,3 @@ class _Scaled(nn.Module):
 
     def forward(self, weight: Tensor) -> Tensor:
         return weight * self.importance
-
-
-def learning_rate_factor(step: int, total: int, config: TrainConfig) -> float:
-    """Share of the full learning rate at a step: a linear rise, then the schedule's fall to 0."""
-    rise = max(1, round(total * config.warmup))
-    if step < rise:
-        return (step + 1) / rise
-    done = min(1.0, (step - rise) / max(1, total - rise))
-    if config.schedule == "constant":
-        return 1.0
-    if config.schedule == "linear":
-        return 1.0 - done
-    return 0.5 * (1 + float(torch.cos(torch.tensor(torch.pi * done))))

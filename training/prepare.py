@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -19,15 +20,56 @@ from sparta.features.store import FeatureStore
 from sparta.features.views import extract_views
 from sparta.model import TermCounts, VisualSparta, count_terms, pad_ids
 from sparta.weights import from_bert, from_config
-from training.config import DataConfig, ModelConfig, TrainConfig
+from training.config import ModelConfig, TrainConfig
 from training.data.captions import CaptionedPhoto, read_captions
 from training.data.dataset import CaptionedFeatures, EpochSampler, Example, TrainingCollator
+from training.loop import SpartaTraining
+from training.module import TrainingModule
+from training.run_config import PhotosConfig
 from training.vocabulary import learn_vocabulary
 
 log = logging.getLogger(__name__)
 
 
-def open_views(config: DataConfig, out: Path) -> list[FeatureStore]:
+class Part(NamedTuple):
+    """One process's part of a run: which of `world` processes, and the epoch it begins with."""
+
+    rank: int
+    world: int
+    epoch: int
+
+
+class Run(NamedTuple):
+    """What a trainer is given; no validation loader where nothing is held out."""
+
+    module: TrainingModule
+    training: DataLoader[Any]
+    validation: DataLoader[Any] | None
+
+
+def prepare_sparta(
+    config: TrainConfig,
+    views: Sequence[FeatureStore],
+    photos: Sequence[CaptionedPhoto],
+    held_out: Sequence[CaptionedPhoto],
+    part: Part,
+) -> Run:
+    """Put a VisualSparta run together.
+
+    Raises:
+        InputError: if the model cannot be built as asked, or the batch does not fit.
+    """
+    model = build_model(config.model, views[0].source, photos)
+    mark_trained_terms(model, caption_ids(model, photos))
+    queries = validation_queries(model, held_out) if held_out else None
+    return Run(
+        SpartaTraining(model, config, queries),
+        training_loader(config, views, photos, model, *part),
+        validation_loader(config, views[0], held_out, model) if held_out else None,
+    )
+
+
+def open_views(config: PhotosConfig, out: Path) -> list[FeatureStore]:
     """Open the run's feature stores, or extract them from its photos into `out/features`.
 
     Raises:
@@ -50,7 +92,7 @@ def open_views(config: DataConfig, out: Path) -> list[FeatureStore]:
 
 
 def split_photos(
-    config: DataConfig, views: Sequence[FeatureStore], seed: int
+    config: PhotosConfig, views: Sequence[FeatureStore], seed: int
 ) -> tuple[list[CaptionedPhoto], list[CaptionedPhoto]]:
     """Photos to train on and photos to choose by, each sorted by id and present in every view.
 

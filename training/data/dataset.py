@@ -118,13 +118,17 @@ def drop_regions(image: ImageFeatures, chance: float, rng: np.random.Generator) 
     """Leave out each region with the given chance; at least one stays."""
     if not chance:
         return image
-    kept = _keep(len(image.features), chance, rng)
+    return select_regions(image, _keep(len(image.features), chance, rng))
+
+
+def select_regions(image: ImageFeatures, rows: NDArray[np.int64]) -> ImageFeatures:
+    """The image with these of its regions alone."""
     return replace(
         image,
-        features=image.features[kept],
-        boxes=image.boxes[kept],
-        labels=tuple(np.array(image.labels, object)[kept]),
-        attributes=tuple(np.array(image.attributes, object)[kept]),
+        features=image.features[rows],
+        boxes=image.boxes[rows],
+        labels=tuple(np.array(image.labels, object)[rows]),
+        attributes=tuple(np.array(image.attributes, object)[rows]),
     )
 
 

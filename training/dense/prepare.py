@@ -1,0 +1,114 @@
+"""From a configuration to the pieces of a dense model's run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Subset
+
+from sparta.dense.batch import TextBatch, collate_regions, collate_texts
+from sparta.dense.model import VseModel
+from sparta.dense.start import from_bert, from_captions
+from sparta.errors import InputError
+from sparta.features.record import FeatureSource, ImageFeatures
+from sparta.features.store import FeatureStore
+from training.data.captions import CaptionedPhoto
+from training.dense.config import VseModelConfig, VseTrainConfig
+from training.dense.loop import VseTraining
+from training.dense.pairs import CaptionedRegions, Pair, PairCollator, PairSampler
+from training.prepare import Part, Run
+
+
+def prepare_vse(
+    config: VseTrainConfig,
+    views: Sequence[FeatureStore],
+    photos: Sequence[CaptionedPhoto],
+    held_out: Sequence[CaptionedPhoto],
+    part: Part,
+) -> Run:
+    """Put a dense model's run together.
+
+    Raises:
+        InputError: if the model cannot be built as asked, or the batch does not fit.
+    """
+    model = build_model(config.model, views[0].source, photos)
+    return Run(
+        VseTraining(model, config, validation_texts(model, held_out) if held_out else None),
+        training_loader(config, views, photos, model, part),
+        validation_loader(config, views[0], held_out, model) if held_out else None,
+    )
+
+
+def build_model(
+    config: VseModelConfig, source: FeatureSource, photos: Sequence[CaptionedPhoto]
+) -> VseModel:
+    """The network at the start: over a BERT-like checkpoint, or over words of the captions.
+
+    Raises:
+        InputError: if the checkpoint is not BERT-like, or an option is unknown.
+    """
+    if config.init is not None:
+        return from_bert(config.init, source, **config.options)
+    texts = [text for photo in photos for text in photo.captions]
+    return from_captions(texts, source, min_count=config.min_count, **config.options)
+
+
+def validation_texts(model: VseModel, photos: Sequence[CaptionedPhoto]) -> tuple[TextBatch, Tensor]:
+    """Captions of the held-out photos, and the position of each one's own photo [Q] int64."""
+    assert model.tokenizer is not None
+    ids = [model.tokenizer.encode(text) for photo in photos for text in photo.captions]
+    targets = torch.tensor([i for i, photo in enumerate(photos) for _ in photo.captions])
+    return collate_texts(ids, model.tokenizer.pad_id), targets
+
+
+def training_loader(
+    config: VseTrainConfig,
+    views: Sequence[FeatureStore],
+    photos: Sequence[CaptionedPhoto],
+    model: VseModel,
+    part: Part,
+) -> DataLoader[Pair]:
+    """Batches of pairs for one process, from an epoch on.
+
+    Raises:
+        InputError: if the batch cannot be shared out, or is larger than the data.
+    """
+    assert model.tokenizer is not None
+    captions = [photo.captions for photo in photos]
+    pairs = sum(map(len, captions))
+    if config.batch_size % part.world or config.batch_size > pairs:
+        raise InputError(
+            f"batch_size: {config.batch_size} must be a multiple of {part.world} devices and at "
+            f"most the {pairs} training pairs"
+        )
+    sampler = PairSampler([len(texts) for texts in captions], config.seed, part.rank, part.world)
+    # Loader processes ask for the first pairs before the trainer tells the sampler its epoch.
+    sampler.set_epoch(part.epoch)
+    ids = [photo.image_id for photo in photos]
+    return DataLoader(
+        CaptionedRegions(views, ids, captions, model.tokenizer, config.seed, config.augmentation),
+        batch_size=config.batch_size // part.world,
+        sampler=sampler,
+        collate_fn=PairCollator(model.tokenizer.pad_id, model.config.max_regions),
+        num_workers=config.workers,
+        persistent_workers=config.workers > 0,
+        drop_last=True,
+        pin_memory=torch.cuda.is_available(),
+    )
+
+
+def validation_loader(
+    config: VseTrainConfig, view: FeatureStore, photos: Sequence[CaptionedPhoto], model: VseModel
+) -> DataLoader[ImageFeatures]:
+    """The held-out photos in order, as the first view shows them."""
+    rows = [view.index(photo.image_id) for photo in photos]
+    return DataLoader(
+        Subset(view, rows),  # type: ignore[arg-type]  # a store has all that a Dataset needs
+        batch_size=64,
+        collate_fn=partial(collate_regions, max_regions=model.config.max_regions),
+        num_workers=min(config.workers, 2),
+        persistent_workers=config.workers > 0,
+    )
