@@ -1,0 +1,1 @@
+"""Training of the dense VSE models: objectives, augmentation, loop."""

@@ -1,0 +1,115 @@
+"""ADOPT, the contrastive loss of VSE+2AD that chooses how many negatives it uses.
+
+The number of negatives K is meant to shrink from the whole batch to a handful as the model matures
+(VSE+2AD section 3.3, its appendix shows 4-5 after five epochs). Only the published code does that:
+its uniformity is close to 1 from the start, so that a growing alignment soon turns the angle past
+a right one, where K is 1. The printed uniformity is close to 0 for any useful model and equation 6
+cannot come near K = 1: that takes an alignment and a uniformity of 1, embeddings that all coincide.
+With 128 pairs and negatives at a similarity of 0.05, an alignment of 0, 0.3, 0.5, 0.8 gives
+K = 127, 123, 116, 99 as printed and 76, 32, 1, 1 as coded.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+_CODE_POWER = 1.25
+_CODE_MARGIN = 0.2
+
+Variant = Literal["paper", "code"]
+
+
+class AdoptLoss(NamedTuple):
+    """The loss, and what the choice of K rests on.
+
+    Attributes:
+        loss: scalar float, with gradient.
+        alignment: scalar float, γ_align, no gradient.
+        uniformity: scalar float, γ_uniform as the variant defines it, no gradient.
+        negatives: scalar int64, K; both directions share it. A text or image with fewer real
+            negatives uses those it has.
+    """
+
+    loss: Tensor
+    alignment: Tensor
+    uniformity: Tensor
+    negatives: Tensor
+
+
+def adopt(
+    similarities: Tensor,
+    different: Tensor,
+    temperature: float = 0.05,
+    variant: Variant = "paper",
+) -> AdoptLoss:
+    """VSE+2AD section 3.3: InfoNCE against the K hardest negatives, K by equation 6.
+
+    "paper" is what is printed: log-mean-exp uniformity, an angle of (γ_align + γ_uniform)·π/4, the
+    negatives alone in the denominator, the sum of both directions. "code" is what was published: an
+    angle of (γ_align + γ_uniform)^1.25, a margin of 0.2 on the negatives, the positive in the
+    denominator, the mean of both directions. It computes K once per direction, from numbers that
+    are the same for both.
+
+    Negatives are always other photos'. The published code puts a similarity of 0 in the positive's
+    place before it sorts, so that a positive among negative similarities, or another caption of the
+    same photo, can be taken for a negative; that is left out here.
+
+    Args:
+        similarities: [B, B] float cosine, text i against image j; the diagonal holds the positives.
+        different: [B, B] bool, False where text i and image j belong to one photo.
+        temperature: τ.
+        variant: "paper" or "code".
+
+    Returns:
+        The loss, averaged over the batch (without negatives, a text or image adds 0), and K. K
+        stays on the device: nothing here waits for it.
+
+    Raises:
+        ValueError: for an unknown variant.
+    """
+    if variant not in ("paper", "code"):
+        raise ValueError(f"variant is {variant!r}, not 'paper' or 'code'")
+    coded = variant == "code"
+    with torch.no_grad():
+        alignment = similarities.diagonal().mean()
+        uniformity = _coded_uniformity(similarities) if coded else similarities.exp().mean().log()
+        negatives = _how_many(alignment + uniformity, len(similarities), coded)
+    directions = (similarities, different), (similarities.T, different.T)
+    texts, images = (_info_nce(*each, negatives, temperature, coded) for each in directions)
+    loss = (texts + images) / 2 if coded else texts + images
+    return AdoptLoss(loss, alignment, uniformity, negatives)
+
+
+def _coded_uniformity(similarities: Tensor) -> Tensor:
+    """Mean exp(-similarity) over all pairs, the positive ones counted as similarity 0."""
+    return (-similarities).fill_diagonal_(0.0).exp().mean()
+
+
+def _how_many(maturity: Tensor, size: int, coded: bool) -> Tensor:
+    """K of equation 6, or of the published code, from γ_align + γ_uniform."""
+    # A negative number has no 1.25th power; below 0 the model is as young as can be.
+    angle = maturity.clamp(min=0) ** _CODE_POWER if coded else maturity * (math.pi / 4)
+    wanted = (size * angle.cos()).floor() + (1 if coded else 0)
+    # From above first: a batch of one pair has K = 1, and no negatives to take.
+    return wanted.clamp(max=size - 1).clamp(min=1).long()
+
+
+def _info_nce(
+    similarities: Tensor, different: Tensor, negatives: Tensor, temperature: float, coded: bool
+) -> Tensor:
+    """Mean over anchors (rows) of log Σ exp(K hardest negatives / τ) - positive / τ."""
+    positive = similarities.diagonal()[:, None]
+    hardest = similarities.masked_fill(~different, -torch.inf).sort(dim=1, descending=True).values
+    unused = torch.arange(len(similarities), device=similarities.device) >= negatives
+    below = hardest.masked_fill(unused, -torch.inf)
+    if coded:
+        below = torch.cat([positive, below + _CODE_MARGIN], dim=1)
+        return ((below / temperature).logsumexp(dim=1) - positive[:, 0] / temperature).mean()
+    alone = ~different.any(dim=1, keepdim=True)
+    # The log of an empty sum has no gradient: such a row gets other numbers, then counts 0.
+    log_sum = (below / temperature).masked_fill(alone, 0.0).logsumexp(dim=1, keepdim=True)
+    return (log_sum - positive / temperature).masked_fill(alone, 0.0).mean()
