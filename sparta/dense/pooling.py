@@ -6,8 +6,10 @@ from inspect import signature
 from typing import Any
 
 from sparta.dense.adpool import ADPool
+from sparta.dense.contextual import GCN, GCNSeq2Seq, SelfAttention, Seq2Seq
 from sparta.dense.fixed import FirstPooling, KMaxPooling, MaxPooling, MeanPooling, SoftPooling
 from sparta.dense.gpo import GPO
+from sparta.dense.learned import LIP, AdaPool, FSPool, GeM
 from sparta.dense.masked import Pooling
 from sparta.errors import InputError
 
@@ -19,8 +21,16 @@ POOLINGS: dict[str, type[Pooling]] = {
     "k-max": KMaxPooling,
     "gpo": GPO,
     "adpool": ADPool,
+    "gem": GeM,
+    "fspool": FSPool,
     "cls": FirstPooling,
     "softpool": SoftPooling,
+    "adapool": AdaPool,
+    "lip": LIP,
+    "self-attention": SelfAttention,
+    "seq2seq": Seq2Seq,
+    "gcn": GCN,
+    "gcn-seq2seq": GCNSeq2Seq,
 }
 
 
