@@ -47,9 +47,9 @@ class ModelConfig(Section):
 
     init: str | None = None
     layers: int | None = Field(default=None, ge=1)
-    encoder: dict[str, Any] = {}
+    encoder: dict[str, Any] = Field(default={})
     vocabulary_size: int = 1000
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = Field(default={})
     query_embedding: Literal["trained", "frozen"] = "trained"
 
 

@@ -109,7 +109,8 @@ class SpartaTraining(TrainingModule):
         optimiser = torch.optim.Adam(self._groups(), lr=config.learning_rate)
         total = int(self.trainer.estimated_stepping_batches)
         schedule = torch.optim.lr_scheduler.LambdaLR(
-            optimiser, lambda step: learning_rate_factor(step, total, config.warmup, config.schedule)
+            optimiser,
+            lambda step: learning_rate_factor(step, total, config.warmup, config.schedule),
         )
         return {
             "optimizer": optimiser,

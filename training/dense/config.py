@@ -21,7 +21,7 @@ class VseModelConfig(Section):
 
     init: str | None = None
     min_count: int = Field(default=4, ge=1)
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = Field(default={})
 
 
 class ObjectiveConfig(Section):
@@ -87,5 +87,5 @@ class VseTrainConfig(RunConfig):
     vision_rate: float = Field(default=0.01, ge=0)
     vision_frozen_epochs: int = Field(default=1, ge=0)
     schedule: Literal["step", "constant", "linear", "cosine"] = "step"
-    milestones: list[int] = [15]
+    milestones: list[int] = Field(default=[15])
     warmup: float = Field(default=0.0, ge=0, lt=1)
