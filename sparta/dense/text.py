@@ -70,7 +70,6 @@ class TextTokenizer:
         self.max_length: int | None = (tokenizer.truncation or {}).get("max_length")
         tokenizer.no_padding()
         tokenizer.no_truncation()
-        tokenizer.encode_special_tokens = True
         self._tokenizer = tokenizer
 
     @classmethod
@@ -153,6 +152,7 @@ class TextTokenizer:
 
     def _split(self, text: str) -> list[tuple[list[int], str]]:
         """Ids and spelling of each word."""
+        self._tokenizer.encode_special_tokens = True  # a copied tokenizer forgets it
         encoding: Encoding = self._tokenizer.encode(text, add_special_tokens=False)
         words: dict[int | None, tuple[list[int], int, int]] = {}
         for i, word, (start, end) in zip(
