@@ -137,12 +137,14 @@ class VseTraining(TrainingModule):
 
     def _groups(self) -> list[dict[str, Any]]:
         config, model = self.config, self.model
-        pretrained = {
-            "text_encoder.": config.text_rate,
-            "vision.": config.vision_rate,
-        }
+        factors = {}
+        for part, factor in (
+            (model.text_encoder, config.text_rate),
+            (model.vision, config.vision_rate),
+        ):
+            factors |= {parameter: factor for parameter in part.parameters()} if part else {}
         groups: dict[float, list[nn.Parameter]] = {}
-        for name, parameter in model.named_parameters():
-            factor = next((f for part, f in pretrained.items() if name.startswith(part)), 1.0)
-            groups.setdefault(config.learning_rate * factor, []).append(parameter)
+        for parameter in model.parameters():
+            rate = config.learning_rate * factors.get(parameter, 1.0)
+            groups.setdefault(rate, []).append(parameter)
         return [{"params": parameters, "lr": rate} for rate, parameters in groups.items()]
