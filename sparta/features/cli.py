@@ -3,13 +3,13 @@
 import os
 import time
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated
 
 import typer
 
 from sparta.errors import InputError
-
-Format = Literal["vinvl"]
+from sparta.features.convert import FeatureReader, convert
+from sparta.features.formats import Format, open_reader
 
 
 def extract(
@@ -22,7 +22,7 @@ def extract(
         str | None,
         typer.Option(
             help="Hub name or folder of a vision network, or: pixels. With --from, a name for what "
-            "made the features (default: the format's name)."
+            "made the features (default: the format's)."
         ),
     ] = None,
     from_format: Annotated[
@@ -32,6 +32,13 @@ def extract(
     image_suffix: Annotated[
         str, typer.Option(help="With --from: put behind each key to make the image id (.jpg).")
     ] = "",
+    split: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="With --from precomp or hgr: splits to take; may be given again. dev:1000 takes "
+            "the first 1,000 images (precomp)."
+        ),
+    ] = None,
     image_size: Annotated[
         int | None,
         typer.Option(
@@ -62,16 +69,20 @@ def extract(
     sparta extract photos/ --backbone pixels --out features/
 
     sparta extract --from vinvl train/ val/ --image-suffix .jpg --out features/
+
+    sparta extract --from precomp coco_precomp/ --split train --split dev:1000 --out features/
+
+    sparta extract --from hgr MSRVTT/ordered_feature/SA/resnet152.pth --split trn --out features/
     """
     if from_format is not None:
         if image_size or labels or view != "plain":
             raise InputError("--image-size, --labels and --view are for photos, not for --from")
-        _convert(from_format, folders, out, image_suffix=image_suffix, name=backbone or from_format)
+        _convert(open_reader(from_format, folders, split or (), image_suffix, backbone), out)
         return
     if backbone is None:
         raise InputError("--backbone: name what turns the photos into features (or use --from)")
-    if len(folders) > 1 or image_suffix:
-        raise InputError("several folders and --image-suffix need --from")
+    if len(folders) > 1 or image_suffix or split:
+        raise InputError("several folders, --image-suffix and --split need --from")
     # Read when torch is loaded. By default its threads spin while they wait for each other, and
     # where the decoding workers need the cores too, a run may take twenty times as long.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -111,17 +122,13 @@ def extract(
         console.print(f"{report.skipped} photos could not be used: see {out / SKIPPED}")
 
 
-def _convert(from_format: Format, folders: list[Path], out: Path, **options: Any) -> None:
+def _convert(reader: FeatureReader, out: Path) -> None:
     from rich.console import Console
 
-    from sparta.features.convert import convert
-    from sparta.features.vinvl import VinvlReader
     from sparta.progress import progress_bars
 
-    readers = {"vinvl": VinvlReader}
     console = Console()
     started = time.perf_counter()
-    reader = readers[from_format](folders, **options)
     with progress_bars({"convert": ("Converting", "images")}, console) as show:
         store = convert(reader, out, lambda done, total: show("convert", done, total))
     console.print(f"{out}: {len(store)} images in {time.perf_counter() - started:.1f} s")

@@ -50,6 +50,7 @@ class VinvlReader:
 
     Attributes:
         source: kind "region"; the dimension is without the location.
+        ids: of the images, rising.
         files: those read.
 
     Raises:
@@ -68,11 +69,9 @@ class VinvlReader:
         self.files: Sequence[Path] = [file.path for file in (*self._features, *self._predictions)]
         self._lines = [self._match(part) for part in range(len(folders))]
         self._rows = self._order()
+        self.ids: Sequence[str] = [row[0] for row in self._rows]
         self._width = self._first_width()
         self.source = named_source(name, self._width - LOCATION)
-
-    def __len__(self) -> int:
-        return len(self._rows)
 
     def __getitem__(self, row: int) -> ImageFeatures:
         """The image of one row.
