@@ -77,16 +77,14 @@ class WordEncoder(nn.Module):
         vocabulary_size: words.
         word_dim: width of a word embedding.
         dimension: D, of each direction and of the joint space.
-        dropout: applied to the word embeddings.
+        dropout: share of each word embedding dropped in training.
     """
 
-    def __init__(
-        self, vocabulary_size: int, word_dim: int, dimension: int, dropout: nn.Module
-    ) -> None:
+    def __init__(self, vocabulary_size: int, word_dim: int, dimension: int, dropout: float) -> None:
         super().__init__()
         self.embedding = nn.Embedding(vocabulary_size, word_dim)
         nn.init.uniform_(self.embedding.weight, -0.1, 0.1)
-        self.dropout = dropout
+        self.dropout = nn.Dropout(dropout)
         self.gru = nn.GRU(word_dim, dimension, batch_first=True, bidirectional=True)
 
     def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:

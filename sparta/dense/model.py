@@ -17,7 +17,7 @@ from transformers import PreTrainedModel
 from transformers.utils import cached_file
 
 from sparta.dense.batch import PixelBatch, RegionBatch, TextBatch, collate_texts, real_rows
-from sparta.dense.config import VseConfig
+from sparta.dense.config import VseConfig, check_kind
 from sparta.dense.encoders import VisualProjection, WordEncoder, build_network, unit
 from sparta.dense.pooling import make_pooling
 from sparta.dense.text import FILE, TextTokenizer
@@ -63,10 +63,9 @@ class VseModel(PreTrainedModel):
             for _ in range(config.views)
         )
         self.text_encoder: PreTrainedModel | None = None
-        self.text_dropout = nn.Dropout(config.text_dropout)
         if config.text_encoder is None:
             self.word_encoder = WordEncoder(
-                config.vocabulary_size, config.word_dim, config.dimension, self.text_dropout
+                config.vocabulary_size, config.word_dim, config.dimension, config.text_dropout
             )
         else:
             encoder = build_network(config.text_encoder)
@@ -74,6 +73,7 @@ class VseModel(PreTrainedModel):
                 encoder.pooler = None
             self.text_encoder = encoder
             self.text_projection = nn.Linear(encoder.config.hidden_size, config.dimension)
+            self.text_dropout = nn.Dropout(config.text_dropout)
         self.text_pooling = make_pooling(
             config.text_pooling, config.dimension, **config.text_pooling_options
         )
@@ -213,24 +213,3 @@ def evaluating(model: nn.Module) -> Iterator[None]:
     finally:
         for part, training in modes:
             part.training = training
-
-
-def check_kind(name: str | Path) -> None:
-    """Refuse what is no VSE model before its weights are read.
-
-    Raises:
-        InputError: naming the folder and what it is instead.
-    """
-    folder = Path(name)
-    # Only OWNER/NAME can be a model of the hub, which takes half a minute to answer that it is not.
-    hub = len(folder.parts) == 2 and not folder.parent.exists()
-    if not folder.is_dir() and not hub:
-        raise InputError(f"{name} is not a folder: give the folder of a VSE model")
-    try:
-        values, _ = VseConfig.get_config_dict(str(name))
-    except (OSError, ValueError) as error:
-        reason = str(error).partition("\n")[0]
-        raise InputError(f"{name} is neither a model's folder nor on the hub: {reason}") from error
-    if (kind := values.get("model_type")) != VseConfig.model_type:
-        reason = f"its config.json is of a {kind}" if kind else "it has no config.json of one"
-        raise InputError(f"{name} is not a VSE model: {reason}")

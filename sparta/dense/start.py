@@ -122,7 +122,7 @@ def _build(
     known = signature(VseConfig).parameters.keys() - given - {"vision", "kwargs"}
     if unknown := sorted(options.keys() - known):
         raise InputError(f"unknown model options {unknown}; there are {sorted(known)}")
-    network = None if vision is None else vision_part(load_model(str(vision)))
+    network = None if vision is None else _vision_network(str(vision))
     fields = {
         "feature_dim": source.dimension,
         "feature_source": asdict(source),
@@ -138,10 +138,15 @@ def _build(
     return model
 
 
-def _start_vision(model: VseModel, network: Any, name: str, source: FeatureSource) -> None:
-    assert model.vision is not None
+def _vision_network(name: str) -> Any:
+    network = vision_part(load_model(name))
     if network.main_input_name != "pixel_values":
         raise InputError(f"{name}: {type(network).__name__} is not a vision model")
+    return network
+
+
+def _start_vision(model: VseModel, network: Any, name: str, source: FeatureSource) -> None:
+    assert model.vision is not None
     _copy(network, model.vision.network)
     model.vision.prepare_as(load_preprocessing(name, source.image_size))
     side = source.image_size

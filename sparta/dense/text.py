@@ -28,7 +28,7 @@ _NORMALIZER = normalizers.Sequence(
     [normalizers.NFC(), normalizers.Lowercase(), normalizers.Replace("\u2019", "'")]
 )
 # Words as the Penn Treebank splits them, as far as captions go: do n't, man 's, t-shirt, 3.50.
-_WORD = r"n't\b|'(?:s|m|d|re|ve|ll)\b|\w+?(?=n't\b)|\d+(?:[.,:]\d+)+|\w+(?:-\w+)*|[^\w\s]"
+_WORD = r"n't\b|'(?:s|m|d|re|ve|ll)\b|\w+?(?=n't\b)|\d+(?:[.,:]\d+)+|\w+(?:-\w+)*|[^\w\s\p{Cc}]"
 _SPLITTER = pre_tokenizers.Split(Regex(_WORD), "removed", invert=True)
 
 
