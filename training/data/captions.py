@@ -1,66 +1,75 @@
-"""Readers of captioned photos."""
+"""Captioned photos and videos, in any of the formats people have."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-
 from sparta.errors import InputError
+from sparta.features.precomp import splits_of
+from training.data.coco_captions import read_coco_captions
+from training.data.karpathy import ImageKey, read_karpathy
+from training.data.lines import read_lines
+from training.data.parse import load_json
+from training.data.photo import CaptionedPhoto, of_split
+from training.data.precomp import read_precomp
+from training.data.video import read_hgr
+
+__all__ = ["CaptionedPhoto", "ImageKey", "read_captions"]
 
 
-@dataclass(frozen=True)
-class CaptionedPhoto:
-    """A photo's id in the feature store, its split and its captions."""
+def read_captions(
+    path: Path,
+    split: str | None = None,
+    *,
+    captions_per_photo: int = 5,
+    image_key: ImageKey = "file",
+    restval_apart: bool = False,
+) -> list[CaptionedPhoto]:
+    """Read captions of a split; the format is seen from the path and from what lies there.
 
-    image_id: str
-    split: str
-    captions: tuple[str, ...]
-
-
-class _Line(BaseModel):
-    model_config = ConfigDict(strict=True)
-    image: str = Field(min_length=1)
-    split: str = "train"
-    captions: list[str] = Field(min_length=1)
-
-
-def read_captions(path: Path, split: str | None = None) -> list[CaptionedPhoto]:
-    """Read a `captions.jsonl`, one object a line: image, split ("train" if absent), captions.
+    | path | format |
+    | --- | --- |
+    | folder with `*_caps.txt` | `precomp` of VSE++ and SCAN (`read_precomp`) |
+    | folder with `public_split` | HGR's videos (`read_hgr`) |
+    | `.json` with `images` and `annotations` | COCO's captions (`read_coco_captions`) |
+    | other `.json` with `images` | Karpathy's splits (`read_karpathy`) |
+    | any other file | `captions.jsonl` (`read_lines`) |
 
     Args:
-        path: the file.
+        path: file or folder.
         split: keep only photos of this split (None: all).
+        captions_per_photo: of COCO's and Karpathy's JSON the first so many are taken; in `precomp`
+            folders so many lines are of one photo.
+        image_key: for COCO's and Karpathy's JSON, what the image ids are: "file" or "cocoid".
+        restval_apart: for Karpathy's JSON, keep "restval" apart from "train".
 
     Raises:
-        InputError: if a line is not such an object, an image appears twice, a caption is blank,
-            or no photo has the split; the text names file, line and field.
+        InputError: if the format is none of these, a reader finds something odd, or no photo has
+            the split; the text names file, line or position, and field.
     """
-    photos: dict[str, CaptionedPhoto] = {}
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            photo = _parse(line, f"{path}, line {number}")
-            if photo.image_id in photos:
-                raise InputError(f"{path}, line {number}: image {photo.image_id!r} appears twice")
-            photos[photo.image_id] = photo
-    kept = [p for p in photos.values() if split in (None, p.split)]
-    if not kept:
-        splits = sorted({p.split for p in photos.values()})
-        raise InputError(f"{path}: no photo has split {split!r}; the file has {splits}")
-    return kept
-
-
-def _parse(line: bytes, where: str) -> CaptionedPhoto:
-    try:
-        parsed = _Line.model_validate(json.loads(line.decode()))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{where}: not a JSON object: {error}") from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(map(str, first["loc"])) or "the line"
-        raise InputError(f"{where}: {field}: {first['msg']}") from error
-    if any(not caption.strip() for caption in parsed.captions):
-        raise InputError(f"{where}: captions: one of them is blank")
-    return CaptionedPhoto(parsed.image, parsed.split, tuple(parsed.captions))
+    if path.is_dir():
+        if splits_of(path):
+            return read_precomp(path, split, captions_per_photo=captions_per_photo)
+        if (path / "public_split").is_dir():
+            return read_hgr(path, split)
+        raise InputError(f"{path} is a folder with neither *_caps.txt nor public_split in it")
+    if path.suffix != ".json":
+        return of_split(read_lines(path), split, path)
+    content = load_json(path)
+    if not isinstance(content, dict) or "images" not in content:
+        raise InputError(
+            f"{path}: expected images with sentences (Karpathy) or images and annotations (COCO)"
+        )
+    if "annotations" in content:
+        photos = read_coco_captions(
+            content, path, captions_per_photo=captions_per_photo, image_key=image_key
+        )
+    else:
+        photos = read_karpathy(
+            content,
+            path,
+            captions_per_photo=captions_per_photo,
+            image_key=image_key,
+            restval_apart=restval_apart,
+        )
+    return of_split(photos, split, path)
