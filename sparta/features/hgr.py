@@ -150,6 +150,8 @@ class _Frames:
             return self._file[name.replace("/", "_")][()]
         except KeyError as error:
             raise InputError(f"{self.path}: video {name!r} is missing") from error
+        except OSError as error:
+            raise InputError(f"{self.path}, video {name!r}: damaged: {error}") from error
 
 
 def _open_features(folder: Path, split: str, names: Sequence[str]) -> _Means | _Frames:

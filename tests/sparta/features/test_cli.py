@@ -1,5 +1,6 @@
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 from typer import Typer
@@ -7,6 +8,7 @@ from typer.testing import CliRunner
 
 from sparta.errors import InputError
 from sparta.features.cli import extract
+from sparta.features.store import FeatureStore
 
 
 @pytest.fixture
@@ -30,3 +32,40 @@ def test_says_what_it_did(tmp_path: Path, app: Typer) -> None:
     assert "is already complete: 1 images" in again.output
     other = CliRunner().invoke(app, [*asked, "--view", "flip"])
     assert isinstance(other.exception, InputError)
+
+
+def test_takes_features_of_others(tmp_path: Path, app: Typer) -> None:
+    for split, image_id in (("train", "7"), ("dev", "8")):
+        np.save(tmp_path / f"{split}_ims.npy", np.ones((1, 2, 3), np.float32))
+        (tmp_path / f"{split}_ids.txt").write_text(image_id)
+    out = tmp_path / "out"
+    asked = ["--from", "precomp", str(tmp_path), "--out", str(out), "--image-suffix", ".jpg"]
+    splits = ["--split", "train", "--split", "dev:1"]
+    done = CliRunner().invoke(app, [*asked, *splits, "--backbone", "butd"])
+    assert done.exit_code == 0, done.output
+    assert "2 images in" in done.output.replace("\n", " ")
+    store = FeatureStore.open(out)
+    assert store.ids == ["7.jpg", "8.jpg"]
+    assert store.source.backbone == "butd"
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (["a"], "--backbone: name what turns the photos into features"),
+        (["a", "b", "--backbone", "pixels"], "several folders"),
+        (["a", "--backbone", "pixels", "--split", "dev"], "--split need --from"),
+        (["--from", "vinvl", "a", "--labels", "3"], "are for photos, not for --from"),
+        (["--from", "vinvl", "a", "--split", "dev"], "VinVL's folders have no splits"),
+        (["--from", "precomp", "a", "b", "--split", "dev"], "takes one folder, found 2"),
+        (["--from", "hgr", "a"], "--split: name one or more of trn, val, tst"),
+        (["--from", "hgr", "a", "--split", "trn", "--image-suffix", ".mp4"], "--image-suffix"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(
+    tmp_path: Path, app: Typer, asked: list[str], message: str
+) -> None:
+    result = CliRunner().invoke(app, [*asked, "--out", str(tmp_path / "out")])
+    assert isinstance(result.exception, InputError)
+    assert message in str(result.exception)
+    assert not (tmp_path / "out").exists()
