@@ -1,11 +1,14 @@
 """The `index` and `search` commands."""
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from indexer.dense_manifest import SPARSE
+from indexer.searcher import Searcher
 from sparta.errors import InputError
 
 
@@ -14,11 +17,22 @@ def index(
         list[Path],
         typer.Argument(help="A folder of photos, or feature stores: views of the same photos."),
     ],
-    model: Annotated[
-        list[str],
-        typer.Option(help="VisualSparta model: folder or hub name. Repeat it to average models."),
-    ],
     out: Annotated[Path, typer.Option(help="Folder for the index; replaced once it is whole.")],
+    model: Annotated[
+        list[str] | None,
+        typer.Option(help="VisualSparta model: folder or hub name. Repeat it to average models."),
+    ] = None,
+    dense: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[NAME=]MODEL",
+            help="Dense model whose vectors are added as a backend of its own. Without --model, "
+            "to the index that is in OUT.",
+        ),
+    ] = None,
+    hnsw: Annotated[
+        bool, typer.Option("--hnsw", help="Dense vectors in a graph: faster, may miss images.")
+    ] = False,
     views: Annotated[
         int | None,
         typer.Option(
@@ -47,6 +61,9 @@ def index(
     that was interrupted continues when started again. Scores averaged over several views and
     models find more, at no cost when searching.
 
+    Dense models answer beside the inverted index. Building that anew drops them, since images may
+    have changed: name them again.
+
     [bold]Examples[/bold]
 
     sparta index features/ --model model/ --out index/
@@ -54,6 +71,8 @@ def index(
     sparta index photos/ --model seed0/ --model seed1/ --views 4 --out index/
 
     sparta index photos/ --model model/ --out index/ --top-n all --baseline none
+
+    sparta index features/ --dense vse++/ --dense tuned=runs/7/ --out index/
     """
     # As for sparta extract: torch's threads must leave the cores to the decoding workers.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -62,7 +81,8 @@ def index(
     from transformers.utils import logging
 
     from indexer.build import build_index
-    from indexer.report import STAGES, summary
+    from indexer.dense_build import add_dense, check_models, name_models
+    from indexer.report import STAGES, dense_stage, dense_summary, summary
     from indexer.sources import open_features
     from sparta.progress import progress_bars
 
@@ -71,22 +91,50 @@ def index(
     logging.disable_progress_bar()
     if top_n != "all" and not top_n.isdecimal():
         raise InputError(f"--top-n must be a number or all, got {top_n!r}")
+    sparse, parts = model or [], name_models(dense or [])
+    if not sparse and not parts:
+        raise InputError("nothing to index with: give --model, --dense or both")
+    said = []
     console = Console()
-    with progress_bars(STAGES, console) as show:
-        stores = open_features(features, model, out, views=views, device=device, progress=show)
-        manifest = build_index(
-            stores,
-            model,
+    with progress_bars(STAGES | {name: dense_stage(name) for name in parts}, console) as show:
+        stores = open_features(
+            features,
+            sparse,
             out,
-            top_n=None if top_n == "all" else int(top_n),
-            bits=bits,
-            baseline=baseline,  # type: ignore[arg-type]
-            terms=terms,  # type: ignore[arg-type]
-            batch_size=batch_size,
+            dense=list(parts.values()),
+            views=views,
             device=device,
             progress=show,
         )
-    console.print(f"{out}: {summary(manifest)}", soft_wrap=True, highlight=False)
+        check_models(parts, stores[0])
+        if sparse:
+            manifest = build_index(
+                stores,
+                sparse,
+                out,
+                top_n=None if top_n == "all" else int(top_n),
+                bits=bits,
+                baseline=baseline,  # type: ignore[arg-type]
+                terms=terms,  # type: ignore[arg-type]
+                batch_size=batch_size,
+                device=device,
+                progress=show,
+            )
+            said.append(summary(manifest))
+        for name, path in parts.items():
+            added = add_dense(
+                out,
+                stores[0],
+                name,
+                path,
+                kind="hnsw" if hnsw else "flat",
+                batch_size=batch_size,
+                device=device,
+                progress=partial(show, name),
+            )
+            said.append(dense_summary(name, added))
+    for line in said:
+        console.print(f"{out}: {line}", soft_wrap=True, highlight=False)
 
 
 def search(
@@ -96,6 +144,9 @@ def search(
     explain: Annotated[
         bool, typer.Option("--explain", help="Show each word piece's impact and region.")
     ] = False,
+    backend: Annotated[
+        str, typer.Option(help="sparta (the inverted index), a dense model's name, or ensemble.")
+    ] = "sparta",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Find the images that fit a text.
@@ -106,11 +157,10 @@ def search(
 
     sparta search index/ "two dogs on a beach" -k 3 --explain
 
-    sparta search index/ "two dogs on a beach" --json
+    sparta search index/ "two dogs on a beach" --backend vse++ --json
     """
     from rich.console import Console
 
-    from indexer.lucene_searcher import LuceneSearcher
     from indexer.report import answer_json, answer_tables
 
     if not query.strip():
@@ -119,9 +169,11 @@ def search(
         query.encode()
     except UnicodeEncodeError as error:
         raise InputError("the query is not UTF-8 text: check the terminal's encoding") from error
-    searcher = LuceneSearcher(index)
+    searcher = _open(index, backend)
+    if explain and not searcher.explains:
+        raise InputError(f"--explain: the scores of {backend} are no sums over terms")
     result = searcher.search(query, k)
-    wanted = result.hits if explain or not as_json else []
+    wanted = result.hits if searcher.explains and (explain or not as_json) else []
     explanations = [searcher.explain(query, hit.image_id) for hit in wanted]
     if as_json:
         typer.echo(answer_json(query, result, explanations))
@@ -129,3 +181,13 @@ def search(
     console = Console()
     for part in answer_tables(result, explanations, explain):
         console.print(part)
+
+
+def _open(index: Path, backend: str) -> Searcher:
+    if backend == SPARSE:
+        from indexer.lucene_searcher import LuceneSearcher
+
+        return LuceneSearcher(index)
+    from indexer.dense import open_dense
+
+    return open_dense(index, backend)

@@ -25,6 +25,8 @@ from sparta.tokenizer import Query, WordPieceTokenizer
 class ExactSearcher:
     """A `Searcher` over postings in memory: equation 15 on integers, ties by image id."""
 
+    explains = True
+
     def __init__(self, postings: Postings, tokenizer: WordPieceTokenizer) -> None:
         shape = (len(postings), len(tokenizer.vocabulary))
         self._impacts = csr_array(

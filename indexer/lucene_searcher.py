@@ -37,6 +37,7 @@ class LuceneSearcher:
 
     Attributes:
         manifest: what the index folder says about itself.
+        index: Lucene's part of it, which knows the images.
 
     Args:
         folder: an index folder as `sparta index` makes it.
@@ -45,16 +46,18 @@ class LuceneSearcher:
         InputError: if the folder is no index, one of another format, or damaged.
     """
 
+    explains = True
+
     def __init__(self, folder: str | Path) -> None:
         folder = Path(folder)
         self.manifest = Manifest.open(folder)
         self._tokenizer = WordPieceTokenizer.from_folder(folder)
         self.manifest.check_vocabulary(folder, self._tokenizer.vocabulary_hash)
-        self._index = LuceneIndex(folder / LUCENE)
-        if len(self._index) != self.manifest.images:
+        self.index = LuceneIndex(folder / LUCENE)
+        if len(self.index) != self.manifest.images:
             raise InputError(
                 f"{folder}: the manifest counts {self.manifest.images} images, Lucene "
-                f"{len(self._index)}; build the index anew"
+                f"{len(self.index)}; build the index anew"
             )
         self._part = lru_cache(PART_CACHE)(self._read_part)
         self._term_ids = {term: i for i, term in enumerate(self._tokenizer.vocabulary)}
@@ -69,8 +72,8 @@ class LuceneSearcher:
         unknown = list(dict.fromkeys([word for part in parts for word in part.unknown]))
         tokenised = time.perf_counter()
         hits = []
-        for rank, (document, score) in enumerate(self._index.top(terms, k), start=1):
-            image_id, metadata = self._index.stored(document)
+        for rank, (document, score) in enumerate(self.index.top(terms, k), start=1):
+            image_id, metadata = self.index.stored(document)
             hits.append(Hit(rank, image_id, score, metadata))
         end = time.perf_counter()
         timings = Timings(*(1000 * t for t in (tokenised - start, end - tokenised, end - start)))
@@ -83,7 +86,7 @@ class LuceneSearcher:
         reading any more, and most words of a query no tokenising.
         """
         for document in range(min(len(self), READ_AHEAD)):
-            self._index.stored(document)
+            self.index.stored(document)
         words = [term for term in self._tokenizer.vocabulary if term.isalpha()]
         for word in words:
             self._part(word)
@@ -95,7 +98,7 @@ class LuceneSearcher:
         unknown = [
             word.text
             for word in parsed.words
-            if not any(self._index.document_frequency(piece) for piece in word.pieces)
+            if not any(self.index.document_frequency(piece) for piece in word.pieces)
         ]
         return _Part(" ".join(parsed.pieces), unknown)
 
@@ -103,11 +106,11 @@ class LuceneSearcher:
         """Explain one image's score for a text; see `Searcher.explain`."""
         document = self._document(image_id)
         parsed = self._tokenizer.encode_query(query)
-        grounding = self._index.grounding(document)
+        grounding = self.index.grounding(document)
         words = {piece: word.text for word in reversed(parsed.words) for piece in word.pieces}
         terms = []
         for term, count in parsed.terms.items():
-            impact = self._index.impact(document, term)
+            impact = self.index.impact(document, term)
             region = grounding.region(self._term_ids[term])
             box = grounding.box(region)
             score = float(count * impact)
@@ -116,10 +119,10 @@ class LuceneSearcher:
 
     def metadata(self, image_id: str) -> dict[str, Any]:
         """What the index stores beside an image; see `Searcher.metadata`."""
-        return self._index.stored(self._document(image_id)).metadata
+        return self.index.stored(self._document(image_id)).metadata
 
     def _document(self, image_id: str) -> int:
-        document = self._index.document(image_id)
+        document = self.index.document(image_id)
         if document is None:
             raise UnknownImageError(image_id)
         return document
@@ -129,4 +132,4 @@ class LuceneSearcher:
 
     def close(self) -> None:
         """Let go of the index's files."""
-        self._index.close()
+        self.index.close()

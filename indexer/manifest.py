@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sparta.errors import InputError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 LUCENE = "lucene"
 BASELINE = "baseline.npy"
+
+Kind = TypeVar("Kind", bound="DataclassInstance")
 
 
 @dataclass(frozen=True)
@@ -65,7 +70,7 @@ class Manifest:
 
     def save(self, folder: Path) -> None:
         """Write `folder/manifest.json`."""
-        (folder / MANIFEST).write_text(json.dumps(asdict(self), indent=2) + "\n")
+        save_manifest(self, folder)
 
     @classmethod
     def open(cls, folder: Path) -> Manifest:
@@ -74,21 +79,7 @@ class Manifest:
         Raises:
             InputError: if the folder is no index, has another format, or lacks something.
         """
-        values = _read(folder)
-        version = values.get("format_version")
-        if version != FORMAT_VERSION:
-            raise InputError(
-                f"{folder} has index format {version!r}, this version reads {FORMAT_VERSION}: "
-                "build the index anew with `sparta index`"
-            )
-        expected = {field.name for field in fields(cls)}
-        if expected != set(values):
-            wrong = ", ".join(sorted(expected ^ set(values)))
-            raise InputError(f"{folder / MANIFEST}: fields missing or unknown: {wrong}")
-        manifest = cls(**values)
-        for name, size in manifest.parts.items():
-            _check_part(folder / name, size)
-        return manifest
+        return open_manifest(cls, folder, FORMAT_VERSION)
 
     def check_vocabulary(self, folder: Path, found: str) -> None:
         """Compare with the hash of the folder's tokenizer.
@@ -101,6 +92,38 @@ class Manifest:
                 f"{folder}: its tokenizer.json has vocabulary {found[:12]}, the index was built "
                 f"with {self.vocabulary[:12]}: put the right file back or build the index anew"
             )
+
+
+def save_manifest(manifest: DataclassInstance, folder: Path) -> None:
+    """Write a dataclass as `folder/manifest.json`."""
+    (folder / MANIFEST).write_text(json.dumps(asdict(manifest), indent=2) + "\n")
+
+
+def open_manifest(kind: type[Kind], folder: Path, format_version: int) -> Kind:
+    """Read `folder/manifest.json` as a dataclass and check that every one of its parts is whole.
+
+    Args:
+        kind: with the fields `format_version` and `parts`.
+        folder: an index, or a part of one that has a manifest of its own.
+        format_version: the one that can be read.
+
+    Raises:
+        InputError: if there is none, it is of another format, or something is missing.
+    """
+    values = _read(folder)
+    version = values.get("format_version")
+    if version != format_version:
+        raise InputError(
+            f"{folder} has index format {version!r}, this version reads {format_version}: "
+            "build the index anew with `sparta index`"
+        )
+    expected = {field.name for field in fields(kind)}
+    if expected != set(values):
+        wrong = ", ".join(sorted(expected ^ set(values)))
+        raise InputError(f"{folder / MANIFEST}: fields missing or unknown: {wrong}")
+    for name, size in values["parts"].items():
+        _check_part(folder / name, size)
+    return kind(**values)
 
 
 def part_sizes(folder: Path) -> dict[str, int]:

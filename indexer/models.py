@@ -6,8 +6,10 @@ import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import torch
+from transformers import PreTrainedConfig, PreTrainedModel
 
 from sparta.config import VisualSpartaConfig, resolve
 from sparta.errors import InputError
@@ -15,6 +17,8 @@ from sparta.features.record import FeatureSource
 from sparta.features.store import FeatureStore
 from sparta.model import VisualSparta
 from sparta.tokenizer import WordPieceTokenizer
+
+Config = TypeVar("Config", bound=PreTrainedConfig)
 
 
 def load_models(
@@ -40,7 +44,7 @@ def load_models(
 
 
 def _load_model(name: str | Path, device: torch.device) -> tuple[VisualSparta, WordPieceTokenizer]:
-    read_config(name)
+    read_config(name, VisualSpartaConfig)
     try:
         model = VisualSparta.from_pretrained(name)
     except (OSError, ValueError) as error:
@@ -63,33 +67,39 @@ def _first_difference(first: list[str], second: list[str]) -> str:
     return f"{len(second)} terms instead of {len(first)}"
 
 
-def read_config(name: str | Path) -> VisualSpartaConfig:
+def read_config(name: str | Path, kind: type[Config], option: str = "--model") -> Config:
     """A model's configuration, without its weights.
+
+    Args:
+        name: folder or hub name.
+        kind: of configuration, that of a VisualSparta or of a dense model.
+        option: of the command line that gave the name, for the messages.
 
     Raises:
         InputError: if there is none, or it is another kind of model's.
     """
+    title = "VisualSparta model" if kind is VisualSpartaConfig else "dense model"
     folder = Path(resolve(name))
     # Only OWNER/NAME can be a model of the hub, which takes half a minute to answer that it is not.
     hub = len(folder.parts) == 2 and not folder.parent.exists()
     if not folder.is_dir() and not hub:
         state = "is not a folder" if folder.exists() else "does not exist"
-        raise InputError(f"--model {name} {state}: give the folder of a VisualSparta model")
+        raise InputError(f"{option} {name} {state}: give the folder of a {title}")
     try:
-        values, _ = VisualSpartaConfig.get_config_dict(resolve(name))
+        values, _ = kind.get_config_dict(resolve(name))
     except (OSError, ValueError) as error:
         reason = str(error).partition("\n")[0]
         raise InputError(
-            f"--model {name} is neither a folder nor a model of the hub: {reason}"
+            f"{option} {name} is neither a folder nor a model of the hub: {reason}"
         ) from error
-    kind = values.get("model_type")
-    if kind != VisualSpartaConfig.model_type:
-        reason = f"its config.json is of a {kind}" if kind else "it has no config.json of one"
-        raise InputError(f"--model {name} is not a VisualSparta model: {reason}")
-    return VisualSpartaConfig.from_dict(values)
+    found = values.get("model_type")
+    if found != kind.model_type:
+        reason = f"its config.json is of a {found}" if found else "it has no config.json of one"
+        raise InputError(f"{option} {name} is not a {title}: {reason}")
+    return kind.from_dict(values)
 
 
-def model_fingerprint(model: VisualSparta) -> str:
+def model_fingerprint(model: PreTrainedModel) -> str:
     """SHA-256 over weights and configuration, whatever folder they came from."""
     digest = hashlib.sha256()
     config = model.config.to_diff_dict()
@@ -103,23 +113,32 @@ def model_fingerprint(model: VisualSparta) -> str:
 
 
 def check_source(name: str | Path, model: VisualSparta, store: FeatureStore) -> None:
+    """Refuse features a VisualSparta model was not trained on; see `check_features`."""
+    check_features(f"--model {name}", model.config, store)
+
+
+def check_features(model: str, config: PreTrainedConfig, store: FeatureStore) -> None:
     """Refuse features a model was not trained on.
+
+    Args:
+        model: how the messages call it.
+        config: with `feature_source` and `feature_dim`.
+        store: the features.
 
     Raises:
         InputError: naming what differs (the model's against the store's).
     """
-    config = model.config
     if config.feature_source is None:
         if store.source.dimension != config.feature_dim:
             raise InputError(
-                f"{store.folder} has features of {store.source.dimension} numbers, --model {name} "
+                f"{store.folder} has features of {store.source.dimension} numbers, {model} "
                 f"takes {config.feature_dim}"
             )
         return
     wanted = FeatureSource(**config.feature_source)
     if differences := wanted.differences(store.source):
         raise InputError(
-            f"{store.folder} holds other features than --model {name} was trained on (the model's "
+            f"{store.folder} holds other features than {model} was trained on (the model's "
             f"against the store's): {'; '.join(differences)}. Extract them with --backbone "
             f"{wanted.backbone} --image-size {wanted.image_size} --labels {wanted.label_count}"
         )

@@ -10,6 +10,7 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
+from indexer.dense_manifest import DenseManifest
 from indexer.manifest import Manifest
 from indexer.searcher import Explanation, SearchResult, TermExplanation
 
@@ -28,6 +29,20 @@ def summary(manifest: Manifest) -> str:
         f"{manifest.images:,} images, {manifest.postings:,} postings of "
         f"{manifest.distinct_terms:,} terms; one impact is {manifest.scale:.4g}, "
         f"mean error {manifest.mean_error:.2g}{clipped}"
+    )
+
+
+def dense_stage(name: str) -> tuple[str, str]:
+    """What the progress bar of a dense model says, as in `STAGES`."""
+    return f"Embedding for {name}", "images"
+
+
+def dense_summary(name: str, manifest: DenseManifest) -> str:
+    """One line on a finished dense part."""
+    views = f" in {manifest.views} views" if manifest.views > 1 else ""
+    return (
+        f"{name}: vectors of {manifest.images:,} images{views}, {manifest.dimension} numbers "
+        f"each, {manifest.kind}"
     )
 
 
@@ -51,10 +66,15 @@ def answer_tables(
         for explanation in explanations:
             yield _terms_table(explanation)
     if result.unknown:
-        yield f"Not in the index: {escape(', '.join(result.unknown))}"
+        yield f"Unknown words: {escape(', '.join(result.unknown))}"
 
 
 def _hits_table(result: SearchResult, explanations: list[Explanation]) -> Table:
+    if not explanations:
+        table = Table("rank", "score", "image")
+        for hit in result.hits:
+            table.add_row(str(hit.rank), f"{hit.score:.4f}", escape(hit.image_id))
+        return table
     table = Table("rank", "score", "image", "matching words")
     for hit, explanation in zip(result.hits, explanations, strict=True):
         matching = sorted(explanation.terms, key=lambda term: -term.score)

@@ -15,23 +15,34 @@ class Hit:
     Attributes:
         rank: 1 for the best.
         image_id: as in the feature store.
-        score: sum over the query's terms of count × impact (equation 15 on quantised scores).
+        score: sum over the query's terms of count × impact (equation 15 on quantised scores), or
+            a dense model's cosine similarity.
         metadata: what the index stores beside the image (width, height, …).
+        view: which of a multi-view model's views of the image was nearest, None without views.
     """
 
     rank: int
     image_id: str
     score: float
     metadata: dict[str, Any] = field(default_factory=dict)
+    view: int | None = None
 
 
 @dataclass(frozen=True)
 class Timings:
-    """Milliseconds spent on one query."""
+    """Milliseconds spent on one query.
+
+    Attributes:
+        tokenise_ms: splitting it into terms, finding those unknown.
+        search_ms: finding the images.
+        total_ms: everything.
+        encode_ms: a dense model's embedding of the text; nothing of the kind runs in others.
+    """
 
     tokenise_ms: float
     search_ms: float
     total_ms: float
+    encode_ms: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -40,7 +51,8 @@ class SearchResult:
 
     Attributes:
         hits: at most k; fewer when fewer images share a term with the query.
-        unknown: the query's words of which no word piece is in the index, each once.
+        unknown: the query's words of which no word piece is in the index, or in the vocabulary
+            of a dense model, each once.
         timings: where the time went.
     """
 
@@ -86,7 +98,13 @@ class UnknownImageError(KeyError):
 
 
 class Searcher(Protocol):
-    """A source of answers: the Lucene index, and later others beside it."""
+    """A source of answers: the Lucene index, or the vectors of dense models beside it.
+
+    Attributes:
+        explains: whether scores are sums over terms, which `explain` can tell apart.
+    """
+
+    explains: bool
 
     def search(self, query: str, k: int = 10) -> SearchResult:
         """The k best images for a text.
@@ -101,6 +119,7 @@ class Searcher(Protocol):
 
         Raises:
             UnknownImageError: if the index has no such image.
+            NotImplementedError: if the searcher does not explain.
         """
         ...
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from indexer.manifest import is_index
 from indexer.models import read_config
+from sparta.config import VisualSpartaConfig
+from sparta.dense.config import VseConfig
 from sparta.errors import InputError
 from sparta.features.record import FeatureSource
 from sparta.features.store import HEADER, FeatureStore
@@ -19,6 +21,7 @@ def open_features(
     models: Sequence[str | Path],
     out: Path,
     *,
+    dense: Sequence[str | Path] = (),
     views: int | None = None,
     device: str = "auto",
     progress: Callable[[str, int, int], None] = lambda stage, done, total: None,
@@ -28,6 +31,7 @@ def open_features(
     Args:
         folders: feature stores, or one folder of photos.
         models: folders or hub names of the models that will read the features.
+        dense: likewise, dense models.
         out: the index folder; features of photos go to `OUT.features` and are reused.
         views: of each photo to extract, 1 if None; only for photos.
         device: of the extraction.
@@ -41,7 +45,7 @@ def open_features(
         _check_folder(folder)
     stores = [folder for folder in folders if (folder / HEADER).is_file()]
     if not stores and len(folders) == 1:
-        source = _feature_source(models)
+        source = _feature_source(models, dense)
         return extract_views(
             folders[0],
             out.with_name(out.name + ".features"),
@@ -102,25 +106,26 @@ def _check_folder(folder: Path) -> None:
         )
 
 
-def _feature_source(models: Sequence[str | Path]) -> FeatureSource:
+def _feature_source(models: Sequence[str | Path], dense: Sequence[str | Path]) -> FeatureSource:
     """What made the features of all the models."""
-    sources = []
-    for model in models:
-        known = read_config(model).feature_source
-        if known is None:
+    configs: dict[str, VisualSpartaConfig | VseConfig] = {
+        f"--model {name}": read_config(name, VisualSpartaConfig) for name in models
+    }
+    configs |= {f"--dense {name}": read_config(name, VseConfig, "--dense") for name in dense}
+    sources = {}
+    for name, config in configs.items():
+        if config.feature_source is None:
             raise InputError(
-                f"--model {model} does not say what made its features: run sparta extract first"
+                f"{name} does not say what made its features: run sparta extract first"
             )
-        sources.append(FeatureSource(**known))
-    first = sources[0]
-    for model, source in zip(models, sources, strict=True):
+        sources[name] = FeatureSource(**config.feature_source)
+    chosen, first = next(iter(sources.items()))
+    for name, source in sources.items():
         if differences := first.differences(source):
-            raise InputError(
-                f"--model {model} takes other features than {models[0]}: {'; '.join(differences)}"
-            )
+            raise InputError(f"{name} takes other features than {chosen}: {'; '.join(differences)}")
     if first.kind == "region":
         raise InputError(
-            f"--model {models[0]} takes a detector's regions ({first.backbone}), which cannot be "
+            f"{chosen} takes a detector's regions ({first.backbone}), which cannot be "
             "extracted here: give a feature store of such regions instead of photos"
         )
     return first

@@ -115,7 +115,7 @@ def check_target(out: Path) -> None:
     Raises:
         InputError: if `out` is a file, or a folder with something else in it.
     """
-    _finish_swap(out)
+    finish_swap(out)
     if out.exists() and not (out.is_dir() and (is_index(out) or not any(out.iterdir()))):
         raise InputError(f"{out} exists and is not an index: choose another --out or remove it")
 
@@ -138,7 +138,8 @@ def _aside(out: Path) -> Path:
     return out.with_name(out.name + ".old")
 
 
-def _finish_swap(out: Path) -> None:
+def finish_swap(out: Path) -> None:
+    """Clear up behind a `replace` that was cut short."""
     aside = _aside(out)
     if not is_index(aside):
         return

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
+from indexer.build import build_index
 from indexer.exact import ExactSearcher
 from indexer.lucene_searcher import LuceneSearcher
 from indexer.postings import ImagePostings, Postings
@@ -16,6 +17,7 @@ from indexer.writing import IndexSettings, write_index
 from sparta.features.store import FeatureStore
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.tiny import save_model, write_store
+from tests.indexer.tiny_dense import save_dense_model
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[unused0]"]
 WORDS = ["dog", "cat", "beach", "ball", "red", "sky", "run", ".", "...", "|", "_", "é", "犬"]
@@ -111,3 +113,23 @@ def model_dir(tmp_path_factory: pytest.TempPathFactory, tokenizer: WordPieceToke
 @pytest.fixture(scope="session")
 def store(tmp_path_factory: pytest.TempPathFactory) -> FeatureStore:
     return write_store(tmp_path_factory.mktemp("features"))
+
+
+@pytest.fixture(scope="session")
+def dense_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_dense_model(tmp_path_factory.mktemp("vse"))
+
+
+@pytest.fixture(scope="session")
+def multi_view(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_dense_model(tmp_path_factory.mktemp("mv-vse"), "mv-vse", views=3, seed=1)
+
+
+@pytest.fixture(scope="session")
+def sparse_index(
+    tmp_path_factory: pytest.TempPathFactory, store: FeatureStore, model_dir: Path
+) -> Path:
+    """An index of the feature store, to which dense models can be added."""
+    out = tmp_path_factory.mktemp("sparse") / "index"
+    build_index([store], [model_dir], out, device="cpu")
+    return out

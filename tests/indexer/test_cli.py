@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from indexer.dense import open_dense
+from indexer.dense_build import add_dense
 from indexer.exact import ExactSearcher
 from indexer.jvm import java_home
+from sparta.features.store import FeatureStore
 
 FRESH = """
 import sys
@@ -20,14 +24,16 @@ from sparta.__main__ import main
 try:
     main()
 finally:
-    heavy = {"torch", "transformers", "pyserini", "scipy"} & set(sys.modules)
+    heavy = {"torch", "transformers", "pyserini", "scipy", "faiss"} & set(sys.modules)
     assert not heavy, heavy
 """
 
 
-def sparta(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def sparta(
+    *arguments: str, code: str = FRESH, **environment: str
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", FRESH, *arguments],
+        [sys.executable, "-c", code, *arguments],
         env=os.environ | {"COLUMNS": "200"} | environment,
         capture_output=True,
         text=True,
@@ -53,7 +59,7 @@ def test_table(index: Path, exact: ExactSearcher) -> None:
     assert run.returncode == 0 and run.stderr == "", run.stderr
     assert all(hit.image_id in run.stdout for hit in exact.search("dogs [red]", 10).hits)
     assert "##s" in run.stdout
-    assert "Not in the index: qqq" in run.stdout
+    assert "Unknown words: qqq" in run.stdout
 
 
 def test_nothing_found(index: Path) -> None:
@@ -79,6 +85,52 @@ def test_bad_options(index: Path, tmp_path: Path) -> None:
     assert sparta("search", str(index), "dog", "-k", "0").returncode == 2
     run = sparta("search", str(tmp_path), "dog")
     assert run.returncode == 1 and "is not an index" in run.stderr
+
+
+@pytest.fixture(scope="module")
+def dense_index(
+    sparse_index: Path,
+    store: FeatureStore,
+    dense_model: Path,
+    multi_view: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
+    out = Path(shutil.copytree(sparse_index, tmp_path_factory.mktemp("dense") / "index"))
+    add_dense(out, store, "vse++", dense_model, device="cpu")
+    add_dense(out, store, "mv-vse", multi_view, device="cpu")
+    return out
+
+
+def test_dense_parts_beside_it_load_no_torch(dense_index: Path) -> None:
+    run = sparta("search", str(dense_index), "dog", "--json")
+    assert run.returncode == 0 and run.stderr == "", run.stderr
+    assert json.loads(run.stdout)["timings"]["encode_ms"] == 0
+
+
+def test_a_dense_backend_answers(dense_index: Path) -> None:
+    code = "from sparta.__main__ import main; main()"
+    run = sparta("search", str(dense_index), "dogs qqq", "--backend", "ensemble", code=code)
+    assert run.returncode == 0 and run.stderr == "", run.stderr
+    best = open_dense(dense_index, "ensemble").search("dogs qqq", 10).hits
+    assert all(hit.image_id in run.stdout for hit in best)
+    assert f"{best[0].score:.4f}" in run.stdout and "matching" not in run.stdout
+    assert "Unknown words: qqq" in run.stdout
+    options = ("--backend", "mv-vse", "--json", "-k", "30")
+    run = sparta("search", str(dense_index), "dogs", *options, code=code)
+    answer = json.loads(run.stdout)
+    assert len(answer["hits"]) == 21 and answer["timings"]["encode_ms"] > 0
+    assert {hit["view"] for hit in answer["hits"]} <= {0, 1, 2}
+
+
+def test_a_dense_backend_that_is_not_there_or_cannot(dense_index: Path, index: Path) -> None:
+    code = "from sparta.__main__ import main; main()"
+    for arguments, said in [
+        ((str(dense_index), "dog", "--backend", "vse"), "no dense part 'vse' (it has: mv-vse, vse"),
+        ((str(index), "dog", "--backend", "ensemble"), "an ensemble needs two"),
+        ((str(dense_index), "dog", "--backend", "vse++", "--explain"), "--explain: the scores of"),
+    ]:
+        run = sparta("search", *arguments, code=code)
+        assert run.returncode == 1 and said in run.stderr and "Traceback" not in run.stderr
 
 
 def test_old_or_missing_java_is_passed_over(
