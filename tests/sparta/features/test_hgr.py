@@ -119,6 +119,21 @@ def test_odd_means_are_named(tmp_path: Path) -> None:
         HgrReader(folder, ["val", "tst"])[1]
 
 
+def test_a_video_whose_bytes_changed_is_named(tmp_path: Path) -> None:
+    write_names(tmp_path, trn=["a"])
+    folder = frames_folder(tmp_path, trn={})
+    h5py = pytest.importorskip("h5py")
+    frames = numbers(20, 8)
+    path = folder / "trn_ft.hdf5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("a", data=frames, chunks=frames.shape, fletcher32=True)
+    content = path.read_bytes()
+    start = content.index(frames.tobytes())
+    path.write_bytes(content[:start] + b"?" + content[start + 1 :])
+    with pytest.raises(InputError, match=r"trn_ft\.hdf5, video 'a': damaged"):
+        HgrReader(folder, ["trn"])
+
+
 def test_a_damaged_hdf5_and_an_absent_h5py_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
