@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 
 import torch
 
+from eval.images import Images
 from eval.recall import recall_of
 from eval.scored import ScoredImages, check_size
 from eval.study import Choice, Row, Study
@@ -103,23 +104,12 @@ def _open(
 ) -> tuple[ImageEncoder, list[int]]:
     """The models, and the photos' rows in the stores."""
     check_views(views)
-    rows = _rows_of(photos, views[0])
+    rows = list(Images.of(views[0], [photo.image_id for photo in photos]).rows)
     loaded, tokenizer = load_models(models, pick_device(device))
     for name, model in zip(models, loaded, strict=True):
         check_source(name, model, views[0])
     check_size(len(rows), len(tokenizer.vocabulary))
     return ImageEncoder(loaded, tokenizer, views, batch_size, terms), rows
-
-
-def _rows_of(photos: Sequence[CaptionedPhoto], store: FeatureStore) -> list[int]:
-    known = {image_id: row for row, image_id in enumerate(store.ids)}
-    missing = [photo.image_id for photo in photos if photo.image_id not in known]
-    if missing:
-        raise InputError(
-            f"{store.folder} lacks {len(missing)} of the {len(photos)} captioned photos, "
-            f"{missing[0]!r} for one: extract them, or choose the --split that the store holds"
-        )
-    return [known[photo.image_id] for photo in photos]
 
 
 def _part(

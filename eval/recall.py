@@ -5,10 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import torch
 from rich.table import Table
 
+from indexer.lucene_searcher import LuceneSearcher
 from indexer.searcher import Searcher, UnknownImageError
 from sparta.errors import InputError
 from sparta.ranking import Recall, recall
@@ -34,6 +37,39 @@ class SearcherRecall:
     images: int
     seconds: float
     query_ms: float
+
+    def record(self) -> dict[str, Any]:
+        """The figures for programs."""
+        return vars(self) | {"recall": self.recall._asdict()}
+
+    def table(self) -> Table:
+        """The figures for a terminal."""
+        figures = {
+            "R@1": f"{self.recall.at_1:.1f}",
+            "R@5": f"{self.recall.at_5:.1f}",
+            "R@10": f"{self.recall.at_10:.1f}",
+            "median rank": f"{self.recall.median_rank:g}",
+            "queries": f"{self.queries:,}",
+            "images": f"{self.images:,}",
+            "seconds": f"{self.seconds:.1f}",
+            "ms per query": f"{self.query_ms:.2f}",
+        }
+        table = Table(*figures)
+        table.add_row(*figures.values())
+        return table
+
+
+def open_searcher(index: Path, backend: str | None) -> Searcher:
+    """The index folder's inverted index, or its dense backend of a name.
+
+    Raises:
+        InputError: if the folder is no whole index, or has no such backend.
+    """
+    if backend is None:
+        return LuceneSearcher(index)
+    from indexer.dense import open_dense
+
+    return open_dense(index, backend)
 
 
 def recall_of(
@@ -100,20 +136,3 @@ def _rank(searcher: Searcher, query: str, image_id: str, depth: int) -> tuple[in
             return max(depth, FIRST_HITS) + 1, first
         k = min(10 * k, depth)
         result = searcher.search(query, k)
-
-
-def recall_table(found: SearcherRecall) -> Table:
-    """The figures for a terminal."""
-    figures = {
-        "R@1": f"{found.recall.at_1:.1f}",
-        "R@5": f"{found.recall.at_5:.1f}",
-        "R@10": f"{found.recall.at_10:.1f}",
-        "median rank": f"{found.recall.median_rank:g}",
-        "queries": f"{found.queries:,}",
-        "images": f"{found.images:,}",
-        "seconds": f"{found.seconds:.1f}",
-        "ms per query": f"{found.query_ms:.2f}",
-    }
-    table = Table(*figures)
-    table.add_row(*figures.values())
-    return table

@@ -1,8 +1,32 @@
 """Options that several commands of `sparta eval` share."""
 
+from pathlib import Path
+
 import typer
 
-CAPTIONS = typer.Option(help="captions.jsonl: image, split and captions, one photo a line.")
-SPLIT = typer.Option(help="Which photos of the captions to look for.")
+from sparta.errors import InputError
 
-STAGES = {"encode": ("Encoding images", "images"), "search": ("Searching", "queries")}
+CAPTIONS = typer.Option(help="Captioned photos: captions.jsonl, one photo a line.")
+SPLIT = typer.Option(help="Which photos of the captions to look for.")
+BATCH_SIZE = typer.Option(min=1, help="Images per pass.")
+DEVICE = typer.Option(help="auto, cpu, cuda, …")
+FEATURES = typer.Option(help="Feature store: one for each model, or one for all.")
+TRANSFER = typer.Option("--transfer", help="Accept features the model was not trained on.")
+
+STAGES = {
+    "encode": ("Encoding images", "images"),
+    "images": ("Encoding images", "images"),
+    "texts": ("Encoding captions", "captions"),
+    "rank": ("Ranking", "queries"),
+    "search": ("Searching", "queries"),
+}
+
+
+def check_out(out: Path | None) -> None:
+    """Refuse a file that could not be written when the work is done.
+
+    Raises:
+        InputError: if it is no .json file in a folder that exists.
+    """
+    if out is not None and (out.suffix != ".json" or not out.parent.is_dir()):
+        raise InputError(f"--out {out} must be a .json file in a folder that exists")

@@ -5,8 +5,14 @@ from typing import Annotated
 
 import typer
 
-from eval.commands.options import CAPTIONS, SPLIT, STAGES
-from sparta.errors import InputError
+from eval.commands.options import (
+    BATCH_SIZE,
+    CAPTIONS,
+    DEVICE,
+    SPLIT,
+    STAGES,
+    check_out,
+)
 
 
 def pruning(
@@ -28,8 +34,8 @@ def pruning(
         str, typer.Option(help="Of seen (in training), all: which to try.")
     ] = "seen,all",
     bits: Annotated[int, typer.Option(min=1, max=16, help="Bits of an impact.")] = 8,
-    batch_size: Annotated[int, typer.Option(min=1, help="Images per pass.")] = 32,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, …")] = "auto",
+    batch_size: Annotated[int, BATCH_SIZE] = 32,
+    device: Annotated[str, DEVICE] = "auto",
 ) -> None:
     """Measure what pruning costs: recall through a real index for every choice.
 
@@ -57,8 +63,7 @@ def pruning(
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     choices = parse_choices(top_n, baseline, terms)
-    if out.suffix != ".json" or not out.parent.is_dir():
-        raise InputError(f"--out {out} must be a .json file in a folder that exists")
+    check_out(out)
     arguments = {
         "features": [str(folder) for folder in features],
         "model": model,

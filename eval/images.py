@@ -1,0 +1,51 @@
+"""Images of a feature store, in the order a protocol wants them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from sparta.errors import InputError
+from sparta.features.record import ImageFeatures
+from sparta.features.store import FeatureStore
+
+
+@dataclass(frozen=True)
+class Images:
+    """Some rows of a feature store, in the order of whoever asks.
+
+    Attributes:
+        store: their features.
+        rows: of the store.
+    """
+
+    store: FeatureStore
+    rows: Sequence[int]
+
+    @classmethod
+    def of(cls, store: FeatureStore, image_ids: Sequence[str]) -> Images:
+        """Find images by id.
+
+        Raises:
+            InputError: if the store lacks some of them.
+        """
+        known = {image_id: row for row, image_id in enumerate(store.ids)}
+        missing = [image_id for image_id in image_ids if image_id not in known]
+        if missing:
+            raise InputError(
+                f"{store.folder} lacks {len(missing)} of the {len(image_ids)} captioned photos, "
+                f"{missing[0]!r} for one: extract them, or choose the --split that the store holds"
+            )
+        return cls(store, [known[image_id] for image_id in image_ids])
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def batches(
+        self, size: int, progress: Callable[[int, int], None]
+    ) -> Iterator[tuple[slice, list[ImageFeatures]]]:
+        """The images, a batch at a time, and their places among all of them."""
+        for start in range(0, len(self), size):
+            place = slice(start, min(start + size, len(self)))
+            yield place, [self.store[row] for row in self.rows[place]]
+            progress(place.stop, len(self))
