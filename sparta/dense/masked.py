@@ -84,5 +84,7 @@ def weighted_sum(weights: Tensor, features: Tensor) -> Tensor:
 
 def sort_descending(features: Tensor, mask: Tensor) -> Tensor:
     """Sort every dimension by itself, largest first: [B, n, d], zero where padded."""
-    ranked = features.masked_fill(~mask, float("-inf")).sort(dim=1, descending=True).values
+    # Contiguous in memory, a sort takes half the time.
+    by_dimension = features.masked_fill(~mask, float("-inf")).transpose(1, 2).contiguous()
+    ranked = by_dimension.sort(dim=-1, descending=True).values.transpose(1, 2)
     return ranked.masked_fill(~mask, 0.0)
