@@ -53,18 +53,18 @@ class Vision(nn.Module):
         """
         values = (pixels.float() - self.mean) / self.std
         hidden = self.network(pixel_values=values, **self._options).last_hidden_state
-        cells = self._cells(hidden, pixels.shape[-1])
+        cells = self._cells(hidden, *pixels.shape[2:])
         return torch.cat([cells, cells.mean(dim=1, keepdim=True)], dim=1)
 
-    def _cells(self, hidden: Tensor, side: int) -> Tensor:
+    def _cells(self, hidden: Tensor, height: int, width: int) -> Tensor:
         """[B, d, rows, columns] or [B, prefix + cells, d] → [B, cells, d]."""
         if hidden.ndim == 4:
             return hidden.flatten(2).transpose(1, 2)
-        rows = patch_side(hidden.shape[1], side, self.network.config)
+        rows = patch_side(hidden.shape[1], width, self.network.config)
         if rows is None:
             raise InputError(
-                f"vision: {hidden.shape[1]} tokens for {side} x {side} pixels form no square grid "
-                "of patches; use a size the network was made for"
+                f"vision: {hidden.shape[1]} tokens for {width} x {height} pixels form no square "
+                "grid of patches; use a size the network was made for"
             )
         return hidden[:, -rows * rows :]
 
