@@ -246,6 +246,16 @@ def test_the_best_view_counts() -> None:
     assert winners == {0, 1}
 
 
+def test_autocast_leaves_scores_and_embeddings_in_full_precision() -> None:
+    model = bigru(visual_pooling="gpo")
+    with torch.autocast("cpu", torch.bfloat16):
+        words, images = model.encode_texts(texts(model)), model.encode_images(regions())
+        found = score(words, images)
+    assert words.dtype == images.dtype == found.dtype == torch.float32
+    assert torch.equal(found, score(words, images))
+    assert_close(words.norm(dim=1), torch.ones(5))
+
+
 def test_forward_gives_the_similarities_of_all_pairs(tmp_path: Path) -> None:
     model = bert(tmp_path, views=2, visual_pooling="max", view_projections="separate")
     found = model(texts(model), regions())
