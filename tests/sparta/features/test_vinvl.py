@@ -105,10 +105,13 @@ def test_an_index_changes_nothing(tmp_path: Path) -> None:
 
 
 # A line missing at the end, not at a line's start, none, no number, beyond the end, not rising.
-@pytest.mark.parametrize("text", ["0\n", "0\n5\n", "", "0\nx\n", "0\n99999\n", "0\n0\n"])
+@pytest.mark.parametrize(
+    "text", ["0\n", "0\n5\n", "", "0\nx\n", "0\n99999\n", "0\nSECOND\nSECOND\n"]
+)
 def test_an_index_of_another_file_is_refused(tmp_path: Path, text: str) -> None:
     folder = write(tmp_path, [feature_line("a"), feature_line("b")])
-    (folder / "features.lineidx").write_text(text)
+    second = len(feature_line("a"))
+    (folder / "features.lineidx").write_text(text.replace("SECOND", str(second)))
     with pytest.raises(InputError, match=r"features\.lineidx"):
         VinvlReader([folder])
 
