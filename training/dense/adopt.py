@@ -54,9 +54,9 @@ def adopt(
     denominator, the mean of both directions. It computes K once per direction, from numbers that
     are the same for both.
 
-    Negatives are always other photos'. The published code puts a similarity of 0 in the positive's
-    place before it sorts, so that a positive among negative similarities, or another caption of the
-    same photo, can be taken for a negative; that is left out here.
+    Negatives are always other photos', in both variants. The published code sorts with a
+    similarity of 0 in the positive's place and knows no photos: there a positive can be its own
+    negative where most similarities are below 0, and another caption of the same photo always.
 
     Args:
         similarities: [B, B] float cosine, text i against image j; the diagonal holds the positives.
