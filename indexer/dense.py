@@ -176,13 +176,8 @@ class EnsembleSearcher(VectorSearcher):
         return best(np.mean(scores, axis=0), k)
 
 
-def open_dense(index: Path, name: str, images: LuceneIndex | None = None) -> VectorSearcher:
+def open_dense(index: Path, name: str) -> VectorSearcher:
     """A searcher over a dense part of an index folder, or over all for the name "ensemble".
-
-    Args:
-        index: the index folder.
-        name: of the part.
-        images: the folder's Lucene index if it is open already; closed with the searcher.
 
     Raises:
         InputError: if there is no such part, it is damaged, or FAISS is not installed.
@@ -191,17 +186,24 @@ def open_dense(index: Path, name: str, images: LuceneIndex | None = None) -> Vec
     names = dense_names(index) if name == ENSEMBLE else [name]
     if name == ENSEMBLE and len(names) < 2:
         raise InputError(f"{index} has {len(names)} dense parts, an ensemble needs two")
-    import_faiss()
-    parts = [DenseManifest.open(index, part, manifest) for part in names]
-    images = images or LuceneIndex(index / LUCENE)
-    members = [
-        _open_part(dense_folder(index, part), own, images)
-        for part, own in zip(names, parts, strict=True)
-    ]
+    parts = {part: DenseManifest.open(index, part, manifest) for part in names}
+    images = LuceneIndex(index / LUCENE)
+    members = [open_part(dense_folder(index, part), parts[part], images) for part in names]
     return EnsembleSearcher(members) if name == ENSEMBLE else members[0]
 
 
-def _open_part(folder: Path, manifest: DenseManifest, images: Images) -> DenseSearcher:
+def open_part(folder: Path, manifest: DenseManifest, images: Images) -> DenseSearcher:
+    """A searcher over one dense part.
+
+    Args:
+        folder: of the part.
+        manifest: its own, checked.
+        images: those of the index it belongs to; closed with the searcher.
+
+    Raises:
+        InputError: if its vectors or its model are others, or FAISS is not installed.
+    """
+    import_faiss()
     from indexer.dense_model import ModelText
 
     path = folder / VECTORS

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from indexer.dense_manifest import ENSEMBLE, SPARSE, DenseManifest, dense_folder, dense_names
 from indexer.searcher import Searcher
+from server.lazy import LazySearcher
 from server.problems import ProblemError
+
+if TYPE_CHECKING:
+    from indexer.lucene_searcher import LuceneSearcher
 
 
 @dataclass(frozen=True)
@@ -47,7 +54,8 @@ class Backends:
             return self.default
         if name not in self._by_name:
             known = ", ".join(self._by_name)
-            detail = f"backend {name[:60]!r} is unknown; this server has: {known}"
+            hint = " (a + is written %2B in an address)" if " " in name else ""
+            detail = f"backend {name[:60]!r} is unknown; this server has: {known}{hint}"
             raise ProblemError("unknown-backend", detail, "backend")
         return self._by_name[name]
 
@@ -57,8 +65,8 @@ class Backends:
             backend.searcher.close()
 
 
-def open_lucene(index: Path, photos: Path | None, examples: Sequence[str] = ()) -> Backend:
-    """The backend "lucene" on an index folder.
+def open_backends(index: Path, photos: Path | None, examples: Sequence[str] = ()) -> Backends:
+    """All that can answer from an index folder: "sparta", dense models, "ensemble".
 
     Args:
         index: as `sparta index` makes it.
@@ -71,9 +79,29 @@ def open_lucene(index: Path, photos: Path | None, examples: Sequence[str] = ()) 
     # Java starts with the first index, which nothing else here needs.
     from indexer.lucene_searcher import LuceneSearcher
 
-    searcher = LuceneSearcher(index)
-    searcher.warm_up()
-    named = searcher.manifest.photos
+    sparse = LuceneSearcher(index)
+    sparse.warm_up()
+    named = sparse.manifest.photos
     folder = photos or (Path(named) if named else None)
     found = folder if folder and folder.is_dir() else None
-    return Backend("lucene", searcher, found, tuple(examples))
+    searchers: dict[str, Searcher] = {SPARSE: sparse, **_dense(index, sparse)}
+    return Backends(
+        [Backend(name, searcher, found, tuple(examples)) for name, searcher in searchers.items()]
+    )
+
+
+def _dense(index: Path, sparse: LuceneSearcher) -> dict[str, LazySearcher]:
+    """Searchers over the dense parts and their ensemble, not opened yet."""
+    from indexer.dense import EnsembleSearcher, open_part
+
+    parts = {name: DenseManifest.open(index, name, sparse.manifest) for name in dense_names(index)}
+    members = {
+        name: LazySearcher(sparse, partial(open_part, dense_folder(index, name), own, sparse.index))
+        for name, own in parts.items()
+    }
+    found: dict[str, LazySearcher] = {**members}
+    if len(members) > 1:
+        found[ENSEMBLE] = LazySearcher(
+            sparse, lambda: EnsembleSearcher([member.opened() for member in members.values()])
+        )
+    return found

@@ -31,6 +31,8 @@ def serve(
 ) -> None:
     """Serve an index: a page to search on, and the REST interface behind it.
 
+    Dense models that sparta index --dense has added answer as backends of their own.
+
     Example: sparta serve demo/index
 
     Example: sparta serve demo/index --photos ~/Pictures --port 8080
@@ -41,17 +43,21 @@ def serve(
     from rich.console import Console
 
     from server.app import create_app
-    from server.backends import Backends, open_lucene
+    from server.backends import open_backends
     from server.listen import is_loopback, listen, url
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    backend = open_lucene(index, photos, example or [])
+    backends = open_backends(index, photos, example or [])
     with listen(host, port) as socket:
         address = url(host, socket.getsockname()[1])
-        count = len(backend.searcher)
+        count = len(backends.default.searcher)
         console.print(f"Serving [bold]{count:,}[/] images of {index} at [bold]{address}[/]")
         console.print(f"Open it in a browser. The REST interface is described at {address}/docs")
-        if backend.photos is None:
+        if len(names := [backend.name for backend in backends]) > 1:
+            console.print(
+                f"Backends: {', '.join(names)}. Dense models are loaded at their first query."
+            )
+        if backends.default.photos is None:
             console.print(
                 "[yellow]The photos folder is not known or gone: searching works, but no photo "
                 "will be shown. Give it with --photos DIR.[/]"
@@ -62,6 +68,6 @@ def serve(
                 "search and see the photos; there is no password.[/]"
             )
         console.print("Stop with Ctrl+C.")
-        config = uvicorn.Config(create_app(Backends([backend])), log_level="warning")
+        config = uvicorn.Config(create_app(backends), log_level="warning")
         with suppress(KeyboardInterrupt):
             uvicorn.Server(config).run(sockets=[socket])

@@ -27,7 +27,12 @@ KINDS: dict[str, tuple[int, str, str]] = {
     "unknown-backend": (
         404,
         "The server has no such backend",
-        "backend 'faiss' is unknown; this server has: lucene",
+        "backend 'clip' is unknown; this server has: sparta, vse++",
+    ),
+    "backend-unavailable": (
+        503,
+        "The backend cannot be opened",
+        "dense models need FAISS, which is not installed: pip install 'visualsparta[dense]'",
     ),
     "unknown-image": (
         404,
@@ -75,7 +80,8 @@ def responses(*kinds: str) -> dict[int | str, dict[str, Any]]:
     for kind in kinds:
         status, title, detail = KINDS[kind]
         example = {"type": _urn(kind), "title": title, "status": status, "detail": detail}
-        example |= {"instance": "/v1/…", "field": kind.rpartition("-")[2]}
+        field = "backend" if kind.startswith("backend") else kind.rpartition("-")[2]
+        example |= {"instance": "/v1/…", "field": field}
         if kind == "invalid-parameter":
             example |= {"instance": "/v1/search", "field": "k"}
         schema = {"$ref": "#/components/schemas/Problem"}

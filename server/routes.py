@@ -33,7 +33,8 @@ def _not_blank(text: str) -> str:
 async def _chosen(
     request: Request,
     backend: Annotated[
-        str | None, Query(description="Name of a backend; the default one if absent")
+        str | None,
+        Query(description="Name of a backend (a + in it is %2B here); the default one if absent"),
     ] = None,
 ) -> Backend:
     backends: Backends = request.app.state.backends
@@ -46,7 +47,7 @@ Chosen = Annotated[Backend, Depends(_chosen)]
 @router.get(
     "/search",
     summary="Find photos by text",
-    responses=responses("invalid-parameter", "unknown-backend"),
+    responses=responses("invalid-parameter", "unknown-backend", "backend-unavailable"),
 )
 def search(
     request: Request,
@@ -65,9 +66,12 @@ def search(
         bool, Query(description="Say of every hit which term won how much, and where")
     ] = False,
 ) -> schemas.SearchAnswer:
-    """Photos that share a term with the query, best first.
+    """The photos that fit the query best.
 
-    Words unknown to the index are listed; a query of only such words has no hits.
+    Words unknown to the backend are listed. The inverted index (`sparta`) finds photos that share
+    a term with the query, so that a query of only such words has no hits, and can explain every
+    score. A dense model finds the photos nearest to the text as a whole, whatever it says; it
+    explains nothing, and is loaded at its first query, which takes seconds.
     """
     result = backend.searcher.search(q, k)
     hits = [
@@ -77,12 +81,13 @@ def search(
             score=hit.score,
             url=_file_url(request, backend, hit.image_id),
             metadata=hit.metadata,
+            view=hit.view,
             explanation=None,
         )
         for hit in result.hits
     ]
     timings = schemas.Timings.model_validate(result.timings)
-    if explain:
+    if explain and backend.searcher.explains:
         start = perf_counter()
         for hit in hits:
             terms = backend.searcher.explain(q, hit.image_id).terms
@@ -104,6 +109,7 @@ def list_backends(request: Request) -> schemas.BackendList:
                 default=backend is backends.default,
                 images=len(backend.searcher),
                 photos=backend.photos is not None,
+                explains=backend.searcher.explains,
                 examples=list(backend.examples),
             )
             for backend in backends

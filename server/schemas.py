@@ -35,7 +35,10 @@ class Hit(_Answer):
     image_id: str = Field(
         description="The photo's path in its folder", examples=["beach/two dogs.jpg"]
     )
-    score: float = Field(description="Sum of the terms' scores", examples=[412])
+    score: float = Field(
+        description="Sum of the terms' scores, or a dense model's cosine similarity",
+        examples=[412],
+    )
     url: str | None = Field(
         description="Where the photo is served; null if the server knows no photos folder",
         examples=["/v1/images/beach/two%20dogs.jpg/file"],
@@ -44,8 +47,14 @@ class Hit(_Answer):
         description="What the index stores beside the image",
         examples=[{"width": 640, "height": 480}],
     )
+    view: int | None = Field(
+        description="Which of a multi-view model's views of the photo was nearest, from 0; null "
+        "for models of one view",
+        examples=[None],
+    )
     explanation: list[Term] | None = Field(
-        description="The score term by term; null unless explain=true"
+        description="The score term by term; null unless explain=true, and always null where the "
+        "backend does not explain"
     )
 
 
@@ -53,12 +62,16 @@ class Timings(_Answer):
     """Milliseconds spent on one query."""
 
     tokenise_ms: float = Field(examples=[0.1])
-    search_ms: float = Field(examples=[1.1])
-    total_ms: float = Field(
-        description="Tokenising and searching, without explaining", examples=[1.2]
+    encode_ms: float = Field(
+        description="Embedding the text with a dense model; 0 where no such model runs",
+        examples=[0],
     )
+    search_ms: float = Field(examples=[1.1])
+    total_ms: float = Field(description="All of these, without explaining", examples=[1.2])
     explain_ms: float | None = Field(
-        default=None, description="Explaining all hits; null unless explain=true", examples=[2.5]
+        default=None,
+        description="Explaining all hits; null where nothing is explained",
+        examples=[2.5],
     )
 
 
@@ -66,10 +79,10 @@ class SearchAnswer(BaseModel):
     """Hits by falling score, ties by image id."""
 
     query: str = Field(examples=["two dogs on a beach"])
-    backend: str = Field(examples=["lucene"])
+    backend: str = Field(examples=["sparta"])
     hits: list[Hit]
     unknown: list[str] = Field(
-        description="The query's words of which the index knows no word piece", examples=[[]]
+        description="The query's words that mean nothing to the backend", examples=[[]]
     )
     timings: Timings
 
@@ -78,7 +91,7 @@ class Image(BaseModel):
     """One image of an index."""
 
     image_id: str = Field(examples=["beach/two dogs.jpg"])
-    backend: str = Field(examples=["lucene"])
+    backend: str = Field(examples=["sparta"])
     url: str | None = Field(examples=["/v1/images/beach/two%20dogs.jpg/file"])
     metadata: dict[str, Any] = Field(examples=[{"width": 640, "height": 480}])
 
@@ -86,10 +99,11 @@ class Image(BaseModel):
 class BackendInfo(BaseModel):
     """One searcher the server has under a name."""
 
-    name: str = Field(examples=["lucene"])
+    name: str = Field(examples=["sparta"])
     default: bool = Field(description="Whether it answers when no backend is named")
     images: int = Field(description="How many images it searches", examples=[5000])
     photos: bool = Field(description="Whether the server can show the photos")
+    explains: bool = Field(description="Whether explain=true gives an explanation")
     examples: list[str] = Field(
         description="Queries worth trying", examples=[["two dogs on a beach"]]
     )

@@ -8,7 +8,7 @@ from fastapi.testclient import TestClient
 
 from server.app import create_app
 from server.backends import Backend, Backends
-from tests.server.fake import FakeSearcher, draw
+from tests.server.fake import FakeDense, FakeSearcher, draw
 
 
 @pytest.fixture(scope="session")
@@ -23,9 +23,10 @@ def searcher() -> FakeSearcher:
 
 @pytest.fixture
 def client(photos: Path, searcher: FakeSearcher) -> Iterator[TestClient]:
-    lucene = Backend("lucene", searcher, photos, ("red", "blue things"))
+    sparta = Backend("sparta", searcher, photos, ("red", "blue things"))
     blind = Backend("other one", FakeSearcher())
     seeing = Backend("third", FakeSearcher(), photos)
-    app = create_app(Backends([lucene, blind, seeing]))
+    dense = Backend("vse++", FakeDense(), photos)
+    app = create_app(Backends([sparta, blind, seeing, dense]))
     with TestClient(app, raise_server_exceptions=False) as client:
         yield client

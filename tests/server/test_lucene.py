@@ -10,52 +10,15 @@ from pathlib import Path
 from urllib.parse import quote
 
 import httpx
-import numpy as np
 import pytest
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
-from indexer.postings import ImagePostings, Postings
-from indexer.writing import IndexSettings, write_index
-from sparta.tokenizer import WordPieceTokenizer
-from tests.server.fake import DRAWINGS, VOCABULARY, Drawing, FakeSearcher
-
-TERMS = ["[PAD]", "[UNK]", *sorted(VOCABULARY)]
-
-
-def postings_of(image_id: str, drawing: Drawing) -> ImagePostings:
-    terms = sorted(drawing.terms, key=TERMS.index)
-    width, height = drawing.size
-    regions = [list(drawing.terms).index(term) for term in terms]
-    return ImagePostings(
-        image_id,
-        {"width": width, "height": height},
-        np.array([TERMS.index(term) for term in terms], np.int32),
-        np.array([drawing.terms[term][0] for term in terms], np.int32),
-        np.array(regions, np.int16),
-        np.array([box for _, box in drawing.terms.values()], np.float32),
-    )
+from tests.server.drawings import index_drawings
+from tests.server.fake import DRAWINGS, FakeSearcher
 
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory, photos: Path) -> Path:
-    inner = Tokenizer(models.WordPiece({t: i for i, t in enumerate(TERMS)}, unk_token="[UNK]"))
-    inner.normalizer = normalizers.BertNormalizer()
-    inner.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    settings = IndexSettings(
-        models=["m"],
-        features=["f"],
-        photos=str(photos),
-        top_n=None,
-        bits=8,
-        baseline="none",
-        baseline_images=0,
-        terms="all",
-    )
-    folder = tmp_path_factory.mktemp("index") / "index"
-    rows = Postings.of([postings_of(i, DRAWINGS[i]) for i in sorted(DRAWINGS)])
-    baseline = np.zeros(len(TERMS), np.float32)
-    write_index(folder, [rows], WordPieceTokenizer(inner), baseline, settings, scale=0.5)
-    return folder
+    return index_drawings(tmp_path_factory.mktemp("index") / "index", photos)
 
 
 def start(*arguments: str) -> "subprocess.Popen[str]":
@@ -102,10 +65,11 @@ def test_the_answer_is_that_of_the_drawings(address: str) -> None:
 def test_photos_and_examples_come_from_index_and_options(address: str, photos: Path) -> None:
     backend = httpx.get(f"{address}/v1/backends").json()["backends"][0]
     assert backend == {
-        "name": "lucene",
+        "name": "sparta",
         "default": True,
         "images": len(DRAWINGS),
         "photos": True,
+        "explains": True,
         "examples": ["red", "green blue"],
     }
     for image_id in DRAWINGS:

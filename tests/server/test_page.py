@@ -30,7 +30,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def address(photos: Path) -> Iterator[str]:
-    with serving(Backend("lucene", FakeSearcher(), photos, ("red", "blue green"))) as address:
+    with serving(Backend("sparta", FakeSearcher(), photos, ("red", "blue green"))) as address:
         yield address
 
 

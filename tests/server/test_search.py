@@ -14,10 +14,11 @@ def answer(client: TestClient, **params: Any) -> dict[str, Any]:
 def test_hits_come_with_rank_score_metadata_and_url(client: TestClient) -> None:
     found = answer(client, q="red blue", k=2)
     assert found["query"] == "red blue"
-    assert found["backend"] == "lucene"
+    assert found["backend"] == "sparta"
     assert found["unknown"] == []
     assert found["timings"] == {
         "tokenise_ms": 0.25,
+        "encode_ms": 0.0,
         "search_ms": 1.0,
         "total_ms": 1.25,
         "explain_ms": None,
@@ -29,6 +30,7 @@ def test_hits_come_with_rank_score_metadata_and_url(client: TestClient) -> None:
             "score": 330,
             "url": "/v1/images/garden/two.jpg/file",
             "metadata": {"width": 240, "height": 320},
+            "view": None,
             "explanation": None,
         },
         {
@@ -37,6 +39,7 @@ def test_hits_come_with_rank_score_metadata_and_url(client: TestClient) -> None:
             "score": 200,
             "url": "/v1/images/garden/one.png/file",
             "metadata": {"width": 320, "height": 240},
+            "view": None,
             "explanation": None,
         },
     ]
@@ -89,14 +92,45 @@ def test_urls_lead_to_the_photo_in_the_same_backend(client: TestClient) -> None:
 def test_backends_are_listed_default_first(client: TestClient) -> None:
     assert client.get("/v1/backends").json()["backends"][:2] == [
         {
-            "name": "lucene",
+            "name": "sparta",
             "default": True,
             "images": 5,
             "photos": True,
+            "explains": True,
             "examples": ["red", "blue things"],
         },
-        {"name": "other one", "default": False, "images": 5, "photos": False, "examples": []},
+        {
+            "name": "other one",
+            "default": False,
+            "images": 5,
+            "photos": False,
+            "explains": True,
+            "examples": [],
+        },
     ]
+
+
+def test_a_dense_backend_has_no_explanation_but_views(client: TestClient) -> None:
+    listed = client.get("/v1/backends").json()["backends"][-1]
+    assert (listed["name"], listed["explains"]) == ("vse++", False)
+    found = answer(client, q="red qwx", k=2, explain="true", backend="vse++")
+    assert (found["backend"], found["unknown"]) == ("vse++", ["qwx"])
+    assert found["timings"] == {
+        "tokenise_ms": 0.25,
+        "encode_ms": 12.5,
+        "search_ms": 1.0,
+        "total_ms": 13.75,
+        "explain_ms": None,
+    }
+    assert [(h["image_id"], h["score"], h["view"]) for h in found["hits"]] == [
+        ("garden/one.png", 0.2, 0),
+        ("garden/two.jpg", 0.12, 1),
+    ]
+    for hit in found["hits"]:
+        assert hit["explanation"] is None
+        assert hit["url"].endswith("/file?backend=vse%2B%2B")
+        assert client.get(hit["url"]).status_code == 200
+    assert len(answer(client, q="zzz", k=100, backend="vse++")["hits"]) == 5
 
 
 def test_health_and_docs(client: TestClient) -> None:

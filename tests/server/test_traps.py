@@ -48,7 +48,7 @@ def trapped(house: Path) -> Iterator[str]:
     ]
     ids.remove("unindexed.txt")
     searcher = FakeSearcher(dict.fromkeys(ids, drawing))
-    with serving(Backend("lucene", searcher, house)) as address:
+    with serving(Backend("sparta", searcher, house)) as address:
         yield address
 
 

@@ -1,0 +1,66 @@
+"""The drawings in Lucene, and as features for dense models to embed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+
+from indexer.postings import ImagePostings, Postings
+from indexer.writing import IndexSettings, write_index
+from sparta.features.record import ImageFeatures
+from sparta.features.store import FeatureStore
+from sparta.features.writer import write_store
+from sparta.tokenizer import WordPieceTokenizer
+from tests.indexer.tiny import SOURCE
+from tests.server.fake import DRAWINGS, VOCABULARY, Drawing
+
+TERMS = ["[PAD]", "[UNK]", *sorted(VOCABULARY)]
+
+
+def postings_of(image_id: str, drawing: Drawing) -> ImagePostings:
+    terms = sorted(drawing.terms, key=TERMS.index)
+    width, height = drawing.size
+    regions = [list(drawing.terms).index(term) for term in terms]
+    return ImagePostings(
+        image_id,
+        {"width": width, "height": height},
+        np.array([TERMS.index(term) for term in terms], np.int32),
+        np.array([drawing.terms[term][0] for term in terms], np.int32),
+        np.array(regions, np.int16),
+        np.array([box for _, box in drawing.terms.values()], np.float32),
+    )
+
+
+def index_drawings(folder: Path, photos: Path, features: str = "f") -> Path:
+    """An index folder of the drawings, made of a feature store of that fingerprint."""
+    inner = Tokenizer(models.WordPiece({t: i for i, t in enumerate(TERMS)}, unk_token="[UNK]"))
+    inner.normalizer = normalizers.BertNormalizer()
+    inner.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    settings = IndexSettings(
+        models=["m"],
+        features=[features],
+        photos=str(photos),
+        top_n=None,
+        bits=8,
+        baseline="none",
+        baseline_images=0,
+        terms="all",
+    )
+    rows = Postings.of([postings_of(i, DRAWINGS[i]) for i in sorted(DRAWINGS)])
+    baseline = np.zeros(len(TERMS), np.float32)
+    write_index(folder, [rows], WordPieceTokenizer(inner), baseline, settings, scale=0.5)
+    return folder
+
+
+def store_drawings(folder: Path) -> FeatureStore:
+    """Random features of the drawings."""
+    random = np.random.default_rng(0)
+    images = []
+    for image_id in sorted(DRAWINGS):
+        features = random.standard_normal((4, SOURCE.dimension)).astype(np.float16)
+        boxes = np.tile(np.array([0, 0, 1, 1], np.float32), (4, 1))
+        size = DRAWINGS[image_id].size
+        images.append(ImageFeatures(image_id, features, boxes, ("",) * 4, ("",) * 4, *size))
+    return write_store(folder, SOURCE, images)

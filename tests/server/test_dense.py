@@ -1,0 +1,155 @@
+"""Dense models served beside the inverted index: on demand, once, and never in its way."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+import indexer.dense_model
+from indexer.dense import open_dense
+from indexer.dense_build import add_dense
+from server.app import create_app
+from server.backends import Backends, open_backends
+from sparta.dense.model import VseModel
+from sparta.errors import InputError
+from tests.indexer.tiny_dense import save_dense_model
+from tests.server.drawings import index_drawings, store_drawings
+
+NAMES = ["sparta", "mv-vse", "vse++", "ensemble"]
+
+LAZY = """
+import sys
+from pathlib import Path
+from fastapi.testclient import TestClient
+from server.app import create_app
+from server.backends import open_backends
+
+def ask(path):
+    response = client.get(path)
+    assert response.status_code == 200, response.text
+    return response
+
+with TestClient(create_app(open_backends(Path(sys.argv[1]), None))) as client:
+    assert len(ask("/v1/backends").json()["backends"]) == 4
+    assert ask("/v1/search?q=red&explain=true").json()["hits"]
+    ask("/v1/images/garden/one.png?backend=vse%2B%2B")
+    ask("/v1/images/garden/one.png/file?backend=ensemble")
+    loaded = {"torch", "transformers", "faiss"} & set(sys.modules)
+    assert not loaded, loaded
+    assert ask("/v1/search?q=red&backend=vse%2B%2B").json()["hits"]
+    assert "torch" in sys.modules and "faiss" in sys.modules
+"""
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory, photos: Path) -> Path:
+    folder = tmp_path_factory.mktemp("dense")
+    store = store_drawings(folder / "store")
+    out = index_drawings(folder / "index", photos, store.fingerprint)
+    for name, views in (("vse++", 1), ("mv-vse", 3)):
+        model = save_dense_model(folder / name, name, views, seed=views)
+        add_dense(out, store, name, model, device="cpu")
+    return out
+
+
+@pytest.fixture
+def backends(index: Path) -> Backends:
+    return open_backends(index, None, ["red"])
+
+
+@pytest.fixture
+def client(backends: Backends) -> Iterator[TestClient]:
+    with TestClient(create_app(backends), raise_server_exceptions=False) as client:
+        yield client
+
+
+def ask(client: TestClient, backend: str, q: str = "a red dog") -> dict[str, Any]:
+    response = client.get("/v1/search", params={"q": q, "backend": backend, "explain": "true"})
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+def test_all_backends_of_the_folder_are_offered(client: TestClient) -> None:
+    listed = client.get("/v1/backends").json()["backends"]
+    assert [backend["name"] for backend in listed] == NAMES
+    assert [backend["default"] for backend in listed] == [True, False, False, False]
+    assert [backend["explains"] for backend in listed] == [True, False, False, False]
+    assert {(b["images"], b["photos"], *b["examples"]) for b in listed} == {(5, True, "red")}
+
+
+@pytest.mark.parametrize("name", NAMES[1:])
+def test_answers_are_those_of_the_searcher(client: TestClient, index: Path, name: str) -> None:
+    searcher = open_dense(index, name)
+    for query in ["a red dog", "zyzzyva", "two dogs run on the beach"]:
+        found, right = ask(client, name, query), searcher.search(query)
+        assert [(h["image_id"], h["score"], h["view"]) for h in found["hits"]] == [
+            (hit.image_id, pytest.approx(hit.score), hit.view) for hit in right.hits
+        ]
+        assert len(found["hits"]) == 5 and found["unknown"] == right.unknown
+        assert found["timings"]["encode_ms"] > 0 and found["timings"]["explain_ms"] is None
+        for hit in found["hits"]:
+            assert hit["explanation"] is None
+            assert client.get(hit["url"]).status_code == 200
+    searcher.close()
+
+
+def test_nothing_heavy_is_loaded_until_a_dense_backend_is_asked(index: Path) -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", LAZY, str(index)], capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr
+
+
+def test_many_first_queries_open_each_model_once(
+    backends: Backends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    load = indexer.dense_model.load_dense_model
+
+    def counting(folder: Path) -> VseModel:
+        opened.append(folder.parent.name)
+        return load(folder)
+
+    monkeypatch.setattr(indexer.dense_model, "load_dense_model", counting)
+    names, query = NAMES[1:] * 8, "a red dog"
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda name: backends.get(name).searcher.search(query), names))
+    assert sorted(opened) == ["mv-vse", "vse++"]
+    for name, result in zip(names, found, strict=True):
+        assert result.hits == backends.get(name).searcher.search(query).hits
+    backends.close()
+
+
+def test_without_faiss_the_inverted_index_still_answers(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "faiss", None)
+        for name in NAMES[1:]:
+            response = client.get("/v1/search", params={"q": "red", "backend": name})
+            assert response.status_code == 503
+            problem = response.json()
+            assert problem["type"].endswith("backend-unavailable")
+            assert problem["field"] == "backend"
+            assert "pip install 'visualsparta[dense]'" in problem["detail"]
+        assert ask(client, "sparta", "red")["hits"]
+    assert ask(client, "ensemble")["hits"]  # installed meanwhile
+
+
+def test_a_part_of_other_images_is_found_before_serving(index: Path) -> None:
+    path = index / "dense" / "vse++" / "manifest.json"
+    text = path.read_text()
+    try:
+        path.write_text(json.dumps(json.loads(text) | {"images": 4}))
+        with pytest.raises(InputError, match=r"vse\+\+ is of other images"):
+            open_backends(index, None)
+    finally:
+        path.write_text(text)
