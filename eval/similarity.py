@@ -61,6 +61,14 @@ class DenseScores:
         """Scores of some images for all texts, [n, T]."""
         return view_maximum(self.images[images], self.texts[:, None])
 
+    def between_texts(self, texts: slice) -> Tensor:
+        """Scores of some texts for all texts, [t, T]."""
+        return self.texts[texts] @ self.texts.T
+
+    def between_images(self, images: slice) -> Tensor:
+        """Scores of some images for all images, [n, N], by the best pair of their views."""
+        return view_maximum(self.images[images], self.images)
+
     def select(self, texts: slice, images: slice) -> DenseScores:
         """The part of the matrix that some texts and images span."""
         return DenseScores(self.texts[texts], self.images[images])
@@ -142,16 +150,17 @@ class MeanScores:
 
     def rows(self, texts: slice) -> Tensor:
         """Scores of some texts for all images, [t, N]."""
-        return _mean([member.rows(texts) for member in self.members])
+        return mean_of([member.rows(texts) for member in self.members])
 
     def columns(self, images: slice) -> Tensor:
         """Scores of some images for all texts, [n, T]."""
-        return _mean([member.columns(images) for member in self.members])
+        return mean_of([member.columns(images) for member in self.members])
 
     def select(self, texts: slice, images: slice) -> MeanScores:
         """The part of the matrix that some texts and images span."""
         return MeanScores([member.select(texts, images) for member in self.members])
 
 
-def _mean(parts: Sequence[Tensor]) -> Tensor:
+def mean_of(parts: Sequence[Tensor]) -> Tensor:
+    """Mean of tensors of one shape, at least one."""
     return sum(parts[1:], parts[0]) / len(parts)

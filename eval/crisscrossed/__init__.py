@@ -1,0 +1,1 @@
+"""Retrieval by the Crisscrossed Captions: reading the judgements, and measuring by them."""
