@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from tokenizers import Tokenizer
-from transformers import AutoModel, AutoTokenizer, PreTrainedModel
+from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel
 from transformers.utils import cached_file
 
 from sparta.dense.config import VseConfig
@@ -58,6 +58,7 @@ def from_bert(
     source: FeatureSource,
     /,
     *,
+    layers: int | None = None,
     vision: str | Path | None = None,
     **options: Any,
 ) -> VseModel:
@@ -66,15 +67,23 @@ def from_bert(
     Args:
         checkpoint: hub name or folder of the checkpoint, with a `tokenizer.json` or a `vocab.txt`.
         source: as in `from_captions`.
+        layers: keep only the first layers of the checkpoint (None: all).
         vision: as in `from_captions`.
         options: as in `from_captions`.
 
     Raises:
-        InputError: if the checkpoint is no BERT-like encoder, its tokenizer is another model's, or
-            as in `from_captions`.
+        InputError: if the checkpoint is no BERT-like encoder, has fewer layers, its tokenizer is
+            another model's, or as in `from_captions`.
         OSError: if there is no such checkpoint, or it has no tokenizer.
     """
-    encoder = AutoModel.from_pretrained(checkpoint, dtype=torch.float32)
+    config = AutoConfig.from_pretrained(checkpoint)
+    if layers is not None:
+        if layers > config.num_hidden_layers:
+            raise InputError(
+                f"{checkpoint} has {config.num_hidden_layers} layers, {layers} were asked for"
+            )
+        config.num_hidden_layers = layers
+    encoder = AutoModel.from_pretrained(checkpoint, config=config, dtype=torch.float32)
     if encoder.main_input_name != "input_ids" or encoder.config.is_encoder_decoder:
         raise InputError(f"{checkpoint} ({type(encoder).__name__}) is no BERT-like text encoder")
     tokenizer = _tokenizer(checkpoint)

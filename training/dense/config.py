@@ -14,12 +14,14 @@ class VseModelConfig(Section):
 
     Attributes:
         init: hub name or folder of a BERT-like checkpoint; None for a BiGRU over words.
+        layers: keep only the checkpoint's first layers.
         min_count: without `init`, how often the training captions must hold a word of the
             vocabulary.
         options: fields of `VseConfig`, such as visual, visual_pooling or views.
     """
 
     init: str | None = None
+    layers: int | None = Field(default=None, ge=1)
     min_count: int = Field(default=4, ge=1)
     options: dict[str, Any] = Field(default={})
 
@@ -66,7 +68,8 @@ class VseTrainConfig(RunConfig):
 
     Attributes:
         weight_decay: of AdamW.
-        text_rate: a pretrained text encoder learns at the learning rate times this.
+        text_rate: a pretrained text encoder learns at the learning rate times this; at 0 it stays
+            as it is.
         vision_rate: ... and a vision backbone inside the model.
         vision_frozen_epochs: epochs before the vision backbone learns at all.
         schedule: "step" divides the rate by ten at each of `milestones` (epochs); the others are

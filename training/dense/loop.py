@@ -42,6 +42,8 @@ class VseTraining(TrainingModule):
         self.config: VseTrainConfig = config
         self.validation = validation
         self._held_out: list[Tensor] = []
+        if model.text_encoder is not None and not config.text_rate:
+            model.text_encoder.requires_grad_(False)
 
     def on_train_epoch_start(self) -> None:
         """Keep a pretrained vision backbone as it is until the rest has warmed up."""
@@ -142,9 +144,10 @@ class VseTraining(TrainingModule):
             (model.text_encoder, config.text_rate),
             (model.vision, config.vision_rate),
         ):
-            factors |= {parameter: factor for parameter in part.parameters()} if part else {}
+            factors |= dict.fromkeys(part.parameters(), factor) if part else {}
         groups: dict[float, list[nn.Parameter]] = {}
         for parameter in model.parameters():
             rate = config.learning_rate * factors.get(parameter, 1.0)
-            groups.setdefault(rate, []).append(parameter)
+            if rate:
+                groups.setdefault(rate, []).append(parameter)
         return [{"params": parameters, "lr": rate} for rate, parameters in groups.items()]

@@ -51,7 +51,7 @@ def build_model(
         InputError: if the checkpoint is not BERT-like, or an option is unknown.
     """
     if config.init is not None:
-        return from_bert(config.init, source, **config.options)
+        return from_bert(config.init, source, layers=config.layers, **config.options)
     texts = [text for photo in photos for text in photo.captions]
     return from_captions(texts, source, min_count=config.min_count, **config.options)
 

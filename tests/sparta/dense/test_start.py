@@ -152,3 +152,13 @@ def test_a_real_checkpoint(minilm: Path) -> None:
     assert_close(found, model.embed_texts(texts, batch_size=1), rtol=1e-3, atol=1e-5)
     similar = found @ found.T
     assert similar[0, 1] > similar[0, 2]
+
+
+def test_a_checkpoints_first_layers(minilm: Path) -> None:
+    model = from_bert(minilm, tiny.source(), dimension=16, layers=2)
+    assert model.text_encoder is not None
+    kept = {name for name, _ in model.text_encoder.named_parameters() if "layer." in name}
+    assert {name.split("layer.")[1].split(".")[0] for name in kept} == {"0", "1"}
+    assert_starts_from(model, AutoModel.from_pretrained(minilm))
+    with pytest.raises(InputError, match="has 6 layers, 7 were asked for"):
+        from_bert(minilm, tiny.source(), dimension=16, layers=7)

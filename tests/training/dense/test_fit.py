@@ -9,10 +9,12 @@ from safetensors.torch import load_file
 
 from sparta.dense.model import VseModel
 from sparta.errors import InputError
+from sparta.features.store import FeatureStore
 from tests.training.conftest import Corpus
 from training.config import load_config
-from training.dense.config import VseTrainConfig
+from training.dense.config import VseModelConfig, VseTrainConfig
 from training.dense.loop import VseTraining
+from training.dense.prepare import build_model
 from training.fit import train
 
 METHODS: dict[str, dict[str, Any]] = {
@@ -93,9 +95,6 @@ def test_groups_learn_at_their_own_rates(corpus: Corpus, minilm: Path, tmp_path:
         [f"model.init={minilm}", "text_rate=0.1", "data.validation_photos=0"],
     )
     assert isinstance(settings, VseTrainConfig)
-    from sparta.features.store import FeatureStore
-    from training.dense.prepare import build_model
-
     source = FeatureStore.open(corpus.features).source
     settings.model.options |= {"dimension": 16, "square_root": False}
     module = VseTraining(build_model(settings.model, source, []), settings)
@@ -108,3 +107,15 @@ def test_groups_learn_at_their_own_rates(corpus: Corpus, minilm: Path, tmp_path:
 def test_a_batch_larger_than_the_data_is_refused(corpus: Corpus, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="batch_size: 900 must be"):
         train(config(corpus, batch_size=900), tmp_path)
+
+
+def test_a_text_encoder_at_rate_zero_stays_as_it_is(corpus: Corpus, minilm: Path) -> None:
+    settings = config(corpus, text_rate=0)
+    settings.model = VseModelConfig(init=str(minilm), layers=1, options={"dimension": 16})
+    model = build_model(settings.model, FeatureStore.open(corpus.features).source, [])
+    module = VseTraining(model, settings)
+    learning = {id(parameter) for group in module._groups() for parameter in group["params"]}
+    assert model.text_encoder is not None
+    for parameter in model.text_encoder.parameters():
+        assert not parameter.requires_grad and id(parameter) not in learning
+    assert learning
