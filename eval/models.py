@@ -48,12 +48,13 @@ class DenseModel:
         )
 
     def embed_texts(self, texts: Sequence[str], show: Show) -> Tensor:
-        """[T, D] float32 on the model's device."""
-        parts = []
-        for start in range(0, len(texts), TEXTS):
-            parts.append(self.model.embed_texts(texts[start : start + TEXTS]))
-            show("texts", min(start + TEXTS, len(texts)), len(texts))
-        return torch.cat(parts).to(self.model.device)
+        """[T, D] float32 on the model's device; equal texts get equal vectors, to the last bit."""
+        places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
+        distinct, parts = list(places), []
+        for start in range(0, len(distinct), TEXTS):
+            parts.append(self.model.embed_texts(distinct[start : start + TEXTS]))
+            show("texts", min(start + TEXTS, len(distinct)), len(distinct))
+        return torch.cat(parts)[[places[text] for text in texts]].to(self.model.device)
 
     @torch.no_grad()
     def embed_images(self, images: Images, batch_size: int, show: Show) -> Tensor:
@@ -70,8 +71,9 @@ class DenseModel:
 class SparseModel:
     """Images become term scores, in floating point and with nothing pruned.
 
-    Longer captions hold more terms and so score higher: the model was made to find images, and
-    its image→text figures are lower than its text→image figures would make one expect.
+    A longer caption sums more terms and so scores higher for every image. That changes nothing
+    when a caption looks for images, which the model was made for; when an image looks for
+    captions, long ones come first whatever it shows, and the figures say little.
 
     Attributes:
         name: folder or hub name.

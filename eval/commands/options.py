@@ -6,7 +6,9 @@ import typer
 
 from sparta.errors import InputError
 
-CAPTIONS = typer.Option(help="Captioned photos: captions.jsonl, one photo a line.")
+CAPTIONS = typer.Option(
+    help="Captioned photos: captions.jsonl, COCO's or Karpathy's JSON, or a precomp or HGR folder."
+)
 SPLIT = typer.Option(help="Which photos of the captions to look for.")
 BATCH_SIZE = typer.Option(min=1, help="Images per pass.")
 DEVICE = typer.Option(help="auto, cpu, cuda, …")

@@ -1,7 +1,7 @@
 """`sparta eval recall`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -17,6 +17,8 @@ from eval.commands.options import (
 )
 from sparta.errors import InputError
 
+IMAGE_KEYS = ("file", "cocoid")
+
 
 def recall(
     context: typer.Context,
@@ -26,6 +28,10 @@ def recall(
     captions: Annotated[Path, CAPTIONS],
     features: Annotated[list[Path] | None, FEATURES] = None,
     split: Annotated[str, SPLIT] = "val",
+    image_key: Annotated[
+        str,
+        typer.Option(help="How COCO's and Karpathy's JSON name an image: file, or cocoid."),
+    ] = "file",
     protocol: Annotated[
         str, typer.Option(help="all, coco-1k, coco-5k, oscar-1k or flickr30k-1k.")
     ] = "all",
@@ -80,27 +86,15 @@ def recall(
     from training.data.captions import read_captions
 
     check_out(out)
-    index = Path(target[0]) if is_index(Path(target[0])) else None
-    for_models = {
-        "a second target": target[1:],
-        "--features": features,
-        "--protocol": protocol != "all",
-        "--images": images,
-        "--transfer": transfer,
-    }
-    if index and (wrong := [option for option, given in for_models.items() if given]):
-        raise InputError(f"{index} is an index, asked as it is: leave out {', '.join(wrong)}")
-    if not index and not features:
-        raise InputError(f"{target[0]} is no index, and a model needs --features to be measured on")
-    if not index and backend:
-        raise InputError(f"{target[0]} is no index: --backend is for one")
-    photos = read_captions(captions, split)
+    index = is_index(Path(target[0]))
+    _check_options(index, context.params)
+    photos = read_captions(captions, split, image_key=image_key)  # type: ignore[arg-type]
     found: Measured
     with progress_bars(STAGES, Console(stderr=True)) as show:
         if index:
             from eval.recall import open_searcher, recall_of
 
-            searcher = open_searcher(index, backend)
+            searcher = open_searcher(Path(target[0]), backend)
             found = recall_of(searcher, photos, progress=lambda *steps: show("search", *steps))
         else:
             from transformers.utils import logging
@@ -113,3 +107,24 @@ def recall(
             members = open_members(target, features or [], transfer, device)
             found = evaluate(members, protocol, folds, batch_size, show)
     report(found, context.params, out, as_json)
+
+
+def _check_options(index: bool, given: dict[str, Any]) -> None:
+    """Refuse what goes with models alone for an index, and the other way round."""
+    first, *others = given["target"]
+    for_models = {
+        "a second target": others,
+        "--features": given["features"],
+        "--protocol": given["protocol"] != "all",
+        "--images": given["images"],
+        "--transfer": given["transfer"],
+    }
+    wrong = [option for option, value in for_models.items() if value]
+    if index and wrong:
+        raise InputError(f"{first} is an index, asked as it is: leave out {', '.join(wrong)}")
+    if not index and not given["features"]:
+        raise InputError(f"{first} is no index, and a model needs --features to be measured on")
+    if not index and given["backend"]:
+        raise InputError(f"{first} is no index: --backend is for one")
+    if given["image_key"] not in IMAGE_KEYS:
+        raise InputError(f"--image-key {given['image_key']!r}: expected {' or '.join(IMAGE_KEYS)}")

@@ -12,7 +12,13 @@ from sparta.features.store import FeatureStore
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.conftest import WORDS, tokenizer  # noqa: F401
 from tests.indexer.tiny import save_model, write_store
+from tests.indexer.tiny_dense import save_dense_model
 from training.data.captions import CaptionedPhoto
+
+
+def save_dense(folder: Path, seed: int = 0, views: int = 1) -> Path:
+    """A dense model that knows all words, so that few captions look alike to it."""
+    return save_dense_model(folder, views=views, seed=seed, captions=[" ".join(WORDS)])
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -18,11 +19,12 @@ from sparta.dense.batch import collate_regions
 from sparta.dense.model import VseModel, score
 from sparta.errors import InputError
 from sparta.features.batch import ImageCollator
-from sparta.features.record import FeatureSource
+from sparta.features.record import FeatureSource, ImageFeatures
 from sparta.features.store import FeatureStore
+from sparta.features.writer import StoreWriter
 from sparta.model import VisualSparta
-from tests.eval.tiny_dense import save_dense
-from tests.indexer.tiny import write_store
+from tests.eval.conftest import save_dense
+from tests.indexer.tiny import SOURCE, write_store
 from training.data.captions import CaptionedPhoto
 
 
@@ -163,6 +165,42 @@ def test_transfer_to_another_set(
     assert "features of 12 numbers" in str(refused.exception)
 
 
+def test_karpathys_file_over_features_named_by_number(dense: list[Path], tmp_path: Path) -> None:
+    """The ids of Oscar's and SCAN's features are COCO's numbers."""
+    random = np.random.default_rng(0)
+    boxes = np.sort(random.random((5, 4)).astype(np.float32))
+    writer = StoreWriter(tmp_path / "features", SOURCE)
+    texts = {"42": ["a dog", "the dog"], "7": ["two cats", "a cat", "red ball"]}
+    features = {key: random.standard_normal((5, 768)).astype(np.float16) for key in texts}
+    writer.write_shard(
+        [
+            ImageFeatures(key, features[key], boxes, ("",) * 5, ("",) * 5, 40, 30)
+            for key in sorted(texts)
+        ]
+    )
+    store = writer.finish()
+    five = {key: tuple((captions * 5)[:5]) for key, captions in texts.items()}
+    images = [
+        {
+            "filepath": "val2014",
+            "filename": f"COCO_val2014_{int(key):012}.jpg",
+            "cocoid": int(key),
+            "split": "test",
+            "sentences": [{"raw": text} for text in captions],
+        }
+        for key, captions in five.items()
+    ]
+    captions = tmp_path / "dataset_coco.json"
+    captions.write_text(json.dumps({"images": images, "dataset": "coco"}))
+    options = ["--split", "test", "--json"]
+    found = figures(run([dense[0]], [store.folder], captions, *options, "--image-key", "cocoid"))
+    captioned = [CaptionedPhoto(key, "test", captions) for key, captions in five.items()]
+    agree(found, expected(dense_matrix(dense[0], store, captioned), captioned))
+    refused = run([dense[0]], [store.folder], captions, *options)
+    assert isinstance(refused.exception, InputError)
+    assert "'val2014/COCO_val2014_000000000042.jpg' for one" in str(refused.exception)
+
+
 def test_wrong_combinations(
     dense: list[Path], views: list[FeatureStore], captions_file: Path, tmp_path: Path
 ) -> None:
@@ -174,6 +212,7 @@ def test_wrong_combinations(
     cases: list[tuple[list[Path], list[Path], list[str], str]] = [
         ([dense[0]], [], [], "needs --features"),
         ([dense[0]], features, ["--backend", "vse"], "--backend is for one"),
+        ([dense[0]], features, ["--image-key", "id"], "--image-key 'id': expected file or cocoid"),
         ([dense[0]], features * 2, [], "2 --features for 1 models"),
         ([tmp_path / "nowhere"], features, [], "is no folder: give an index"),
         ([tmp_path / "empty"], features, [], "is neither an index nor a model"),

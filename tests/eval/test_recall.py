@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,13 @@ from typer.testing import CliRunner
 
 from eval.recall import recall_of
 from indexer.build import build_index
+from indexer.dense_build import add_dense
 from indexer.lucene_searcher import LuceneSearcher
 from indexer.searcher import Explanation, Hit, SearchResult, Timings, UnknownImageError
 from sparta.__main__ import cli
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
+from tests.eval.conftest import save_dense
 from training.data.captions import CaptionedPhoto
 
 
@@ -132,6 +135,30 @@ def test_command(index: Path, captions_file: Path, captioned: list[CaptionedPhot
         f"{found['recall']['at_10']:.1f}",
     ):
         assert cell in run.stdout
+
+
+def test_a_dense_backend_of_the_index(
+    index: Path,
+    views: list[FeatureStore],
+    captions_file: Path,
+    captioned: list[CaptionedPhoto],
+    tmp_path: Path,
+) -> None:
+    """It finds what the model itself finds: the same inner products, asked one by one."""
+    model = save_dense(tmp_path / "model")
+    both = tmp_path / "index"
+    shutil.copytree(index, both)
+    add_dense(both, views[0], "vse++", model, device="cpu")
+    arguments = ["eval", "recall", "--captions", str(captions_file), "--json"]
+    asked = CliRunner().invoke(cli, [*arguments, str(both), "--backend", "vse++"])
+    assert asked.exit_code == 0, (asked.output, asked.exception)
+    found = json.loads(asked.stdout)
+    features = ["--features", str(views[0].folder), "--device", "cpu"]
+    direct = CliRunner().invoke(cli, [*arguments, str(model), *features])
+    assert found["recall"] == pytest.approx(json.loads(direct.stdout)["text_to_image"])
+    assert (found["queries"], found["images"]) == (42, 21)
+    asked = CliRunner().invoke(cli, [*arguments, str(both), "--backend", "gpo"])
+    assert isinstance(asked.exception, InputError) and "gpo" in str(asked.exception)
 
 
 def test_command_with_the_wrong_split(index: Path, captions_file: Path) -> None:

@@ -20,8 +20,8 @@ from sparta.errors import InputError
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.features.writer import StoreWriter
+from tests.eval.conftest import save_dense
 from tests.eval.crisscrossed.tiny import IMAGES, write_judgements, write_sentences
-from tests.eval.tiny_dense import save_dense
 from tests.indexer.tiny import SOURCE
 
 TEXTS = {
@@ -82,7 +82,7 @@ def slow_scores(folder: Path, files: Path) -> dict[str, list[list[float]]]:
         ]
 
     def best(one: Any, other: Any) -> float:
-        pairs = [(a * b).sum() for a in one.reshape(-1, 8) for b in other.reshape(-1, 8)]
+        pairs = [(a * b).sum() for a in one.reshape(-1, 16) for b in other.reshape(-1, 16)]
         return float(max(pairs))
 
     sides = {"text": texts, "image": images}
