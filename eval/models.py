@@ -92,7 +92,8 @@ class SparseModel:
             InputError: if the term scores would not fit in memory.
         """
         ids = [self.tokenizer.encode_ids(text) for text in texts]
-        show("texts", len(texts), len(texts))
+        distinct = len(set(texts))
+        show("texts", distinct, distinct)
         used = sorted({term for text in ids for term in text})
         check_size(len(images), len(used))
         device, config = self.model.device, self.model.config

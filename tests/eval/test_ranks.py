@@ -63,6 +63,20 @@ def test_ranks_against_loops(case: tuple[Tensor, list[list[int]], bool], size: i
     assert torch.equal(scores.nan_to_num(7), before.nan_to_num(7))
 
 
+@settings(max_examples=50, deadline=None)
+@given(case=cases(), order=st.permutations(range(9)))
+def test_the_order_of_items_does_not_matter(
+    case: tuple[Tensor, list[list[int]], bool], order: list[int]
+) -> None:
+    scores, right, _ = case
+    items = [item for item in order if item < scores.shape[1]]
+    places = {item: place for place, item in enumerate(items)}
+    moved = [[places[item] for item in own] for own in right]
+    found = best_ranks(lambda part: scores[part], len(items), right)
+    again = best_ranks(lambda part: scores[part][:, items], len(items), moved)
+    assert torch.equal(found, again)
+
+
 def test_ties_and_nan_count_against_the_model() -> None:
     scores = torch.tensor([[1.0, 1.0, 0.0], [math.nan, 0.0, 0.0], [0.5, math.nan, 0.0]])
     ranks = best_ranks(lambda part: scores[part], 3, [[0], [0], [0]])
