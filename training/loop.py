@@ -39,8 +39,8 @@ class SpartaTraining(TrainingModule):
         validation: tuple[TermCounts, Tensor] | None = None,
     ) -> None:
         super().__init__()
-        self.model = model
-        self.config = config
+        self.model: VisualSparta = model
+        self.config: TrainConfig = config
         self.validation = validation
         self._held_out: list[Tensor] = []
         if not model.config.use_labels:

@@ -139,7 +139,7 @@ class VseTraining(TrainingModule):
 
     def _groups(self) -> list[dict[str, Any]]:
         config, model = self.config, self.model
-        factors = {}
+        factors: dict[nn.Parameter, float] = {}
         for part, factor in (
             (model.text_encoder, config.text_rate),
             (model.vision, config.vision_rate),
