@@ -1,25 +1,25 @@
 // The page: what is asked stands in the address, so that it can be shared and gone back to.
 
-import { backends, search } from "./api.js";
-import { openCloser } from "./closer.js";
+import { backends } from "./api.js";
+import { makeColumn, plural } from "./column.js";
 import { make } from "./dom.js";
-import { showAnswer } from "./grid.js";
 
 const at = (id) => document.getElementById(id);
 const form = at("form");
-const plural = (n, one, many) => `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
-const ms = (value) => `${value < 10 ? value.toFixed(1) : Math.round(value)} ms`;
-const quoted = (words) => words.map((word) => `“${word}”`).join(", ");
+const first = makeColumn(answerAddress);
+const second = makeColumn(answerAddress);
+at("answer").append(first);
 
 let running = new AbortController();
 
-/** What the address asks: {q, k, backend}. */
+/** What the address asks: {q, k, backend, compare}, the last a second backend to put beside. */
 function asked() {
   const params = new URLSearchParams(location.search);
   return {
     q: params.get("q") ?? "",
     k: params.get("k") ?? "20",
     backend: params.get("backend") ?? "",
+    compare: params.get("compare") ?? "",
   };
 }
 
@@ -38,46 +38,26 @@ async function answerAddress() {
   form.q.value = question.q;
   chooseK(question.k);
   form.backend.value = question.backend;
+  form.compare.value = question.compare;
   document.title = question.q ? `${question.q} – VisualSparta` : "VisualSparta";
-  document.body.className = question.q.trim() ? "busy" : "start";
-  at("error").hidden = true;
-  at("status").textContent = question.q.trim() ? "Searching…" : "";
-  if (!question.q.trim()) return clear();
-  try {
-    const answer = await search(question, signal);
-    showAnswer(answer, at("hits"), at("words"), (position) => openCloser(answer.hits, position));
-    at("status").textContent = summary(answer);
-  } catch (error) {
-    if (signal.aborted) return;
-    clear();
-    showError(error);
+  const asks = question.q.trim() !== "";
+  document.body.className = asks ? "" : "start";
+  const compares = asks && question.compare !== "";
+  at("answer").classList.toggle("compared", compares);
+  if (compares) at("answer").append(second);
+  else second.remove();
+  if (!asks) return first.clear();
+  // One after the other, so that neither takes the other's processor time.
+  if (compares) second.setAttribute("aria-busy", "true");
+  await first.ask(question, signal);
+  if (compares && !signal.aborted) {
+    await second.ask({ ...question, backend: question.compare }, signal);
   }
-  document.body.className = "";
 }
 
 function chooseK(k) {
   if (![...form.k.options].some((option) => option.value === k)) form.k.append(make("option", {}, k));
   form.k.value = k;
-}
-
-function clear() {
-  at("hits").replaceChildren();
-  at("words").replaceChildren();
-}
-
-function summary({ hits, unknown, timings }) {
-  const found = hits.length ? plural(hits.length, "photo", "photos") : "No photo matches";
-  const time = `${ms(timings.total_ms)} search`;
-  if (!unknown.length) return `${found} · ${time}`;
-  const lost = `The index does not know ${quoted(unknown)}`;
-  return hits.length ? `${found} · ${time} · ${lost}` : `${lost}, so no photo matches`;
-}
-
-function showError(error) {
-  at("error").querySelector("h2").textContent = error.title ?? "The page failed";
-  at("error").querySelector("p").textContent = error.message;
-  at("error").hidden = false;
-  at("status").textContent = "";
 }
 
 async function introduce() {
@@ -86,9 +66,11 @@ async function introduce() {
   at("corpus").textContent = plural(chosen.images, "photo", "photos");
   for (const { name, default: standard } of list) {
     form.backend.append(make("option", { value: standard ? "" : name }, name));
+    form.compare.append(make("option", {}, name));
   }
   form.backend.value = asked().backend;
-  form.querySelector(".backend").hidden = list.length < 2;
+  form.compare.value = asked().compare;
+  form.querySelector(".backends").hidden = list.length < 2;
   for (const text of chosen.examples) {
     const link = make("a", { href: `?${new URLSearchParams({ q: text })}` }, text);
     link.addEventListener("click", (event) => {
@@ -103,13 +85,13 @@ async function introduce() {
 
 form.addEventListener("submit", (event) => {
   event.preventDefault();
-  ask({ q: form.q.value, k: form.k.value, backend: form.backend.value });
+  const { q, k, backend, compare } = form;
+  ask({ q: q.value, k: k.value, backend: backend.value, compare: compare.value });
 });
-for (const select of [form.k, form.backend]) {
+for (const select of [form.k, form.backend, form.compare]) {
   select.addEventListener("change", () => form.q.value.trim() && form.requestSubmit());
 }
-at("error").querySelector("button").addEventListener("click", answerAddress);
 addEventListener("popstate", answerAddress);
 
 answerAddress();
-introduce().catch(showError);
+introduce().catch(first.fail);

@@ -7,12 +7,13 @@ const dialog = document.querySelector("#closer");
 const find = (selector) => dialog.querySelector(selector);
 const steps = { ArrowLeft: -1, ArrowRight: 1 };
 
+let backend = "";
 let hits = [];
 let current = 0;
 
-/** Show the hit at a position of the answer's hits. */
-export function openCloser(answerHits, position) {
-  hits = answerHits;
+/** Show the hit at a position of an answer's hits. */
+export function openCloser(answer, position) {
+  ({ backend, hits } = answer);
   show(position);
   dialog.showModal();
 }
@@ -29,12 +30,23 @@ function show(position) {
     make("span", { className: "rank" }, `${hit.rank}`),
     ` ${hit.image_id}`,
   );
-  find("tbody").replaceChildren(...hit.explanation.map((term) => makeLine(term, photo)));
+  find("table").hidden = !hit.explanation;
+  find(".unexplained").textContent = hit.explanation ? "" : unexplained(hit);
+  find("tbody").replaceChildren(...(hit.explanation ?? []).map((term) => makeLine(term, photo)));
   find("tfoot td").textContent = hit.score;
   find(".previous").disabled = position === 0;
   find(".next").disabled = position === hits.length - 1;
   find("footer a").hidden = !hit.url;
   find("footer a").href = hit.url ?? "";
+}
+
+/** What can be said of a score that is no sum over words. */
+function unexplained({ score, view }) {
+  const nearest = view === null ? "" : ` View ${view + 1} of the photo was the nearest.`;
+  return (
+    `Similarity ${score.toFixed(3)}. ${backend} compares the text with the photo as a whole: no ` +
+    `word or region can be given as the reason.${nearest}`
+  );
 }
 
 function makeLine(term, photo) {

@@ -4,6 +4,7 @@ import { make, whilePointed } from "./dom.js";
 import { makePhoto, wordsOf } from "./photo.js";
 
 const number = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
+const similarity = new Intl.NumberFormat("en", { minimumFractionDigits: 3 });
 
 /** One hit; `card.point(word)` shows where the photo has it, null goes back to none. */
 function makeCard(hit, strongest, rest, open) {
@@ -16,6 +17,7 @@ function makeCard(hit, strongest, rest, open) {
   );
   opener.addEventListener("click", () => open(hit.rank - 1));
 
+  const score = (hit.explanation ? number : similarity).format(hit.score);
   const chips = make("ul", { className: "chips", "aria-label": "Matching words" });
   const card = make(
     "li",
@@ -26,7 +28,7 @@ function makeCard(hit, strongest, rest, open) {
       { className: "line" },
       make("span", { className: "rank", "aria-label": `Rank ${hit.rank}` }, `${hit.rank}`),
       make("span", { className: "name", title: hit.image_id }, hit.image_id),
-      make("span", { className: "score", title: "Score" }, number.format(hit.score)),
+      make("span", { className: "score", title: "Score" }, score),
     ),
     chips,
   );
@@ -64,7 +66,8 @@ export function showAnswer(answer, list, wordList, open) {
   const cards = answer.hits.map((hit) => makeCard(hit, strongest, rest, open));
   const pointAll = (word) => cards.forEach((card) => card.point(word));
 
-  const known = [...new Set(perHit.flatMap((words) => [...words.keys()]))];
+  const words = new Set(perHit.flatMap((words) => [...words.keys()]));
+  const known = [...words].filter((word) => !answer.unknown.includes(word));
   const chips = known.map((word) => {
     const chip = make("button", { type: "button", className: "chip", "aria-pressed": "false" }, word);
     whilePointed(chip, () => pointAll(word), rest);
@@ -76,7 +79,7 @@ export function showAnswer(answer, list, wordList, open) {
     return chip;
   });
   const lost = answer.unknown.map((word) =>
-    make("s", { className: "chip", title: "The index knows no such word" }, word),
+    make("s", { className: "chip", title: "Nothing is known of this word" }, word),
   );
   wordList.replaceChildren(...[...chips, ...lost].map((chip) => make("li", {}, chip)));
   list.replaceChildren(...cards);

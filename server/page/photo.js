@@ -4,10 +4,13 @@ import { make } from "./dom.js";
 
 const percent = (share) => `${share * 100}%`;
 
-/** What a hit's words won: one entry per word, its strongest term's box standing for it. */
+/**
+ * What a hit's words won: one entry per word, its strongest term's box standing for it; none
+ * where the backend does not explain.
+ */
 export function wordsOf(hit) {
   const words = new Map();
-  for (const term of hit.explanation) {
+  for (const term of hit.explanation ?? []) {
     const word = words.get(term.word) ?? { text: term.word, score: 0, best: term };
     word.score += term.score;
     if (term.score > word.best.score) word.best = term;
@@ -18,9 +21,10 @@ export function wordsOf(hit) {
 
 /** The photo of a hit as an element with `show(term, name)` and `hide()`. */
 export function makePhoto(hit) {
-  const matching = [...wordsOf(hit).values()].filter((word) => word.score > 0);
+  const won = [...wordsOf(hit).values()].filter((word) => word.score > 0);
+  const matching = won.map((word) => word.text);
   const image = make("img", {
-    alt: `Photo ${hit.image_id}, matching ${matching.map((word) => word.text).join(", ")}`,
+    alt: `Photo ${hit.image_id}${matching.length ? `, matching ${matching.join(", ")}` : ""}`,
     draggable: false,
   });
   const name = make("span");

@@ -16,10 +16,10 @@ from server.listen import listen, url
 
 
 @contextmanager
-def serving(backend: Backend) -> Iterator[str]:
+def serving(*backends: Backend) -> Iterator[str]:
     """Run a server in a thread; yields its address."""
     with listen("127.0.0.1", 0) as socket:
-        server = uvicorn.Server(uvicorn.Config(create_app(Backends([backend])), log_level="error"))
+        server = uvicorn.Server(uvicorn.Config(create_app(Backends(backends)), log_level="error"))
         thread = Thread(target=server.run, kwargs={"sockets": [socket]})
         thread.start()
         try:

@@ -9,12 +9,12 @@ from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 from indexer.searcher import Box
 from server.backends import Backend
-from tests.server.fake import LEFT, RIGHT, WHOLE, FakeSearcher
+from tests.server.fake import LEFT, RIGHT, WHOLE, FakeDense, FakeSearcher
 from tests.server.live import serving
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
-WORDS = "#words .chip"
+WORDS = ".words .chip"
 
 
 @pytest.fixture(scope="module")
@@ -30,14 +30,17 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def address(photos: Path) -> Iterator[str]:
-    with serving(Backend("sparta", FakeSearcher(), photos, ("red", "blue green"))) as address:
+    sparta = Backend("sparta", FakeSearcher(), photos, ("red", "blue green"))
+    with serving(sparta, Backend("vse++", FakeDense(), photos)) as address:
         yield address
 
 
 @pytest.fixture
 def page(browser: Browser, address: str) -> Iterator[Page]:
     """The page as it opens; whatever it complains of fails the test."""
-    context = browser.new_context(viewport={"width": 1100, "height": 800}, base_url=address)
+    context = browser.new_context(
+        viewport={"width": 1100, "height": 800}, base_url=address, reduced_motion="reduce"
+    )
     page = context.new_page()
     complaints: list[str] = []
     page.on("pageerror", lambda error: complaints.append(str(error)))
@@ -55,6 +58,7 @@ def search(page: Page, query: str) -> None:
     page.locator("#q").fill(query)
     page.keyboard.press("Enter")
     expect(page.locator("body")).to_have_class("")
+    expect(page.locator("[aria-busy]")).to_have_count(0)
 
 
 def expect_box(photo: Locator, box: Box, word: str) -> None:
@@ -86,7 +90,7 @@ def test_hits_with_rank_score_and_words(page: Page) -> None:
     expect(page.locator(".card .name").nth(0)).to_have_text("garden/two.jpg")
     expect(page.locator(".card .score").nth(0)).to_have_text("330")
     expect(page.locator(".card").nth(0).locator(".chip")).to_have_text(["blue", "red"])
-    expect(page.locator("#status")).to_have_text("5 photos · 1.3 ms search")
+    expect(page.locator(".status")).to_have_text("5 photos · text 0.3 ms · search 1.0 ms")
     strength = "e => +e.style.getPropertyValue('--strength')"
     chips = page.locator(".card").nth(0).locator(".chip")
     assert chips.nth(0).evaluate(strength) == 1
@@ -132,11 +136,11 @@ def test_a_word_of_the_query_is_shown_on_all_photos(page: Page) -> None:
 
 def test_unknown_words_are_said(page: Page) -> None:
     search(page, "red zyzzyva")
-    expect(page.locator("#status")).to_contain_text("The index does not know “zyzzyva”")
-    expect(page.locator("#words s")).to_have_text("zyzzyva")
+    expect(page.locator(".status")).to_contain_text("The index does not know “zyzzyva”")
+    expect(page.locator(".words s")).to_have_text("zyzzyva")
     expect(page.locator(".card")).to_have_count(3)
     search(page, "<b>qwx</b>")
-    expect(page.locator("#status")).to_have_text(
+    expect(page.locator(".status")).to_have_text(
         "The index does not know “<b>qwx</b>”, so no photo matches"
     )
     expect(page.locator(".card")).to_have_count(0)
@@ -201,16 +205,114 @@ def test_a_missing_photo_says_so(page: Page) -> None:
 
 def test_a_phone_shows_it_all_and_taps(browser: Browser, address: str) -> None:
     context = browser.new_context(
-        viewport={"width": 360, "height": 700}, has_touch=True, is_mobile=True, base_url=address
+        viewport={"width": 360, "height": 700},
+        has_touch=True,
+        is_mobile=True,
+        base_url=address,
+        reduced_motion="reduce",
     )
     page = context.new_page()
     page.goto("/?q=red+blue+green")
     expect(page.locator(".card")).to_have_count(5)
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     page.goto(f"/?q=red+blue+green+{'x' * 400}")
-    expect(page.locator("#words s")).to_be_visible()
+    expect(page.locator(".words s")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     card = page.locator(".card").nth(0)
     card.locator(".chip", has_text="red").tap()
     expect_box(card.locator(".photo"), RIGHT, "red")
     context.close()
+
+
+def column(page: Page, backend: str) -> Locator:
+    return page.get_by_role("region", name=f"Answer of {backend}")
+
+
+def test_a_dense_backend_is_chosen_and_explains_nothing(page: Page) -> None:
+    search(page, "red zyzzyva")
+    page.get_by_label("Answered by").select_option("vse++")
+    expect(page).to_have_url("/?q=red+zyzzyva&k=20&backend=vse%2B%2B")
+    expect(page.locator(".card .score").first).to_have_text("0.200")
+    expect(page.locator(".card")).to_have_count(5)
+    expect(page.locator(".card .chip")).to_have_count(0)
+    expect(page.locator(".status")).to_have_text(
+        "5 photos · text 13 ms · search 1.0 ms · vse++ does not know “zyzzyva”"
+    )
+    expect(page.locator(".card img").first).to_have_attribute("alt", "Photo garden/one.png")
+    page.locator(".opener").nth(1).click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("Similarity 0.120. vse++ compares the text with the photo as a")
+    expect(dialog).to_contain_text("View 2 of the photo was the nearest.")
+    expect(dialog.locator("table")).to_be_hidden()
+    page.keyboard.press("Escape")
+    page.get_by_label("Answered by").select_option("sparta")
+    expect(page).to_have_url("/?q=red+zyzzyva&k=20")
+    page.locator(".opener").first.click()
+    expect(dialog.locator("table")).to_be_visible()
+    expect(dialog).not_to_contain_text("Similarity")
+
+
+def test_two_backends_beside_each_other_by_keyboard(page: Page) -> None:
+    search(page, "red blue")
+    expect(page.locator(".backend-name")).to_be_hidden()
+    page.get_by_label("beside").focus()
+    page.keyboard.type("vse")
+    sparta, dense = column(page, "sparta"), column(page, "vse++")
+    expect(page).to_have_url("/?q=red+blue&k=20&compare=vse%2B%2B")
+    expect(page.get_by_role("heading", level=2)).to_have_text(["sparta", "vse++"])
+    expect(sparta.locator(".status")).to_have_text("5 photos · text 0.3 ms · search 1.0 ms")
+    expect(dense.locator(".status")).to_have_text("5 photos · text 13 ms · search 1.0 ms")
+    expect(sparta.locator(".card .score").first).to_have_text("330")
+    expect(dense.locator(".card .score").first).to_have_text("0.330")
+    left, right = sparta.bounding_box(), dense.bounding_box()
+    assert left and right and left["y"] == right["y"] and right["x"] >= left["x"] + left["width"]
+    dense.locator(".opener").nth(1).focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog").locator("h2")).to_contain_text("2 garden/one.png")
+    page.keyboard.press("Escape")
+    page.reload()
+    expect(page.get_by_label("beside")).to_have_value("vse++")
+    expect(dense.locator(".card")).to_have_count(5)
+    page.go_back()
+    expect(dense).to_be_hidden()
+    expect(page.get_by_label("beside")).to_have_value("")
+    expect(page.locator(".card")).to_have_count(5)
+
+
+def test_one_backends_error_leaves_the_others_answer(page: Page) -> None:
+    page.route("**/v1/search*backend=*", lambda route: route.abort())
+    page.goto("/?q=red&compare=vse%2B%2B")
+    expect(page.get_by_role("alert")).to_contain_text("Is “sparta serve” still running?")
+    expect(column(page, "sparta").locator(".card")).to_have_count(3)
+    page.unroute("**/v1/search*backend=*")
+    page.get_by_role("button", name="Try again").click()
+    expect(column(page, "vse++").locator(".card")).to_have_count(5)
+    expect(page.get_by_role("alert")).to_be_hidden()
+
+
+def test_a_phone_compares_side_by_side(browser: Browser, address: str) -> None:
+    context = browser.new_context(
+        viewport={"width": 360, "height": 700},
+        has_touch=True,
+        is_mobile=True,
+        base_url=address,
+        reduced_motion="reduce",
+    )
+    page = context.new_page()
+    page.goto(f"/?q=red+blue+green+{'x' * 400}&compare=vse%2B%2B")
+    expect(page.locator(".card")).to_have_count(10)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    left, right = (column(page, name).bounding_box() for name in ("sparta", "vse++"))
+    assert left and right and left["y"] == right["y"] and right["x"] >= left["x"] + left["width"]
+    assert page.locator(".backends select").first.is_visible()
+    context.close()
+
+
+def test_one_backend_leaves_nothing_to_choose(browser: Browser, photos: Path) -> None:
+    with serving(Backend("sparta", FakeSearcher(), photos)) as address:
+        page = browser.new_page()
+        page.goto(f"{address}/?q=red")
+        expect(page.locator(".card")).to_have_count(3)
+        expect(page.locator("#corpus")).to_have_text("5 photos")
+        expect(page.locator(".backends")).to_be_hidden()
+        page.close()

@@ -1,0 +1,79 @@
+// One backend's answer: what it took, what it found, or what went wrong.
+
+import { search } from "./api.js";
+import { openCloser } from "./closer.js";
+import { make } from "./dom.js";
+import { showAnswer } from "./grid.js";
+
+const LOADING_AFTER = 1500;
+const WORDS = "Words of the query: point at one to see where each photo shows it";
+
+export const plural = (n, one, many) => `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
+const quoted = (words) => words.map((word) => `“${word}”`).join(", ");
+
+function ms(value) {
+  if (value < 0.1) return "< 0.1 ms";
+  return `${value < 10 ? value.toFixed(1) : Math.round(value)} ms`;
+}
+
+/** What was found, and the time for the text (splitting it into words, embedding it) and after. */
+function summary({ backend, hits, unknown, timings }, explains) {
+  const found = hits.length ? plural(hits.length, "photo", "photos") : "No photo matches";
+  const text = ms(timings.tokenise_ms + timings.encode_ms);
+  const time = `text ${text} · search ${ms(timings.search_ms)}`;
+  if (!unknown.length) return `${found} · ${time}`;
+  const lost = `${explains ? "The index" : backend} does not know ${quoted(unknown)}`;
+  return hits.length ? `${found} · ${time} · ${lost}` : `${lost}, so no photo matches`;
+}
+
+/** An element with `ask(question, signal)`, `clear()` and `fail(error)`. */
+export function makeColumn(tryAgain) {
+  const title = make("h2", { className: "backend-name" });
+  const words = make("ul", { className: "words", "aria-label": WORDS });
+  const status = make("p", { className: "status", role: "status" });
+  const errorTitle = make("h2");
+  const errorText = make("p");
+  const again = make("button", { type: "button" }, "Try again");
+  again.addEventListener("click", tryAgain);
+  const alert = make("div", { className: "error", role: "alert", hidden: true }, errorTitle, errorText, again);
+  const list = make("ol", { className: "hits" });
+  const summaryLine = make("div", { className: "summary" }, title, words, status);
+  const column = make("section", { className: "column", "aria-label": "Answer" }, summaryLine, alert, list);
+
+  column.clear = () => {
+    alert.hidden = true;
+    list.replaceChildren();
+    words.replaceChildren();
+    title.textContent = status.textContent = "";
+    column.removeAttribute("aria-busy");
+  };
+  column.fail = (error) => {
+    column.clear();
+    errorTitle.textContent = error.title ?? "The page failed";
+    errorText.textContent = error.message;
+    alert.hidden = false;
+  };
+  column.ask = async (question, signal) => {
+    alert.hidden = true;
+    status.textContent = "Searching…";
+    column.setAttribute("aria-busy", "true");
+    const loading = setTimeout(() => {
+      if (question.backend) status.textContent = "Searching… a model’s first answer takes seconds";
+    }, LOADING_AFTER);
+    try {
+      const answer = await search(question, signal);
+      const explains = answer.hits.some((hit) => hit.explanation);
+      showAnswer(answer, list, words, (position) => openCloser(answer, position));
+      title.textContent = answer.backend;
+      column.setAttribute("aria-label", `Answer of ${answer.backend}`);
+      status.textContent = summary(answer, explains || !answer.hits.length);
+    } catch (error) {
+      if (signal.aborted) return;
+      column.fail(error);
+    } finally {
+      clearTimeout(loading);
+    }
+    column.removeAttribute("aria-busy");
+  };
+  return column;
+}
