@@ -10,7 +10,7 @@ from transformers import PreTrainedConfig
 from sparta.errors import InputError
 
 Visual = Literal["region", "grid", "patch"]
-Text = Literal["bigru", "bert"]
+Text = Literal["bigru", "gru", "bert"]
 ViewProjections = Literal["shared", "separate"]
 
 
@@ -28,11 +28,13 @@ class VseConfig(PreTrainedConfig):
         max_regions: vectors an image may have, None for any number.
         vision: configuration of a vision network inside the model, which then takes photos
             instead of features; a dict with `model_type`.
-        text: "bigru" over words, or "bert" for any BERT-like transformer over word pieces.
-        word_dim: width of the BiGRU's word embedding.
-        vocabulary_size: words the BiGRU knows, special ones included.
+        text: "bigru" over words, "gru" for one that reads forwards alone (as MV-VSE's published
+            code does, with the text pooling "last"), or "bert" for any BERT-like transformer over
+            word pieces.
+        word_dim: width of the GRU's word embedding.
+        vocabulary_size: words the GRU knows, special ones included.
         text_encoder: configuration of the BERT-like transformer, a dict with `model_type`.
-        text_dropout: share dropped in training from the BiGRU's word embeddings, or from the
+        text_dropout: share dropped in training from the GRU's word embeddings, or from the
             transformer's projected tokens.
         dimension: of the joint space.
         visual_pooling: a name `sparta.dense.pooling.make_pooling` knows.

@@ -71,21 +71,29 @@ class VisualProjection(nn.Module):
 
 
 class WordEncoder(nn.Module):
-    """Word embeddings and a bidirectional GRU over them, its two directions averaged.
+    """Word embeddings and a GRU over them, its two directions averaged if it has two.
 
     Args:
         vocabulary_size: words.
         word_dim: width of a word embedding.
         dimension: D, of each direction and of the joint space.
         dropout: share of each word embedding dropped in training.
+        bidirectional: whether it reads backwards, too.
     """
 
-    def __init__(self, vocabulary_size: int, word_dim: int, dimension: int, dropout: float) -> None:
+    def __init__(
+        self,
+        vocabulary_size: int,
+        word_dim: int,
+        dimension: int,
+        dropout: float,
+        bidirectional: bool = True,
+    ) -> None:
         super().__init__()
         self.embedding = nn.Embedding(vocabulary_size, word_dim)
         nn.init.uniform_(self.embedding.weight, -0.1, 0.1)
         self.dropout = nn.Dropout(dropout)
-        self.gru = nn.GRU(word_dim, dimension, batch_first=True, bidirectional=True)
+        self.gru = nn.GRU(word_dim, dimension, batch_first=True, bidirectional=bidirectional)
 
     def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
         """[B, L] int64 and lengths [B] int64 → [B, L, D]; padding gets zeros."""
@@ -96,7 +104,7 @@ class WordEncoder(nn.Module):
         hidden, _ = pad_packed_sequence(
             self.gru(packed)[0], batch_first=True, total_length=ids.shape[1]
         )
-        return hidden.unflatten(-1, (2, -1)).mean(dim=-2)
+        return hidden.unflatten(-1, (-1, self.gru.hidden_size)).mean(dim=-2)
 
 
 def build_network(config: dict[str, Any]) -> Any:

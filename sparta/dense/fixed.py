@@ -56,6 +56,15 @@ class FirstPooling(Pooling):
         return features[:, 0]
 
 
+class LastPooling(Pooling):
+    """The last element: all that MV-VSE's published code keeps of a GRU that reads forwards."""
+
+    def pool(self, features: Tensor, mask: Tensor) -> Tensor:
+        """See `Pooling.pool`."""
+        last = mask.sum(dim=1, keepdim=True) - 1
+        return features.gather(1, last.expand(-1, 1, features.shape[2]))[:, 0]
+
+
 class SoftPooling(Pooling):
     """Each dimension weighted by the softmax of its own values, Σ x e^x / Σ e^x.
 

@@ -45,7 +45,7 @@ class VseModel(PreTrainedModel):
     Attributes:
         tokenizer: of the model's folder; None until attached or loaded.
         vision: the pretrained vision network inside the model, None if it takes features.
-        text_encoder: the pretrained BERT-like transformer inside the model, None for a BiGRU.
+        text_encoder: the pretrained BERT-like transformer inside the model, None for a GRU.
     """
 
     config_class = VseConfig
@@ -69,7 +69,11 @@ class VseModel(PreTrainedModel):
         self.text_encoder: PreTrainedModel | None = None
         if config.text_encoder is None:
             self.word_encoder = WordEncoder(
-                config.vocabulary_size, config.word_dim, config.dimension, config.text_dropout
+                config.vocabulary_size,
+                config.word_dim,
+                config.dimension,
+                config.text_dropout,
+                bidirectional=config.text == "bigru",
             )
         else:
             encoder = build_network(config.text_encoder)

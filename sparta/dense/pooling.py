@@ -7,7 +7,14 @@ from typing import Any
 
 from sparta.dense.adpool import ADPool
 from sparta.dense.contextual import GCN, GCNSeq2Seq, SelfAttention, Seq2Seq
-from sparta.dense.fixed import FirstPooling, KMaxPooling, MaxPooling, MeanPooling, SoftPooling
+from sparta.dense.fixed import (
+    FirstPooling,
+    KMaxPooling,
+    LastPooling,
+    MaxPooling,
+    MeanPooling,
+    SoftPooling,
+)
 from sparta.dense.gpo import GPO
 from sparta.dense.learned import LIP, AdaPool, FSPool, GeM
 from sparta.dense.masked import Pooling
@@ -24,6 +31,7 @@ POOLINGS: dict[str, type[Pooling]] = {
     "gem": GeM,
     "fspool": FSPool,
     "cls": FirstPooling,
+    "last": LastPooling,
     "softpool": SoftPooling,
     "adapool": AdaPool,
     "lip": LIP,

@@ -33,7 +33,7 @@ def from_captions(
     vision: str | Path | None = None,
     **options: Any,
 ) -> VseModel:
-    """A model whose text side, a BiGRU, knows the words of the training captions alone.
+    """A model whose text side, a GRU, knows the words of the training captions alone.
 
     Args:
         texts: training captions, and no others.
@@ -41,7 +41,8 @@ def from_captions(
         min_count: how often the captions must hold a word of the vocabulary.
         vision: hub name or folder of a vision network to take into the model, which then encodes
             photos of the source's size; None for a model that takes features.
-        options: further fields of `VseConfig`. Without `visual`, the source's kind decides it.
+        options: further fields of `VseConfig`. Without `visual`, the source's kind decides it;
+            without `text`, the GRU reads both ways.
 
     Raises:
         InputError: if an option is unknown, or the vision network is none or does not give
@@ -49,8 +50,7 @@ def from_captions(
         OSError: if there is no such vision network.
     """
     tokenizer = TextTokenizer.from_captions(texts, min_count)
-    fields = {"text": "bigru", "vocabulary_size": len(tokenizer)}
-    return _build(fields, tokenizer, source, vision, options)
+    return _build({"vocabulary_size": len(tokenizer)}, tokenizer, source, vision, options)
 
 
 def from_bert(
@@ -86,7 +86,7 @@ def from_bert(
     encoder = AutoModel.from_pretrained(checkpoint, config=config, dtype=torch.float32)
     if encoder.main_input_name != "input_ids" or encoder.config.is_encoder_decoder:
         raise InputError(f"{checkpoint} ({type(encoder).__name__}) is no BERT-like text encoder")
-    tokenizer = _tokenizer(checkpoint)
+    tokenizer = load_tokenizer(checkpoint)
     _fit(encoder, tokenizer, checkpoint)
     fields = {"text": "bert", "text_encoder": _fields(encoder)}
     model = _build(fields, tokenizer, source, vision, options)
@@ -94,7 +94,13 @@ def from_bert(
     return model
 
 
-def _tokenizer(name: str | Path) -> TextTokenizer:
+def load_tokenizer(name: str | Path) -> TextTokenizer:
+    """The tokenizer of a BERT-like checkpoint, from its `tokenizer.json` or `vocab.txt`.
+
+    Raises:
+        InputError: if it lacks a special token.
+        OSError: if there is none.
+    """
     path = cached_file(str(name), FILE, _raise_exceptions_for_missing_entries=False)
     if path is not None:
         return TextTokenizer.from_folder(Path(path).parent)
@@ -112,6 +118,11 @@ def _fit(encoder: Any, tokenizer: TextTokenizer, name: str | Path) -> None:
         )
     if known > len(tokenizer):
         encoder.resize_token_embeddings(len(tokenizer))
+    limit_length(tokenizer, encoder)
+
+
+def limit_length(tokenizer: TextTokenizer, encoder: Any) -> None:
+    """Cut texts at the number of positions a BERT-like encoder has."""
     positions = getattr(getattr(encoder, "embeddings", None), "position_embeddings", None)
     if positions is not None:
         # RoBERTa counts positions from behind that of padding.

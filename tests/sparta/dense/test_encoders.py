@@ -165,6 +165,15 @@ def test_a_words_vector_is_the_mean_of_both_directions() -> None:
         assert not row[len(ids) :].any()
 
 
+def test_a_gru_of_one_direction_reads_forwards() -> None:
+    torch.manual_seed(1)
+    encoder = WordEncoder(9, 6, DIMENSION, 0.0, bidirectional=False)
+    for row, ids in zip(encoder(*padded_ids(extra=1)), IDS, strict=True):
+        states = gru_states(encoder.gru, [encoder.embedding.weight[i].tolist() for i in ids])
+        assert_close(row[: len(ids)], torch.tensor(states), rtol=1e-4, atol=1e-5)
+        assert not row[len(ids) :].any()
+
+
 @settings(deadline=None, derandomize=True, max_examples=20)
 @given(extra=st.integers(0, 6), pad=st.integers(0, 8))
 def test_padding_changes_no_word(extra: int, pad: int) -> None:

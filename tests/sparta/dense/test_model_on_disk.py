@@ -128,7 +128,7 @@ def test_weights_left_over_are_refused(tmp_path: Path) -> None:
     ("fields", "message"),
     [
         ({"visual": "pixels"}, "visual: 'pixels' is none of region, grid, patch"),
-        ({"text": "lstm"}, "text: 'lstm' is none of bigru, bert"),
+        ({"text": "lstm"}, "text: 'lstm' is none of bigru, gru, bert"),
         ({"view_projections": "own"}, "view_projections: 'own' is none of shared, separate"),
         ({"views": 0}, "views: 0 is less than one"),
         ({"text": "bert"}, "text: 'bert' with text_encoder: None"),

@@ -22,8 +22,8 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {name: (name, {}) for name in POO
     "adpool, fixed": ("adpool", {"token_weight": 0.25}),
     "self-attention, 2 heads": ("self-attention", {"heads": 2}),
 }
-ORDERED = {"cls", "seq2seq", "gcn-seq2seq"}
-WEIGHTED = {"mean", "max", "k-max", "gpo", "adpool", "cls", "softpool", "adapool", "lip"}
+ORDERED = {"cls", "last", "seq2seq", "gcn-seq2seq"}
+WEIGHTED = {"mean", "max", "k-max", "gpo", "adpool", "cls", "last", "softpool", "adapool", "lip"}
 
 every_case = pytest.mark.parametrize("case", CASES)
 sizes = st.lists(st.integers(1, 9), min_size=2, max_size=5)

@@ -28,6 +28,10 @@ def test_the_first_element() -> None:
     assert_computes(make("cls"), lambda x: x[0], lengths=(1, 4, 7, 2))
 
 
+def test_the_last_element() -> None:
+    assert_computes(make("last"), lambda x: x[-1], lengths=(1, 4, 7, 2))
+
+
 def test_soft_pooling() -> None:
     def reference(x: list[Vector]) -> Vector:
         return [sum(math.exp(v) * v for v in c) / sum(math.exp(v) for v in c) for c in columns(x)]

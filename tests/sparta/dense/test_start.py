@@ -35,6 +35,8 @@ def test_words_of_the_captions_make_the_vocabulary() -> None:
     assert model.config.feature_source["weights"] == "abc"
     assert model.word_encoder.dropout.p == 0.3
     assert model.tokenizer.unknown("a zebra") == ["zebra"]
+    forwards = from_captions(CAPTIONS, tiny.source(), **SMALL, text="gru", text_pooling="last")
+    assert not forwards.word_encoder.gru.bidirectional
     rarer = from_captions([*CAPTIONS, "a zebra"], tiny.source(), min_count=1, **SMALL)
     assert rarer.tokenizer is not None
     assert rarer.tokenizer.unknown("a zebra") == []
