@@ -1,0 +1,115 @@
+"""Every preset, by name: it is valid, and builds the model it is named after."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from sparta.dense.batch import collate_regions, collate_texts
+from tests import tiny
+from tests.sparta.dense.models import CAPTIONS, save_bert
+from training import prepare
+from training.config import PRESETS, TrainConfig, load_config
+from training.data.photo import CaptionedPhoto
+from training.dense.config import VseTrainConfig
+from training.dense.prepare import build_model
+
+NAMES = sorted(
+    str(path.relative_to(PRESETS)).removesuffix(".yaml")
+    for path in PRESETS.rglob("*.yaml")
+    if path.parent.name != "parts"
+)
+DENSE = [name for name in NAMES if isinstance(load_config(name), VseTrainConfig)]
+SPARSE = [name for name in NAMES if name not in DENSE]
+PHOTOS = [CaptionedPhoto("a.jpg", "train", tuple(CAPTIONS))]
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_bert(tmp_path_factory.mktemp("bert"), max_position_embeddings=80)
+
+
+def dense(name: str) -> VseTrainConfig:
+    config = load_config(name)
+    assert isinstance(config, VseTrainConfig)
+    return config
+
+
+@pytest.mark.parametrize("name", DENSE)
+def test_a_dense_preset_builds_a_model(name: str, bert: Path) -> None:
+    config = dense(name)
+    options = config.model.options
+    options |= {"dimension": 16, "word_dim": 4, "vision": None}
+    if config.model.init is not None:
+        config.model.init = str(bert)
+    model = build_model(config.model, tiny.source(), PHOTOS).eval()
+    assert model.tokenizer is not None
+    ids = [model.tokenizer.encode(text) for text in CAPTIONS[:3]]
+    similarities = model(collate_texts(ids, model.tokenizer.pad_id), collate_regions(tiny.images()))
+    assert similarities.shape == (3, 4, model.config.views) and torch.isfinite(similarities).all()
+    # Several views need a loss that knows of them, and the other way round.
+    assert (model.config.views > 1) == config.objective.kind.startswith("multi-view")
+
+
+@pytest.mark.parametrize("name", SPARSE)
+def test_a_preset_of_visualsparta_builds_a_model(name: str, bert: Path) -> None:
+    config = load_config(name)
+    assert isinstance(config, TrainConfig)
+    if config.model.init is not None:
+        config.model.init = str(bert)
+    model = prepare.build_model(config.model, tiny.source(), PHOTOS)
+    assert model.config.use_labels == (name.rpartition("/")[2] == "visualsparta")
+
+
+@pytest.mark.parametrize("name", [name for name in DENSE if name.split("/")[0] != "flickr8k"])
+def test_published_rows_are_trained_as_published(name: str) -> None:
+    """GPO section 5.1 and ADPOOL section 4.2 and appendix B; MV-VSE trains GPO's models."""
+    config = dense(name)
+    assert (config.epochs, config.batch_size, config.learning_rate) == (25, 128, 5e-4)
+    assert config.milestones == [15] and config.gradient_clip == 2.0
+    assert (config.text_rate, config.augmentation.words) == (0.1, 0.2)
+    options = config.model.options
+    assert options.get("dimension", 1024) == 1024
+    regions = options["visual"] == "region"
+    assert config.augmentation.regions == ("regions" if regions else "grid-flat")
+    # Networks of photos are fine-tuned; regions and frames of videos are given.
+    assert ("vision" in options) == ("grid" in name or "patch" in name)
+    if "vision" in options:
+        assert config.vision_rate == (0.1 if "2ad" in name else 0.01)
+
+
+@pytest.mark.parametrize(
+    ("name", "visual", "text"),
+    [
+        ("coco/vse++-region-bigru", "mean", "mean"),
+        ("flickr30k/vse-inf-region-bert", "gpo", "gpo"),
+        ("coco/vse-2ad-patch-bert", "adpool", "adpool"),
+        ("ablations/gpo-table-1/region-best", "max", "mean"),
+        ("ablations/gpo-table-1/grid-gcn-seq2seq", "gcn-seq2seq", "mean"),
+        ("ablations/vse-2ad-table-4/manual", "k-max", "mean"),
+        ("ablations/vse-2ad-table-4/lip", "lip", "lip"),
+        ("ablations/vse-2ad-table-3/without-adopt", "adpool", "adpool"),
+        ("ablations/mv-vse-table-3/upper", "gpo", "gpo"),
+        ("vatex/vse-inf", "gpo", "gpo"),
+    ],
+)
+def test_rows_differ_in_their_pooling(name: str, visual: str, text: str) -> None:
+    options = dense(name).model.options
+    assert (options["visual_pooling"], options["text_pooling"]) == (visual, text)
+
+
+def test_rows_differ_in_their_objective() -> None:
+    kinds = {name: dense(name).objective for name in DENSE}
+    assert kinds["coco/vse-inf-region-bigru"].kind == "triplet"
+    assert kinds["coco/vse-2ad-region-bigru"].kind == "adopt"
+    assert kinds["ablations/vse-2ad-table-3/without-adopt"].kind == "triplet"
+    assert kinds["ablations/vse-2ad-table-3/without-adpool"].kind == "adopt"
+    table = "ablations/mv-vse-table-3"
+    assert [kinds[f"{table}/{row}"].views for row in ("max", "average", "upper")] == [
+        "max",
+        "average",
+        "upper",
+    ]
+    assert kinds["flickr30k/mv-vse-region-bigru"].views == "joint"
