@@ -81,7 +81,7 @@ def index(
     from transformers.utils import logging
 
     from indexer.build import build_index
-    from indexer.dense_build import add_dense, check_models, name_models
+    from indexer.dense_build import add_dense, check_index, check_models, name_models
     from indexer.report import STAGES, dense_stage, dense_summary, summary
     from indexer.sources import open_features
     from sparta.progress import progress_bars
@@ -94,6 +94,12 @@ def index(
     sparse, parts = model or [], name_models(dense or [])
     if not sparse and not parts:
         raise InputError("nothing to index with: give --model, --dense or both")
+    if hnsw and not parts:
+        raise InputError("--hnsw is how the vectors of a --dense model are kept: give one")
+    if not sparse:
+        check_index(out)
+        if len(features) > 1 or views:
+            raise InputError("--dense embeds the plain view alone: give that, without --views")
     said = []
     console = Console()
     with progress_bars(STAGES | {name: dense_stage(name) for name in parts}, console) as show:
@@ -106,7 +112,8 @@ def index(
             device=device,
             progress=show,
         )
-        check_models(parts, stores[0])
+        if parts:
+            check_models(parts, stores[0])
         if sparse:
             manifest = build_index(
                 stores,
@@ -169,9 +176,9 @@ def search(
         query.encode()
     except UnicodeEncodeError as error:
         raise InputError("the query is not UTF-8 text: check the terminal's encoding") from error
-    searcher = _open(index, backend)
-    if explain and not searcher.explains:
+    if explain and backend != SPARSE:
         raise InputError(f"--explain: the scores of {backend} are no sums over terms")
+    searcher = _open(index, backend)
     result = searcher.search(query, k)
     wanted = result.hits if searcher.explains and (explain or not as_json) else []
     explanations = [searcher.explain(query, hit.image_id) for hit in wanted]

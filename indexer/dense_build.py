@@ -63,6 +63,17 @@ def name_models(given: Sequence[str]) -> dict[str, str]:
     return models
 
 
+def check_index(index: Path) -> None:
+    """Refuse to add to what is no index.
+
+    Raises:
+        InputError: if it is none.
+    """
+    finish_swap(index)
+    if not is_index(index):
+        raise InputError(f"{index} is no index yet, which --dense adds to: give --model as well")
+
+
 def check_models(models: Mapping[str, str], store: FeatureStore) -> None:
     """Refuse, before long work, models that cannot embed a store.
 
@@ -105,9 +116,7 @@ def add_dense(
     Raises:
         InputError: if the index is none, its images are others, or the model does not fit.
     """
-    finish_swap(index)
-    if not is_index(index):
-        raise InputError(f"{index} is no index yet, which --dense adds to: give --model as well")
+    check_index(index)
     manifest = Manifest.open(index)
     check_models({name: str(model)}, store)
     check_ids(index, store)

@@ -92,7 +92,8 @@ def open_backends(index: Path, photos: Path | None, examples: Sequence[str] = ()
 
 def _dense(index: Path, sparse: LuceneSearcher) -> dict[str, LazySearcher]:
     """Searchers over the dense parts and their ensemble, not opened yet."""
-    from indexer.dense import EnsembleSearcher, open_part
+    from indexer.dense import open_part
+    from indexer.dense_searcher import EnsembleSearcher
 
     parts = {name: DenseManifest.open(index, name, sparse.manifest) for name in dense_names(index)}
     members = {

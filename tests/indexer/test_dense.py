@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from indexer.dense import DenseSearcher, EnsembleSearcher, open_dense
+from indexer.dense import open_dense
+from indexer.dense_searcher import DenseSearcher, EnsembleSearcher
 from indexer.lucene import LuceneIndex
 from indexer.lucene_searcher import LuceneSearcher
 from indexer.searcher import Searcher, UnknownImageError

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,12 +12,14 @@ from typing import Any
 
 import pytest
 import torch
+from PIL import Image
 from typer.testing import CliRunner
 
 from indexer.dense import open_dense
 from indexer.dense_build import add_dense, name_models
 from indexer.dense_manifest import DenseManifest, backend_names, dense_names
 from indexer.manifest import Manifest
+from indexer.sources import open_features
 from indexer.vectors import Kind
 from sparta.__main__ import cli
 from sparta.dense.model import VseModel
@@ -184,6 +187,20 @@ def test_other_features_other_models_and_no_index_are_refused(
         add_dense(tmp_path / "none", store, "mine", dense_model, device="cpu")
 
 
+def test_photos_are_extracted_as_the_dense_model_needs(
+    dense_model: Path, model_dir: Path, tmp_path: Path
+) -> None:
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    for name in ("1.png", "2.png"):
+        Image.new("RGB", (30, 20), "red").save(photos / name)
+    [made] = open_features([photos], [], tmp_path / "index", dense=[dense_model])
+    assert made.source == SOURCE and made.ids == ["1.png", "2.png"]
+    other = save_dense_model(tmp_path / "other", source=replace(SOURCE, image_size=64))
+    with pytest.raises(InputError, match=rf"--dense {other} takes other features than --model"):
+        open_features([photos], [model_dir], tmp_path / "index", dense=[other])
+
+
 def test_a_model_gone_astray_is_said(index: Path, store: FeatureStore, tmp_path: Path) -> None:
     model = VseModel.from_pretrained(save_dense_model(tmp_path / "model"))
     with torch.no_grad():
@@ -232,7 +249,12 @@ def test_damaged_or_foreign_parts_are_refused(
 
 
 def test_the_command(
-    store: FeatureStore, model_dir: Path, dense_model: Path, multi_view: Path, tmp_path: Path
+    store: FeatureStore,
+    model_dir: Path,
+    dense_model: Path,
+    multi_view: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     out = tmp_path / "index"
 
@@ -243,6 +265,7 @@ def test_the_command(
     refused = run("--dense", str(dense_model))
     assert isinstance(refused.exception, InputError) and "give --model" in str(refused.exception)
     assert "give --model, --dense or both" in str(run().exception)
+    assert "give one" in str(run("--model", str(model_dir), "--hnsw").exception)
     both = run("--model", str(model_dir), "--dense", str(dense_model))
     assert both.exit_code == 0, both.output
     assert "21 images, " in both.output and "vse++: vectors of 21 images, 16 numbers" in both.output
@@ -256,5 +279,10 @@ def test_the_command(
     built = Manifest.open(out).created
     assert "768" in str(run("--model", str(model_dir), "--dense", str(other)).exception)
     assert Manifest.open(out).created == built and len(dense_names(out)) == 3
+    twice = run(str(store.folder), "--dense", str(dense_model))
+    assert "plain view alone" in str(twice.exception)
+    assert "plain view alone" in str(run("--views", "2", "--dense", str(dense_model)).exception)
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    assert "visualsparta[dense]" in str(run("--dense", str(dense_model)).exception)
     assert run("--model", str(model_dir)).exit_code == 0
     assert backend_names(out) == ["sparta"]

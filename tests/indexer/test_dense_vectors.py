@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -116,6 +117,6 @@ def test_best_keeps_the_first_of_equals(k: int) -> None:
 
 
 def test_missing_faiss_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "faiss", None)
+    monkeypatch.setitem(sys.modules, "faiss", None)
     with pytest.raises(InputError, match=r"pip install 'visualsparta\[dense\]'"):
         ImageVectors.create(8, 1)
