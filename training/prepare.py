@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -102,10 +103,11 @@ def split_photos(
     """
     if config.captions is None:
         raise InputError("data.captions: name a captions.jsonl (--set data.captions=FILE)")
-    photos = sorted(read_captions(config.captions, config.split), key=lambda p: p.image_id)
+    read = partial(read_captions, config.captions, image_key=config.image_key)
+    photos = sorted(read(config.split), key=lambda p: p.image_id)
     held_out: list[CaptionedPhoto] = []
     if config.validation_split:
-        held_out = read_captions(config.captions, config.validation_split)
+        held_out = read(config.validation_split)
     elif config.validation_photos:
         if config.validation_photos >= len(photos):
             raise InputError(

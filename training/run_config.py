@@ -22,7 +22,10 @@ class PhotosConfig(Section):
             or cropped copy), and every epoch draws one view per photo.
         photos: instead of features, a folder of photos to extract them from, with `backbone`
             (hub name, folder or "pixels") in so many `views`; kept in the run's folder.
-        captions: `captions.jsonl`.
+        captions: `captions.jsonl`, or a file or folder of any other format that
+            `training.data.captions` reads.
+        image_key: whether COCO's and Karpathy's captions name photos as the features do, by their
+            "file" or by "cocoid".
         split: photos to train on.
         validation_split: photos to choose by, if the file has a split for it.
         validation_photos: otherwise, how many photos of `split` to hold out (0: none, and the
@@ -34,6 +37,7 @@ class PhotosConfig(Section):
     backbone: str | None = None
     views: int = Field(default=1, ge=1)
     captions: Path | None = None
+    image_key: Literal["file", "cocoid"] = "file"
     split: str = "train"
     validation_split: str | None = None
     validation_photos: int = Field(default=0, ge=0)

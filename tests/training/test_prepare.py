@@ -1,3 +1,4 @@
+import json
 import logging
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from tests import tiny
 from tests.training.conftest import DIMENSION, Corpus
 from training import prepare
 from training.config import DataConfig, ModelConfig
+from training.run_config import PhotosConfig
 
 
 @pytest.fixture(scope="module")
@@ -139,3 +141,21 @@ def test_validation_queries_know_their_photo(corpus: Corpus, store: FeatureStore
     for row, photo in zip(shown, held_out, strict=True):
         own = torch.from_numpy(store[store.index(photo.image_id)].features.copy())
         assert torch.equal(row, own)
+
+
+def test_captions_may_name_photos_by_number(tmp_path: Path) -> None:
+    images = [tiny.image(2, seed=seed) for seed in range(3)]
+    images = [replace(image, image_id=str(40 + i)) for i, image in enumerate(images)]
+    store = write_store(tmp_path / "features", tiny.source(), images)
+    sentences = [{"raw": f"a dog {i}"} for i in range(5)]
+    photos = [
+        {"filename": f"x{i}.jpg", "cocoid": 40 + i, "split": "train", "sentences": sentences}
+        for i in range(3)
+    ]
+    path = tmp_path / "dataset_coco.json"
+    path.write_text(json.dumps({"dataset": "coco", "images": photos}))
+    config = PhotosConfig(captions=path, image_key="cocoid")
+    found, _ = prepare.split_photos(config, [store], 0)
+    assert [photo.image_id for photo in found] == ["40", "41", "42"]
+    with pytest.raises(InputError, match="no captioned photo is in the feature store"):
+        prepare.split_photos(PhotosConfig(captions=path), [store], 0)
