@@ -12,7 +12,10 @@ from typer.core import TyperGroup
 from sparta.errors import InputError
 
 ENTRY_POINTS = "sparta.commands"
-GROUPS = {"eval": "Measure models and indexes by the field's protocols."}
+GROUPS = {
+    "eval": "Measure models and indexes by the field's protocols.",
+    "figure": "Draw the papers' figures from trained models and runs.",
+}
 
 
 class Rooms(TyperGroup):

@@ -1,0 +1,52 @@
+"""`sparta figure attention`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from eval.commands.figures.options import FEATURES, MODEL, OUT
+from sparta.errors import InputError
+
+
+def attention(
+    context: typer.Context,
+    model: Annotated[str, MODEL],
+    features: Annotated[Path, FEATURES],
+    image: Annotated[str, typer.Option(help="Id of the image in the features.")],
+    out: Annotated[Path, OUT],
+    caption: Annotated[
+        list[str] | None, typer.Option(help="A text to show under the view nearest to it.")
+    ] = None,
+    photos: Annotated[
+        Path | None, typer.Option(help="Folder of photos (default: as the features know it).")
+    ] = None,
+) -> None:
+    """Draw over a photo where each view of a model looks (MV-VSE, figure 5).
+
+    [bold]Example[/bold]
+
+    sparta figure attention model/ --features features/ --image a.jpg
+    --caption "a child in a striped shirt" --caption "red chairs" --out attention.png
+    """
+    from eval.figures.attention import draw, look
+    from eval.figures.picture import check_out, save
+    from indexer.dense_model import load_dense_model
+    from indexer.models import check_features
+    from indexer.sources import check_views
+    from sparta.features.photos import load_photo
+    from sparta.features.store import FeatureStore
+
+    check_out(out)
+    store = FeatureStore.open(features)
+    check_views([store])
+    folder = photos or store.photos
+    if folder is None:
+        raise InputError(f"{features} does not know where its photos are: give --photos")
+    if image not in store.ids:
+        raise InputError(f"--image {image!r} is not in {features}; {store.ids[0]!r} is")
+    loaded = load_dense_model(model)
+    check_features(model, loaded.config, store)
+    found = look(loaded, store[store.index(image)], caption or [])
+    photo, _, _ = load_photo(folder / image)
+    save(draw(found, photo), vars(found), out, context.params)

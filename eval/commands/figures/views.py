@@ -1,0 +1,59 @@
+"""`sparta figure views`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from eval.commands.figures.options import FEATURES, OUT
+from eval.commands.options import BATCH_SIZE, CAPTIONS, DEVICE, SPLIT, STAGES
+from sparta.errors import InputError
+
+
+def views(
+    context: typer.Context,
+    model: Annotated[
+        list[str], typer.Argument(metavar="[NAME=]MODEL...", help="Multi-view models.")
+    ],
+    features: Annotated[Path, FEATURES],
+    captions: Annotated[Path, CAPTIONS],
+    out: Annotated[Path, OUT],
+    split: Annotated[str, SPLIT] = "val",
+    batch_size: Annotated[int, BATCH_SIZE] = 32,
+    device: Annotated[str, DEVICE] = "auto",
+) -> None:
+    """Draw how alike a model's views are, and how often each is selected (MV-VSE, figure 4).
+
+    [bold]Example[/bold]
+
+    sparta figure views 0.7=runs/joint/model 1=runs/max/model --features features/
+    --captions captions.jsonl --out views.png
+    """
+    from rich.console import Console
+    from transformers.utils import logging
+
+    from eval.evaluate import open_members
+    from eval.figures.picture import check_out, save
+    from eval.figures.views import draw, study_views
+    from eval.models import DenseModel
+    from sparta.progress import progress_bars
+    from training.data.captions import read_captions
+
+    logging.disable_progress_bar()
+    check_out(out)
+    photos = read_captions(captions, split)
+    named = [_named(text) for text in model]
+    studies = []
+    with progress_bars(STAGES, Console(stderr=True)) as show:
+        for name, folder in named:
+            (member,) = open_members([folder], [features], False, device)
+            if not isinstance(member.model, DenseModel):
+                raise InputError(f"{folder} is no dense model: it has no views")
+            studies.append(study_views(name, member.model, member.store, photos, batch_size, show))
+    save(draw(studies), {"models": [vars(study) for study in studies]}, out, context.params)
+
+
+def _named(text: str) -> tuple[str, str]:
+    """Name and folder of [NAME=]MODEL; a path may have a = of its own."""
+    name, _, folder = text.partition("=")
+    return (text, text) if not folder or "/" in name else (name, folder)

@@ -1,0 +1,117 @@
+"""Galleries of any size, as an inverted index and as vectors, made from the images there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eval.images import Images
+from eval.models import DenseModel
+from eval.scored import ScoredImages
+from indexer.encode import ImageEncoder, encode_rows
+from indexer.impacts import Quantiser, estimate_baseline
+from indexer.models import model_fingerprint
+from indexer.postings import ImagePostings, Postings
+from indexer.vectors import ImageVectors
+from indexer.writing import IndexSettings, write_index
+from sparta.progress import Show
+
+BITS = 8
+SHARD = 10_000  # images written or added at once
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """Some images in both forms; larger galleries repeat them under other ids.
+
+    Attributes:
+        encoder: whose postings they are.
+        settings: of the index.
+        scale: the term score of one impact.
+        baseline: [V] float32.
+        postings: of N images.
+        dense: the dense model.
+        vectors: [N, K, D] float32 of the same images.
+    """
+
+    encoder: ImageEncoder
+    settings: IndexSettings
+    scale: float
+    baseline: NDArray[np.float32]
+    postings: Postings
+    dense: DenseModel
+    vectors: NDArray[np.float32]
+
+    @classmethod
+    def of(
+        cls, encoder: ImageEncoder, dense: DenseModel, images: int, top_n: int, show: Show
+    ) -> Gallery:
+        """Encode the first images of the encoder's store with both models.
+
+        Raises:
+            InputError: if their term scores would not fit in memory.
+        """
+        rows = range(min(images, len(encoder.store)))
+        scored = ScoredImages.of(encoder, rows, lambda *steps: show("encode", *steps))
+        baseline = estimate_baseline(scored.scored.scores, "mean")
+        allowed = encoder.allowed(encoder.terms).cpu()
+        largest = ((scored.scored.scores.amax(dim=0) - baseline) * allowed).max()
+        quantiser = Quantiser.fit(float(largest), BITS)
+        postings, _ = encode_rows(
+            scored, rows, baseline=baseline, allowed=allowed, top_n=top_n, quantiser=quantiser
+        )
+        vectors = dense.embed_images(Images(encoder.store, rows), encoder.batch_size, show)
+        settings = IndexSettings(
+            models=[model_fingerprint(model) for model in encoder.models],
+            features=[encoder.store.fingerprint],
+            photos=None,
+            top_n=top_n,
+            bits=BITS,
+            baseline="mean",
+            baseline_images=len(rows),
+            terms=encoder.terms,
+        )
+        return cls(
+            encoder,
+            settings,
+            quantiser.scale,
+            baseline.numpy(),
+            postings,
+            dense,
+            vectors.cpu().numpy(),
+        )
+
+    def rows(self, size: int) -> Iterator[NDArray[np.int64]]:
+        """Which image stands at each place of a gallery of some size, a shard at a time."""
+        for start in range(0, size, SHARD):
+            yield np.arange(start, min(start + SHARD, size)) % len(self.postings)
+
+    def write(self, folder: Path, size: int) -> None:
+        """Write an index folder of so many images, named by number."""
+        images = list(self.postings)
+        starts = range(0, size, SHARD)
+        shards = (
+            Postings.of(
+                [_renamed(images[row], start + place) for place, row in enumerate(rows.tolist())]
+            )
+            for start, rows in zip(starts, self.rows(size), strict=True)
+        )
+        write_index(
+            folder, shards, self.encoder.tokenizer, self.baseline, self.settings, self.scale
+        )
+
+    def collect(self, size: int) -> ImageVectors:
+        """A flat index of so many images' vectors."""
+        _, views, dimension = self.vectors.shape
+        collected = ImageVectors.create(dimension, views)
+        for rows in self.rows(size):
+            collected.add(self.vectors[rows])
+        return collected
+
+
+def _renamed(image: ImagePostings, number: int) -> ImagePostings:
+    return replace(image, image_id=f"{number:09d}")
