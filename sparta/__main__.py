@@ -18,6 +18,10 @@ GROUPS = {
 }
 
 
+# What a newcomer needs first comes first; the rest follows by name.
+ORDER = ("extract", "train", "index", "search", "serve", "eval")
+
+
 class Rooms(TyperGroup):
     """Commands declared by the rooms as entry points; a command's code is loaded when called.
 
@@ -30,10 +34,11 @@ class Rooms(TyperGroup):
     prefix = ""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Names in the order a newcomer needs them: as `pyproject.toml` declares them."""
+        """Names in the order a newcomer needs them."""
         names = (entry.name for entry in entry_points(group=ENTRY_POINTS))
-        own = (name.removeprefix(self.prefix) for name in names if name.startswith(self.prefix))
-        return list(dict.fromkeys(name.partition(".")[0] for name in own))
+        own = {name.removeprefix(self.prefix) for name in names if name.startswith(self.prefix)}
+        known = {name.partition(".")[0] for name in own}
+        return [*(name for name in ORDER if name in known), *sorted(known - {*ORDER})]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Import the one room that owns the command; a group imports nothing yet."""
