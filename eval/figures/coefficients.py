@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from eval.figures.picture import panels
+from eval.figures.picture import legend, panels
 from sparta.dense.gpo import GPO
 from sparta.dense.model import VseModel
 from sparta.errors import InputError
@@ -76,5 +76,5 @@ def draw(curves: Sequence[Curve]) -> Figure:
         one.set_xlabel("rank of the value, 1 for the largest")
         one.set_ylabel("weight")
         one.xaxis.set_major_locator(MaxNLocator(integer=True))
-        one.legend(frameon=False)
+        legend(one)
     return figure

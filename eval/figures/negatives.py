@@ -11,11 +11,11 @@ from statistics import fmean
 import yaml
 from matplotlib.figure import Figure
 
-from eval.figures.picture import panels
+from eval.figures.picture import legend, panels
 from sparta.errors import InputError
 
 COLUMN = "negatives"
-WINDOW = 15  # logged steps a drawn mean is taken over
+WINDOW = 5  # logged steps a drawn mean is taken over
 
 
 @dataclass(frozen=True)
@@ -90,5 +90,5 @@ def draw(runs: Sequence[Negatives]) -> Figure:
     axes.set_ylim(bottom=0)
     axes.set_xlabel("step")
     axes.set_ylabel("negatives K")
-    axes.legend(frameon=False)
+    legend(axes)
     return figure

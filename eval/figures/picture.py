@@ -41,6 +41,11 @@ def panels(count: int, width: float = 4.5, height: float = 3.5) -> tuple[Figure,
     return figure, axes
 
 
+def legend(axes: Axes) -> None:
+    """The names of the lines above the panel, where they hide nothing."""
+    axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), fontsize=8)
+
+
 def save(figure: Figure, data: Mapping[str, Any], out: Path, arguments: Mapping[str, Any]) -> None:
     """Write the picture, and beside it as .json its numbers and how they came about.
 

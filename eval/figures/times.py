@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from matplotlib.figure import Figure
 
 from eval.figures.gallery import Gallery
-from eval.figures.picture import panels
+from eval.figures.picture import legend, panels
 from indexer.dense import DenseSearcher
 from indexer.dense_model import ModelText
 from indexer.lucene_searcher import LuceneSearcher
@@ -106,5 +106,5 @@ def draw(times: Sequence[Times]) -> Figure:
     axes.set_yscale("log")
     axes.set_xlabel("images")
     axes.set_ylabel("median time of a query, ms")
-    axes.legend(frameon=False)
+    legend(axes)
     return figure

@@ -86,6 +86,7 @@ def draw(studies: Sequence[ViewStudy]) -> Figure:
     figure, (left, *rest) = panels(1 + len(studies), width=3.2, height=3.2)
     names = [study.name for study in studies]
     left.bar(names, [study.similarity for study in studies], width=0.5, color="tab:blue")
+    left.set_xlim(-0.6, len(studies) - 0.4)
     left.set_ylabel("cosine of two views", color="tab:blue")
     right = left.twinx()
     right.spines[["top"]].set_visible(False)
