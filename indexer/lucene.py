@@ -46,7 +46,9 @@ class LuceneIndex:
         self._parser = classes.parser(white_space())
         self._json = _json_of_arrays(classes.json())
         self._listed, self._explained = _java_set(ID, RAW), _java_set(GROUNDING)
-        self.stored = lru_cache(STORED_CACHE)(self._read_stored)
+        # Keeping the order of use costs more than looking up: only where all would be too many.
+        kept = None if len(self) <= STORED_CACHE else STORED_CACHE
+        self.stored = lru_cache(kept)(self._read_stored)
 
     @in_turn
     def __len__(self) -> int:

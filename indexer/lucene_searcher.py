@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -59,7 +58,7 @@ class LuceneSearcher:
                 f"{folder}: the manifest counts {self.manifest.images} images, Lucene "
                 f"{len(self.index)}; build the index anew"
             )
-        self._part = lru_cache(PART_CACHE)(self._read_part)
+        self._parts: dict[str, _Part] = {}
         self._term_ids = {term: i for i, term in enumerate(self._tokenizer.vocabulary)}
 
     def search(self, query: str, k: int = 10) -> SearchResult:
@@ -67,7 +66,7 @@ class LuceneSearcher:
         if k < 1:
             raise ValueError(f"k must be at least 1, got {k}")
         start = time.perf_counter()
-        parts = [self._part(part) for part in self._tokenizer.parts(query)]
+        parts = [self._parts.get(part) or self._part(part) for part in self._tokenizer.parts(query)]
         terms = " ".join([part.terms for part in parts])
         unknown = list(dict.fromkeys([word for part in parts for word in part.unknown]))
         tokenised = time.perf_counter()
@@ -76,8 +75,8 @@ class LuceneSearcher:
             image_id, metadata = self.index.stored(document)
             hits.append(Hit(rank, image_id, score, metadata))
         end = time.perf_counter()
-        timings = Timings(*(1000 * t for t in (tokenised - start, end - tokenised, end - start)))
-        return SearchResult(hits, unknown, timings)
+        tokenise, search = 1000 * (tokenised - start), 1000 * (end - tokenised)
+        return SearchResult(hits, unknown, Timings(tokenise, search, tokenise + search))
 
     def warm_up(self) -> None:
         """Answer some queries, and read ahead the ids of some images and all whole words.
@@ -93,14 +92,18 @@ class LuceneSearcher:
         for start in range(WARM_UP_QUERIES):
             self.search(" ".join(words[start::WARM_UP_QUERIES][:10]))
 
-    def _read_part(self, text: str) -> _Part:
+    def _part(self, text: str) -> _Part:
+        """Read a part and keep it; when too many are kept, begin anew: order of use costs time."""
         parsed = self._tokenizer.encode_query(text)
         unknown = [
             word.text
             for word in parsed.words
             if not any(self.index.document_frequency(piece) for piece in word.pieces)
         ]
-        return _Part(" ".join(parsed.pieces), unknown)
+        if len(self._parts) >= PART_CACHE:
+            self._parts.clear()
+        part = self._parts[text] = _Part(" ".join(parsed.pieces), unknown)
+        return part
 
     def explain(self, query: str, image_id: str) -> Explanation:
         """Explain one image's score for a text; see `Searcher.explain`."""

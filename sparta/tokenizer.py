@@ -90,9 +90,12 @@ class WordPieceTokenizer:
         """Split a text so that its words are those of the parts, one after the other.
 
         For callers who keep what they found out about a part: most parts are words of a
-        dictionary. Tokenisers other than BERT's get the whole text back.
+        dictionary, and the stop behind the last one stands alone. Tokenisers other than BERT's
+        get the whole text back.
         """
-        return text.split(" ") if self._parted else [text]
+        if not self._parted:
+            return [text]
+        return [*text[:-1].split(" "), "."] if text.endswith(".") else text.split(" ")
 
     def encode_query(self, text: str) -> Query:
         """Tokenise one query without special tokens; unknown tokens give a word no pieces."""
@@ -121,14 +124,17 @@ class WordPieceTokenizer:
 
 
 def _parts_at_spaces(tokenizer: Tokenizer) -> bool:
-    """Whether a text's words are those of its parts between spaces.
+    """Whether a text's words are those of its parts between spaces and before its last stop.
 
-    BERT's way of cleaning looks at one character at a time, and its words end at spaces; only a
-    special token that holds or swallows a space could reach from one part into the next.
+    BERT's way of cleaning looks at one character at a time, its words end at spaces, and a stop
+    is a word of its own; only a special token that holds one of these or swallows a space could
+    reach from one part into the next.
     """
     special = tokenizer.get_added_tokens_decoder().values()
     return (
         isinstance(tokenizer.normalizer, BertNormalizer)
         and isinstance(tokenizer.pre_tokenizer, BertPreTokenizer)
-        and not any(" " in token.content or token.lstrip or token.rstrip for token in special)
+        and not any(
+            {" ", "."} & {*token.content} or token.lstrip or token.rstrip for token in special
+        )
     )

@@ -69,24 +69,33 @@ TOKENIZERS = [WordPieceTokenizer(bert(*options)) for options in OPTIONS]
 def test_parts_have_the_words_of_the_text(pieces: list[str]) -> None:
     text = "".join(pieces)
     for tokenizer in TOKENIZERS:
-        assert tokenizer.parts(text) == text.split(" ")
+        assert all(" " not in part for part in tokenizer.parts(text))
         assert words_of_parts(tokenizer, text) == tokenizer.encode_query(text).words
 
 
 @pytest.mark.parametrize(
     "text",
-    ["", " ", "two dogs  running, on a\tbeach!", "a [MASK] b", "[MASK][MASK]", "e\u0301 \u0301e"],
+    [
+        *("", " ", ".", " .", "...", "a.b.", "[MASK].", "two dogs  running, on a\tbeach!"),
+        *("two dogs on a beach.", "a [MASK] b", "[MASK][MASK]", "e\u0301 \u0301e"),
+    ],
 )
 def test_parts_of_a_real_vocabulary(minilm: Path, text: str) -> None:
     tokenizer = WordPieceTokenizer.from_folder(minilm)
-    assert tokenizer.parts(text) == text.split(" ")
+    assert all(" " not in part for part in tokenizer.parts(text))
     assert words_of_parts(tokenizer, text) == tokenizer.encode_query(text).words
 
 
+def test_the_stop_at_the_end_stands_alone() -> None:
+    assert TOKENIZERS[0].parts("two dogs.") == ["two", "dogs", "."]
+    assert TOKENIZERS[0].parts("two. dogs") == ["two.", "dogs"]
+
+
 def test_texts_that_spaces_do_not_part_stay_whole() -> None:
-    swallowing, holding, other = (bert(True, None) for _ in range(3))
+    swallowing, holding, stopping, other = (bert(True, None) for _ in range(4))
     swallowing.add_special_tokens([AddedToken("[X]", lstrip=True)])
     holding.add_special_tokens(["[A B]"])
+    stopping.add_special_tokens(["[A.]"])
     other.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Punctuation()])
-    for tokenizer in (swallowing, holding, other):
+    for tokenizer in (swallowing, holding, stopping, other):
         assert WordPieceTokenizer(tokenizer).parts("a b [A B]") == ["a b [A B]"]
