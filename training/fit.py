@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -22,6 +24,7 @@ from sparta.errors import InputError
 from training import prepare
 from training.config import AnyTrainConfig
 from training.dense.config import VseTrainConfig
+from training.dense.photos import open_photos
 from training.dense.prepare import prepare_vse
 from training.module import TrainingModule
 
@@ -47,17 +50,28 @@ def train(config: AnyTrainConfig, out: Path, resume: bool = False) -> TrainResul
     """
     checkpoint = _prepare_folder(config, out, resume)
     L.seed_everything(config.seed, workers=True, verbose=False)
-    views = prepare.open_views(config.data, out)
+    views, prepare_run = _open(config, out)
     photos, held_out = prepare.split_photos(config.data, views, config.seed)
     best = _best_checkpoint(out) if held_out else None
     trainer = _trainer(config, out, best)
     part = prepare.Part(trainer.global_rank, trainer.world_size, _first_epoch(checkpoint))
-    if isinstance(config, VseTrainConfig):
-        run = prepare_vse(config, views, photos, held_out, part)
-    else:
-        run = prepare.prepare_sparta(config, views, photos, held_out, part)
+    run = prepare_run(photos, held_out, part)
     trainer.fit(run.module, run.training, run.validation, ckpt_path=checkpoint, weights_only=True)
     return _save(run.module, trainer, best, out)
+
+
+def _open(
+    config: AnyTrainConfig, out: Path
+) -> tuple[Sequence[prepare.Images], Callable[..., prepare.Run]]:
+    """The run's images, and what makes a run of them and of captions."""
+    if not isinstance(config, VseTrainConfig):
+        views = prepare.open_views(config.data, out)
+        return views, partial(prepare.prepare_sparta, config, views)
+    if config.sees_photos:
+        folder = open_photos(config, out)
+        return [folder], partial(prepare_vse, config, folder)
+    views = prepare.open_views(config.data, out)
+    return views, partial(prepare_vse, config, views)
 
 
 def _prepare_folder(config: AnyTrainConfig, out: Path, resume: bool) -> str | None:
@@ -123,6 +137,7 @@ def _trainer(config: AnyTrainConfig, out: Path, best: ModelCheckpoint | None) ->
     return L.Trainer(
         accelerator=config.accelerator,
         devices=config.devices,
+        strategy=_strategy(config),
         precision=automatic if config.precision == "auto" else config.precision,
         max_epochs=config.epochs,
         gradient_clip_val=config.gradient_clip or None,
@@ -134,6 +149,16 @@ def _trainer(config: AnyTrainConfig, out: Path, best: ModelCheckpoint | None) ->
         log_every_n_steps=10,
         enable_model_summary=False,
     )
+
+
+def _strategy(config: AnyTrainConfig) -> str:
+    """Several processes must be told that parts of a vision network have no gradient.
+
+    While it is frozen, none has, and parts such as a pooler never have one.
+    """
+    devices = torch.cuda.device_count() if config.devices == "auto" else config.devices
+    sees = isinstance(config, VseTrainConfig) and config.sees_photos
+    return "ddp_find_unused_parameters_true" if sees and devices > 1 else "auto"
 
 
 def _save(

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -92,8 +92,15 @@ def open_views(config: PhotosConfig, out: Path) -> list[FeatureStore]:
     return views
 
 
+class Images(Protocol):
+    """Images by id, as features or as photos."""
+
+    @property
+    def ids(self) -> Sequence[str]: ...  # noqa: D102
+
+
 def split_photos(
-    config: PhotosConfig, views: Sequence[FeatureStore], seed: int
+    config: PhotosConfig, views: Sequence[Images], seed: int
 ) -> tuple[list[CaptionedPhoto], list[CaptionedPhoto]]:
     """Photos to train on and photos to choose by, each sorted by id and present in every view.
 
@@ -121,7 +128,7 @@ def split_photos(
     return _present(photos, views), _present(held_out, views)
 
 
-def _present(photos: list[CaptionedPhoto], views: Sequence[FeatureStore]) -> list[CaptionedPhoto]:
+def _present(photos: list[CaptionedPhoto], views: Sequence[Images]) -> list[CaptionedPhoto]:
     known = set.intersection(*(set(view.ids) for view in views))
     kept = sorted((p for p in photos if p.image_id in known), key=lambda p: p.image_id)
     if photos and not kept:

@@ -21,7 +21,8 @@ class PhotosConfig(Section):
         features: feature stores of the same photos; each further one is another view (a mirrored
             or cropped copy), and every epoch draws one view per photo.
         photos: instead of features, a folder of photos to extract them from, with `backbone`
-            (hub name, folder or "pixels") in so many `views`; kept in the run's folder.
+            (hub name, folder or "pixels") in so many `views`; kept in the run's folder. A dense
+            model with a vision network of its own takes the photos as they are.
         captions: `captions.jsonl`, or a file or folder of any other format that
             `training.data.captions` reads.
         image_key: whether COCO's and Karpathy's captions name photos as the features do, by their

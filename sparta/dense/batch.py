@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from sparta.features.record import ImageFeatures
@@ -78,6 +79,20 @@ def collate_regions(images: Sequence[ImageFeatures], max_regions: int | None = N
     for padded, rows in zip(regions, kept, strict=True):
         padded[: len(rows)] = rows
     return RegionBatch(torch.from_numpy(regions), torch.tensor(lengths))
+
+
+def collate_pixels(photos: Sequence[NDArray[np.uint8]]) -> PixelBatch:
+    """Stack B photos [side, side, 3] uint8 RGB, at least one, all of one size."""
+    return PixelBatch(torch.from_numpy(np.stack(photos)).permute(0, 3, 1, 2))
+
+
+def collate_images(
+    images: Sequence[ImageFeatures] | Sequence[NDArray[np.uint8]], max_regions: int | None = None
+) -> RegionBatch | PixelBatch:
+    """`collate_regions` for features, `collate_pixels` for photos."""
+    if isinstance(images[0], ImageFeatures):
+        return collate_regions(images, max_regions)  # type: ignore[arg-type]
+    return collate_pixels(images)  # type: ignore[arg-type]
 
 
 def collate_texts(ids: Sequence[Sequence[int]], pad_id: int) -> TextBatch:

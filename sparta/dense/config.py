@@ -20,7 +20,9 @@ class VseConfig(PreTrainedConfig):
     Args:
         name: what a server calls the model, such as "vse++", "vse-inf", "vse-2ad", "mv-vse".
         feature_dim: d of the visual vectors.
-        feature_source: what made the features (`FeatureSource` as a dict), None for any.
+        feature_source: what made the features (`FeatureSource` as a dict), None for any. With
+            `vision`: the network it began as, the size photos are stretched to (`image_size`) and
+            Pillow's filter for it (`extra["resample"]`).
         visual: how they are projected: "region" adds a residual MLP with batch norm to the linear
             layer that "grid" and "patch" have alone (GPO section 5.1).
         square_root: take the square root of the (non-negative) visual vectors first.

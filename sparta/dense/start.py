@@ -168,7 +168,10 @@ def _vision_network(name: str) -> Any:
 def _start_vision(model: VseModel, network: Any, name: str, source: FeatureSource) -> None:
     assert model.vision is not None
     _copy(network, model.vision.network)
-    model.vision.prepare_as(load_preprocessing(name, source.image_size))
+    preprocessing = load_preprocessing(name, source.image_size)
+    model.vision.prepare_as(preprocessing)
+    # With the size, all that has to be known to stretch photos as the network wants them.
+    model.config.feature_source["extra"]["resample"] = preprocessing.resample
     side = source.image_size
     with torch.no_grad(), evaluating(model):
         width = model.vision(torch.zeros(1, 3, side, side)).shape[-1]

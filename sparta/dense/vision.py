@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +18,8 @@ class Vision(nn.Module):
     """Photos → the cells of a CNN's feature map or a transformer's patches, and their mean last.
 
     These are the regions that extraction with the same network would store (in float16), so that
-    a model can start from stored features and go on with the network itself.
+    a model can start from stored features and go on with the network itself. Its batch norms keep
+    the statistics they were pretrained with, in training too, as in GPO's published code.
 
     Args:
         config: configuration of a transformers vision network, a dict with `model_type`.
@@ -39,6 +40,16 @@ class Vision(nn.Module):
         # Where position embeddings are stretched to other sizes only on demand, they always are.
         known = inspect.signature(self.network.forward).parameters
         self._options = {name: True for name in ("interpolate_pos_encoding",) if name in known}
+
+        self.train()
+
+    def train(self, mode: bool = True) -> Self:
+        """As in torch, but for the batch norms."""
+        super().train(mode)
+        for part in self.modules():
+            if isinstance(part, nn.modules.batchnorm._BatchNorm):
+                part.eval()
+        return self
 
     def prepare_as(self, preprocessing: Preprocessing) -> None:
         """Normalise pixels as a checkpoint wants it: (pixels * scale - mean) / std."""

@@ -9,6 +9,7 @@ import stat
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,6 +60,18 @@ class Photo:
     height: int
 
 
+class Crop(NamedTuple):
+    """What to show of a photo.
+
+    Attributes:
+        box: x1, y1, x2, y2 relative to the upright photo.
+        mirrored: whether left and right change places.
+    """
+
+    box: tuple[float, float, float, float]
+    mirrored: bool
+
+
 @dataclass(frozen=True)
 class View:
     """A deterministic change of each photo, for augmenting training.
@@ -76,16 +89,16 @@ class View:
         if self.name not in ("plain", "flip") and not (kind == "crop" and seed.isdecimal()):
             raise InputError(f"--view {self.name!r}: expected plain, flip or crop:SEED, as crop:1")
 
-    def of(self, image_id: str) -> tuple[tuple[float, float, float, float], bool]:
-        """The part of the photo to show (x1, y1, x2, y2 relative to it) and whether mirrored."""
+    def of(self, image_id: str) -> Crop:
+        """What the view shows of a photo."""
         if not self.name.startswith("crop:"):
-            return (0.0, 0.0, 1.0, 1.0), self.name == "flip"
+            return Crop((0.0, 0.0, 1.0, 1.0), self.name == "flip")
         key = hashlib.sha256(f"{self.name}:{image_id}".encode()).digest()
         rng = random.Random(int.from_bytes(key))
         area, shape = rng.uniform(0.5, 1.0), rng.uniform(3 / 4, 4 / 3)
         width, height = min(1.0, (area * shape) ** 0.5), min(1.0, (area / shape) ** 0.5)
         left, top = rng.uniform(0, 1 - width), rng.uniform(0, 1 - height)
-        return (left, top, left + width, top + height), rng.random() < 0.5
+        return Crop((left, top, left + width, top + height), rng.random() < 0.5)
 
 
 @dataclass(frozen=True)
@@ -101,15 +114,15 @@ class Decoder:
         """Decode photos; one that cannot be used becomes its reason."""
         return [self.decode(image_id) for image_id in image_ids]
 
-    def decode(self, image_id: str) -> Photo | Skipped:
-        """Decode one photo."""
+    def decode(self, image_id: str, crop: Crop | None = None) -> Photo | Skipped:
+        """Decode one photo, to show what the view shows of it or else what is given."""
         try:
             image_id.encode()
         except UnicodeEncodeError:
             name = os.fsencode(image_id).decode(errors="backslashreplace")
             return Skipped(name, "the file name is not UTF-8")
         try:
-            box, mirrored = self.view.of(image_id)
+            box, mirrored = crop or self.view.of(image_id)
             image, width, height = load_photo(self.folder / image_id, self.side)
             x1, y1, x2, y2 = box
             corners = (x1 * image.width, y1 * image.height, x2 * image.width, y2 * image.height)

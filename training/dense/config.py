@@ -17,7 +17,8 @@ class VseModelConfig(Section):
         layers: keep only the checkpoint's first layers.
         min_count: without `init`, how often the training captions must hold a word of the
             vocabulary.
-        options: fields of `VseConfig`, such as visual, visual_pooling or views.
+        options: fields of `VseConfig`, such as visual, visual_pooling or views; `vision` is the hub
+            name or folder of a network to take into the model, which then sees photos itself.
     """
 
     init: str | None = None
@@ -56,10 +57,13 @@ class AugmentationConfig(Section):
     Attributes:
         regions: which vectors of an image are left out: "regions" each with the chance 0.2,
             "grid" at the published code's varying rate, "grid-flat" at the paper's 20 %.
+        photos: what a model with a vision network sees of a photo: all, or with "crop" 60 to 100 %
+            of its sides, mirrored half of the time (GPO's published code).
         words: chance that a word is masked, replaced or deleted.
     """
 
     regions: Literal["none", "regions", "grid", "grid-flat"] = "none"
+    photos: Literal["none", "crop"] = "none"
     words: float = Field(default=0.0, ge=0, lt=1)
 
 
@@ -70,8 +74,8 @@ class VseTrainConfig(RunConfig):
         weight_decay: of AdamW.
         text_rate: a pretrained text encoder learns at the learning rate times this; at 0 it stays
             as it is.
-        vision_rate: ... and a vision backbone inside the model.
-        vision_frozen_epochs: epochs before the vision backbone learns at all.
+        vision_rate: ... and a vision network inside the model.
+        vision_frozen_epochs: epochs before the vision network learns at all.
         schedule: "step" divides the rate by ten at each of `milestones` (epochs); the others are
             VisualSparta's, with the share `warmup` of the steps to rise in.
     """
@@ -92,3 +96,8 @@ class VseTrainConfig(RunConfig):
     schedule: Literal["step", "constant", "linear", "cosine"] = "step"
     milestones: list[int] = Field(default=[15])
     warmup: float = Field(default=0.0, ge=0, lt=1)
+
+    @property
+    def sees_photos(self) -> bool:
+        """Whether the model has a vision network of its own."""
+        return self.model.options.get("vision") is not None

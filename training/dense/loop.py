@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sparta.dense.batch import RegionBatch, TextBatch
+from sparta.dense.batch import PixelBatch, RegionBatch, TextBatch
 from sparta.dense.model import VseModel, score, view_scores
 from sparta.ranking import caption_ranks, ranks, recall
 from training.dense.adopt import adopt
@@ -42,14 +42,19 @@ class VseTraining(TrainingModule):
         self.config: VseTrainConfig = config
         self.validation = validation
         self._held_out: list[Tensor] = []
-        if model.text_encoder is not None and not config.text_rate:
-            model.text_encoder.requires_grad_(False)
+        for part, rate in (
+            (model.text_encoder, config.text_rate),
+            (model.vision, config.vision_rate),
+        ):
+            if part is not None and not rate:
+                part.requires_grad_(False)
 
     def on_train_epoch_start(self) -> None:
-        """Keep a pretrained vision backbone as it is until the rest has warmed up."""
+        """Keep a pretrained vision network as it is until the rest has warmed up."""
         if self.model.vision is not None:
-            learns = self.current_epoch >= self.config.vision_frozen_epochs
-            self.model.vision.requires_grad_(learns)
+            warm = self.current_epoch >= self.config.vision_frozen_epochs
+            learns = warm and self.config.vision_rate > 0
+            self.model.vision.requires_grad_(learns).train(learns)
 
     def training_step(self, batch: PairBatch, step: int) -> Tensor:
         """The objective over the pairs of all processes."""
@@ -95,7 +100,7 @@ class VseTraining(TrainingModule):
 
     # ---- validation: recall of the float model on the held-out photos ---------------------------
 
-    def validation_step(self, batch: RegionBatch, step: int) -> None:
+    def validation_step(self, batch: RegionBatch | PixelBatch, step: int) -> None:
         """Keep the held-out photos' embeddings."""
         self._held_out.append(self.model.encode_images(batch).float())
 

@@ -12,7 +12,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset, Sampler
 
-from sparta.dense.batch import RegionBatch, TextBatch, collate_regions, collate_texts
+from sparta.dense.batch import (
+    PixelBatch,
+    RegionBatch,
+    TextBatch,
+    collate_images,
+    collate_texts,
+)
 from sparta.dense.text import TextTokenizer
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
@@ -25,12 +31,12 @@ class PairBatch(NamedTuple):
     """B pairs: image i and text i belong together.
 
     Attributes:
-        images: B images.
+        images: B images, as features or, for a model with a vision network, as photos.
         texts: B captions.
         photos: [B] int64, position of each pair's photo in the data set.
     """
 
-    images: RegionBatch
+    images: RegionBatch | PixelBatch
     texts: TextBatch
     photos: Tensor
 
@@ -82,15 +88,42 @@ class PairSampler(Sampler[tuple[int, int, int]]):
 
 @dataclass(frozen=True)
 class Pair:
-    """One photo and one caption as drawn in one epoch."""
+    """One photo and one caption as drawn in one epoch; a photo itself is [side, side, 3] RGB."""
 
     photo: int
-    image: ImageFeatures
+    image: ImageFeatures | NDArray[np.uint8]
     ids: list[int]
 
 
+class CaptionWords:
+    """Captions as word groups.
+
+    Args:
+        captions: of each photo.
+        tokenizer: of the model.
+        chance: of a word to be disturbed.
+    """
+
+    def __init__(
+        self, captions: Sequence[Sequence[str]], tokenizer: TextTokenizer, chance: float
+    ) -> None:
+        self.words = [[tokenizer.words(text) for text in texts] for texts in captions]
+        self.tokenizer = tokenizer
+        self.chance = chance
+
+    def __len__(self) -> int:
+        return sum(map(len, self.words))
+
+    def draw(self, photo: int, caption: int, rng: np.random.Generator) -> list[int]:
+        """The framed ids of a caption, its words disturbed by chance."""
+        words = self.words[photo][caption]
+        if self.chance:
+            words = disturb_words(words, self.tokenizer, rng, self.chance)
+        return self.tokenizer.frame(words)
+
+
 class CaptionedRegions(Dataset[Pair]):
-    """Photos with captions as word groups, one view drawn and augmented per pair and epoch."""
+    """Photos as features with captions, one view drawn and augmented per pair and epoch."""
 
     def __init__(
         self,
@@ -103,23 +136,20 @@ class CaptionedRegions(Dataset[Pair]):
     ) -> None:
         self.views = views
         self.rows = [[view.index(image_id) for image_id in image_ids] for view in views]
-        self.words = [[tokenizer.words(text) for text in texts] for texts in captions]
-        self.tokenizer = tokenizer
+        self.words = CaptionWords(captions, tokenizer, augmentation.words)
         self.seed = seed
         self.augmentation = augmentation
 
     def __len__(self) -> int:
-        return sum(map(len, self.words))
+        return len(self.words)
 
     def __getitem__(self, key: tuple[int, int, int]) -> Pair:
         epoch, photo, caption = key
         rng = np.random.default_rng((self.seed, epoch, photo, caption))
         view = int(rng.integers(len(self.views)))
         image = self.views[view][self.rows[view][photo]]
-        words = self.words[photo][caption]
-        if chance := self.augmentation.words:
-            words = disturb_words(words, self.tokenizer, rng, chance)
-        return Pair(photo, self._augment(image, rng), self.tokenizer.frame(words))
+        ids = self.words.draw(photo, caption, rng)
+        return Pair(photo, self._augment(image, rng), ids)
 
     def _augment(self, image: ImageFeatures, rng: np.random.Generator) -> ImageFeatures:
         kept = _KEEP[self.augmentation.regions](len(image.features), rng)
@@ -152,7 +182,7 @@ class PairCollator:
     def __call__(self, pairs: Sequence[Pair]) -> PairBatch:
         """Pad images and captions."""
         return PairBatch(
-            collate_regions([pair.image for pair in pairs], self.max_regions),
+            collate_images([pair.image for pair in pairs], self.max_regions),  # type: ignore[arg-type]
             collate_texts([pair.ids for pair in pairs], self.pad_id),
             torch.tensor([pair.photo for pair in pairs]),
         )

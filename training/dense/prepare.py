@@ -4,41 +4,56 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Subset
+from torch.utils.data import DataLoader, Dataset, Subset
 
-from sparta.dense.batch import TextBatch, collate_regions, collate_texts
+from sparta.dense.batch import TextBatch, collate_images, collate_texts
 from sparta.dense.model import VseModel
+from sparta.dense.photos import PhotoFolder
 from sparta.dense.start import from_bert, from_captions
 from sparta.errors import InputError
-from sparta.features.record import FeatureSource, ImageFeatures
+from sparta.features.record import FeatureSource
 from sparta.features.store import FeatureStore
 from training.data.captions import CaptionedPhoto
 from training.dense.config import VseModelConfig, VseTrainConfig
 from training.dense.loop import VseTraining
 from training.dense.pairs import CaptionedRegions, Pair, PairCollator, PairSampler
+from training.dense.photos import CaptionedPhotos
 from training.prepare import Part, Run
 
 
 def prepare_vse(
     config: VseTrainConfig,
-    views: Sequence[FeatureStore],
+    images: Sequence[FeatureStore] | PhotoFolder,
     photos: Sequence[CaptionedPhoto],
     held_out: Sequence[CaptionedPhoto],
     part: Part,
 ) -> Run:
     """Put a dense model's run together.
 
+    Args:
+        config: the run.
+        images: views of the photos' features, or the photos for a model with a vision network.
+        photos: to train on.
+        held_out: to choose the best weights by.
+        part: this process's.
+
     Raises:
         InputError: if the model cannot be built as asked, or the batch does not fit.
     """
-    model = build_model(config.model, views[0].source, photos)
+    first = images if isinstance(images, PhotoFolder) else images[0]
+    if config.augmentation.photos != "none" and not isinstance(images, PhotoFolder):
+        raise InputError(
+            "augmentation.photos is for a model that sees photos: model.options.vision"
+        )
+    model = build_model(config.model, first.source, photos)
     return Run(
         VseTraining(model, config, validation_texts(model, held_out) if held_out else None),
-        training_loader(config, views, photos, model, part),
-        validation_loader(config, views[0], held_out, model) if held_out else None,
+        training_loader(config, images, photos, model, part),
+        validation_loader(config, first, held_out, model) if held_out else None,
     )
 
 
@@ -66,7 +81,7 @@ def validation_texts(model: VseModel, photos: Sequence[CaptionedPhoto]) -> tuple
 
 def training_loader(
     config: VseTrainConfig,
-    views: Sequence[FeatureStore],
+    images: Sequence[FeatureStore] | PhotoFolder,
     photos: Sequence[CaptionedPhoto],
     model: VseModel,
     part: Part,
@@ -88,8 +103,14 @@ def training_loader(
     # Loader processes ask for the first pairs before the trainer tells the sampler its epoch.
     sampler.set_epoch(part.epoch)
     ids = [photo.image_id for photo in photos]
+    drawn = (model.tokenizer, config.seed, config.augmentation)
+    pairs_of: Dataset[Pair] = (
+        CaptionedPhotos(images, ids, captions, *drawn)
+        if isinstance(images, PhotoFolder)
+        else CaptionedRegions(images, ids, captions, *drawn)
+    )
     return DataLoader(
-        CaptionedRegions(views, ids, captions, model.tokenizer, config.seed, config.augmentation),
+        pairs_of,
         batch_size=config.batch_size // part.world,
         sampler=sampler,
         collate_fn=PairCollator(model.tokenizer.pad_id, model.config.max_regions),
@@ -101,14 +122,17 @@ def training_loader(
 
 
 def validation_loader(
-    config: VseTrainConfig, view: FeatureStore, photos: Sequence[CaptionedPhoto], model: VseModel
-) -> DataLoader[ImageFeatures]:
+    config: VseTrainConfig,
+    view: FeatureStore | PhotoFolder,
+    photos: Sequence[CaptionedPhoto],
+    model: VseModel,
+) -> DataLoader[Any]:
     """The held-out photos in order, as the first view shows them."""
     rows = [view.index(photo.image_id) for photo in photos]
     return DataLoader(
         Subset(view, rows),  # type: ignore[arg-type]  # a store has all that a Dataset needs
         batch_size=64,
-        collate_fn=partial(collate_regions, max_regions=model.config.max_regions),
+        collate_fn=partial(collate_images, max_regions=model.config.max_regions),
         num_workers=min(config.workers, 2),
         persistent_workers=config.workers > 0,
     )

@@ -6,6 +6,8 @@ from sparta.dense.batch import (
     PixelBatch,
     RegionBatch,
     TextBatch,
+    collate_images,
+    collate_pixels,
     collate_regions,
     collate_texts,
     real_rows,
@@ -29,6 +31,22 @@ def test_the_first_regions_are_kept(limit: int) -> None:
     assert batch.lengths.tolist() == [min(limit, n) for n in (3, 1, 5, 4)]
     kept = int(batch.lengths.max())
     assert torch.equal(batch.regions, collate_regions(tiny.images()).regions[:, :kept])
+
+
+def test_photos_are_stacked_with_their_colours_first() -> None:
+    photos = list(np.random.default_rng(0).integers(0, 256, (3, 4, 4, 3), np.uint8))
+    pixels = collate_pixels(photos).pixels
+    assert (pixels.shape, pixels.dtype) == ((3, 3, 4, 4), torch.uint8)
+    for row, photo in zip(pixels, photos, strict=True):
+        np.testing.assert_array_equal(row[2], photo[:, :, 2])
+
+
+def test_images_are_collated_as_what_they_are() -> None:
+    photos = list(np.zeros((2, 4, 4, 3), np.uint8))
+    assert isinstance(collate_images(photos, 3), PixelBatch)
+    regions = collate_images(tiny.images(), 3)
+    assert isinstance(regions, RegionBatch)
+    assert torch.equal(regions.regions, collate_regions(tiny.images(), 3).regions)
 
 
 def test_an_image_without_regions_is_one_zero_vector() -> None:

@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 from torch.testing import assert_close
 from transformers import (
     BertModel,
@@ -86,6 +87,23 @@ def test_the_network_learns_under_a_name_of_its_own(tmp_path: Path) -> None:
     assert len(gradients) == len(list(model.vision.parameters()))
     assert all(g is not None and g.isfinite().all() for g in gradients.values())
     assert any(g is not None and g.any() for g in gradients.values())
+
+
+def test_batch_norms_keep_their_statistics_in_training(tmp_path: Path) -> None:
+    folder = save(NETWORKS["resnet"](), tmp_path)
+    model = seeing(folder, Backbone(str(folder), device="cpu").source).train()
+    assert model.vision is not None
+    norms = [part for part in model.vision.modules() if isinstance(part, nn.BatchNorm2d)]
+    before = [norm.running_mean.clone() for norm in norms if norm.running_mean is not None]
+    model.encode_images(pixels())
+    assert before
+    for norm, mean in zip(norms, before, strict=True):
+        assert norm.running_mean is not None
+        assert torch.equal(norm.running_mean, mean)
+    assert model.vision.training and model.vision.network.training
+    with torch.no_grad():
+        found = model.vision(pixels().pixels)
+        assert_close(found, model.eval().vision(pixels().pixels))
 
 
 def test_a_source_of_other_vectors_is_refused(tmp_path: Path) -> None:

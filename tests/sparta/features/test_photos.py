@@ -9,7 +9,7 @@ import pytest
 from PIL import ExifTags, Image
 
 from sparta.errors import InputError
-from sparta.features.photos import Decoder, Photo, View, find_photos, load_photo
+from sparta.features.photos import Crop, Decoder, Photo, View, find_photos, load_photo
 from sparta.features.writer import Skipped
 
 
@@ -220,6 +220,17 @@ def test_a_crop_shows_that_part(tmp_path: Path) -> None:
     found = decoder(tmp_path, "crop:5").decode("a.png")
     assert isinstance(found, Photo)
     np.testing.assert_array_equal(found.pixels, expected[:, ::-1] if mirrored else expected)
+
+
+def test_what_to_show_may_be_given(tmp_path: Path) -> None:
+    scene().save(tmp_path / "a.png")
+    right = decoder(tmp_path, "flip").decode("a.png", Crop((0.5, 0.0, 1.0, 1.0), False))
+    assert isinstance(right, Photo)
+    assert (right.pixels[:, 2:] == [20, 20, 220]).all()
+    mirrored = decoder(tmp_path).decode("a.png", Crop((0.25, 0.0, 1.0, 1.0), True))
+    assert isinstance(mirrored, Photo)
+    assert (mirrored.pixels[:, :9] == [20, 20, 220]).all()
+    assert (mirrored.pixels[:, -4:] == [220, 20, 20]).all()
 
 
 @pytest.mark.parametrize("name", ["", "mirror", "crop", "crop:", "crop:x", "crop:-1", "flip:1"])

@@ -77,7 +77,7 @@ def test_without_augmentation_a_pair_is_what_is_stored(
     pair = data[3, 7, 1]
     assert pair.photo == 7
     np.testing.assert_array_equal(pair.image.features, store[7].features)
-    assert pair.ids == data.tokenizer.encode(texts[7][1])
+    assert pair.ids == data.words.tokenizer.encode(texts[7][1])
 
 
 def test_augmentation_is_drawn_by_seed_epoch_and_pair(
@@ -101,7 +101,7 @@ def test_augmentation_is_drawn_by_seed_epoch_and_pair(
 def test_batches_are_padded(corpus: Corpus, texts: list[tuple[str, ...]]) -> None:
     data = dataset(corpus, texts, regions="regions", words=0.5)
     pairs = [data[0, photo, 1] for photo in range(8)]
-    batch = PairCollator(data.tokenizer.pad_id, None)(pairs)
+    batch = PairCollator(data.words.tokenizer.pad_id, None)(pairs)
     assert torch.equal(batch.photos, torch.arange(8))
     assert batch.texts.lengths.tolist() == [len(pair.ids) for pair in pairs]
     assert batch.images.lengths.tolist() == [len(pair.image.features) for pair in pairs]
