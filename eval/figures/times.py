@@ -9,6 +9,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from eval.figures.gallery import Gallery
 from eval.figures.picture import legend, panels
@@ -104,6 +105,9 @@ def draw(times: Sequence[Times]) -> Figure:
             axes.plot(images, searches, marker=".", linestyle="--", color=colour, label=label)
     axes.set_xscale("log")
     axes.set_yscale("log")
+    sizes = sorted({one.images for one in times})
+    axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
+    axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_xlabel("images")
     axes.set_ylabel("median time of a query, ms")
     legend(axes)

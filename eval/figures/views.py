@@ -70,7 +70,8 @@ def study_views(
 def view_similarity(images: Tensor) -> float:
     """Mean cosine over all images and pairs of their views; images [N, K, D] unit vectors."""
     cosines = images @ images.transpose(1, 2)
-    first, second = torch.triu_indices(*cosines.shape[1:], offset=1)
+    views = cosines.shape[1]
+    first, second = torch.triu_indices(views, views, offset=1)
     return float(cosines[:, first, second].mean())
 
 

@@ -44,8 +44,9 @@ def captions(
         raise InputError(f"--image-key {image_key!r}: expected file or cocoid")
     if out.suffix != ".jsonl":
         raise InputError(f"--out {out} must be a .jsonl file")
+    splits: list[str] | list[None] = split or [None]
     lines: dict[str, str] = {}
-    for name in split or [None]:
+    for name in splits:
         for photo in read_captions(source, name, image_key=image_key):  # type: ignore[arg-type]
             image = photo.image_id + image_suffix
             if image in lines:
