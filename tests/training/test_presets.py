@@ -72,12 +72,14 @@ def test_published_rows_are_trained_as_published(name: str) -> None:
     assert (config.text_rate, config.augmentation.words) == (0.1, 0.2)
     options = config.model.options
     assert options.get("dimension", 1024) == 1024
-    regions = options["visual"] == "region"
-    assert config.augmentation.regions == ("regions" if regions else "grid-flat")
     # Networks of photos are fine-tuned; regions and frames of videos are given.
-    assert ("vision" in options) == ("grid" in name or "patch" in name)
-    if "vision" in options:
+    assert config.sees_photos == ("grid" in name or "patch" in name)
+    if config.sees_photos:
         assert config.vision_rate == (0.1 if "2ad" in name else 0.01)
+        assert (config.augmentation.regions, config.augmentation.photos) == ("none", "crop")
+    else:
+        regions = "regions" if options["visual"] == "region" else "grid-flat"
+        assert (config.augmentation.regions, config.augmentation.photos) == (regions, "none")
 
 
 @pytest.mark.parametrize(
