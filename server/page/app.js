@@ -37,8 +37,7 @@ async function answerAddress() {
   const question = asked();
   form.q.value = question.q;
   chooseK(question.k);
-  form.backend.value = question.backend;
-  form.compare.value = question.compare;
+  chooseBackends(question);
   document.title = question.q ? `${question.q} – VisualSparta` : "VisualSparta";
   const asks = question.q.trim() !== "";
   document.body.className = asks ? "" : "start";
@@ -55,6 +54,13 @@ async function answerAddress() {
   }
 }
 
+/** An address may also name the default backend, whose option has no name in it. */
+function chooseBackends({ backend, compare }) {
+  form.backend.value = backend;
+  if (form.backend.selectedIndex < 0) form.backend.selectedIndex = 0;
+  form.compare.value = compare;
+}
+
 function chooseK(k) {
   if (![...form.k.options].some((option) => option.value === k)) form.k.append(make("option", {}, k));
   form.k.value = k;
@@ -68,8 +74,7 @@ async function introduce() {
     form.backend.append(make("option", { value: standard ? "" : name }, name));
     form.compare.append(make("option", {}, name));
   }
-  form.backend.value = asked().backend;
-  form.compare.value = asked().compare;
+  chooseBackends(asked());
   form.querySelector(".backends").hidden = list.length < 2;
   for (const text of chosen.examples) {
     const link = make("a", { href: `?${new URLSearchParams({ q: text })}` }, text);

@@ -252,6 +252,11 @@ def test_a_dense_backend_is_chosen_and_explains_nothing(page: Page) -> None:
     expect(dialog).not_to_contain_text("Similarity")
 
 
+def test_an_address_may_name_the_default_backend(page: Page) -> None:
+    page.goto("/?q=red&backend=sparta&compare=vse%2B%2B")
+    expect(page.get_by_label("Answered by").locator("option:checked")).to_have_text("sparta")
+
+
 def test_two_backends_beside_each_other_by_keyboard(page: Page) -> None:
     search(page, "red blue")
     expect(page.locator(".backend-name")).to_be_hidden()
