@@ -12,9 +12,10 @@ from rich.table import Table
 
 from eval.both_ways import ProtocolRecall, measure
 from eval.images import Images
-from eval.models import Model, check_features, open_model
+from eval.models import Model, check_features, open_images, open_model
 from eval.similarity import MeanScores
 from indexer.models import model_fingerprint
+from sparta.dense.photos import PhotoFolder
 from sparta.errors import InputError
 from sparta.features.backbone import pick_device
 from sparta.features.store import FeatureStore
@@ -28,12 +29,12 @@ class Member:
 
     Attributes:
         model: opened.
-        store: of its features.
+        store: of its features, or the photos it takes.
         differences: where these are not the features it was trained on.
     """
 
     model: Model
-    store: FeatureStore
+    store: FeatureStore | PhotoFolder
     differences: list[str]
 
     def record(self) -> dict[str, Any]:
@@ -42,7 +43,7 @@ class Member:
             "model": self.model.name,
             "fingerprint": model_fingerprint(self.model.model),
             "features": str(self.store.folder),
-            "features_fingerprint": self.store.fingerprint,
+            "features_fingerprint": getattr(self.store, "fingerprint", None),
             "other_features_than_trained_on": self.differences,
         }
 
@@ -83,7 +84,8 @@ def open_members(
 
     Args:
         models: folders or hub names.
-        features: feature stores, one for each model or one for all.
+        features: feature stores, or photos for models with a vision network inside; one for each
+            model or one for all.
         transfer: accept features that a model was not trained on.
         device: "auto" takes a GPU if there is one.
 
@@ -95,13 +97,12 @@ def open_members(
             f"{len(features)} --features for {len(models)} models: give one feature store for "
             "all, or one for each in the same order"
         )
-    stores = [FeatureStore.open(folder) for folder in features]
-    if len(stores) < len(models):
-        stores *= len(models)
+    folders = [*features] * (len(models) // len(features))
     chosen = pick_device(device)
     members = []
-    for name, store in zip(models, stores, strict=True):
+    for name, folder in zip(models, folders, strict=True):
         model = open_model(name, chosen)
+        store = open_images(model, folder)
         members.append(Member(model, store, check_features(model, store, transfer)))
     return members
 

@@ -1,29 +1,30 @@
-"""Images of a feature store, in the order a protocol wants them."""
+"""Images of a feature store or photos of a folder, in the order a protocol wants them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from sparta.dense.photos import PhotoFolder
 from sparta.errors import InputError
-from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
 
 
 @dataclass(frozen=True)
 class Images:
-    """Some rows of a feature store, in the order of whoever asks.
+    """Some images, in the order of whoever asks.
 
     Attributes:
-        store: their features.
+        store: their features, or the photos themselves.
         rows: of the store.
     """
 
-    store: FeatureStore
+    store: FeatureStore | PhotoFolder
     rows: Sequence[int]
 
     @classmethod
-    def of(cls, store: FeatureStore, image_ids: Sequence[str]) -> Images:
+    def of(cls, store: FeatureStore | PhotoFolder, image_ids: Sequence[str]) -> Images:
         """Find images by id.
 
         Raises:
@@ -43,8 +44,11 @@ class Images:
 
     def batches(
         self, size: int, progress: Callable[[int, int], None]
-    ) -> Iterator[tuple[slice, list[ImageFeatures]]]:
-        """The images, a batch at a time, and their places among all of them."""
+    ) -> Iterator[tuple[slice, list[Any]]]:
+        """The images, a batch at a time, and their places among all of them.
+
+        Each is an `ImageFeatures`, or of photos [side, side, 3] uint8.
+        """
         for start in range(0, len(self), size):
             place = slice(start, min(start + size, len(self)))
             yield place, [self.store[row] for row in self.rows[place]]

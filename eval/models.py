@@ -15,13 +15,14 @@ from eval.scored import check_size
 from eval.similarity import DenseScores, Scores, SparseScores
 from indexer.models import load_models
 from sparta.config import VisualSpartaConfig, resolve
-from sparta.dense.batch import collate_regions
+from sparta.dense.batch import collate_images
 from sparta.dense.config import VseConfig
 from sparta.dense.model import VseModel
+from sparta.dense.photos import PhotoFolder
 from sparta.errors import InputError
 from sparta.features.batch import ImageCollator
 from sparta.features.record import FeatureSource
-from sparta.features.store import FeatureStore
+from sparta.features.store import HEADER, FeatureStore
 from sparta.model import VisualSparta
 from sparta.progress import Show
 from sparta.tokenizer import WordPieceTokenizer
@@ -62,8 +63,8 @@ class DenseModel:
         config, device = self.model.config, self.model.device
         found = torch.empty(len(images), config.views, config.dimension, device=device)
         for place, batch in images.batches(batch_size, lambda *steps: show("images", *steps)):
-            regions = collate_regions(batch, config.max_regions).to(device)
-            found[place] = self.model.encode_images(regions)
+            seen = collate_images(batch, config.max_regions).to(device)
+            found[place] = self.model.encode_images(seen)
         return found
 
 
@@ -120,10 +121,6 @@ def open_model(name: str, device: torch.device) -> Model:
         dense = VseModel.from_pretrained(name)
         if dense.tokenizer is None:
             raise InputError(f"{name} has no tokenizer.json: a model folder needs one")
-        if dense.vision is not None:
-            raise InputError(
-                f"{name} takes photos, and only models that take features are measured"
-            )
         dense.to(device)  # type: ignore[arg-type]
         return DenseModel(name, dense)
     (sparse,), tokenizer = load_models([name], device)
@@ -147,8 +144,22 @@ def _kind(name: str) -> str:
     return str(kind)
 
 
-def check_features(model: Model, store: FeatureStore, transfer: bool) -> list[str]:
-    """Hold a store against what a model was trained on.
+def open_images(model: Model, folder: Path) -> FeatureStore | PhotoFolder:
+    """What a model encodes: a feature store, or photos for a model with a vision network inside.
+
+    Raises:
+        InputError: if the folder holds neither, or not what the model takes.
+    """
+    config = model.model.config
+    if isinstance(model, SparseModel) or config.vision is None:
+        return FeatureStore.open(folder)
+    if (folder / HEADER).is_file():
+        raise InputError(f"{folder} holds features; {model.name} takes a folder of photos")
+    return PhotoFolder(folder, FeatureSource(**config.feature_source))
+
+
+def check_features(model: Model, store: FeatureStore | PhotoFolder, transfer: bool) -> list[str]:
+    """Hold a store against what a model was trained on; photos are as good as any others.
 
     Args:
         model: whose features are wanted.
@@ -162,6 +173,8 @@ def check_features(model: Model, store: FeatureStore, transfer: bool) -> list[st
         InputError: if the dimensions differ, or anything else does without `transfer`.
     """
     config = model.model.config
+    if isinstance(store, PhotoFolder):
+        return []
     if store.source.dimension != config.feature_dim:
         raise InputError(
             f"{store.folder} has features of {store.source.dimension} numbers, {model.name} takes "

@@ -29,11 +29,13 @@ from indexer.models import check_features, model_fingerprint, read_config
 from indexer.sources import check_views
 from indexer.vectors import ImageVectors, Kind, import_faiss
 from indexer.writing import finish_swap, replace
-from sparta.dense.batch import collate_regions
 from sparta.dense.config import VseConfig
+from sparta.dense.encode import image_batches
 from sparta.dense.model import VseModel
+from sparta.dense.photos import PhotoFolder
 from sparta.errors import InputError
 from sparta.features.backbone import pick_device
+from sparta.features.record import FeatureSource
 from sparta.features.store import FeatureStore
 
 
@@ -85,9 +87,13 @@ def check_models(models: Mapping[str, str], store: FeatureStore) -> None:
     check_views([store])
     for model in models.values():
         config = read_config(model, VseConfig, "--dense")
-        if config.vision is not None:
-            raise InputError(f"--dense {model} takes photos, not features: it cannot be indexed")
-        check_features(f"--dense {model}", config, store)
+        if config.vision is None:
+            check_features(f"--dense {model}", config, store)
+        elif store.photos is None or not store.photos.is_dir():
+            raise InputError(
+                f"--dense {model} takes photos, and those of {store.folder} are not where it says "
+                f"({store.photos or 'nowhere'}): extract them anew"
+            )
 
 
 def add_dense(
@@ -171,15 +177,20 @@ def _embed(
 ) -> Iterator[NDArray[np.float32]]:
     """Vectors [B, K, D] of the store's images, in order."""
     model.to(device)  # type: ignore[arg-type]
-    for start in range(0, len(store), batch_size):
-        images = [store[row] for row in range(start, min(start + batch_size, len(store)))]
-        batch = collate_regions(images, model.config.max_regions).to(device)
+    images: FeatureStore | PhotoFolder = store
+    if model.vision is not None and store.photos is not None:
+        source = FeatureSource(**model.config.feature_source)
+        images = PhotoFolder(store.photos, source, store.ids)
+    start = 0
+    for batch in image_batches(model, images, range(len(images)), batch_size):
         with torch.inference_mode():
             vectors = model.encode_images(batch).cpu().numpy()
         if not np.isfinite(vectors).all():
             raise InputError(
-                f"the model's vectors of {images[0].image_id} to {images[-1].image_id} are not "
+                f"the model's vectors of {store.ids[start]} to "
+                f"{store.ids[start + len(vectors) - 1]} are not "
                 "finite: its weights are damaged, or its training went astray"
             )
+        start += len(vectors)
         yield vectors
     model.to("cpu")  # type: ignore[arg-type]

@@ -22,6 +22,7 @@ from eval.images import Images
 from eval.protocols import coco_number
 from eval.ranks import Block, best_ranks
 from eval.similarity import DenseScores, mean_of
+from sparta.dense.photos import PhotoFolder
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.progress import Show
@@ -132,7 +133,7 @@ def _blocks(
     return blocks
 
 
-def _store_ids(store: FeatureStore, images: Sequence[int]) -> list[str]:
+def _store_ids(store: FeatureStore | PhotoFolder, images: Sequence[int]) -> list[str]:
     known = {coco_number(image_id): image_id for image_id in store.ids}
     missing = [image for image in images if image not in known]
     if missing:

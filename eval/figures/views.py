@@ -14,6 +14,7 @@ from eval.figures.picture import panels
 from eval.images import Images
 from eval.models import DenseModel
 from eval.similarity import DenseScores
+from sparta.dense.photos import PhotoFolder
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.progress import Show
@@ -41,7 +42,7 @@ class ViewStudy:
 def study_views(
     name: str,
     model: DenseModel,
-    store: FeatureStore,
+    store: FeatureStore | PhotoFolder,
     photos: Sequence[CaptionedPhoto],
     batch_size: int,
     show: Show,

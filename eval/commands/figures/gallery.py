@@ -43,6 +43,7 @@ def gallery(
     from eval.latency import read_queries
     from eval.models import DenseModel, SparseModel
     from indexer.encode import ImageEncoder
+    from sparta.features.store import FeatureStore
     from sparta.progress import progress_bars
 
     logging.disable_progress_bar()
@@ -52,6 +53,7 @@ def gallery(
     if not isinstance(first.model, SparseModel) or not isinstance(second.model, DenseModel):
         raise InputError(f"--model {model} must be a VisualSparta, --dense {dense} a dense model")
     sparse = first.model
+    assert isinstance(first.store, FeatureStore)  # all that a VisualSparta takes
     encoder = ImageEncoder([sparse.model], sparse.tokenizer, [first.store], batch_size, "seen")
     with progress_bars(STAGES | {"time": ("Timing", "runs")}, Console(stderr=True)) as show:
         made = Gallery.of(encoder, second.model, max(numbers), top_n, show)
