@@ -12,7 +12,10 @@ CAPTIONS = typer.Option(
 SPLIT = typer.Option(help="Which photos of the captions to look for.")
 BATCH_SIZE = typer.Option(min=1, help="Images per pass.")
 DEVICE = typer.Option(help="auto, cpu, cuda, …")
-FEATURES = typer.Option(help="Feature store: one for each model, or one for all.")
+FEATURES = typer.Option(
+    help="Feature store, or photos for a model with a vision network inside: one for each model, "
+    "or one for all."
+)
 TRANSFER = typer.Option("--transfer", help="Accept features the model was not trained on.")
 
 STAGES = {
