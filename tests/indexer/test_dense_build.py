@@ -177,7 +177,7 @@ def test_other_features_other_models_and_no_index_are_refused(
     (photos / "config.json").write_text(json.dumps(config))
     for model, said in [
         (larger, "holds other features than --dense .*64 was trained on"),
-        (photos, "takes photos, and those of .* are not where it says .nowhere.: extract them anew"),
+        (photos, "takes photos, and those of .* are not where it says .nowhere."),
         (model_dir, f"--dense {model_dir} is not a dense model: .* of a visual_sparta"),
         (tmp_path / "absent", "does not exist: give the folder of a dense model"),
     ]:
