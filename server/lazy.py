@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from threading import Lock
+from threading import RLock
 from typing import Any, Generic, TypeVar
 
 from indexer.searcher import Explanation, Searcher, SearchResult
@@ -11,6 +11,10 @@ from server.problems import ProblemError
 from sparta.errors import InputError
 
 Opened = TypeVar("Opened", bound=Searcher)
+
+# One for all: while transformers loads a model it changes its own classes for the whole process,
+# and two loading at once leave them changed. The ensemble opens its members within its own turn.
+_turn = RLock()
 
 
 class LazySearcher(Generic[Opened]):
@@ -27,7 +31,6 @@ class LazySearcher(Generic[Opened]):
         self._sparse = sparse
         self._open = open_searcher
         self._opened: Opened | None = None
-        self._lock = Lock()
 
     def opened(self) -> Opened:
         """The searcher itself.
@@ -35,16 +38,20 @@ class LazySearcher(Generic[Opened]):
         Raises:
             ProblemError: if it cannot be opened.
         """
-        with self._lock:
-            if self._opened is None:
-                try:
-                    searcher = self._open()
-                except InputError as error:
-                    raise ProblemError("backend-unavailable", str(error), "backend") from error
-                # What torch prepares at the first text is not part of the first answer's time.
-                searcher.search("a photo", 1)
-                self._opened = searcher
-            return self._opened
+        if self._opened is None:
+            with _turn:
+                if self._opened is None:
+                    self._opened = self._open_now()
+        return self._opened
+
+    def _open_now(self) -> Opened:
+        try:
+            searcher = self._open()
+        except InputError as error:
+            raise ProblemError("backend-unavailable", str(error), "backend") from error
+        # What torch prepares at the first text is not part of the first answer's time.
+        searcher.search("a photo", 1)
+        return searcher
 
     def search(self, query: str, k: int = 10) -> SearchResult:
         """The k best images for a text; see `Searcher.search`."""

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from transformers import PreTrainedModel
 
 import indexer.dense_model
 from indexer.dense import open_dense
@@ -108,21 +111,28 @@ def test_nothing_heavy_is_loaded_until_a_dense_backend_is_asked(index: Path) -> 
     assert run.returncode == 0, run.stderr
 
 
-def test_many_first_queries_open_each_model_once(
+def test_many_first_queries_open_each_model_once_one_after_the_other(
     backends: Backends, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[str] = []
-    load = indexer.dense_model.load_dense_model
+    load, loading = indexer.dense_model.load_dense_model, Lock()
+    tie_weights = PreTrainedModel.tie_weights
 
     def counting(folder: Path) -> VseModel:
         opened.append(folder.parent.name)
-        return load(folder)
+        assert loading.acquire(blocking=False), "two models are loaded at once"
+        time.sleep(0.1)
+        try:
+            return load(folder)
+        finally:
+            loading.release()
 
     monkeypatch.setattr(indexer.dense_model, "load_dense_model", counting)
     names, query = NAMES[1:] * 8, "a red dog"
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda name: backends.get(name).searcher.search(query), names))
     assert sorted(opened) == ["mv-vse", "vse++"]
+    assert PreTrainedModel.tie_weights is tie_weights
     for name, result in zip(names, found, strict=True):
         assert result.hits == backends.get(name).searcher.search(query).hits
     backends.close()
