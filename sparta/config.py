@@ -30,7 +30,7 @@ class VisualSpartaConfig(PreTrainedConfig):
         max_regions: regions an image may have.
         max_label_tokens: word pieces of labels and attributes an image may have.
         label_segment: segment id of label tokens; Oscar was pre-trained with 1.
-        square_root: take the square root of the (non-negative) visual vectors, which evens out
+        square_root: take the square root of the visual vectors, signs kept, which evens out
             the few large values that ReLU networks give.
         region_layer_norm: normalise projected regions, as some Oscar checkpoints do.
         region_dropout: share of each projected region's numbers dropped in training.

@@ -127,7 +127,8 @@ class VisualSparta(PreTrainedModel):
         """Equations 4, 5 and the first half of 8: [visual ; location] W + b, [B, n, h]."""
         visual = batch.regions.float()
         if self.config.square_root:
-            visual = visual.sqrt()
+            # Of the size alone: vectors other than a ReLU network's may be negative.
+            visual = visual.abs().sqrt().copysign(visual)
         visual = self.input_dropout(visual)
         if self.config.use_locations:
             visual = torch.cat([visual, batch.locations], dim=-1)

@@ -109,7 +109,8 @@ class VseModel(PreTrainedModel):
             images = self._look(images)
         visual = images.regions.float()
         if self.config.square_root:
-            visual = visual.sqrt()
+            # Of the size alone: vectors other than a ReLU network's may be negative.
+            visual = visual.abs().sqrt().copysign(visual)
         visual = self.input_dropout(visual)
         projected = [project(visual, images.lengths) for project in self.visual_projections]
         if len(projected) == 1:

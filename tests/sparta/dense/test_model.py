@@ -1,6 +1,7 @@
 """The whole forward pass against slow and obvious re-computation, number by number."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from transformers import BertModel
 from sparta.dense.batch import PixelBatch, RegionBatch, TextBatch
 from sparta.dense.model import VseModel, evaluating, score, view_scores
 from sparta.dense.pooling import POOLINGS
+from sparta.dense.start import from_captions
 from sparta.features.record import ImageFeatures
 from tests import tiny
 from tests.sparta.dense.models import SENTENCES, bert, bigru, regions, texts
@@ -295,3 +297,18 @@ def test_pretrained_parts_have_names_of_their_own(tmp_path: Path) -> None:
     assert own == named
     assert bigru().text_encoder is None
     assert bigru().vision is None
+
+
+def test_the_square_root_keeps_signs() -> None:
+    torch.manual_seed(0)
+    options = {"square_root": True, "visual": "grid"}
+    source = replace(tiny.source(), kind="grid")
+    model = from_captions(["a dog"], source, min_count=1, dimension=8, **options).eval()
+    visual = torch.randn(2, 3, source.dimension)
+    lengths = torch.tensor([3, 3])
+    found = model.encode_images(RegionBatch(visual, lengths))
+    assert found.isfinite().all()
+    model.config.square_root = False
+    rooted = torch.tensor([math.copysign(math.sqrt(abs(x)), x) for x in visual.flatten().tolist()])
+    wanted = model.encode_images(RegionBatch(rooted.view_as(visual), lengths))
+    torch.testing.assert_close(found, wanted)
