@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
+from sparta.errors import InputError
 from training.run_config import RunConfig
 
 Schedule = Literal["constant", "linear", "cosine"]
@@ -28,6 +29,19 @@ class TrainingModule(L.LightningModule):
         """
         source = np.random.SeedSequence((self.config.seed, self.global_step, self.global_rank))
         torch.manual_seed(int(source.generate_state(1)[0]))
+
+    def on_train_epoch_end(self) -> None:
+        """Stop a run that went astray, rather than save a model of it.
+
+        Raises:
+            InputError: if a weight is not finite.
+        """
+        for name, parameter in self.model.named_parameters():
+            if not parameter.isfinite().all():
+                raise InputError(
+                    f"{name} is not finite after epoch {self.current_epoch}: lower learning_rate, "
+                    "or look for values in the features that are not finite"
+                )
 
     def finished_model(self) -> PreTrainedModel:
         """The model as it is saved."""

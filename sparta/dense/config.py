@@ -25,7 +25,7 @@ class VseConfig(PreTrainedConfig):
             Pillow's filter for it (`extra["resample"]`).
         visual: how they are projected: "region" adds a residual MLP with batch norm to the linear
             layer that "grid" and "patch" have alone (GPO section 5.1).
-        square_root: take the square root of the (non-negative) visual vectors first.
+        square_root: take the square root of the visual vectors first, signs kept.
         input_dropout: share of each visual vector's numbers dropped in training.
         max_regions: vectors an image may have, None for any number.
         vision: configuration of a vision network inside the model, which then takes photos

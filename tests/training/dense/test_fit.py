@@ -119,3 +119,17 @@ def test_a_text_encoder_at_rate_zero_stays_as_it_is(corpus: Corpus, minilm: Path
     for parameter in model.text_encoder.parameters():
         assert not parameter.requires_grad and id(parameter) not in learning
     assert learning
+
+
+def test_a_run_gone_astray_is_stopped(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = VseTraining.training_step
+
+    def astray(self: VseTraining, batch: Any, number: int) -> torch.Tensor:
+        return step(self, batch, number) * float("nan")
+
+    monkeypatch.setattr(VseTraining, "training_step", astray)
+    with pytest.raises(InputError, match="is not finite after epoch 0"):
+        train(config(corpus), tmp_path)
+    assert not (tmp_path / "model").exists()
