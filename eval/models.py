@@ -101,7 +101,7 @@ class SparseModel:
         wanted = torch.zeros(len(self.tokenizer.vocabulary), dtype=torch.bool, device=device)
         wanted[used] = True
         weights = torch.empty(len(used), len(images), device=device)
-        collate = ImageCollator(self.tokenizer, config.max_regions, config.max_label_tokens)
+        collate = ImageCollator.of(self.tokenizer, config)
         for place, batch in images.batches(batch_size, lambda *steps: show("images", *steps)):
             weights[:, place] = self.model.term_scores(collate(batch), wanted).scores[:, used].T
         places = {term: place for place, term in enumerate(used)}

@@ -83,8 +83,7 @@ class ImageEncoder:
 
     @cached_property
     def _collators(self) -> list[ImageCollator]:
-        configs = [model.config for model in self.models]
-        return [ImageCollator(self.tokenizer, c.max_regions, c.max_label_tokens) for c in configs]
+        return [ImageCollator.of(self.tokenizer, model.config) for model in self.models]
 
     def allowed(self, terms: str) -> Tensor:
         """[V] bool on the models' device: terms "seen" in some model's training, or "all"."""

@@ -25,8 +25,10 @@ class VisualSpartaConfig(PreTrainedConfig):
         encoder: configuration of the BERT-like image transformer, as a dict with `model_type`.
         feature_dim: d of the visual vectors (2048 for a Faster R-CNN's).
         feature_source: what made the features (`FeatureSource` as a dict), None for any.
+        use_visual: whether the regions take part; without them an image is its labels alone.
         use_locations: whether the six location numbers are concatenated (equation 4).
         use_labels: whether label and attribute tokens are fed to the transformer (equation 8).
+        use_attributes: whether a label's attribute goes before it.
         max_regions: regions an image may have.
         max_label_tokens: word pieces of labels and attributes an image may have.
         label_segment: segment id of label tokens; Oscar was pre-trained with 1.
@@ -39,6 +41,9 @@ class VisualSpartaConfig(PreTrainedConfig):
             is alive at the start: ReLU gives a term that no image holds no way back.
         tie_query_embedding: score with the encoder's own token embedding; otherwise the query
             embedding is a parameter of its own (section 3.1.1).
+
+    Raises:
+        ValueError: if neither regions nor labels are used.
     """
 
     model_type = "visual_sparta"
@@ -48,8 +53,10 @@ class VisualSpartaConfig(PreTrainedConfig):
         encoder: dict[str, Any] | None = None,
         feature_dim: int = 2048,
         feature_source: dict[str, Any] | None = None,
+        use_visual: bool = True,
         use_locations: bool = True,
         use_labels: bool = True,
+        use_attributes: bool = True,
         max_regions: int = 50,
         max_label_tokens: int = 70,
         label_segment: int = 1,
@@ -64,8 +71,12 @@ class VisualSpartaConfig(PreTrainedConfig):
         self.encoder = encoder or {"model_type": "bert"}
         self.feature_dim = feature_dim
         self.feature_source = feature_source
+        if not (use_visual or use_labels):
+            raise ValueError("an image needs its regions (use_visual), its labels or both")
+        self.use_visual = use_visual
         self.use_locations = use_locations
         self.use_labels = use_labels
+        self.use_attributes = use_attributes
         self.max_regions = max_regions
         self.max_label_tokens = max_label_tokens
         self.label_segment = label_segment

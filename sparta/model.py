@@ -90,6 +90,7 @@ class VisualSparta(PreTrainedModel):
     """
 
     config_class = VisualSpartaConfig
+    config: VisualSpartaConfig
     base_model_prefix = "visual_sparta"
     main_input_name = "regions"
     _supports_sdpa = True
@@ -146,7 +147,7 @@ class VisualSparta(PreTrainedModel):
             H [B, n + k, h]; its mask [B, n + k] bool; the region of each position [B, n + k].
         """
         n = batch.regions.shape[1]
-        parts, mask = [self.embed_regions(batch)], batch.region_mask
+        parts, mask = [self.embed_regions(batch)], batch.region_mask & self.config.use_visual
         owners = torch.arange(n, device=mask.device).expand(len(batch), n)
         if self.config.use_labels:
             parts.append(self.embed_labels(batch))

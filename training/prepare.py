@@ -241,4 +241,4 @@ def validation_loader(
 
 def _image_collator(model: VisualSparta) -> ImageCollator:
     assert model.tokenizer is not None
-    return ImageCollator(model.tokenizer, model.config.max_regions, model.config.max_label_tokens)
+    return ImageCollator.of(model.tokenizer, model.config)

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sparta.config import VisualSpartaConfig
 from sparta.features.record import ImageFeatures
 from sparta.tokenizer import WordPieceTokenizer
 
@@ -49,15 +50,27 @@ class ImageCollator:
     """Pads images to a batch, with at most `max_regions` regions and `max_label_tokens` tokens.
 
     An image with more keeps its first ones, as Oscar does, and the first such case is logged.
+    Labels come with their attributes unless `attributes` is False.
     """
 
     def __init__(
-        self, tokenizer: WordPieceTokenizer, max_regions: int, max_label_tokens: int
+        self,
+        tokenizer: WordPieceTokenizer,
+        max_regions: int,
+        max_label_tokens: int,
+        attributes: bool = True,
     ) -> None:
         self.tokenizer = tokenizer
         self.max_regions = max_regions
         self.max_label_tokens = max_label_tokens
+        self.attributes = attributes
         self._warned = False
+
+    @classmethod
+    def of(cls, tokenizer: WordPieceTokenizer, config: VisualSpartaConfig) -> ImageCollator:
+        """The batches that a model of this configuration takes."""
+        limits = config.max_regions, config.max_label_tokens
+        return cls(tokenizer, *limits, attributes=config.use_attributes)
 
     def __call__(self, images: Sequence[ImageFeatures]) -> ImageBatch:
         """Pad B images; padding is zero in every tensor."""
@@ -84,11 +97,12 @@ class ImageCollator:
         """Word pieces of "attribute label" region by region, and the region of each piece."""
         ids: list[int] = []
         owners: list[int] = []
-        words = zip(image.attributes, image.labels, strict=True)
-        for region, (attribute, label) in enumerate(words):
-            if not (attribute or label) or region >= self.max_regions:
+        pairs = zip(image.attributes, image.labels, strict=True)
+        for region, (attribute, label) in enumerate(pairs):
+            words = f"{attribute} {label}".strip() if self.attributes else label
+            if not words or region >= self.max_regions:
                 continue
-            pieces = self.tokenizer.encode_ids(f"{attribute} {label}".strip())
+            pieces = self.tokenizer.encode_ids(words)
             ids += pieces
             owners += [region] * len(pieces)
         return ids[: self.max_label_tokens], owners[: self.max_label_tokens]

@@ -60,6 +60,20 @@ def test_further_label_tokens_are_cut() -> None:
     assert batch.label_regions.tolist() == [[0, 1, 1]]
 
 
+def test_labels_may_go_without_attributes() -> None:
+    image = tiny.image(5, ("", "runs", "sea", "zebra man"))
+    batch = ImageCollator(tiny.tokenizer(), 50, 35, attributes=False)([image])
+    assert batch.label_ids.tolist() == [[IDS[word] for word in ["run", "##s", "sea", "man"]]]
+    assert batch.label_regions.tolist() == [[1, 1, 2, 3]]
+
+
+def test_the_collator_of_a_configuration() -> None:
+    config = tiny.model(max_regions=2, max_label_tokens=3, use_attributes=False).config
+    batch = ImageCollator.of(tiny.tokenizer(), config)([tiny.image(4, ("dog", "red cat", "man"))])
+    assert batch.regions.shape[1] == 2
+    assert batch.label_ids.tolist() == [[IDS["dog"], IDS["red"], IDS["cat"]]]
+
+
 def test_batch_moves_as_a_whole() -> None:
     moved = tiny.batch().to("meta")
     assert isinstance(moved, ImageBatch)

@@ -253,14 +253,36 @@ def test_unused_inputs_change_nothing() -> None:
     batch = tiny.batch()
     elsewhere = replace(batch, locations=batch.locations + 1)
     renamed = replace(batch, label_ids=(batch.label_ids + 1) % 25)
+    repainted = replace(elsewhere, regions=batch.regions + 1)
     for options, same, other in (
         ({"use_locations": False}, elsewhere, renamed),
         ({"use_labels": False}, renamed, elsewhere),
+        ({"use_visual": False}, repainted, renamed),
     ):
         model = tiny.model(**options)
         expected = model.term_scores(batch).scores
         assert torch.equal(model.term_scores(same).scores, expected)
         assert not torch.allclose(model.term_scores(other).scores, expected)
+
+
+def test_labels_alone_are_an_image(model: VisualSparta) -> None:
+    """As if there were no regions; an image without labels then has no terms, nor NaN."""
+    alone = tiny.model(use_visual=False)
+    image, unlabelled = tiny.image(3, ("dog", "red ball"), 1), tiny.image(2)
+    batch = tiny.batch([image, unlabelled])
+    expected = replace(batch, region_mask=torch.zeros_like(batch.region_mask))
+    found = alone.term_scores(batch)
+    assert_close(found.scores[0], model.term_scores(expected).scores[0], **CLOSE)
+    assert found.scores[0].any()
+    assert not found.scores[1].any()
+    assert set(found.regions[0][found.scores[0] > 0].tolist()) <= {0, 1}
+    alone.image_term_scores(batch, torch.arange(6, 25)).sum().backward()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in alone.parameters())
+
+
+def test_an_image_of_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="regions"):
+        tiny.model(use_visual=False, use_labels=False)
 
 
 def test_every_parameter_gets_a_finite_gradient() -> None:
