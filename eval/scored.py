@@ -12,9 +12,7 @@ import torch
 from indexer.encode import ImageEncoder
 from sparta.errors import InputError
 from sparta.features.record import ImageFeatures
-from sparta.model import TermScores, count_terms, pad_ids
-from sparta.ranking import Recall, ranks, recall
-from training.data.captions import CaptionedPhoto
+from sparta.model import TermScores
 
 BYTES_PER_SCORE = 6  # float32 score, int16 region
 LARGEST = 8 * 10**9
@@ -66,20 +64,6 @@ class ScoredImages(ImageEncoder):
             scores, regions = (part[places] for part in self.scored)
             yield [self.store[row] for row in chunk], TermScores(scores, regions)
 
-    def float_recall(self, captions: Sequence[CaptionedPhoto]) -> Recall:
-        """Recall of equation 12 as it stands: nothing pruned, subtracted or rounded.
-
-        Args:
-            captions: of all N photos, in the order of `rows`.
-        """
-        texts = [self.tokenizer.encode_ids(text) for photo in captions for text in photo.captions]
-        queries = count_terms(*pad_ids(texts, "cpu"))
-        counts = torch.tensor([len(photo.captions) for photo in captions])
-        targets = torch.arange(len(captions)).repeat_interleave(counts)
-        weights = self.scored.scores[:, queries.terms].T
-        parts = zip(queries.counts.split(1024), targets.split(1024), strict=True)
-        return recall(torch.cat([ranks(part @ weights, target) for part, target in parts]))
-
 
 def check_size(images: int, terms: int) -> None:
     """Refuse what would not fit.
@@ -91,6 +75,6 @@ def check_size(images: int, terms: int) -> None:
     if needed > LARGEST:
         raise InputError(
             f"the scores of {images:,} images for {terms:,} terms take {needed / 1e9:.1f} GB, "
-            f"over {LARGEST / 1e9:g} GB: choose a --split with at most "
+            f"over {LARGEST / 1e9:g} GB: choose at most "
             f"{LARGEST // (BYTES_PER_SCORE * terms):,} images"
         )

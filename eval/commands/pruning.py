@@ -26,26 +26,43 @@ def pruning(
     split: Annotated[str, SPLIT] = "val",
     top_n: Annotated[
         str, typer.Option(help="Terms an image keeps: numbers and all, with commas between.")
-    ] = "50,100,500,1000,2000,all",
+    ] = "50,100,200,500,1000,2000,all",
     baseline: Annotated[
         str, typer.Option(help="Of mean, median, minimum, none: which to try.")
     ] = "mean,median,minimum,none",
     terms: Annotated[
         str, typer.Option(help="Of seen (in training), all: which to try.")
     ] = "seen,all",
-    bits: Annotated[int, typer.Option(min=1, max=16, help="Bits of an impact.")] = 8,
+    bits: Annotated[
+        str, typer.Option(help="Bits of an impact, 1 to 16, and float (not rounded): which to try.")
+    ] = "8,float",
+    exact: Annotated[
+        bool,
+        typer.Option("--exact", help="Sum impacts in memory: the same ranking, and no indexes."),
+    ] = False,
+    all_images: Annotated[
+        bool,
+        typer.Option("--all-images", help="Search all photos of the store, not the split's alone."),
+    ] = False,
     batch_size: Annotated[int, BATCH_SIZE] = 32,
     device: Annotated[str, DEVICE] = "auto",
 ) -> None:
-    """Measure what pruning costs: recall through a real index for every choice.
+    """Measure what pruning and rounding cost, for every combination of what is asked for.
 
-    The split's photos are encoded once and kept in memory: 6 bytes for each image and term, at
-    most 8 GB (43,000 images at 30,522 terms). Each choice then gets an index of its own, which is
-    asked every caption. The first row is the float model, where nothing is pruned or rounded.
+    Recall, and of the first ten images how many, in percent, are also among the first ten of the
+    float model, where nothing is pruned or rounded (the first row), and of the same terms not
+    rounded. Baselines are estimated over the photos searched.
+
+    The photos are encoded once and kept in memory: 6 bytes for each image and term, at most 8 GB
+    (43,000 images at 30,522 terms). Each choice that is rounded then gets an index of its own,
+    which is asked every caption; --exact sums the same impacts in memory, which is much quicker.
 
     [bold]Examples[/bold]
 
     sparta eval pruning features/ --model model/ --captions captions.jsonl --out results.json
+
+    sparta eval pruning features/ --model model/ --captions captions.jsonl --out results.json
+    --exact --bits 6,8,10,12,float --terms seen
 
     sparta eval pruning plain/ flip/ --model seed0/ --model seed1/ --captions captions.jsonl
     --out results.json --top-n 100,1000 --baseline mean,none --terms seen
@@ -55,14 +72,14 @@ def pruning(
 
     from eval.machine import circumstances
     from eval.pruning import measure_pruning
-    from eval.study import parse_choices, save, table
+    from eval.study import parse_bits, parse_choices, save, table
     from sparta.features.store import FeatureStore
     from sparta.progress import progress_bars
     from training.data.captions import read_captions
 
     logging.set_verbosity_error()
     logging.disable_progress_bar()
-    choices = parse_choices(top_n, baseline, terms)
+    choices, widths = parse_choices(top_n, baseline, terms), parse_bits(bits)
     check_out(out)
     arguments = {
         "features": [str(folder) for folder in features],
@@ -73,6 +90,8 @@ def pruning(
         "baseline": baseline,
         "terms": terms,
         "bits": bits,
+        "exact": exact,
+        "all_images": all_images,
         "batch_size": batch_size,
         "device": device,
     }
@@ -82,7 +101,9 @@ def pruning(
             model,
             read_captions(captions, split),
             choices,
-            bits=bits,
+            widths,
+            exact=exact,
+            all_images=all_images,
             batch_size=batch_size,
             device=device,
             progress=show,

@@ -63,7 +63,7 @@ def summed(
 @pytest.fixture(scope="module")
 def study(views: list[FeatureStore], models: list[Path], captioned: list[CaptionedPhoto]) -> Study:
     shuffled = captioned[::-1]
-    return measure_pruning(views, models, shuffled, CHOICES, bits=16, batch_size=4, device="cpu")
+    return measure_pruning(views, models, shuffled, CHOICES, [16], batch_size=4, device="cpu")
 
 
 def test_rows_against_slow_impacts(
@@ -103,6 +103,7 @@ def test_float_row_against_the_model(
     assert list(row.recall[:3]) == pytest.approx(summed(weights, captioned, tokenizer))
     assert row.postings_per_image == sum(weight > 0 for weight in weights.values()) / 21
     assert row.index_mb is None
+    assert row.overlap == row.overlap_same_top_n == 100
     # An index of everything ranks as the model does, and so does one above the minimum.
     assert study.rows[1].recall == study.rows[2].recall == row.recall
     assert study.rows[3].recall != row.recall
@@ -145,7 +146,16 @@ def test_files(
     views: list[FeatureStore], models: list[Path], captions_file: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "results.json"
-    options = ["--top-n", "3,all", "--baseline", "none,median", "--terms", "seen", "--bits", "10"]
+    options = [
+        "--top-n",
+        "3,all",
+        "--baseline",
+        "none,median",
+        "--terms",
+        "seen",
+        "--bits",
+        "10,float",
+    ]
     folders = [str(view.folder) for view in views]
     run = run_command(folders, models, captions_file, *options, "--out", str(out))
     assert run.exit_code == 0, run.output
@@ -155,26 +165,114 @@ def test_files(
     assert found["arguments"]["split"] == "val" and found["arguments"]["top_n"] == "3,all"
     assert found["features"] == [view.fingerprint for view in views]
     assert len(found["models"]) == 2 and len(set(found["models"])) == 2
-    assert (found["images"], found["queries"], found["bits"]) == (21, 42, 10)
+    assert (found["images"], found["queries"]) == (21, 42)
     assert found["cores"] >= 1 and found["processor"] and found["package_version"]
     assert found["date"].startswith("20") and found["seconds"] > found["encode_seconds"] > 0
-    assert [row["choice"] for row in found["rows"]] == [
-        None,
-        {"top_n": 3, "baseline": "none", "terms": "seen"},
-        {"top_n": "all", "baseline": "none", "terms": "seen"},
-        {"top_n": 3, "baseline": "median", "terms": "seen"},
-        {"top_n": "all", "baseline": "median", "terms": "seen"},
+    names = [[row[name] for name in ("top_n", "baseline", "bits")] for row in found["rows"]]
+    assert names == [
+        ["all", None, "float"],
+        [3, "none", 10],
+        [3, "none", "float"],
+        ["all", "none", 10],
+        ["all", "none", "float"],
+        [3, "median", 10],
+        [3, "median", "float"],
+        ["all", "median", 10],
+        ["all", "median", "float"],
     ]
+    assert [row["terms"] for row in found["rows"]] == [None, *["seen"] * 8]
     lines = (tmp_path / "results.md").read_text().splitlines()
-    assert lines[0].startswith("21 images, 42 captions, 10 bits; 2 models, 2 views; ")
+    assert lines[0].startswith("21 images, 42 captions; 2 models, 2 views; ")
     table = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
-    assert table[0][:4] == ["top-n", "baseline", "terms", "R@1"] and len(table) == 2 + 5
+    assert table[0][:5] == ["top-n", "baseline", "terms", "bits", "R@1"] and len(table) == 2 + 9
     for row, cells in zip(found["rows"], table[2:], strict=True):
-        assert cells[3:6] == [f"{row[f'at_{k}']:.1f}" for k in (1, 5, 10)]
-        assert cells[6] == f"{row['median_rank']:g}"
-    assert table[2][0] == "float model" and table[2][8] == ""
-    assert table[4][:3] == ["all", "none", "seen"]
+        figures = [row[name] for name in ("r1", "r5", "r10")]
+        overlaps = [row["overlap"], row["overlap_same_top_n"]]
+        assert cells[4:7] == [f"{figure:.1f}" for figure in figures]
+        assert cells[7] == f"{row['median_rank']:g}"
+        assert cells[8:10] == [f"{figure:.1f}" for figure in overlaps]
+        assert bool(cells[11]) == (row["index_mb"] is not None) == (row["bits"] == 10)
+    assert table[2][0] == "float model"
+    assert table[5][:4] == ["all", "none", "seen", "10"]
     assert "float model" in run.stdout
+
+
+def test_exact_rows_are_those_of_indexes(
+    study: Study, views: list[FeatureStore], models: list[Path], captioned: list[CaptionedPhoto]
+) -> None:
+    exact = measure_pruning(
+        views, models, captioned, CHOICES, [16], exact=True, batch_size=4, device="cpu"
+    )
+    assert exact.rows == [replace(row, index_mb=None) for row in study.rows]
+
+
+def test_quantising_and_overlap_against_slow_impacts(
+    views: list[FeatureStore],
+    models: list[Path],
+    captioned: list[CaptionedPhoto],
+    tokenizer: WordPieceTokenizer,
+) -> None:
+    choice = Choice(4, "mean", "seen")
+    study = measure_pruning(views, models, captioned, [choice], [2, None, 5], exact=True)
+    assert [row.bits for row in study.rows] == [None, 2, None, 5]
+
+    def first(choice: Choice, bits: int) -> list[set[str]]:
+        settings: Any = SimpleNamespace(**vars(choice), bits=bits)
+        slow = slow_impacts(views, models, settings)
+        return first_ten({key: impact for key, (impact, _) in slow.items()}, captioned, tokenizer)
+
+    # Impacts of 30 bits round nothing that matters among 21 images.
+    whole, unrounded = first(Choice(None, "none", "seen"), 30), first(choice, 30)
+    for row, bits in zip(study.rows[1:], (2, 30, 5), strict=True):
+        found = first(choice, bits)
+        assert row.overlap == pytest.approx(shared(found, whole))
+        assert row.overlap_same_top_n == pytest.approx(shared(found, unrounded))
+        assert row.postings_per_image <= 4 and row.index_mb is None
+    assert study.rows[1].overlap_same_top_n < study.rows[3].overlap_same_top_n < 100
+    assert study.rows[2].overlap < study.rows[2].overlap_same_top_n == 100
+
+
+def first_ten(
+    weights: dict[tuple[str, str], int],
+    captioned: list[CaptionedPhoto],
+    tokenizer: WordPieceTokenizer,
+) -> list[set[str]]:
+    """Each caption's ten best images by (image, term) → weight, of those that have a term."""
+    found = []
+    for text in (text for photo in captioned for text in photo.captions):
+        terms = tokenizer.encode_query(text).terms
+        scores = {
+            photo.image_id: sum(n * weights.get((photo.image_id, t), 0) for t, n in terms.items())
+            for photo in captioned
+        }
+        order = sorted(scores, key=lambda image: (-scores[image], image))
+        found.append({image for image in order[:10] if scores[image]})
+    return found
+
+
+def shared(found: list[set[str]], reference: list[set[str]]) -> float:
+    """How much of the reference, in percent, on average, is in what was found."""
+    shares = [len(a & b) / len(b) for a, b in zip(found, reference, strict=True) if b]
+    return 100 * sum(shares) / len(shares)
+
+
+def test_all_images_are_searched(
+    views: list[FeatureStore], models: list[Path], captioned: list[CaptionedPhoto]
+) -> None:
+    some = captioned[3:17:2]
+    whole = [measure_pruning(views, models, captioned, CHOICES[2:], device="cpu")]
+    options: dict[str, Any] = {"all_images": True, "device": "cpu"}
+    for exact in (False, True):
+        study = measure_pruning(views, models, some, CHOICES[2:], exact=exact, **options)
+        assert (study.images, study.queries) == (21, 14)
+        sizes = [(row.postings_per_image, None if exact else row.index_mb) for row in study.rows]
+        assert sizes == [
+            (row.postings_per_image, None if exact else row.index_mb) for row in whole[0].rows
+        ]
+        whole.append(study)
+    assert [row.recall for row in whole[1].rows] == [row.recall for row in whole[2].rows]
+    alone = measure_pruning(views, models, some, CHOICES[2:], exact=True, device="cpu")
+    assert alone.rows[0].recall.at_1 > whole[1].rows[0].recall.at_1
 
 
 def test_choices() -> None:
@@ -192,6 +290,8 @@ def test_choices() -> None:
         (["--top-n", "10,many"], "--top-n: 'many' is not one of: numbers from 1, all"),
         (["--top-n", "0"], "--top-n: '0'"),
         (["--top-n", ""], "--top-n: ''"),
+        (["--bits", "8,some"], "--bits: 'some' is not one of: numbers from 1, float"),
+        (["--bits", "8,17"], "--bits must be from 1 to 16, got 17"),
         (["--baseline", "mean,low"], "--baseline: 'low'"),
         (["--terms", "some"], "--terms: 'some' is not one of: seen, all"),
         (["--out", "results.md"], "must be a .json file"),
@@ -220,12 +320,15 @@ def test_too_many_images_are_refused() -> None:
         check_size(50_000, 30_522)
 
 
-def test_ties_are_broken_by_image(
+def test_captions_of_unknown_words_find_nothing(
     views: list[FeatureStore], models: list[Path], captioned: list[CaptionedPhoto]
 ) -> None:
-    """A caption of unknown words ranks the images by id in the float model, and finds none."""
-    photos = [replace(photo, captions=("qqq",)) for photo in captioned]
-    study = measure_pruning(views[:1], models[:1], photos, CHOICES[:1], device="cpu")
-    assert study.rows[0].recall.at_10 == pytest.approx(1000 / 21)
-    assert study.rows[0].recall.median_rank == 11
-    assert study.rows[1].recall == (0, 0, 0, 22)
+    photos = [replace(photo, captions=("qqq", *photo.captions)) for photo in captioned]
+    study, known = (
+        measure_pruning(views[:1], models[:1], some, CHOICES[:1], device="cpu")
+        for some in (photos, captioned)
+    )
+    for row, expected in zip(study.rows, known.rows, strict=True):
+        found = [2 / 3 * share for share in expected.recall[:3]]
+        assert list(row.recall[:3]) == pytest.approx(found)
+        assert row.overlap == expected.overlap
