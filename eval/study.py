@@ -19,7 +19,7 @@ from sparta.ranking import Recall
 
 COLUMNS = (
     *("top-n", "baseline", "terms", "bits", "R@1", "R@5", "R@10", "median rank"),
-    *("overlap with float", "overlap with float top-n", "postings per image", "index MB"),
+    *("overlap with float", "overlap with float top-n", "terms per image", "index MB"),
 )
 NAMES = ("baseline", "terms")  # columns of words; the others are figures
 
@@ -152,7 +152,7 @@ def _named(text: str, option: str, known: Sequence[str], numbers: bool = False) 
 
 def table(study: Study) -> Table:
     """The rows for a terminal."""
-    shown = Table(box=SIMPLE_HEAD)
+    shown = Table(box=SIMPLE_HEAD, padding=0, show_edge=False)  # fits 80 columns
     for column in COLUMNS:
         justify: JustifyMethod = "left" if column in NAMES else "right"
         shown.add_column(column.replace(" ", "\n"), justify=justify)
