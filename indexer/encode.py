@@ -105,15 +105,19 @@ def encode_rows(
     """Postings of some rows of the stores, pruned and quantised, and what quantising cost."""
     done: list[ImagePostings] = []
     report = QuantisationReport()
+    wanted = allowed.nonzero()[:, 0]  # all that follows is for these terms alone
+    baseline, everything = baseline[wanted], allowed[wanted]
     for images, scored in encoder.batches(rows):
-        kept = prune(scored.scores, baseline, allowed, top_n)
-        present = kept > 0
-        scores = kept[present].cpu().numpy()
+        own_scores = scored.scores.index_select(1, wanted)
+        kept = prune(own_scores, baseline, everything, top_n).cpu().numpy()
+        places = np.flatnonzero(kept > 0)
+        row_of, column = np.divmod(places, len(wanted))
+        scores = kept.ravel()[places]
         impacts = quantiser.impacts(scores)
         report += quantiser.report(scores, impacts)
-        terms = present.nonzero()[:, 1].int().cpu().numpy()
-        regions = scored.regions[present].cpu().numpy()
-        ends = np.cumsum(present.sum(dim=1).cpu().numpy())[:-1]
+        terms = wanted.int().cpu().numpy()[column]
+        regions = scored.regions.index_select(1, wanted).cpu().numpy().ravel()[places]
+        ends = np.searchsorted(row_of, np.arange(1, len(images)))
         rows_of = (np.split(part, ends) for part in (terms, impacts, regions))
         for image, own_terms, own_impacts, own_regions in zip(images, *rows_of, strict=True):
             size = {"width": image.width, "height": image.height}

@@ -61,15 +61,35 @@ def prune(scores: Tensor, baseline: Tensor | None, allowed: Tensor, top_n: int |
     if not torch.isfinite(scores.sum()):  # one bad score spoils the sum
         raise ValueError("the model gives term scores that are not finite: it is broken")
     if baseline is not None:
-        scores = (scores - baseline).clamp_min(0)
+        scores = (scores - baseline).clamp_min_(0)
     scores = scores * allowed
     if top_n is None or top_n >= scores.shape[1]:
         return scores
-    smallest = scores.topk(top_n, dim=1).values[:, -1:]
+    smallest, following = _nth_largest(scores, top_n)
+    kept = scores >= smallest
+    # Rows where more scores than there is room for are as large as the smallest kept.
+    tied = ((smallest == following) & (smallest > 0))[:, 0]
+    kept[tied] = _first_of_equals(scores[tied], smallest[tied], top_n)
+    return scores * kept
+
+
+def _nth_largest(scores: Tensor, top_n: int) -> tuple[Tensor, Tensor]:
+    """Each row's n-th and (n + 1)-th largest scores, [B, 1] each."""
+    if scores.device.type == "cpu":
+        # NumPy sorts a whole row with the processor's vector instructions in a fifth of the time
+        # that torch takes to select without them.
+        ordered = torch.from_numpy(np.sort(scores.numpy(), axis=1))
+        return ordered[:, -top_n, None], ordered[:, -top_n - 1, None]
+    best = scores.topk(top_n + 1, dim=1).values
+    return best[:, -2:-1], best[:, -1:]
+
+
+def _first_of_equals(scores: Tensor, smallest: Tensor, top_n: int) -> Tensor:
+    """Which scores to keep, [B, V], where the smallest kept has equals: those of lower ids."""
     above = scores > smallest
     level = scores == smallest
     room = top_n - above.sum(dim=1, keepdim=True)
-    return scores * (above | (level & (level.cumsum(dim=1) <= room)))
+    return above | (level & (level.cumsum(dim=1) <= room))
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparta.errors import InputError
+
+
+_TYPES = {"terms": np.int32, "impacts": np.int32, "regions": np.int16}  # in memory
+_NARROW = (np.uint8, np.int8, np.uint16, np.int16, np.int32)  # in a file
 
 
 @dataclass(frozen=True)
@@ -90,16 +95,20 @@ class Postings:
             )
 
     def save(self, path: Path) -> None:
-        """Write one npz file, under a temporary name first, so that it is whole or absent."""
+        """Write one npz file, under a temporary name first, so that it is whole or absent.
+
+        Terms, impacts and regions take the narrowest type that holds them: four bytes per posting
+        with a vocabulary of BERT's size, 8 bits and up to 128 regions.
+        """
         unfinished = path.with_name(path.name + ".unfinished")
         with unfinished.open("wb") as file:
             np.savez(
                 file,
                 images=np.frombuffer(json.dumps([self.ids, self.metadata]).encode(), np.uint8),
                 starts=self.starts,
-                terms=self.terms,
-                impacts=self.impacts,
-                regions=self.regions,
+                terms=_narrowest(self.terms),
+                impacts=_narrowest(self.impacts),
+                regions=_narrowest(self.regions),
                 box_starts=self.box_starts,
                 boxes=self.boxes,
             )
@@ -116,9 +125,18 @@ class Postings:
             with np.load(path, allow_pickle=False) as file:
                 arrays = dict(file)
             ids, metadata = json.loads(arrays.pop("images").tobytes())
+            for name, dtype in _TYPES.items():
+                arrays[name] = arrays[name].astype(dtype)
             return cls(ids=ids, metadata=metadata, **arrays)
-        except (ValueError, KeyError, TypeError, EOFError, OSError) as error:
+        except (ValueError, KeyError, TypeError, EOFError, OSError, BadZipFile) as error:
             raise InputError(f"{path} is not a postings file: {error}; delete it") from error
+
+
+def _narrowest(numbers: NDArray[Any]) -> NDArray[Any]:
+    lowest, highest = numbers.min(initial=0), numbers.max(initial=0)
+    limits = ((dtype, np.iinfo(dtype)) for dtype in _NARROW)
+    fits = (dtype for dtype, limit in limits if limit.min <= lowest and highest <= limit.max)
+    return numbers.astype(next(fits))
 
 
 def _starts(lengths: list[int]) -> NDArray[np.int64]:
