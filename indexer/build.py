@@ -56,7 +56,8 @@ def build_index(
     """Encode, prune, quantise and write.
 
     Postings are kept shard by shard in `OUT.building`, so that a killed run continues; an index
-    already at `out` stays in use until the new one is whole. Scores are the mean over all pairs
+    already at `out` stays in use until the new one is whole. Shards are written to Lucene while
+    later ones are encoded. Scores are the mean over all pairs
     of a model and a view; the first pair says which region won a term.
 
     Args:
@@ -69,7 +70,8 @@ def build_index(
         terms: "seen" in the model's training, or "all".
         batch_size: images per pass of the model.
         device: "auto" takes a GPU if there is one.
-        progress: called with a stage ("baseline", "encode", "write"), images done and in all.
+        progress: called with a stage ("baseline", "encode", "write", "merge"), images done and
+            in all.
 
     Raises:
         InputError: if a model cannot be used or was trained on other features, models or views
@@ -95,17 +97,16 @@ def build_index(
     )
     work = _workspace(out, settings)
     _survey(encoder, settings, work, progress)
-    report = _encode(encoder, settings, work, progress)
     values, quantiser = _read_survey(work, settings)
     manifest = write_index(
         work / "index",
-        (Postings.load(path) for path in _shard_paths(work, plain)),
+        _encode(encoder, settings, work, progress),
         tokenizer,
         values,
         settings,
         quantiser.scale,
-        report,
-        lambda done: progress("write", done, len(plain)),
+        lambda: _read_costs(work, plain),
+        lambda stage, done: progress(stage, done, len(plain)),
     )
     replace(work / "index", out)
     shutil.rmtree(work)
@@ -179,14 +180,14 @@ def _shard_paths(work: Path, store: FeatureStore) -> Iterator[Path]:
 
 def _encode(
     encoder: ImageEncoder, settings: IndexSettings, work: Path, progress: Progress
-) -> QuantisationReport:
-    """Second pass: every shard's postings, skipping those an earlier run finished."""
+) -> Iterator[Postings]:
+    """Second pass: every shard's postings, read where an earlier run has finished them."""
     values, quantiser = _read_survey(work, settings)
     baseline = torch.from_numpy(values).to(encoder.device)
-    total = QuantisationReport()
     for path, rows in zip(_shard_paths(work, encoder.store), encoder.store.shards, strict=True):
-        cost = path.with_suffix(".json")
-        if not path.is_file():
+        if path.is_file():
+            postings = Postings.load(path)
+        else:
             postings, report = encode_rows(
                 encoder,
                 rows,
@@ -196,8 +197,17 @@ def _encode(
                 quantiser=quantiser,
             )
             # The postings come last: where they are, all of the shard is.
-            cost.write_text(json.dumps(asdict(report)))
+            _cost_path(path).write_text(json.dumps(asdict(report)))
             postings.save(path)
-        total += QuantisationReport(**json.loads(cost.read_text()))
         progress("encode", rows.stop, len(encoder.store))
-    return total
+        yield postings
+
+
+def _cost_path(shard: Path) -> Path:
+    return shard.with_suffix(".json")
+
+
+def _read_costs(work: Path, store: FeatureStore) -> QuantisationReport:
+    """What quantising all shards cost."""
+    costs = (json.loads(_cost_path(path).read_text()) for path in _shard_paths(work, store))
+    return sum((QuantisationReport(**cost) for cost in costs), QuantisationReport())

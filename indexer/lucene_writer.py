@@ -1,9 +1,10 @@
-"""Writes impacts into a Lucene index that Pyserini's own impact searchers can open too."""
+"""Writes impacts into Lucene indexes that Pyserini's own impact searchers can open too."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -11,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from indexer.grounding import pack
-from indexer.jvm import in_turn, java
-from indexer.postings import ImagePostings
+from indexer.jvm import declare, in_turn, java
+from indexer.postings import ImagePostings, Postings
 from sparta.errors import InputError
 
 # Fields by the names Anserini gives them, and one of ours.
@@ -25,26 +26,38 @@ LONGEST_TOKEN = 255  # of Lucene's whitespace tokenizer, which cuts longer ones
 BUFFER_MB = 256.0
 
 
-class LuceneWriter:
-    """Adds images to a new index; leaving the `with` block merges and commits.
+def write_segment(folder: Path, vocabulary: Sequence[str], shards: Iterable[Postings]) -> None:
+    """Write some images as an index of one segment.
 
     Args:
         folder: where the index goes; must not exist.
         vocabulary: [V] terms in id order.
+        shards: the images, in rising order of their ids.
+    """
+    with SegmentWriter(folder, vocabulary) as writer:
+        for shard in shards:
+            for image in shard:
+                writer.add(image)
+
+
+class SegmentWriter:
+    """Adds images to a new index; leaving the `with` block merges and commits.
+
+    Args:
+        folder: where the index goes; must not exist.
+        vocabulary: [V] terms in id order, as `check_vocabulary` accepts them.
 
     Raises:
-        InputError: if a term cannot be written as Lucene's tokenizer would read it back.
         FileExistsError: if the folder exists.
     """
 
     @in_turn
     def __init__(self, folder: Path, vocabulary: Sequence[str]) -> None:
-        _check_vocabulary(vocabulary)
         folder.mkdir(parents=True)
-        self._folder, self._last = folder, ""
-        # Term and impact strings, so that a document's text is two look-ups and one join.
+        self._folder = folder
+        # Strings of terms and impacts, so that a document's text is two look-ups and one join.
         self._terms = np.array([term + DELIMITER for term in vocabulary], dtype=object)
-        self._numbers = np.array([str(i) for i in range(256)], dtype=object)
+        self._numbers = _number_strings(255)
         self._writer = _open_writer(folder)
         self._make_document()
 
@@ -72,29 +85,24 @@ class LuceneWriter:
 
     @in_turn
     def add(self, image: ImagePostings) -> None:
-        """Add one image.
-
-        Raises:
-            ValueError: if its id does not come after the one before.
-        """
-        if image.image_id <= self._last:
-            raise ValueError(f"image {image.image_id!r} comes after {self._last!r}: not rising")
-        self._last = image.image_id
-        tokens = self._terms[image.terms] + self._impact_strings(image)
+        """Add one image."""
         self._id.setStringValue(image.image_id)
         self._id_values.setBytesValue(image.image_id.encode())
         self._raw.setStringValue(json.dumps(image.metadata))
         self._grounding.setBytesValue(pack(image.terms, image.regions, image.boxes))
-        self._contents.setStringValue(" ".join(tokens))
+        self._contents.setStringValue(self.text(image))
         self._writer.addDocument(self._document)
 
-    def _impact_strings(self, image: ImagePostings) -> np.ndarray:
+    def text(self, image: ImagePostings) -> str:
+        """An image's terms and impacts as Lucene's tokenizer takes them apart."""
         largest = int(image.impacts.max(initial=0))
         if largest >= len(self._numbers):
-            self._numbers = np.array([str(i) for i in range(2 * largest)], dtype=object)
-        return self._numbers[image.impacts]
+            self._numbers = _number_strings(2 * largest)
+        parts = np.empty((len(image.terms), 2), dtype=object)
+        parts[:, 0], parts[:, 1] = self._terms[image.terms], self._numbers[image.impacts]
+        return "".join(parts.ravel().tolist())
 
-    def __enter__(self) -> LuceneWriter:
+    def __enter__(self) -> SegmentWriter:
         return self
 
     @in_turn
@@ -110,22 +118,84 @@ class LuceneWriter:
         # One segment: Lucene's document number is then the image's place in id order, so
         # that Lucene's own rule for ties (lower number first) is "lower image id first".
         self._writer.forceMerge(1)
-        self._writer.close()
-        (self._folder / "write.lock").unlink(missing_ok=True)
+        _close(self._writer, self._folder)
+
+
+@in_turn
+def merge_segments(parts: Sequence[Path], folder: Path) -> None:
+    """Make one index of one segment out of several.
+
+    Args:
+        parts: indexes, whose images follow one another in this order.
+        folder: where the index goes; must not exist.
+    """
+    folder.mkdir(parents=True)
+    from jnius import cast
+
+    # Parts are read like any file: mapped, all of their bytes would count as this process's
+    # memory, and merging would be no more than a tenth faster.
+    directory = java("org.apache.lucene.store.NIOFSDirectory")
+    open_reader = java("org.apache.lucene.index.DirectoryReader").open
+    readers = [open_reader(directory(_java_path(part))) for part in parts]
+    segments = [leaf.reader() for reader in readers for leaf in reader.leaves()]
+    writer = _open_writer(folder)
+    writer.addIndexes([cast("org.apache.lucene.index.CodecReader", one) for one in segments])
+    for reader in readers:
+        reader.close()
+    _close(writer, folder)
+
+
+def check_vocabulary(vocabulary: Sequence[str]) -> None:
+    """Refuse terms that Lucene's tokenizer would not read back as they are.
+
+    Raises:
+        InputError: if there is such a term.
+    """
+    for number, term in enumerate(vocabulary):
+        if not term or DELIMITER in term or len(term.split()) != 1 or term != term.strip():
+            raise InputError(f"term {number} of the vocabulary, {term!r}, cannot be indexed: blank")
+        if len(term) > LONGEST_TOKEN - 12:
+            raise InputError(
+                f"term {number} of the vocabulary has {len(term)} characters, over 243"
+            )
+
+
+def _number_strings(largest: int) -> np.ndarray:
+    return np.array([f"{number} " for number in range(largest + 1)], dtype=object)
 
 
 def _open_writer(folder: Path) -> Any:
-    index = "org.apache.lucene.index."
-    options = java(index + "IndexWriterConfig")(_analyzer())
+    options = java("org.apache.lucene.index.IndexWriterConfig")(_analyzer())
     options.setRAMBufferSizeMB(BUFFER_MB)
     options.setUseCompoundFile(False)
     # Merges neighbours only, where the default (tiered) policy would shuffle the image order;
     # on this thread, so that every run does the same.
-    options.setMergePolicy(java(index + "LogDocMergePolicy")())
-    options.setMergeScheduler(java(index + "SerialMergeScheduler")())
-    path = java("java.nio.file.Paths").get(str(folder))
-    return java(index + "IndexWriter")(
-        java("org.apache.lucene.store.FSDirectory").open(path), options
+    options.setMergePolicy(java("org.apache.lucene.index.LogDocMergePolicy")())
+    options.setMergeScheduler(java("org.apache.lucene.index.SerialMergeScheduler")())
+    directory = java("org.apache.lucene.store.FSDirectory").open(_java_path(folder))
+    return _writer_class()(directory, options)
+
+
+def _close(writer: Any, folder: Path) -> None:
+    writer.close()
+    (folder / "write.lock").unlink(missing_ok=True)
+
+
+def _java_path(path: Path) -> Any:
+    return java("java.nio.file.Paths").get(str(path))
+
+
+@cache
+def _writer_class() -> Any:
+    index = "org/apache/lucene/index/"
+    return declare(
+        index + "IndexWriter",
+        f"(Lorg/apache/lucene/store/Directory;L{index}IndexWriterConfig;)V",
+        addDocument="(Ljava/lang/Iterable;)J",
+        addIndexes=f"([L{index}CodecReader;)J",
+        forceMerge="(I)V",
+        rollback="()V",
+        close="()V",
     )
 
 
@@ -146,13 +216,3 @@ def _impact_field_type() -> Any:
     kind.setOmitNorms(True)
     kind.freeze()
     return kind
-
-
-def _check_vocabulary(vocabulary: Sequence[str]) -> None:
-    for number, term in enumerate(vocabulary):
-        if not term or DELIMITER in term or len(term.split()) != 1 or term != term.strip():
-            raise InputError(f"term {number} of the vocabulary, {term!r}, cannot be indexed: blank")
-        if len(term) > LONGEST_TOKEN - 12:
-            raise InputError(
-                f"term {number} of the vocabulary has {len(term)} characters, over 243"
-            )

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from sparta.errors import InputError
 
-
 _TYPES = {"terms": np.int32, "impacts": np.int32, "regions": np.int16}  # in memory
 _NARROW = (np.uint8, np.int8, np.uint16, np.int16, np.int32)  # in a file
 

@@ -19,6 +19,7 @@ STAGES = {
     "baseline": ("Measuring baselines", "images"),
     "encode": ("Encoding images", "images"),
     "write": ("Writing Lucene", "images"),
+    "merge": ("Merging Lucene", "images"),
 }
 
 

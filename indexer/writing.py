@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.lucene_writer import LuceneWriter
+from indexer.lucene_parts import LuceneWriter
 from indexer.manifest import BASELINE, FORMAT_VERSION, LUCENE, Manifest, is_index, part_sizes
 from indexer.postings import Postings
 from sparta.errors import InputError
@@ -62,32 +62,32 @@ def write_index(
     baseline: NDArray[np.float32],
     settings: IndexSettings,
     scale: float,
-    report: QuantisationReport = QuantisationReport(),
-    progress: Callable[[int], None] = lambda done: None,
+    report: Callable[[], QuantisationReport] = QuantisationReport,
+    progress: Callable[[str, int], None] = lambda stage, done: None,
 ) -> Manifest:
     """Write a whole index folder.
 
     Args:
         folder: must not exist.
-        shards: postings in rising order of image ids.
+        shards: postings in rising order of image ids; asked for one by one while earlier ones
+            are being written.
         tokenizer: whose vocabulary the postings' terms index.
         baseline: [V] float32, kept for images added later.
         settings: recorded.
         scale: the term score one impact stands for, recorded.
-        report: the quantisation's cost, recorded.
-        progress: called with the images written so far.
+        report: gives the quantisation's cost, recorded; asked when all shards have come.
+        progress: called with a stage ("write", "merge") and the images so far.
     """
     folder.mkdir(parents=True)
     images = postings = 0
     frequencies = np.zeros(len(tokenizer.vocabulary), np.int64)
-    with LuceneWriter(folder / LUCENE, tokenizer.vocabulary) as writer:
+    with LuceneWriter(folder / LUCENE, tokenizer.vocabulary, progress) as lucene:
         for shard in shards:
-            for image in shard:
-                writer.add(image)
+            lucene.add(shard)
             images += len(shard)
             postings += len(shard.terms)
             frequencies += np.bincount(shard.terms, minlength=len(frequencies))
-            progress(images)
+    cost = report()
     tokenizer.save(folder)
     np.save(folder / BASELINE, baseline)
     manifest = Manifest(
@@ -99,9 +99,9 @@ def write_index(
         images=images,
         postings=postings,
         distinct_terms=int((frequencies > 0).sum()),
-        clipped=report.clipped,
-        mean_error=report.total_error / max(1, postings),
-        largest_error=report.largest_error,
+        clipped=cost.clipped,
+        mean_error=cost.total_error / max(1, postings),
+        largest_error=cost.largest_error,
         parts=part_sizes(folder),
         **vars(settings),
     )
