@@ -26,12 +26,15 @@ class Backend:
         searcher: answers from several threads at once.
         photos: the folder the image ids are relative to, None if photos cannot be shown.
         examples: queries worth trying.
+        quick: whether a search takes about a millisecond at most. It is then called where the
+            request is read: the way to a thread and back costs more than the wait of others.
     """
 
     name: str
     searcher: Searcher
     photos: Path | None = None
     examples: tuple[str, ...] = ()
+    quick: bool = False
 
 
 class Backends:

@@ -24,6 +24,10 @@ def serve(
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="Port to listen on, 0 for any free one")
     ] = 8000,
+    workers: Annotated[
+        int,
+        typer.Option(min=1, help="Processes that answer side by side, each on a core of its own"),
+    ] = 1,
     example: Annotated[
         list[str] | None,
         typer.Option(help="Query the page proposes; give it several times for several"),
@@ -31,23 +35,25 @@ def serve(
 ) -> None:
     """Serve an index: a page to search on, and the REST interface behind it.
 
-    Dense models that sparta index --dense has added answer as backends of their own.
+    Dense models that sparta index --dense has added answer as backends of their own. For many
+    requests at once, give as many --workers as there are cores; each takes its own memory.
 
     Example: sparta serve demo/index
 
     Example: sparta serve demo/index --photos ~/Pictures --port 8080
     """
-    from contextlib import suppress
+    from functools import partial
 
-    import uvicorn
     from rich.console import Console
 
     from server.app import create_app
     from server.backends import open_backends
     from server.listen import is_loopback, listen, url
+    from server.workers import run, run_workers
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    backends = open_backends(index, photos, example or [])
+    open_them = partial(open_backends, index, photos, example or [])
+    backends = open_them()
     with listen(host, port) as socket:
         address = url(host, socket.getsockname()[1])
         count = len(backends.default.searcher)
@@ -68,6 +74,8 @@ def serve(
                 "search and see the photos; there is no password.[/]"
             )
         console.print("Stop with Ctrl+C.")
-        config = uvicorn.Config(create_app(backends), log_level="warning")
-        with suppress(KeyboardInterrupt):
-            uvicorn.Server(config).run(sockets=[socket])
+        if workers == 1:
+            run(create_app(backends), socket)
+        else:
+            backends.close()
+            run_workers(workers, open_them, socket)

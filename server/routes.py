@@ -1,4 +1,8 @@
-"""The `/v1` interface. Endpoints are plain functions: searchers block, so they run in threads."""
+"""The `/v1` interface.
+
+Searchers block, so they run in threads, except those that are quicker than the way to a thread
+and back: what runs in the event loop holds up all other requests.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from typing import Annotated
 from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse
 from pydantic import AfterValidator
 from pydantic_core import PydanticCustomError
@@ -49,7 +54,7 @@ Chosen = Annotated[Backend, Depends(_chosen)]
     summary="Find photos by text",
     responses=responses("invalid-parameter", "unknown-backend", "backend-unavailable"),
 )
-def search(
+async def search(
     request: Request,
     backend: Chosen,
     q: Annotated[
@@ -73,6 +78,15 @@ def search(
     score. A dense model finds the photos nearest to the text as a whole, whatever it says; it
     explains nothing, and is loaded at its first query, which takes seconds.
     """
+    if backend.quick and not explain:
+        return answer(request, backend, q, k, explain)
+    return await run_in_threadpool(answer, request, backend, q, k, explain)
+
+
+def answer(
+    request: Request, backend: Backend, q: str, k: int, explain: bool
+) -> schemas.SearchAnswer:
+    """Search, and put what was found in the interface's words."""
     result = backend.searcher.search(q, k)
     hits = [
         schemas.Hit(
