@@ -20,11 +20,11 @@ from indexer.manifest import Manifest
 from indexer.models import check_source, load_models, model_fingerprint
 from indexer.postings import Postings
 from indexer.sources import check_views
+from indexer.swap import replace
 from indexer.writing import (
     IndexSettings,
     QuantisationReport,
     check_target,
-    replace,
     write_index,
 )
 from sparta.errors import InputError

@@ -154,6 +154,13 @@ def search(
     backend: Annotated[
         str, typer.Option(help="sparta (the inverted index), a dense model's name, or ensemble.")
     ] = "sparta",
+    engine: Annotated[
+        str,
+        typer.Option(
+            help="What sums the impacts: columns, which are made if missing, lucene, or auto: "
+            "columns if the index has them."
+        ),
+    ] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Find the images that fit a text.
@@ -178,7 +185,7 @@ def search(
         raise InputError("the query is not UTF-8 text: check the terminal's encoding") from error
     if explain and backend != SPARSE:
         raise InputError(f"--explain: the scores of {backend} are no sums over terms")
-    searcher = _open(index, backend)
+    searcher = _open(index, backend, engine)
     result = searcher.search(query, k)
     wanted = result.hits if searcher.explains and (explain or not as_json) else []
     explanations = [searcher.explain(query, hit.image_id) for hit in wanted]
@@ -190,11 +197,11 @@ def search(
         console.print(part)
 
 
-def _open(index: Path, backend: str) -> Searcher:
+def _open(index: Path, backend: str, engine: str) -> Searcher:
     if backend == SPARSE:
-        from indexer.lucene_searcher import LuceneSearcher
+        from indexer.engines import open_searcher
 
-        return LuceneSearcher(index)
+        return open_searcher(index, engine)
     from indexer.dense import open_dense
 
     return open_dense(index, backend)

@@ -27,8 +27,8 @@ from indexer.lucene import LuceneIndex
 from indexer.manifest import LUCENE, Manifest, is_index, part_sizes
 from indexer.models import check_features, model_fingerprint, read_config
 from indexer.sources import check_views
+from indexer.swap import finish_swap, replace
 from indexer.vectors import ImageVectors, Kind, import_faiss
-from indexer.writing import finish_swap, replace
 from sparta.dense.config import VseConfig
 from sparta.dense.encode import image_batches
 from sparta.dense.model import VseModel

@@ -54,6 +54,12 @@ class LuceneIndex:
     def __len__(self) -> int:
         return int(self._reader.numDocs())
 
+    @property
+    @in_turn
+    def documents(self) -> int:
+        """Document numbers given out, those of deleted images among them."""
+        return int(self._reader.maxDoc())
+
     @in_turn
     def document_frequency(self, term: str) -> int:
         """In how many images a term has an impact."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-from indexer.lucene import LuceneIndex
+from indexer.lucene import LuceneIndex, Stored
 from indexer.manifest import LUCENE, Manifest
 from indexer.searcher import (
     Explanation,
@@ -22,6 +23,14 @@ from sparta.tokenizer import WordPieceTokenizer
 PART_CACHE = 50_000  # parts of queries, mostly words, of which terms and unknown words are kept
 WARM_UP_QUERIES = 200
 READ_AHEAD = 20_000  # images, a quarter of a second
+
+
+class Finder(Protocol):
+    """What finds the best documents and names them: a `LuceneIndex`, or columns in memory."""
+
+    def top(self, terms: str, k: int) -> list[tuple[int, float]]: ...  # noqa: D102
+    @property
+    def stored(self) -> Callable[[int], Stored]: ...  # noqa: D102
 
 
 class _Part(NamedTuple):
@@ -58,6 +67,7 @@ class LuceneSearcher:
                 f"{folder}: the manifest counts {self.manifest.images} images, Lucene "
                 f"{len(self.index)}; build the index anew"
             )
+        self._finder: Finder = self.index
         self._parts: dict[str, _Part] = {}
         self._term_ids = {term: i for i, term in enumerate(self._tokenizer.vocabulary)}
 
@@ -71,8 +81,8 @@ class LuceneSearcher:
         unknown = list(dict.fromkeys([word for part in parts for word in part.unknown]))
         tokenised = time.perf_counter()
         hits = []
-        for rank, (document, score) in enumerate(self.index.top(terms, k), start=1):
-            image_id, metadata = self.index.stored(document)
+        for rank, (document, score) in enumerate(self._finder.top(terms, k), start=1):
+            image_id, metadata = self._finder.stored(document)
             hits.append(Hit(rank, image_id, score, metadata))
         end = time.perf_counter()
         tokenise, search = 1000 * (tokenised - start), 1000 * (end - tokenised)
@@ -85,7 +95,7 @@ class LuceneSearcher:
         reading any more, and most words of a query no tokenising.
         """
         for document in range(min(len(self), READ_AHEAD)):
-            self.index.stored(document)
+            self._finder.stored(document)
         words = [term for term in self._tokenizer.vocabulary if term.isalpha()]
         for word in words:
             self._part(word)

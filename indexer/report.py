@@ -20,6 +20,7 @@ STAGES = {
     "encode": ("Encoding images", "images"),
     "write": ("Writing Lucene", "images"),
     "merge": ("Merging Lucene", "images"),
+    "columns": ("Laying out columns", "images"),
 }
 
 

@@ -1,8 +1,7 @@
-"""Shards of postings → an index folder, and the swap that makes it the folder users see."""
+"""Shards of postings → an index folder."""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,9 +11,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from indexer.columns.part import ColumnGatherer
 from indexer.lucene_parts import LuceneWriter
 from indexer.manifest import BASELINE, FORMAT_VERSION, LUCENE, Manifest, is_index, part_sizes
 from indexer.postings import Postings
+from indexer.swap import finish_swap
 from sparta.errors import InputError
 from sparta.tokenizer import WordPieceTokenizer
 
@@ -76,36 +77,39 @@ def write_index(
         settings: recorded.
         scale: the term score one impact stands for, recorded.
         report: gives the quantisation's cost, recorded; asked when all shards have come.
-        progress: called with a stage ("write", "merge") and the images so far.
+        progress: called with a stage ("write", "merge", "columns") and the images so far.
     """
     folder.mkdir(parents=True)
     images = postings = 0
     frequencies = np.zeros(len(tokenizer.vocabulary), np.int64)
-    with LuceneWriter(folder / LUCENE, tokenizer.vocabulary, progress) as lucene:
-        for shard in shards:
-            lucene.add(shard)
-            images += len(shard)
-            postings += len(shard.terms)
-            frequencies += np.bincount(shard.terms, minlength=len(frequencies))
-    cost = report()
-    tokenizer.save(folder)
-    np.save(folder / BASELINE, baseline)
-    manifest = Manifest(
-        format_version=FORMAT_VERSION,
-        package_version=version("visualsparta"),
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        vocabulary=tokenizer.vocabulary_hash,
-        scale=scale,
-        images=images,
-        postings=postings,
-        distinct_terms=int((frequencies > 0).sum()),
-        clipped=cost.clipped,
-        mean_error=cost.total_error / max(1, postings),
-        largest_error=cost.largest_error,
-        parts=part_sizes(folder),
-        **vars(settings),
-    )
-    manifest.save(folder)
+    with ColumnGatherer(folder, len(tokenizer.vocabulary), settings.bits) as columns:
+        with LuceneWriter(folder / LUCENE, tokenizer.vocabulary, progress) as lucene:
+            for shard in shards:
+                lucene.add(shard)
+                columns.add(shard)
+                images += len(shard)
+                postings += len(shard.terms)
+                frequencies += np.bincount(shard.terms, minlength=len(frequencies))
+        cost = report()
+        tokenizer.save(folder)
+        np.save(folder / BASELINE, baseline)
+        manifest = Manifest(
+            format_version=FORMAT_VERSION,
+            package_version=version("visualsparta"),
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            vocabulary=tokenizer.vocabulary_hash,
+            scale=scale,
+            images=images,
+            postings=postings,
+            distinct_terms=int((frequencies > 0).sum()),
+            clipped=cost.clipped,
+            mean_error=cost.total_error / max(1, postings),
+            largest_error=cost.largest_error,
+            parts=part_sizes(folder),
+            **vars(settings),
+        )
+        manifest.save(folder)
+        columns.write(folder, lambda done: progress("columns", done))
     return manifest
 
 
@@ -118,32 +122,3 @@ def check_target(out: Path) -> None:
     finish_swap(out)
     if out.exists() and not (out.is_dir() and (is_index(out) or not any(out.iterdir()))):
         raise InputError(f"{out} exists and is not an index: choose another --out or remove it")
-
-
-def replace(new: Path, out: Path) -> None:
-    """Put a finished index folder in the place of another, which stays until then.
-
-    A folder cannot be renamed over a full one, so the old one steps aside first; if the machine
-    stops between the two renames, `check_target` of the next build puts it back.
-    """
-    aside = _aside(out)
-    if out.exists():
-        out.rename(aside)
-    new.rename(out)
-    if aside.exists():
-        shutil.rmtree(aside)
-
-
-def _aside(out: Path) -> Path:
-    return out.with_name(out.name + ".old")
-
-
-def finish_swap(out: Path) -> None:
-    """Clear up behind a `replace` that was cut short."""
-    aside = _aside(out)
-    if not is_index(aside):
-        return
-    if out.exists():
-        shutil.rmtree(aside)
-    else:
-        aside.rename(out)

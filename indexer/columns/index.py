@@ -1,0 +1,79 @@
+"""Columns that are open for questions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from indexer.columns.layout import Columns
+from indexer.columns.search import best_documents
+
+PAGE = 4096  # bytes
+_ALL: NDArray[np.bool_] = np.empty(0, np.bool_)
+
+
+class ColumnIndex:
+    """Sums impacts over columns mapped from disk (equation 15 on integers). Any thread may ask.
+
+    Args:
+        columns: of an index's images.
+    """
+
+    def __init__(self, columns: Columns) -> None:
+        self.columns = columns
+        # Plain lists: a few terms are looked up faster there than in arrays.
+        self._rows: list[int] = columns.row_of.tolist()
+        self._largest: list[int] = columns.maxima.max(axis=1, initial=0).tolist()
+
+    @classmethod
+    def open(cls, folder: Path) -> ColumnIndex:
+        """Map the files of a folder that `build_columns` wrote."""
+        return cls(Columns.map(folder))
+
+    def __len__(self) -> int:
+        """Number of documents."""
+        return len(self.columns.order)
+
+    def read_ahead(self) -> None:
+        """Touch every page of the files, so that no query waits for the disk or the page table."""
+        for array in self.columns:
+            array.reshape(-1).view(np.uint8)[::PAGE].max(initial=0)
+
+    def top(
+        self, terms: Mapping[int, int], k: int, allowed: NDArray[np.bool_] | None = None
+    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """The k documents with the largest sums of count × impact, exactly.
+
+        Args:
+            terms: vocabulary ids of a query's terms, and how often it holds each.
+            k: documents at most.
+            allowed: [N] documents that may be found; None for all.
+
+        Returns:
+            documents and scores, both [<= k]: falling by score, ties by document number; only
+            documents that share a term with the query.
+
+        Raises:
+            ValueError: if k is not positive, or the query is so long that a sum could overflow.
+        """
+        if k < 1:
+            raise ValueError(f"k must be at least 1, got {k}")
+        found = sorted((self._rows[term], count) for term, count in terms.items())
+        found = [pair for pair in found if pair[0] >= 0]
+        if not found:
+            return np.empty(0, np.int32), np.empty(0, np.int64)
+        bound = sum(count * self._largest[row] for row, count in found)
+        if bound >= 2**31:
+            raise ValueError(f"scores of this query could reach {bound:,}: it is too long")
+        rows, counts = zip(*found, strict=True)
+        wide = np.uint16 if bound < 2**16 else np.uint32
+        return best_documents(
+            self.columns,
+            np.array(rows, np.int64),
+            np.array(counts, wide),
+            _ALL if allowed is None else allowed,
+            min(k, len(self)),
+        )

@@ -1,0 +1,55 @@
+"""What the columns of an index folder say about themselves: of which Lucene index they are."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from indexer.manifest import LUCENE, open_manifest, part_sizes, save_manifest
+
+FOLDER = "columns"
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True)
+class ColumnManifest:
+    """`columns/manifest.json`.
+
+    Attributes:
+        format_version: of the folder's layout.
+        package_version: of the program that built it.
+        created: when, ISO 8601, UTC.
+        lucene: fingerprint of the state of the Lucene index the columns were made of.
+        parts: path in the folder → size in bytes.
+    """
+
+    format_version: int
+    package_version: str
+    created: str
+    lucene: str
+    parts: dict[str, int]
+
+    @classmethod
+    def save(cls, folder: Path, lucene: str) -> None:
+        """Describe a finished folder."""
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        parts = part_sizes(folder)
+        save_manifest(cls(FORMAT_VERSION, version("visualsparta"), now, lucene, parts), folder)
+
+    @classmethod
+    def open(cls, folder: Path) -> ColumnManifest:
+        """Read a folder's manifest and check that every part is there in full.
+
+        Raises:
+            InputError: if the folder has another format, or lacks something.
+        """
+        return open_manifest(cls, folder, FORMAT_VERSION)
+
+
+def lucene_fingerprint(index: Path) -> str:
+    """SHA-256 of what Lucene wrote at its last commit, which no two commits share."""
+    newest = max((index / LUCENE).glob("segments_*"), key=lambda path: int(path.name[9:], 36))
+    return hashlib.sha256(newest.read_bytes()).hexdigest()

@@ -1,0 +1,228 @@
+"""Equation 15 on integers over columns: the exact best k, most superblocks passed over unread.
+
+Compiled by numba. Sums are of the type of `counts`, which the caller makes wide enough.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from indexer.columns.layout import BLOCK, BLOCKS, PLACE_BITS, PLACE_MASK, SUPERBLOCK, Columns
+
+LEADERS = 32  # superblocks of the highest bounds, which are scored first to raise the threshold
+BATCH = 32  # superblocks scored term by term, so that the reads of one do not wait for another's
+BUCKETS = 256
+
+compiled = njit(cache=True, nogil=True, error_model="numpy")
+# Calls that pass parts of arrays count references to them, at the price of a few sums.
+inlined = njit(nogil=True, error_model="numpy", inline="always")
+
+
+@compiled
+def best_documents(
+    columns: Columns,
+    rows: NDArray[np.int64],
+    counts: NDArray[Any],
+    allowed: NDArray[np.bool_],
+    k: int,
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """The k documents with the largest sums of count × impact.
+
+    A superblock's bound is the sum of its terms' largest impacts there. The few superblocks of the
+    highest bounds come first; of the others, all below the k-th best score so far are skipped.
+
+    Args:
+        columns: of N images.
+        rows: [m] rising rows of the query's terms.
+        counts: [m] uint16 or uint32, how often the query holds each; no sum may overflow it.
+        allowed: [N] bool, documents that may be found; empty for all.
+        k: documents at most.
+
+    Returns:
+        documents [<= k] int32 and scores int64, falling by score, ties by document; documents
+        that share no term with the query are not among them.
+    """
+    bounds = _superblock_bounds(columns.maxima, rows, counts)
+    least = max(1, _leading_bound(bounds))
+    heap = np.zeros(k, np.int64)
+    _score_between(columns, rows, counts, allowed, bounds, least, 2**32, heap)
+    _score_between(columns, rows, counts, allowed, bounds, 1, least, heap)
+    found = np.sort(heap)[::-1]
+    found = found[: np.count_nonzero(found)]
+    return (~found).astype(np.int32), found >> 32
+
+
+@compiled
+def _superblock_bounds(
+    maxima: NDArray[Any], rows: NDArray[np.int64], counts: NDArray[Any]
+) -> NDArray[Any]:
+    """[S] the largest score a document of each superblock can have."""
+    bounds = np.zeros(maxima.shape[1], counts.dtype)
+    for i in range(len(rows)):
+        count, own = counts[i], maxima[rows[i]]
+        for s in range(len(bounds)):
+            bounds[s] += count * own[s]
+    return bounds
+
+
+@compiled
+def _leading_bound(bounds: NDArray[Any]) -> int:
+    """A bound that about LEADERS superblocks reach."""
+    largest, shift = np.int64(bounds.max()), 0
+    while largest >> shift >= BUCKETS:
+        shift += 1
+    buckets = np.zeros(BUCKETS, np.int64)
+    for bound in bounds:
+        buckets[bound >> shift] += 1
+    bucket, reached = BUCKETS, 0
+    while bucket > 0 and reached < LEADERS:
+        bucket -= 1
+        reached += buckets[bucket]
+    return bucket << shift
+
+
+@compiled
+def _score_between(
+    columns: Columns,
+    rows: NDArray[np.int64],
+    counts: NDArray[Any],
+    allowed: NDArray[np.bool_],
+    bounds: NDArray[Any],
+    least: int,
+    below: int,
+    heap: NDArray[np.int64],
+) -> None:
+    """Score the superblocks with `least` <= bound < `below` that may still enter the heap.
+
+    They come as they lie in memory, which reads ahead where few are skipped.
+    """
+    batch = np.empty(BATCH, np.int64)
+    sums = np.empty((BATCH, SUPERBLOCK), counts.dtype)
+    filled = 0
+    least = max(least, heap[0] >> 32)
+    for s in range(len(bounds)):
+        if least <= bounds[s] < below:
+            batch[filled] = s
+            filled += 1
+            if filled == BATCH:
+                _score_batch(columns, rows, counts, allowed, batch, sums, heap)
+                filled = 0
+                least = max(least, heap[0] >> 32)
+    _score_batch(columns, rows, counts, allowed, batch[:filled], sums, heap)
+
+
+@compiled
+def _score_batch(
+    columns: Columns,
+    rows: NDArray[np.int64],
+    counts: NDArray[Any],
+    allowed: NDArray[np.bool_],
+    batch: NDArray[np.int64],
+    sums: NDArray[Any],
+    heap: NDArray[np.int64],
+) -> None:
+    """Sum the lists exactly, bound what the dense columns add, and finish the blocks that may do.
+
+    The batch holds superblocks; sums are scratch, the heap is changed in place.
+    """
+    sums[: len(batch)] = 0
+    dense_rows = len(columns.dense)
+    dense = np.searchsorted(rows, dense_rows)
+    for i in range(dense, len(rows)):
+        _add_postings(columns, rows[i] - dense_rows, counts[i], batch, sums)
+    bounds = np.empty((len(batch), BLOCKS), counts.dtype)
+    for b in range(len(batch)):
+        for block in range(BLOCKS):
+            bounds[b, block] = _largest(sums[b, block * BLOCK : (block + 1) * BLOCK])
+    for i in range(dense):
+        count, maxima = counts[i], columns.block_maxima[rows[i]]
+        for b in range(len(batch)):
+            own = maxima[batch[b]]
+            for block in range(BLOCKS):
+                bounds[b, block] += count * own[block]
+    for b in range(len(batch)):
+        for block in range(BLOCKS):
+            if bounds[b, block] >= max(1, heap[0] >> 32):
+                own_sums = sums[b, block * BLOCK : (block + 1) * BLOCK]
+                _add_dense(columns.dense, rows[:dense], counts, batch[b], block, own_sums)
+                first = batch[b] * SUPERBLOCK + block * BLOCK
+                _keep_best(own_sums, columns.order[first : first + BLOCK], allowed, heap)
+
+
+@inlined
+def _largest(sums: NDArray[Any]) -> int:
+    """The maximum of a block."""
+    largest = sums[0]
+    for place in range(len(sums)):
+        largest = max(largest, sums[place])
+    return largest
+
+
+@inlined
+def _add_postings(
+    columns: Columns, row: int, count: int, batch: NDArray[np.int64], sums: NDArray[Any]
+) -> None:
+    """Add count × impact of a list's postings in some superblocks."""
+    base, starts = columns.bases[row], columns.starts[row]
+    for b in range(len(batch)):
+        own, s = sums[b], batch[b]
+        for posting in columns.postings[base + starts[s] : base + starts[s + 1]]:
+            own[posting & PLACE_MASK] += count * (posting >> PLACE_BITS)
+
+
+@inlined
+def _add_dense(
+    dense: NDArray[Any],
+    rows: NDArray[np.int64],
+    counts: NDArray[Any],
+    superblock: int,
+    block: int,
+    sums: NDArray[Any],
+) -> None:
+    """Add count × impact of dense columns in one block."""
+    for i in range(len(rows)):
+        count = counts[i]
+        column = dense[rows[i], superblock, block * BLOCK : (block + 1) * BLOCK]
+        for place in range(len(sums)):
+            sums[place] += count * column[place]
+
+
+@inlined
+def _keep_best(
+    sums: NDArray[Any],
+    documents: NDArray[np.int32],
+    allowed: NDArray[np.bool_],
+    heap: NDArray[np.int64],
+) -> None:
+    """Put the documents of a block that are better than the worst kept into the heap.
+
+    A key holds the score, and below it the document with its bits turned, so that of equal scores
+    the lower document has the larger key.
+    """
+    least = max(1, heap[0] >> 32)
+    for place in range(len(documents)):
+        if sums[place] >= least:
+            document = np.int64(documents[place])
+            key = (np.int64(sums[place]) << 32) | (~document & 0xFFFFFFFF)
+            if key > heap[0] and (len(allowed) == 0 or allowed[document]):
+                _replace_worst(heap, key)
+                least = max(1, heap[0] >> 32)
+
+
+@compiled
+def _replace_worst(heap: NDArray[np.int64], key: np.int64) -> None:
+    """Put a key in the place of the smallest, which a heap has first."""
+    place = 0
+    while True:
+        child = 2 * place + 1
+        if child + 1 < len(heap) and heap[child + 1] < heap[child]:
+            child += 1
+        if child >= len(heap) or heap[child] >= key:
+            break
+        heap[place] = heap[child]
+        place = child
+    heap[place] = key

@@ -1,0 +1,71 @@
+"""Random postings of every shape that columns tell apart, and their exact scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from indexer.columns.build import build_columns
+from indexer.columns.index import ColumnIndex
+from indexer.columns.rows import Rows
+
+VOCABULARY = 40
+
+
+def random_rows(images: int, bits: int, seed: int) -> Rows:
+    """Terms from everywhere to nowhere, few levels so that many images tie, some images empty."""
+    rng = np.random.default_rng(seed)
+    share = rng.permutation(np.linspace(0, 1, VOCABULARY) ** 3)
+    topics = rng.random((4, VOCABULARY)) < 0.5
+    present = (rng.random((images, VOCABULARY)) < share) & topics[rng.integers(0, 4, images)]
+    present[rng.random(images) < 0.05] = False
+    levels = np.unique(np.geomspace(1, 2**bits - 1, 6).astype(np.int64))
+    impacts = np.where(present, rng.choice(levels, present.shape), 0)
+    matrix = csr_array(impacts)
+    return Rows(matrix.indptr.astype(np.int64), matrix.indices, matrix.data)
+
+
+def chunks_of(rows: Rows, size: int) -> list[Rows]:
+    images = len(rows.starts) - 1
+    parts = []
+    for first in range(0, images, size):
+        starts = rows.starts[first : min(first + size, images) + 1]
+        own = slice(starts[0], starts[-1])
+        parts.append(Rows(starts - starts[0], rows.terms[own], rows.impacts[own]))
+    return parts
+
+
+def built(folder: Path, rows: Rows, bits: int) -> ColumnIndex:
+    build_columns(folder, chunks_of(rows, 700), VOCABULARY, bits)
+    return ColumnIndex.open(folder)
+
+
+def exact_top(
+    rows: Rows, terms: Mapping[int, int], k: int, allowed: NDArray[np.bool_] | None = None
+) -> list[tuple[int, int]]:
+    """Every document scored by one sparse product, then sorted by score and number."""
+    shape = (len(rows.starts) - 1, VOCABULARY)
+    counts = np.zeros(VOCABULARY, np.int64)
+    for term, count in terms.items():
+        counts[term] = count
+    matrix = csr_array((rows.impacts.astype(np.int64), rows.terms, rows.starts), shape=shape)
+    scores: NDArray[Any] = np.asarray(matrix @ counts)
+    if allowed is not None:
+        scores = scores * allowed
+    best = np.lexsort((np.arange(len(scores)), -scores))[:k]
+    return [(int(document), int(scores[document])) for document in best if scores[document] > 0]
+
+
+def top(
+    index: ColumnIndex,
+    terms: Mapping[int, int],
+    k: int,
+    allowed: NDArray[np.bool_] | None = None,
+) -> list[tuple[int, int]]:
+    documents, scores = index.top(terms, k, allowed)
+    return list(zip(documents.tolist(), scores.tolist(), strict=True))
