@@ -14,6 +14,7 @@ from sparta.errors import InputError
 ENTRY_POINTS = "sparta.commands"
 GROUPS = {
     "eval": "Measure models and indexes by the field's protocols.",
+    "bench": "Time engines and servers.",
     "figure": "Draw the papers' figures from trained models and runs.",
 }
 

@@ -1,0 +1,1 @@
+"""The speed benchmark: engines side by side over growing collections."""

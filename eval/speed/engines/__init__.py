@@ -1,0 +1,1 @@
+"""What is timed: each engine built from the same collection and asked the same queries."""

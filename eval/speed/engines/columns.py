@@ -1,0 +1,35 @@
+"""The project's own columns of impacts in memory."""
+
+from __future__ import annotations
+
+from eval.speed.corpus import Corpus
+from eval.speed.engines.base import Answer, Engine, Promise
+from eval.speed.queries import Query
+from indexer.columns.build import build_columns
+from indexer.columns.index import ColumnIndex
+
+COLUMNS = "columns"
+
+
+class Columns(Engine[Corpus]):
+    """As `sparta search --engine columns` asks them."""
+
+    settings = "sparta search --engine columns: memory-mapped columns of impacts, one core a query"
+    promise = Promise.ORDER
+
+    def build(self) -> None:
+        """Write the columns."""
+        corpus = self.data
+        build_columns(self.folder / COLUMNS, corpus.rows(), len(corpus.vocabulary), corpus.bits)
+
+    def open(self) -> None:
+        """Map the columns."""
+        self._index = ColumnIndex.open(self.folder / COLUMNS)
+
+    def search(self, query: Query, k: int) -> Answer:
+        """Sum the columns."""
+        return Answer(*self._index.top(query.terms, k))
+
+    def array_bytes(self) -> int:
+        """The columns are read where they lie on disk."""
+        return sum(path.stat().st_size for path in (self.folder / COLUMNS).iterdir())

@@ -1,0 +1,59 @@
+"""Lucene, as `sparta search` asks it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from eval.speed.corpus import Corpus, Rows
+from eval.speed.engines.base import Answer, Engine, Promise
+from eval.speed.queries import Query
+from indexer.lucene import LuceneIndex
+from indexer.lucene_parts import LuceneWriter
+from indexer.manifest import LUCENE
+from indexer.postings import Postings
+
+
+class Lucene(Engine[Corpus]):
+    """Impacts as term frequencies, one segment; the regions that won terms are left out."""
+
+    settings = (
+        "Lucene 9.9 as sparta search calls it: impacts as term frequencies, one segment, read "
+        "through memory maps; calls into Java take turns, so that threads gain nothing"
+    )
+    promise = Promise.ORDER
+
+    def build(self) -> None:
+        """Write one document an image."""
+        done = 0
+        with LuceneWriter(self.folder / LUCENE, self.data.vocabulary) as writer:
+            for rows in self.data.rows():
+                writer.add(_postings(rows, done))
+                done += len(rows)
+
+    def open(self) -> None:
+        """Open the index."""
+        self._index = LuceneIndex(self.folder / LUCENE)
+
+    def search(self, query: Query, k: int) -> Answer:
+        """One call into Java for the query, one for the hits."""
+        found = np.array(self._index.top(query.pieces, k), np.float64).reshape(-1, 2)
+        return Answer(found[:, 0].astype(np.int32), found[:, 1])
+
+    def close(self) -> None:
+        """Close the index."""
+        self._index.close()
+        super().close()
+
+
+def _postings(rows: Rows, first: int) -> Postings:
+    """Rows of images that are named by number and have no regions."""
+    return Postings(
+        ids=[f"{number:09d}" for number in range(first, first + len(rows))],
+        metadata=[{}] * len(rows),
+        starts=rows.starts,
+        terms=rows.terms,
+        impacts=rows.impacts,
+        regions=np.full(len(rows.terms), -1, np.int16),
+        box_starts=np.zeros(len(rows) + 1, np.int64),
+        boxes=np.empty((0, 4), np.float32),
+    )

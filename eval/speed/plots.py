@@ -1,0 +1,135 @@
+"""Pictures of what was measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
+
+from eval.figures.picture import DOTS_PER_INCH, Axes, legend, panels
+from eval.speed.report import Record, at, groups, heading, label, usual_top_n
+from eval.speed.results import Results
+from sparta.errors import InputError
+
+SIZES, TOP_NS, RECALLS = "latency-by-size.png", "latency-by-top-n.png", "recall-by-latency.png"
+
+
+Recalls = dict[tuple[str, int | str], float]
+
+
+def save_plots(results: Results, folder: Path, recall: Recalls) -> None:
+    """Draw what there are at least two points for.
+
+    Args:
+        results: measured.
+        folder: for the pictures.
+        recall: at 10, by baseline and top-n; may be empty.
+    """
+    parts = groups(results)
+    drawn = {SIZES: _by_size(parts), TOP_NS: _by_top_n(parts), RECALLS: _by_latency(parts, recall)}
+    for name, figure in drawn.items():
+        if figure is not None:
+            figure.savefig(folder / name, dpi=DOTS_PER_INCH)
+
+
+def read_recall(path: Path) -> Recalls:
+    """Recall at 10 by baseline and top-n, of terms seen in training at 8 bits.
+
+    Raises:
+        InputError: if the file is not one of `sparta eval pruning`.
+    """
+    try:
+        rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
+        return {
+            (row["baseline"], row["top_n"]): row["r10"]
+            for row in rows
+            if row["terms"] == "seen" and row["bits"] == 8
+        }
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"--recall {path} is not a file of sparta eval pruning") from error
+
+
+def _by_size(parts: list[list[Record]]) -> Figure | None:
+    kept = [part for part in parts if len({one["images"] for one in part}) > 1]
+    if not kept:
+        return None
+    figure, axes = panels(len(kept), width=5.5, height=4.5)
+    for one, part in zip(axes, kept, strict=True):
+        top_n = usual_top_n(part)
+        sizes = sorted({record["images"] for record in part})
+        _lines(one, at(_first(part), top_n=top_n), "images")
+        one.set_xscale("log")
+        one.set_xticks(sizes, [f"{size:,}" for size in sizes])
+        one.xaxis.set_minor_formatter(NullFormatter())
+        _label(one, f"images ({heading(part)}, top-n {top_n})")
+    return figure
+
+
+def _by_top_n(parts: list[list[Record]]) -> Figure | None:
+    sparse = [[one for one in part if one["top_n"] is not None] for part in parts]
+    kept = [part for part in sparse if len({one["top_n"] for one in part}) > 1]
+    if not kept:
+        return None
+    figure, axes = panels(len(kept), width=5.5, height=4.5)
+    for one, part in zip(axes, kept, strict=True):
+        images = max(record["images"] for record in part)
+        shown = [
+            record | {"terms": record["postings"] / images}
+            for record in at(_first(part), images=images)
+        ]
+        _lines(one, shown, "terms")
+        one.set_xscale("log")
+        ticks = {round(record["terms"]): str(record["top_n"]) for record in shown}
+        one.set_xticks(list(ticks), list(ticks.values()))
+        one.xaxis.set_minor_formatter(NullFormatter())
+        _label(one, f"top-n ({heading(part)}, {images:,} images)")
+    return figure
+
+
+def _by_latency(parts: list[list[Record]], recall: Recalls) -> Figure | None:
+    known = [
+        one for part in parts for one in _first(part) if (one["vectors"], one["top_n"]) in recall
+    ]
+    if not known:
+        return None
+    images = max(one["images"] for one in known)
+    figure, (axes,) = panels(1, width=5.5, height=4.5)
+    lines: dict[str, list[Any]] = {}
+    for one in at(known, images=images):
+        name = f"{one['engine']}, {one['kind']}, baseline {one['vectors']}"
+        point = (one["mean_ms"], recall[one["vectors"], one["top_n"]], str(one["top_n"]))
+        lines.setdefault(name, []).append(point)
+    for name, points in lines.items():
+        milliseconds, recalls, names = zip(*sorted(points), strict=True)
+        axes.plot(milliseconds, recalls, marker="o", label=name)
+        for where in zip(milliseconds, recalls, names, strict=True):
+            axes.annotate(where[2], where[:2], (3, 3), textcoords="offset points", fontsize=7)
+    axes.set_xscale("log")
+    axes.set_xlabel(f"mean time of a query, ms ({images:,} images)")
+    axes.set_ylabel("recall at 10, %")
+    legend(axes)
+    return figure
+
+
+def _first(part: list[Record]) -> list[Record]:
+    """Records of the smallest k and the fewest threads."""
+    k, threads = min(one["k"] for one in part), min(one["threads"] for one in part)
+    return at(part, k=k, threads=threads)
+
+
+def _lines(axes: Axes, records: list[Record], key: str) -> None:
+    names = list(dict.fromkeys(label(one) for one in records))
+    for number, name in enumerate(names):
+        own = sorted((one[key], one["mean_ms"]) for one in records if label(one) == name)
+        style = "--" if number >= 10 else "-"  # colours come round after ten
+        axes.plot(*zip(*own, strict=True), marker="o", markersize=4, linestyle=style, label=name)
+
+
+def _label(axes: Axes, across: str) -> None:
+    axes.set_yscale("log")
+    axes.set_xlabel(across)
+    axes.set_ylabel("mean time of a query, ms")
+    axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5), fontsize=7)
