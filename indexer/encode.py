@@ -6,9 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from indexer.impacts import Quantiser, prune
@@ -93,8 +95,43 @@ class ImageEncoder:
         return indexable & torch.stack([model.trained_terms for model in self.models]).any(dim=0)
 
 
+class Batches(Protocol):
+    """What gives some rows' images with their term scores, batch by batch."""
+
+    def batches(self, rows: Iterable[int]) -> Iterator[tuple[list[ImageFeatures], TermScores]]:
+        """See `ImageEncoder.batches`."""
+        ...
+
+
+class Kept(NamedTuple):
+    """The terms that a batch of images keeps, end to end.
+
+    Attributes:
+        row: [n] int64, the image in the batch.
+        terms: [n] int32, rising within an image.
+        scores: [n] float32, above the baseline.
+        regions: [n] int16, the region that won each term.
+    """
+
+    row: NDArray[np.int64]
+    terms: NDArray[np.int32]
+    scores: NDArray[np.float32]
+    regions: NDArray[np.int16]
+
+
+def keep_terms(scored: TermScores, baseline: Tensor, allowed: Tensor, top_n: int | None) -> Kept:
+    """Prune the term scores of a batch; the arguments are those of `prune`."""
+    wanted = allowed.nonzero()[:, 0]  # all that follows is for these terms alone
+    scores, regions = (part.index_select(1, wanted) for part in scored)
+    kept = prune(scores, baseline[wanted], allowed[wanted], top_n).cpu().numpy()
+    places = np.flatnonzero(kept > 0)
+    row, column = np.divmod(places, max(1, len(wanted)))
+    terms = wanted.int().cpu().numpy()[column]
+    return Kept(row, terms, kept.ravel()[places], regions.cpu().numpy().ravel()[places])
+
+
 def encode_rows(
-    encoder: ImageEncoder,
+    encoder: Batches,
     rows: Iterable[int],
     *,
     baseline: Tensor,
@@ -105,25 +142,13 @@ def encode_rows(
     """Postings of some rows of the stores, pruned and quantised, and what quantising cost."""
     done: list[ImagePostings] = []
     report = QuantisationReport()
-    wanted = allowed.nonzero()[:, 0]  # all that follows is for these terms alone
-    baseline, everything = baseline[wanted], allowed[wanted]
     for images, scored in encoder.batches(rows):
-        own_scores = scored.scores.index_select(1, wanted)
-        kept = prune(own_scores, baseline, everything, top_n).cpu().numpy()
-        places = np.flatnonzero(kept > 0)
-        row_of, column = np.divmod(places, len(wanted))
-        scores = kept.ravel()[places]
-        impacts = quantiser.impacts(scores)
-        report += quantiser.report(scores, impacts)
-        terms = wanted.int().cpu().numpy()[column]
-        regions = scored.regions.index_select(1, wanted).cpu().numpy().ravel()[places]
-        ends = np.searchsorted(row_of, np.arange(1, len(images)))
-        rows_of = (np.split(part, ends) for part in (terms, impacts, regions))
-        for image, own_terms, own_impacts, own_regions in zip(images, *rows_of, strict=True):
+        kept = keep_terms(scored, baseline, allowed, top_n)
+        impacts = quantiser.impacts(kept.scores)
+        report += quantiser.report(kept.scores, impacts)
+        ends = np.searchsorted(kept.row, np.arange(1, len(images)))
+        own = (np.split(part, ends) for part in (kept.terms, impacts, kept.regions))
+        for image, terms, levels, regions in zip(images, *own, strict=True):
             size = {"width": image.width, "height": image.height}
-            done.append(
-                ImagePostings(
-                    image.image_id, size, own_terms, own_impacts, own_regions, image.boxes
-                )
-            )
+            done.append(ImagePostings(image.image_id, size, terms, levels, regions, image.boxes))
     return Postings.of(done), report
