@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, get_args
 
-from indexer.columns.manifest import FOLDER
+from indexer.columns.manifest import columns_fit, has_columns
 from indexer.lucene_searcher import LuceneSearcher
-from indexer.manifest import MANIFEST
+from indexer.manifest import Manifest
 from sparta.errors import InputError
 
 Engine = Literal["auto", "lucene", "columns"]
@@ -35,18 +35,15 @@ def open_searcher(
     """
     if engine not in ENGINES:
         raise InputError(f"--engine must be one of {', '.join(ENGINES)}, got {engine!r}")
+    Manifest.open(index)
     # numba takes its time to load, which those who search in Lucene need not spend.
     if engine == "lucene" or (engine == "auto" and not has_columns(index)):
         return LuceneSearcher(index)
-    from indexer.columns.part import columns_fit, rebuild_columns
     from indexer.columns.searcher import ColumnSearcher
 
     if not has_columns(index) or not columns_fit(index):
+        from indexer.columns.part import rebuild_columns
+
         log.warning("%s: making its columns out of Lucene", index)
         rebuild_columns(index, progress)
     return ColumnSearcher(index)
-
-
-def has_columns(index: Path) -> bool:
-    """Whether an index folder has columns, of its Lucene index or not."""
-    return (index / FOLDER / MANIFEST).is_file()

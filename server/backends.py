@@ -68,28 +68,36 @@ class Backends:
             backend.searcher.close()
 
 
-def open_backends(index: Path, photos: Path | None, examples: Sequence[str] = ()) -> Backends:
+def open_backends(
+    index: Path, photos: Path | None, examples: Sequence[str] = (), engine: str = "auto"
+) -> Backends:
     """All that can answer from an index folder: "sparta", dense models, "ensemble".
 
     Args:
         index: as `sparta index` makes it.
         photos: where the photos are; the folder the index names if None.
         examples: queries worth trying.
+        engine: of the inverted index; see `indexer.engines.open_searcher`.
 
     Raises:
-        InputError: if the folder is no index, or a damaged one.
+        InputError: if the folder is no index, or a damaged one, or there is no such engine.
     """
     # Java starts with the first index, which nothing else here needs.
-    from indexer.lucene_searcher import LuceneSearcher
+    from indexer.engines import open_searcher
 
-    sparse = LuceneSearcher(index)
+    sparse = open_searcher(index, engine)
     sparse.warm_up()
     named = sparse.manifest.photos
     folder = photos or (Path(named) if named else None)
     found = folder if folder and folder.is_dir() else None
     searchers: dict[str, Searcher] = {SPARSE: sparse, **_dense(index, sparse)}
     return Backends(
-        [Backend(name, searcher, found, tuple(examples)) for name, searcher in searchers.items()]
+        [
+            Backend(
+                name, searcher, found, tuple(examples), quick=searcher is sparse and sparse.quick
+            )
+            for name, searcher in searchers.items()
+        ]
     )
 
 

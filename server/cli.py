@@ -28,6 +28,13 @@ def serve(
         int,
         typer.Option(min=1, help="Processes that answer side by side, each on a core of its own"),
     ] = 1,
+    engine: Annotated[
+        str,
+        typer.Option(
+            help="What sums the impacts: columns, which are made if missing, lucene, or auto: "
+            "columns if the index has them"
+        ),
+    ] = "auto",
     example: Annotated[
         list[str] | None,
         typer.Option(help="Query the page proposes; give it several times for several"),
@@ -52,7 +59,7 @@ def serve(
     from server.workers import run, run_workers
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    open_them = partial(open_backends, index, photos, example or [])
+    open_them = partial(open_backends, index, photos, example or [], engine)
     backends = open_them()
     with listen(host, port) as socket:
         address = url(host, socket.getsockname()[1])

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from indexer.manifest import LUCENE, open_manifest, part_sizes, save_manifest
+from indexer.manifest import LUCENE, MANIFEST, open_manifest, part_sizes, save_manifest
 
 FOLDER = "columns"
 FORMAT_VERSION = 1
@@ -47,6 +47,20 @@ class ColumnManifest:
             InputError: if the folder has another format, or lacks something.
         """
         return open_manifest(cls, folder, FORMAT_VERSION)
+
+
+def has_columns(index: Path) -> bool:
+    """Whether an index folder has columns, of its Lucene index or not."""
+    return (index / FOLDER / MANIFEST).is_file()
+
+
+def columns_fit(index: Path) -> bool:
+    """Whether the columns are of the Lucene index beside them as it is now.
+
+    Raises:
+        InputError: if they are damaged.
+    """
+    return ColumnManifest.open(index / FOLDER).lucene == lucene_fingerprint(index)
 
 
 def lucene_fingerprint(index: Path) -> str:

@@ -61,15 +61,6 @@ class ColumnGatherer:
         self._work.cleanup()
 
 
-def columns_fit(index: Path) -> bool:
-    """Whether the columns are of the Lucene index beside them as it is now.
-
-    Raises:
-        InputError: if they are damaged.
-    """
-    return ColumnManifest.open(index / FOLDER).lucene == lucene_fingerprint(index)
-
-
 def rebuild_columns(index: Path, progress: Progress = lambda done: None) -> None:
     """Make the columns of an index folder anew out of Lucene; any that are there stay until then.
 

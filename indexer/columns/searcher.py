@@ -42,6 +42,8 @@ class ColumnSearcher(LuceneSearcher):
         InputError: if the folder is no index, one of another format, or damaged.
     """
 
+    quick = True
+
     def __init__(self, folder: str | Path) -> None:
         super().__init__(folder)
         self._columns = ColumnFinder(Path(folder) / FOLDER, self._term_ids)

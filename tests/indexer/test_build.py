@@ -67,6 +67,7 @@ def test_the_index_holds_what_the_model_says(
         "baseline",
         "encode",
         "write",
+        "columns",
     ]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["index"]
 

@@ -24,7 +24,7 @@ from sparta.__main__ import main
 try:
     main()
 finally:
-    heavy = {"torch", "transformers", "pyserini", "scipy", "faiss"} & set(sys.modules)
+    heavy = {"torch", "transformers", "pyserini", "scipy.sparse", "faiss"} & set(sys.modules)
     assert not heavy, heavy
 """
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from indexer.engines import open_searcher
 from indexer.lucene_searcher import LuceneSearcher
 from sparta.errors import InputError
 
@@ -63,10 +64,10 @@ def test_every_missing_or_truncated_part_is_found(copy: Path, tmp_path: Path) ->
         content = part.read_bytes()
         part.write_bytes(content[:-1])
         with pytest.raises(InputError, match=f"{part.name} has .* bytes instead of"):
-            LuceneSearcher(copy)
+            open_searcher(copy)
         part.unlink()
         with pytest.raises(InputError, match=f"{part.name} is missing"):
-            LuceneSearcher(copy)
+            open_searcher(copy)
         part.write_bytes(content)
 
 

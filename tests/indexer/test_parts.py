@@ -47,16 +47,17 @@ def test_an_index_of_many_parts_answers_like_the_judge(
         shards_of(postings, 30),
         tokenizer,
         np.zeros(len(tokenizer.vocabulary), np.float32),
-        SETTINGS,
+        replace(SETTINGS, bits=16),
         scale=1.0,
         progress=lambda *step: steps.append(step),
     )
     assert (manifest.images, manifest.postings) == (400, len(postings.terms))
     assert len([name for name in manifest.parts if name.endswith(".si")]) == 1
-    assert [path.name for path in (tmp_path / "index").iterdir() if path.is_dir()] == ["lucene"]
+    folders = sorted(path.name for path in (tmp_path / "index").iterdir() if path.is_dir())
+    assert folders == ["columns", "lucene"]
     written = [done for stage, done in steps if stage == "write"]
     assert len(written) > 4 and written == sorted(set(written)) and written[-1] == 400
-    assert steps[-1] == ("merge", 400)
+    assert steps[-2:] == [("merge", 400), ("columns", 400)]
     lucene, exact = LuceneSearcher(tmp_path / "index"), ExactSearcher(postings, tokenizer)
     for query in (COMMON, "dog beach", "dog cat beach ball red sky run the the", "dogs . 犬"):
         assert lucene.search(query, 500).hits == exact.search(query, 500).hits

@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from indexer.columns.layout import Columns
-from indexer.columns.manifest import FOLDER
-from indexer.columns.part import columns_fit, rebuild_columns
+from indexer.columns.manifest import FOLDER, columns_fit, has_columns
+from indexer.columns.part import rebuild_columns
 from indexer.columns.searcher import ColumnSearcher
-from indexer.engines import has_columns, open_searcher
+from indexer.engines import open_searcher
 from indexer.exact import ExactSearcher
 from indexer.lucene_searcher import LuceneSearcher
 from indexer.postings import Postings
