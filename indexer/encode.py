@@ -146,9 +146,16 @@ def encode_rows(
         kept = keep_terms(scored, baseline, allowed, top_n)
         impacts = quantiser.impacts(kept.scores)
         report += quantiser.report(kept.scores, impacts)
-        ends = np.searchsorted(kept.row, np.arange(1, len(images)))
-        own = (np.split(part, ends) for part in (kept.terms, impacts, kept.regions))
-        for image, terms, levels, regions in zip(images, *own, strict=True):
-            size = {"width": image.width, "height": image.height}
-            done.append(ImagePostings(image.image_id, size, terms, levels, regions, image.boxes))
+        done += split_images(images, kept, impacts)
     return Postings.of(done), report
+
+
+def split_images(
+    images: list[ImageFeatures], kept: Kept, impacts: NDArray[np.int32]
+) -> Iterator[ImagePostings]:
+    """The rows of a batch's images, one by one; impacts are [n], of the terms kept."""
+    ends = np.searchsorted(kept.row, np.arange(1, len(images)))
+    own = (np.split(part, ends) for part in (kept.terms, impacts, kept.regions))
+    for image, terms, levels, regions in zip(images, *own, strict=True):
+        size = {"width": image.width, "height": image.height}
+        yield ImagePostings(image.image_id, size, terms, levels, regions, image.boxes)
