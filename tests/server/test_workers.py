@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -28,11 +29,14 @@ def refuse(index: Path) -> Backends:
 
 def serve(kind: str) -> None:
     """What the tests below run in a process of its own, which signals and workers need."""
-    opened = {"fakes": open_fakes, "nothing": partial(refuse, Path("photos"))}[kind]
+    kinds: dict[str, Callable[[], Backends]] = {
+        "fakes": open_fakes,
+        "nothing": partial(refuse, Path("photos")),
+    }
     with listen("127.0.0.1", 0) as listening:
         sys.stdout.write(f"{url('127.0.0.1', listening.getsockname()[1])}\n")
         sys.stdout.flush()
-        run_workers(2, opened, listening)
+        run_workers(2, kinds[kind], listening)
 
 
 def start(kind: str) -> "subprocess.Popen[str]":

@@ -19,6 +19,10 @@ def serve(
         str, typer.Option(help="Engines to serve with, as in sparta serve --engine.")
     ] = "auto",
     workers: Annotated[str, typer.Option(help="Numbers of worker processes to serve with.")] = "1",
+    images: Annotated[
+        int | None,
+        typer.Option(min=1, help="Serve so many, made of the index's (default: as it is)."),
+    ] = None,
     k: Annotated[int, typer.Option("-k", min=1, help="Images of an answer.")] = 10,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     out: Annotated[
@@ -33,6 +37,9 @@ def serve(
     generator runs on the same cores; the JSON says how much of them it takes. A request that
     fails fails the whole.
 
+    --images makes an index of any size for the time being: images drawn with replacement, every
+    weight perturbed by 15 %.
+
     Beside that, one request alone is taken apart: tokenising, searching, building the answer,
     writing it as JSON, the framework, and the socket.
 
@@ -41,16 +48,19 @@ def serve(
     sparta bench serve index/ --queries captions.txt
 
     sparta bench serve index/ --queries captions.txt --engine lucene,columns --workers 1,2
-    --out serve.json
+    --images 113287 --out serve.json
     """
     import signal
+    from tempfile import TemporaryDirectory
 
     from rich.console import Console
 
     from eval.commands.figures.options import parse_numbers
     from eval.latency import read_queries
     from eval.report import report
+    from eval.serve_load.enlarge import enlarge_index
     from eval.serve_load.measure import Setting, measure
+    from eval.serve_load.wrk import find_wrk
     from sparta.progress import progress_bars
 
     check_out(out)
@@ -63,11 +73,17 @@ def serve(
         for name in engine.split(",")
         for count in parse_numbers(workers, "--workers")
     ]
+    find_wrk()
     # Told to stop in either way, the server that was started is stopped too.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with progress_bars({"load": ("Asking", "loads")}, Console(stderr=True)) as show:
+    stages = {"write": ("Enlarging", "images"), "load": ("Asking", "loads")}
+    with progress_bars(stages, Console(stderr=True)) as show, TemporaryDirectory() as folder:
+        served = index
+        if images:
+            served = Path(folder) / "index"
+            enlarge_index(index, served, images, lambda *steps: show("write", *steps))
         found = measure(
-            index, texts, settings, numbers, seconds, k, lambda *steps: show("load", *steps)
+            served, texts, settings, numbers, seconds, k, lambda *steps: show("load", *steps)
         )
     report(found, context.params, out, as_json)
     if found.failed:

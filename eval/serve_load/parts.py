@@ -1,0 +1,85 @@
+"""Where the time of one request goes between the scorer and the socket."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Sequence
+from statistics import median
+from typing import Any
+from urllib.parse import urlencode
+
+import numpy as np
+from fastapi import FastAPI, Request
+
+from server.app import create_app
+from server.backends import Backends
+from server.routes import answer
+
+PARTS = ("tokenise", "search", "build", "serialise", "framework")
+
+
+def time_parts(backends: Backends, queries: Sequence[str], k: int) -> dict[str, float]:
+    """Answer queries in this process, without a socket, one after the other.
+
+    The first half warms up. Of each of the others: the whole application answers the request; the
+    answer itself says what tokenising and searching took. Then the answer is made once more by
+    itself, and written as JSON once more, so that the rest can be told apart.
+
+    Returns:
+        medians in milliseconds: tokenise; search; build, putting the hits in the interface's
+        words; serialise, to JSON; framework, all else that FastAPI and our middleware do, the
+        way to a thread and back with it where a search runs in one.
+    """
+    app = create_app(backends)
+    times = asyncio.run(_ask_all(app, backends, queries, k))[len(queries) // 2 :]
+    return {part: median(column) for part, column in zip(PARTS, np.transpose(times), strict=True)}
+
+
+async def _ask_all(
+    app: FastAPI, backends: Backends, queries: Sequence[str], k: int
+) -> list[list[float]]:
+    request = Request({"type": "http", "app": app})
+    times = []
+    for query in queries:
+        start = time.perf_counter()
+        body = await _request(app, urlencode({"q": query, "k": k}))
+        whole = time.perf_counter() - start
+        timings = json.loads(body)["timings"]
+        start = time.perf_counter()
+        made = answer(request, backends.default, query, k, False)
+        built = time.perf_counter()
+        made.model_dump_json()
+        serialise = 1000 * (time.perf_counter() - built)
+        build = 1000 * (built - start) - made.timings.total_ms
+        framework = 1000 * whole - timings["total_ms"] - build - serialise
+        own = [timings["tokenise_ms"], timings["search_ms"]]
+        times.append([*own, build, serialise, framework])
+    return times
+
+
+async def _request(app: FastAPI, parameters: str) -> bytes:
+    """What the application sends for a search, as a server of the ASGI standard asks for it."""
+    scope: dict[str, Any] = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": "GET",
+        "scheme": "http",
+        "path": "/v1/search",
+        "raw_path": b"/v1/search",
+        "root_path": "",
+        "query_string": parameters.encode(),
+        "headers": [(b"host", b"127.0.0.1")],
+    }
+    sent: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await app(scope, receive, send)
+    return b"".join(message.get("body", b"") for message in sent)

@@ -1,0 +1,121 @@
+"""The load generator, `wrk`: run it, and read what it prints."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from resource import RUSAGE_CHILDREN, getrusage
+from urllib.parse import urlencode
+
+from sparta.errors import InputError
+
+SCRIPT = Path(__file__).with_name("requests.lua")
+ERRORS = ("connect", "read", "write", "timeout", "status")
+
+
+@dataclass(frozen=True)
+class Load:
+    """What came of sending requests for some time, the next on a connection after each answer.
+
+    Attributes:
+        connections: held open, each with one request under way.
+        requests: answered.
+        seconds: it took.
+        mean_ms: from sending a request to its answer, in milliseconds.
+        p50_ms: half of the requests took at most this.
+        p95_ms: 95 of 100.
+        p99_ms: 99 of 100.
+        errors: by kind: connect, read, write, timeout, status (400 and above).
+        generator_cores: processor seconds of the load generator per second.
+    """
+
+    connections: int
+    requests: int
+    seconds: float
+    mean_ms: float
+    p50_ms: float
+    p95_ms: float
+    p99_ms: float
+    errors: dict[str, int]
+    generator_cores: float
+
+    @property
+    def per_second(self) -> float:
+        """Requests answered a second."""
+        return self.requests / self.seconds
+
+
+def find_wrk() -> str:
+    """The program's path.
+
+    Raises:
+        InputError: if it is not installed.
+    """
+    found = shutil.which("wrk")
+    if found is None:
+        raise InputError(
+            "the load generator wrk is not on PATH: install it (Debian and Ubuntu: apt-get "
+            "install wrk; macOS: brew install wrk) and run this again"
+        )
+    return found
+
+
+def search_paths(queries: Iterable[str], k: int) -> list[str]:
+    """What is asked of the server for each query."""
+    return [f"/v1/search?{urlencode({'q': query, 'k': k})}" for query in queries]
+
+
+def drive(address: str, paths: Path, connections: int, seconds: int) -> Load:
+    """Send requests from one thread, in the order of a file, from the start again at its end.
+
+    Args:
+        address: of the server, without a path.
+        paths: file of paths, one a line.
+        connections: to hold open.
+        seconds: to go on for.
+
+    Raises:
+        InputError: if wrk is not installed, or fails.
+    """
+    numbers = ["--threads", "1", "--connections", str(connections), "--duration", f"{seconds}s"]
+    command = [find_wrk(), *numbers, "--script", str(SCRIPT), address, "--", str(paths)]
+    before = _processor_seconds()
+    done = subprocess.run(command, capture_output=True, text=True)
+    used = _processor_seconds() - before
+    if done.returncode:
+        raise InputError(f"wrk failed: {(done.stderr or done.stdout).strip()}")
+    return read_figures(done.stdout, connections, used)
+
+
+def read_figures(said: str, connections: int, processor_seconds: float) -> Load:
+    """What wrk printed with our script.
+
+    Raises:
+        InputError: if the last line is not the script's.
+    """
+    try:
+        found = json.loads(said.strip().splitlines()[-1])
+        seconds = found["microseconds"] / 1e6
+        return Load(
+            connections=connections,
+            requests=int(found["requests"]),
+            seconds=seconds,
+            mean_ms=found["mean"] / 1000,
+            p50_ms=found["p50"] / 1000,
+            p95_ms=found["p95"] / 1000,
+            p99_ms=found["p99"] / 1000,
+            errors={name: int(found[name]) for name in ERRORS},
+            generator_cores=processor_seconds / seconds,
+        )
+    except (ValueError, LookupError, TypeError, ZeroDivisionError) as error:
+        raise InputError(f"wrk's figures cannot be read ({error!r}): {said.strip()}") from error
+
+
+def _processor_seconds() -> float:
+    """Of all child processes that have ended."""
+    usage = getrusage(RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime

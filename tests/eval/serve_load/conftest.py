@@ -1,0 +1,19 @@
+"""The drawn photos' index, and the load generator's mark."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.server.drawings import index_drawings
+from tests.server.fake import draw
+
+needs_wrk = pytest.mark.skipif(
+    shutil.which("wrk") is None, reason="the load generator wrk is not installed"
+)
+
+
+@pytest.fixture(scope="session")
+def drawings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    photos = draw(tmp_path_factory.mktemp("photos"))
+    return index_drawings(tmp_path_factory.mktemp("drawings") / "index", photos)
