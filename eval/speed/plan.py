@@ -186,9 +186,7 @@ def _vectors(
             found += [clustered(len(queries))] if engines & set(DENSE) else []
             found += [clustered(len(queries), VIEWS_OF_AN_IMAGE)] if engines & set(VIEWS) else []
         elif index is None:
-            raise InputError(
-                f"--dense {name} is a part of an index: give one, or --dense clustered"
-            )
+            raise InputError(f"--dense {name}: without an index there is only clustered")
         else:
             tell(f"embedding the queries with {name}")
             found.append(read_dense(index, name, queries))

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from matplotlib import colormaps
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
@@ -121,15 +122,23 @@ def _first(part: list[Record]) -> list[Record]:
 
 
 def _lines(axes: Axes, records: list[Record], key: str) -> None:
-    names = list(dict.fromkeys(label(one) for one in records))
-    for number, name in enumerate(names):
-        own = sorted((one[key], one["mean_ms"]) for one in records if label(one) == name)
-        style = "--" if number >= 10 else "-"  # colours come round after ten
-        axes.plot(*zip(*own, strict=True), marker="o", markersize=4, linestyle=style, label=name)
+    """A line an engine, named in the order in which the lines end; those of vectors are dashed."""
+    last = max(one[key] for one in records)
+    lines: dict[str, list[Record]] = {}
+    for one in sorted(records, key=lambda one: (one[key] != last, -one["mean_ms"])):
+        lines.setdefault(label(one), []).append(one)
+    for number, (name, own) in enumerate(lines.items()):
+        points = sorted((one[key], one["mean_ms"]) for one in own)
+        style = "-" if own[0]["top_n"] is not None else "--"
+        colour = colormaps["tab20"](number % 20)
+        axes.plot(*zip(*points, strict=True), "o", ms=4, ls=style, color=colour, label=name)
 
 
 def _label(axes: Axes, across: str) -> None:
     axes.set_yscale("log")
+    axes.yaxis.set_major_formatter("{x:g}")
+    low, high = axes.get_ylim()
+    axes.yaxis.set_minor_formatter("{x:g}" if high < 30 * low else NullFormatter())
     axes.set_xlabel(across)
     axes.set_ylabel("mean time of a query, ms")
     axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5), fontsize=7)

@@ -150,7 +150,6 @@ def full(results: Results) -> Sheet:
         per_image = f"{one['postings'] / one['images']:,.0f}" if one["postings"] else ""
         times = [f"{one[key]:.3f}" for key in ("mean_ms", "p50_ms", "p95_ms", "p99_ms")]
         sizes = [f"{one[key] / 1e6:,.1f}" for key in ("memory_bytes", "index_bytes")]
-        grown = "*" if one["memory"] == "resident growth" else ""
         rows.append(
             [
                 f"{one['kind']}, {one['vectors']}",
@@ -164,8 +163,7 @@ def full(results: Results) -> Sheet:
                 *times,
                 _rate(one),
                 f"{one['overlap_at_10']:.3f}",
-                sizes[0] + grown,
-                sizes[1],
+                *sizes,
                 f"{one['build_seconds']:,.1f}",
             ]
         )
@@ -173,8 +171,8 @@ def full(results: Results) -> Sheet:
 
 
 def shown(sheet: Sheet) -> Table:
-    """For a terminal."""
-    table = Table(title=sheet.title, title_justify="left", box=SIMPLE_HEAD)
+    """For a terminal, without its title."""
+    table = Table(box=SIMPLE_HEAD)
     for number, column in enumerate(sheet.columns):
         table.add_column(column, justify="right" if number else "left")
     for row in sheet.rows:
@@ -198,8 +196,7 @@ def markdown(results: Results) -> str:
         lines += [f"## {sheet.title}", "", _line(sheet.columns)]
         lines.append(_line(["---"] + ["--:"] * (len(sheet.columns) - 1)))
         lines += [*(_line(row) for row in sheet.rows), ""]
-    lines += ["\\* growth of the process while opening and first asking; others: bytes of arrays."]
-    lines += ["", "## Engines", ""]
+    lines += ["Memory is that of the arrays or files a search reads from.", "", "## Engines", ""]
     for name, about in results.engines.items():
         lines.append(f"- **{name}**: {about['settings']}. {about['promise'].capitalize()}.")
     lines += [f"- {name} was left out: {why}." for name, why in results.left_out.items()]

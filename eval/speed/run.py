@@ -18,7 +18,6 @@ from eval.speed.engines.registry import DENSE, SPARSE, VIEWS
 from eval.speed.enlarge import enlarge
 from eval.speed.measure import interleave
 from eval.speed.plan import Plan, Tell
-from eval.speed.queries import Query
 from eval.speed.results import Cell, Results
 from eval.speed.truth import Truth
 from eval.speed.vectors import DenseSource, Vectors, enlarge_vectors
@@ -67,23 +66,34 @@ def measure(plan: Plan, results: Results, tell: Tell) -> None:
     Raises:
         WrongAnswer: if an engine that promises right answers gives others.
     """
-    for images, (place, top_n) in product(plan.sizes, enumerate(plan.top_n)):
-        folder = plan.work / f"{plan.kind}-{plan.source.name}-{images}-{top_n or 'all'}"
-        sparse = _lacking(plan, results, SPARSE, plan.source.name, images, top_n or "all")
-        wanted: list[tuple[str, DenseSource | None]] = [(name, None) for name in sparse]
-        for vectors in plan.dense if place == 0 else ():
-            group = DENSE if vectors.images.shape[1] == 1 else VIEWS
-            dense = _lacking(plan, results, group, vectors.name, images, None)
-            wanted += [(name, vectors) for name in dense]
-        if wanted:
+    for images, top_n in product(plan.sizes, plan.top_n):
+        if wanted := _wanted(plan, results, images, top_n):
+            folder = plan.work / f"{plan.kind}-{plan.source.name}-{images}-{top_n or 'all'}"
             folder.mkdir(parents=True, exist_ok=True)
+            tell(f"{images:,} images, {plan.kind}, top-n {top_n or 'all'}")
             with ExitStack() as stack:
-                members = list(_members(plan, folder, images, top_n, wanted, tell))
+                members = list(_members(plan, folder, images, top_n, wanted))
                 for member in members:
-                    stack.enter_context(_opened(member, plan.queries, max(plan.ks)))
+                    stack.enter_context(_opened(member))
                     tell(f"  {member.name}: {_built(member)}")
                 _time(plan, results, members, tell)
+            del members  # some hundred megabytes of right answers
             shutil.rmtree(folder)
+    if plan.work.is_dir() and not any(plan.work.iterdir()):
+        plan.work.rmdir()
+
+
+def _wanted(
+    plan: Plan, results: Results, images: int, top_n: int | None
+) -> list[tuple[str, DenseSource | None]]:
+    """Engines that some cell of a collection is missing of, and their vectors if they have any."""
+    sparse = _lacking(plan, results, SPARSE, plan.source.name, images, top_n or "all")
+    wanted: list[tuple[str, DenseSource | None]] = [(name, None) for name in sparse]
+    for vectors in plan.dense if top_n == plan.top_n[0] else ():
+        group = DENSE if vectors.images.shape[1] == 1 else VIEWS
+        dense = _lacking(plan, results, group, vectors.name, images, None)
+        wanted += [(name, vectors) for name in dense]
+    return wanted
 
 
 def _lacking(
@@ -94,7 +104,7 @@ def _lacking(
     images: int,
     top_n: int | str | None,
 ) -> list[str]:
-    """Engines of a group for which some cell is missing."""
+    """Those of a group."""
     return [
         name
         for name in plan.engines
@@ -112,10 +122,8 @@ def _members(
     images: int,
     top_n: int | None,
     wanted: list[tuple[str, DenseSource | None]],
-    tell: Tell,
 ) -> Iterator[Member]:
     """Make the collections that are wanted, and the engines over them."""
-    tell(f"{images:,} images, {plan.kind}, top-n {top_n or 'all'}")
     asked = plan.queries[: plan.pace.kept]
     for vectors in dict.fromkeys(vectors for _, vectors in wanted):
         data: Corpus | Vectors
@@ -139,7 +147,7 @@ def _corpus(plan: Plan, folder: Path, images: int, top_n: int | None) -> Corpus:
 
 
 @contextmanager
-def _opened(member: Member, queries: Sequence[Query], k: int) -> Iterator[None]:
+def _opened(member: Member) -> Iterator[None]:
     """Build unless that is done, open, and note what it took."""
     engine, mark = member.engine, member.engine.folder / BUILT
     if not mark.is_file():
@@ -150,14 +158,8 @@ def _opened(member: Member, queries: Sequence[Query], k: int) -> Iterator[None]:
         seconds = time.perf_counter() - start
         size = sum(path.stat().st_size for path in engine.folder.rglob("*") if path.is_file())
         mark.write_text(json.dumps({"build_seconds": seconds, "index_bytes": size}))
-    before = _resident()
     engine.open()
-    for query in queries[-20:]:
-        engine.search(query, k)
-    arrays, grown = engine.array_bytes(), _resident() - before
-    member.about |= json.loads(mark.read_text())
-    member.about |= {"memory_bytes": grown if arrays is None else arrays}
-    member.about |= {"memory": "resident growth" if arrays is None else "arrays"}
+    member.about |= json.loads(mark.read_text()) | {"memory_bytes": engine.memory_bytes()}
     try:
         yield
     finally:
@@ -168,17 +170,8 @@ def _built(member: Member) -> str:
     about = member.about
     return (
         f"built in {about['build_seconds']:,.1f} s, {about['index_bytes'] / 1e6:,.1f} MB, "
-        f"{about['memory_bytes'] / 1e6:,.1f} MB in memory ({about['memory']})"
+        f"{about['memory_bytes'] / 1e6:,.1f} MB in memory"
     )
-
-
-def _resident() -> int:
-    """Bytes of this process in memory, mapped files included, where Linux tells them."""
-    try:
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-    except OSError:
-        return 0
-    return pages * 4096
 
 
 def _time(plan: Plan, results: Results, members: Sequence[Member], tell: Tell) -> None:
@@ -189,6 +182,8 @@ def _time(plan: Plan, results: Results, members: Sequence[Member], tell: Tell) -
             for member in members
             if not results.has(member.cell(plan.kind, k, threads))
         }
+        if not due:
+            continue
         timed = interleave(
             {name: member.engine for name, member in due.items()},
             plan.queries,

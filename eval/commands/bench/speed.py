@@ -96,6 +96,7 @@ def speed(
     )
     measure(plan, results, console.log)
     for sheet in sheets(results):
+        typer.echo(sheet.title)
         Console().print(shown(sheet))
     (out / "speed.md").write_text(markdown(results), encoding="utf-8")
     save_plots(results, out, known)

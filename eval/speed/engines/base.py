@@ -70,9 +70,9 @@ class Engine(ABC, Generic[Data]):
     def search(self, query: Query, k: int) -> Answer:
         """The k best images; fewer where fewer score above 0. Any thread may ask."""
 
-    def array_bytes(self) -> int | None:
-        """Bytes of the arrays a search reads, None if the engine cannot tell."""
-        return None
+    def memory_bytes(self) -> int:
+        """Bytes that a search reads from: of the arrays in memory, or of the index's files."""
+        return sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file())
 
     def close(self) -> None:
         """Let go of files and memory."""

@@ -29,7 +29,3 @@ class Columns(Engine[Corpus]):
     def search(self, query: Query, k: int) -> Answer:
         """Sum the columns."""
         return Answer(*self._index.top(query.terms, k))
-
-    def array_bytes(self) -> int:
-        """The columns are read where they lie on disk."""
-        return sum(path.stat().st_size for path in (self.folder / COLUMNS).iterdir())

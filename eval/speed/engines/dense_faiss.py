@@ -52,10 +52,6 @@ class Flat(_Faiss):
         """An index of the vectors as they are."""
         return faiss.IndexFlatIP(dimension)
 
-    def array_bytes(self) -> int:
-        """Of the vectors."""
-        return int(self._index.ntotal * self._index.d * 4)
-
 
 class FlatViews(Flat):
     """Several vectors for each image, whose best one counts."""

@@ -28,6 +28,6 @@ class NumpyProduct(Engine[Vectors]):
         images, scores, _ = best(self._vectors @ self.data.queries[query.number], k)
         return Answer(images, scores)
 
-    def array_bytes(self) -> int:
+    def memory_bytes(self) -> int:
         """Of the matrix."""
         return int(self._vectors.nbytes)

@@ -89,12 +89,18 @@ class BlockMaxPruning(_Converted):
         raw.to_bmp_streaming(str(self.folder / BLOCKS), BLOCK, True)
 
     def open(self) -> None:
-        """Read the blocks."""
+        """Read the blocks, and which terms there are: it cannot be asked without any."""
+        self._known = np.zeros(len(self.data.vocabulary), bool)
+        for rows in self.data.rows():
+            self._known[rows.terms] = True
         self._index = impact_index.BmpSearcher(str(self.folder / BLOCKS))
 
     def search(self, query: Query, k: int) -> Answer:
         """Terms are text to it, and so are images."""
-        terms = {str(term): float(count) for term, count in query.terms.items()}
+        counts = query.terms.items()
+        terms = {str(term): float(count) for term, count in counts if self._known[term]}
+        if len(terms) < 2:  # without any it crashes, and with one that is nowhere above its bound
+            return _answer([])
         documents, scores = self._index.search(terms, k)
         return Answer(np.array(documents, np.int32), np.array(scores))
 

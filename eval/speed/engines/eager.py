@@ -40,8 +40,3 @@ class Eager(Engine[Corpus]):
         k = min(k, self.data.images)
         (documents,), (scores,) = self._model.retrieve([terms], k=k, show_progress=False)
         return Answer(documents[scores > 0], scores[scores > 0])
-
-    def array_bytes(self) -> int:
-        """Of the lists."""
-        parts = (self._model.scores[name] for name in ("data", "indices", "indptr"))
-        return sum(part.nbytes for part in parts)

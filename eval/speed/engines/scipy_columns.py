@@ -28,6 +28,8 @@ class ScipyColumns(Engine[Corpus]):
         """Read them."""
         starts, documents, impacts = read_lists(self.folder)
         shape = (self.data.images, len(self.data.vocabulary))
+        # With starts of 64 bits, scipy would widen the images to as many.
+        starts = starts.astype(np.int32 if self.data.postings < 2**31 else np.int64)
         self._columns = csc_array((impacts, documents, starts), shape=shape)
 
     def search(self, query: Query, k: int) -> Answer:
@@ -36,8 +38,3 @@ class ScipyColumns(Engine[Corpus]):
         columns = self._columns[:, list(query.terms)]
         images, scores, _ = best(np.asarray(columns @ counts), k)
         return Answer(images[scores > 0], scores[scores > 0])
-
-    def array_bytes(self) -> int:
-        """Of the matrix."""
-        parts = (self._columns.data, self._columns.indices, self._columns.indptr)
-        return sum(part.nbytes for part in parts)
