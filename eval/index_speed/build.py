@@ -1,0 +1,194 @@
+"""A whole index built from encoded images, as `sparta index` builds it, and how long it took."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from rich.table import Table
+
+from eval.index_speed.images import EncodedImages
+from eval.index_speed.memory import watch
+from eval.index_speed.stages import SAMPLE, Costs, Pruning, stage_costs
+from indexer.encode import encode_rows
+from indexer.impacts import Quantiser, estimate_baseline
+from indexer.manifest import LUCENE, Manifest
+from indexer.postings import Postings
+from indexer.writing import IndexSettings, write_index
+from sparta.progress import Show
+
+SHARD = 512  # images, as `sparta extract` makes shards
+UNUSED = "read shard"  # after an interruption alone
+
+
+@dataclass(frozen=True)
+class Whole:
+    """The times and sizes of one index.
+
+    Attributes:
+        seconds: from the first score to the merged Lucene index.
+        encode_seconds: of these, until the last shard was pruned, quantised and written.
+        merge_seconds: of these, the merge alone.
+        columns_seconds: for the columns, which are laid out afterwards.
+        postings: of all images.
+        memory: peak of all processes together, in bytes, None where it cannot be read.
+        scores: bytes of that which are the scores the benchmark holds.
+        shards: bytes on disk of the shards kept until the index is whole.
+        lucene: bytes on disk of the Lucene index.
+        segments: of the Lucene index.
+    """
+
+    seconds: float
+    encode_seconds: float
+    merge_seconds: float
+    columns_seconds: float
+    postings: int
+    memory: int | None
+    scores: int
+    shards: int
+    lucene: int
+    segments: int
+
+
+@dataclass(frozen=True)
+class IndexSpeed:
+    """One index, and what each stage costs.
+
+    Attributes:
+        vectors: whose the term scores are; see `EncodedImages`.
+        images: in the index.
+        top_n: terms an image keeps at most.
+        bits: of an impact.
+        whole: the index.
+        stages: stage → seconds of processor time an image.
+    """
+
+    vectors: str
+    images: int
+    top_n: int | None
+    bits: int
+    whole: Whole
+    stages: Costs
+
+    def record(self) -> dict[str, Any]:
+        """Everything, for programs."""
+        rate = {"images_per_second": self.images / self.whole.seconds}
+        return asdict(self) | {"whole": rate | asdict(self.whole)}
+
+    def table(self) -> Table:
+        """The stages, and below them the index."""
+        whole = sum(cost for stage, cost in self.stages.items() if stage != UNUSED)
+        caption = [_said(self), _sizes(self)]
+        table = Table("stage", caption="\n".join(caption), caption_justify="left")
+        for column in ("µs of a core, an image", "images/s on a core", "share"):
+            table.add_column(column, justify="right")
+        for stage, cost in self.stages.items():
+            share = "not counted" if stage == UNUSED else f"{cost / whole:.0%}"
+            table.add_row(stage, f"{1e6 * cost:.1f}", f"{1 / cost:,.0f}", share)
+        table.add_section()
+        table.add_row("all", f"{1e6 * whole:.1f}", f"{1 / whole:,.0f}", "")
+        return table
+
+
+def measure(
+    images: EncodedImages, count: int, top_n: int | None, bits: int, work: Path, show: Show
+) -> IndexSpeed:
+    """Time the stages one by one, and an index of so many images.
+
+    Args:
+        images: encoded; they are repeated as often as it takes.
+        count: images of the index.
+        top_n: terms an image keeps at most, None for all.
+        bits: of an impact.
+        work: folder for everything that is written; removed is what was written there.
+        show: told of the stages "costs", "encode", "write", "merge" and "columns".
+    """
+    baseline = estimate_baseline(images.scored.scores, "mean")
+    largest = ((images.scored.scores.amax(dim=0) - baseline) * images.allowed).max()
+    pruning = Pruning(baseline, images.allowed, top_n, Quantiser.fit(float(largest), bits))
+    sample = min(SAMPLE, count)
+    costs = stage_costs(images, pruning, work, sample, lambda *steps: show("costs", *steps))
+    whole = build(images, count, pruning, work, show)
+    return IndexSpeed(images.name, count, top_n, bits, whole, costs)
+
+
+def build(images: EncodedImages, count: int, pruning: Pruning, work: Path, show: Show) -> Whole:
+    """Build an index as `sparta index` does, and remove it."""
+    reached: dict[str, float] = {}  # stage → the last sign of it
+
+    def tell(stage: str, done: int) -> None:
+        reached[stage] = time.perf_counter()
+        show(stage, done, count)
+
+    def shards() -> Iterator[Postings]:
+        for start in range(0, count, SHARD):
+            rows = range(start, min(start + SHARD, count))
+            postings, _ = encode_rows(images, rows, **vars(pruning))
+            postings.save(folder / f"shard-{start:09d}.npz")
+            tell("encode", rows.stop)
+            yield postings
+
+    with TemporaryDirectory(dir=work) as name, watch() as peak:
+        folder = Path(name)
+        settings = _settings(images, pruning)
+        baseline, scale = pruning.baseline.numpy(), pruning.quantiser.scale
+        start = time.perf_counter()
+        manifest = write_index(
+            folder / "index", shards(), images.tokenizer, baseline, settings, scale, progress=tell
+        )
+        end = time.perf_counter()
+        written = reached["write"]
+        lucene = reached.get("merge", written)  # an index of one part needs no merge
+        return Whole(
+            seconds=lucene - start,
+            encode_seconds=reached["encode"] - start,
+            merge_seconds=lucene - written,
+            columns_seconds=end - lucene,
+            postings=manifest.postings,
+            memory=peak.bytes,
+            scores=sum(part.nbytes for part in images.scored),
+            shards=sum(path.stat().st_size for path in folder.glob("shard-*.npz")),
+            lucene=sum(size for _, size in _lucene_files(manifest)),
+            segments=sum(name.endswith(".si") for name, _ in _lucene_files(manifest)),
+        )
+
+
+def _lucene_files(manifest: Manifest) -> list[tuple[str, int]]:
+    return [part for part in manifest.parts.items() if part[0].startswith(f"{LUCENE}/")]
+
+
+def _settings(images: EncodedImages, pruning: Pruning) -> IndexSettings:
+    return IndexSettings(
+        models=[images.name],
+        features=[],
+        photos=None,
+        top_n=pruning.top_n,
+        bits=pruning.quantiser.bits,
+        baseline="mean",
+        baseline_images=len(images.images),
+        terms="seen",
+    )
+
+
+def _said(found: IndexSpeed) -> str:
+    whole = found.whole
+    return (
+        f"{found.images:,} images, {whole.postings:,} postings in {whole.seconds:.1f} s: "
+        f"{found.images / whole.seconds:,.0f} images/s; the last was pruned after "
+        f"{whole.encode_seconds:.1f} s, the merge took {whole.merge_seconds:.1f} s. "
+        f"Columns: {whole.columns_seconds:.1f} s more."
+    )
+
+
+def _sizes(found: IndexSpeed) -> str:
+    whole = found.whole
+    memory = f"{whole.memory / 1e9:.2f} GB" if whole.memory else "unknown"
+    segments = f"{whole.segments} segment{'s' * (whole.segments != 1)}"
+    return (
+        f"Peak memory of all processes: {memory}, {whole.scores / 1e9:.2f} GB of it the scores. "
+        f"Shards {whole.shards / 1e6:,.0f} MB; Lucene {whole.lucene / 1e6:,.0f} MB, {segments}."
+    )
