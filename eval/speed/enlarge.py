@@ -37,14 +37,18 @@ def enlarge(
         rows of some thousand images.
     """
     kept = keep_top(source.impacts, top_n) if kind == "copies" else source.impacts
+    copied = _rows(kept, source)
     for start in range(0, images, CHUNK):
         rng = np.random.default_rng((seed, start))
         size = min(CHUNK, images - start)
-        chosen = kept[rng.integers(len(kept), size=size)]
-        if kind == "mixed":
+        chosen = rng.integers(len(kept), size=size)
+        if kind == "copies":
+            rows = _picked(copied, chosen)
+        else:
             others = kept[rng.integers(len(kept), size=size)]
-            chosen = keep_top(np.where(_coins(rng, chosen.shape), chosen, others), top_n)
-        yield _perturbed(chosen, source, rng)
+            mixed = np.where(_coins(rng, others.shape), kept[chosen], others)
+            rows = _rows(keep_top(mixed, top_n), source)
+        yield _perturbed(rows, source.bits, rng)
 
 
 def keep_top(
@@ -69,15 +73,26 @@ def _coins(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.bool_
     return bits[:count].reshape(shape).astype(bool)
 
 
-def _perturbed(
-    impacts: NDArray[np.unsignedinteger], source: Source, rng: np.random.Generator
-) -> Rows:
+def _rows(impacts: NDArray[np.unsignedinteger], source: Source) -> Rows:
+    """A matrix of impacts as postings."""
     places = np.flatnonzero(impacts)
-    factors = 1 + NOISE * rng.standard_normal(len(places), dtype=np.float32)
-    changed = np.rint(impacts.ravel()[places] * factors)
     lengths = np.count_nonzero(impacts, axis=1)
     return Rows(
         np.concatenate([[0], np.cumsum(lengths)]),
         source.terms[places % impacts.shape[1]],
-        np.clip(changed, 1, 2**source.bits - 1).astype(np.int32),
+        impacts.ravel()[places].astype(np.int32),
     )
+
+
+def _picked(rows: Rows, chosen: NDArray[np.integer]) -> Rows:
+    """Some rows, one after the other."""
+    lengths = (rows.starts[1:] - rows.starts[:-1])[chosen]
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    places = np.arange(starts[-1]) + np.repeat(rows.starts[chosen] - starts[:-1], lengths)
+    return Rows(starts, rows.terms[places], rows.impacts[places])
+
+
+def _perturbed(rows: Rows, bits: int, rng: np.random.Generator) -> Rows:
+    factors = 1 + NOISE * rng.standard_normal(len(rows.impacts), dtype=np.float32)
+    changed = np.rint(rows.impacts * factors)
+    return Rows(rows.starts, rows.terms, np.clip(changed, 1, 2**bits - 1).astype(np.int32))

@@ -12,9 +12,9 @@ COLUMNS = "columns"
 
 
 class Columns(Engine[Corpus]):
-    """As `sparta search --engine columns` asks them."""
+    """As `sparta serve --engine columns` asks them."""
 
-    settings = "sparta search --engine columns: memory-mapped columns of impacts, one core a query"
+    settings = "as sparta serve asks them: memory-mapped, read ahead, one core a query"
     promise = Promise.ORDER
 
     def build(self) -> None:
@@ -23,8 +23,9 @@ class Columns(Engine[Corpus]):
         build_columns(self.folder / COLUMNS, corpus.rows(), len(corpus.vocabulary), corpus.bits)
 
     def open(self) -> None:
-        """Map the columns."""
+        """Map the columns, and read them ahead."""
         self._index = ColumnIndex.open(self.folder / COLUMNS)
+        self._index.read_ahead()
 
     def search(self, query: Query, k: int) -> Answer:
         """Sum the columns."""
