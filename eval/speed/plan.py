@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from eval.latency import read_queries
 from eval.speed.engines.base import Engine
@@ -18,6 +20,7 @@ from eval.speed.queries import Query, tokenise
 from eval.speed.results import Results
 from eval.speed.source import Source, read_source
 from eval.speed.synthetic import synthetic_queries, synthetic_source
+from eval.speed.tables import PIECES
 from eval.speed.vectors import CLUSTERED, DenseSource, clustered, read_dense
 from sparta.errors import InputError
 from sparta.tokenizer import WordPieceTokenizer
@@ -146,13 +149,14 @@ def make_plan(
             raise InputError("--queries is missing: an index is asked real queries")
         source = read_source(index)
         _check_top_n(source, choices.top_n)
-        texts = read_queries(queries)
-        asked = tokenise(texts, WordPieceTokenizer.from_folder(index), limit)
+        tokenizer = WordPieceTokenizer.from_folder(index)
+        asked = tokenise(read_queries(queries), tokenizer, limit)
+        results.encoders |= _word_pieces(asked, tokenizer)
     vectors = _vectors(index, dense, asked, set(engines), tell)
     results.source(source.name, source.about)
     for one in vectors:
         results.source(one.name, one.about)
-    results.encoders |= encoder_times(vectors)
+    results.encoders |= _encoders(vectors)
     return Plan(
         source=source,
         dense=vectors,
@@ -193,18 +197,25 @@ def _vectors(
     return found
 
 
-def encoder_times(dense: Sequence[DenseSource]) -> dict[str, Any]:
-    """Milliseconds of embedding one text, for vectors of models."""
-    found = {}
-    for source in dense:
-        if len(source.encode_seconds):
-            milliseconds = 1000 * source.encode_seconds
-            tails = {f"p{p}_ms": float(np.percentile(milliseconds, p)) for p in (50, 95, 99)}
-            found[source.name] = {
-                "text": source.about["text"],
-                "dimension": source.about["dimension"],
-                "queries": len(milliseconds),
-                "mean_ms": float(milliseconds.mean()),
-                **tails,
-            }
-    return found
+def _encoders(dense: Sequence[DenseSource]) -> dict[str, Any]:
+    """Times of embedding a text, for vectors of models."""
+    return {
+        one.name: {"text": one.about["text"], **_milliseconds(one.encode_seconds)}
+        for one in dense
+        if len(one.encode_seconds)
+    }
+
+
+def _word_pieces(queries: Sequence[Query], tokenizer: WordPieceTokenizer) -> dict[str, Any]:
+    """Times of all that a text takes before the inverted index can be asked."""
+    seconds = []
+    for query in queries:
+        start = time.perf_counter()
+        _ = tokenizer.encode_query(query.text).terms
+        seconds.append(time.perf_counter() - start)
+    return {PIECES: {"text": PIECES, **_milliseconds(np.array(seconds))}}
+
+
+def _milliseconds(seconds: NDArray[np.float64]) -> dict[str, float | int]:
+    tails = {f"p{p}_ms": 1000 * float(np.percentile(seconds, p)) for p in (50, 95, 99)}
+    return {"queries": len(seconds), "mean_ms": 1000 * float(seconds.mean()), **tails}

@@ -11,7 +11,16 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from eval.figures.picture import DOTS_PER_INCH, Axes, legend, panels
-from eval.speed.report import Record, at, groups, heading, label, usual_top_n
+from eval.speed.records import (
+    Record,
+    alone,
+    at,
+    groups,
+    heading,
+    is_dense,
+    label,
+    usual_top_n,
+)
 from eval.speed.results import Results
 from sparta.errors import InputError
 
@@ -29,7 +38,7 @@ def save_plots(results: Results, folder: Path, recall: Recalls) -> None:
         folder: for the pictures.
         recall: at 10, by baseline and top-n; may be empty.
     """
-    parts = groups(results)
+    parts = groups(results.records)
     drawn = {SIZES: _by_size(parts), TOP_NS: _by_top_n(parts), RECALLS: _by_latency(parts, recall)}
     for name, figure in drawn.items():
         if figure is not None:
@@ -61,7 +70,7 @@ def _by_size(parts: list[list[Record]]) -> Figure | None:
     for one, part in zip(axes, kept, strict=True):
         top_n = usual_top_n(part)
         sizes = sorted({record["images"] for record in part})
-        _lines(one, at(_first(part), top_n=top_n), "images")
+        _lines(one, at(alone(part), top_n=top_n), "images")
         one.set_xscale("log")
         one.set_xticks(sizes, [f"{size:,}" for size in sizes])
         one.xaxis.set_minor_formatter(NullFormatter())
@@ -70,7 +79,7 @@ def _by_size(parts: list[list[Record]]) -> Figure | None:
 
 
 def _by_top_n(parts: list[list[Record]]) -> Figure | None:
-    sparse = [[one for one in part if one["top_n"] is not None] for part in parts]
+    sparse = [[one for one in part if not is_dense(one)] for part in parts]
     kept = [part for part in sparse if len({one["top_n"] for one in part}) > 1]
     if not kept:
         return None
@@ -79,7 +88,7 @@ def _by_top_n(parts: list[list[Record]]) -> Figure | None:
         images = max(record["images"] for record in part)
         shown = [
             record | {"terms": record["postings"] / images}
-            for record in at(_first(part), images=images)
+            for record in at(alone(part), images=images)
         ]
         _lines(one, shown, "terms")
         one.set_xscale("log")
@@ -92,7 +101,7 @@ def _by_top_n(parts: list[list[Record]]) -> Figure | None:
 
 def _by_latency(parts: list[list[Record]], recall: Recalls) -> Figure | None:
     known = [
-        one for part in parts for one in _first(part) if (one["vectors"], one["top_n"]) in recall
+        one for part in parts for one in alone(part) if (one["vectors"], one["top_n"]) in recall
     ]
     if not known:
         return None
@@ -115,12 +124,6 @@ def _by_latency(parts: list[list[Record]], recall: Recalls) -> Figure | None:
     return figure
 
 
-def _first(part: list[Record]) -> list[Record]:
-    """Records of the smallest k and the fewest threads."""
-    k, threads = min(one["k"] for one in part), min(one["threads"] for one in part)
-    return at(part, k=k, threads=threads)
-
-
 def _lines(axes: Axes, records: list[Record], key: str) -> None:
     """A line an engine, named in the order in which the lines end; those of vectors are dashed."""
     last = max(one[key] for one in records)
@@ -129,7 +132,7 @@ def _lines(axes: Axes, records: list[Record], key: str) -> None:
         lines.setdefault(label(one), []).append(one)
     for number, (name, own) in enumerate(lines.items()):
         points = sorted((one[key], one["mean_ms"]) for one in own)
-        style = "-" if own[0]["top_n"] is not None else "--"
+        style = "--" if is_dense(own[0]) else "-"
         colour = colormaps["tab20"](number % 20)
         axes.plot(*zip(*points, strict=True), "o", ms=4, ls=style, color=colour, label=name)
 

@@ -44,10 +44,11 @@ def synthetic_source(images: int = IMAGES, seed: int = 0) -> Source:
     last, _, mean, deviation, impact, shape = GROUPS.T
     group = np.repeat(np.arange(len(GROUPS)), np.diff(last, prepend=0).astype(int))
     frequencies = np.clip(rng.normal(mean[group], deviation[group]), 0.005, 0.95)
-    size, scale = (images, len(group)), (impact / shape)[group].astype(np.float32)
-    drawn = rng.standard_gamma(shape[group].astype(np.float32), size, np.float32) * scale
-    impacts = np.clip(np.rint(drawn), 1, 2**BITS - 1).astype(np.uint8)
-    impacts *= rng.random(size, np.float32) < frequencies
+    present = rng.random((images, len(group)), np.float32) < frequencies
+    own = group[present.nonzero()[1]]
+    impacts = present.astype(np.uint8)
+    drawn = rng.gamma(shape[own], (impact / shape)[own])
+    impacts[present] = np.clip(np.rint(drawn), 1, 2**BITS - 1)
     terms = np.arange(len(group), dtype=np.int32)
     vocabulary = [f"term{rank}" for rank in range(1, len(group) + 1)]
     about: dict[str, object] = {"images": images, "bits": BITS, "seed": seed}

@@ -1,5 +1,6 @@
 """`sparta bench index`."""
 
+import os
 from pathlib import Path
 from tempfile import gettempdir
 from typing import Annotated
@@ -41,6 +42,8 @@ def index(
 
     sparta bench index features/ --model model/ --out index-speed.json
     """
+    # As sparta index does: torch's threads must leave the cores to those who have work.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from rich.console import Console
     from transformers.utils import logging
 

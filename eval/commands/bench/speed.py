@@ -70,9 +70,10 @@ def speed(
     from eval.speed.measure import Pace
     from eval.speed.plan import check_choices, make_plan
     from eval.speed.plots import read_recall, save_plots
-    from eval.speed.report import markdown, sheets, shown
+    from eval.speed.report import markdown, shown
     from eval.speed.results import Results
     from eval.speed.run import measure
+    from eval.speed.tables import sheets
 
     logging.disable_progress_bar()
     known = read_recall(recall) if recall else {}

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 
-import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -16,13 +15,14 @@ from eval.speed.engines.scipy_columns import ScipyColumns
 from eval.speed.measure import Timed
 from eval.speed.plots import SIZES, TOP_NS, read_recall, save_plots
 from eval.speed.queries import Query
-from eval.speed.report import full, markdown, sheets
+from eval.speed.report import markdown
 from eval.speed.results import Cell, Results
 from eval.speed.run import measure
+from eval.speed.tables import full, sheets
 from eval.speed.truth import WrongAnswer
 from sparta.__main__ import cli
 from sparta.errors import InputError
-from tests.eval.speed.tiny import EXACT, dense, plan
+from tests.eval.speed.tiny import EXACT, plan
 
 RUN = {"warm_up": 0, "seconds": 0, "processor": "p", "cores": 2, "package_version": "0", "date": ""}
 
@@ -159,15 +159,6 @@ def test_another_machine_or_other_vectors_are_refused(tmp_path: Path) -> None:
         Results.open(tmp_path)
 
 
-def test_times_of_encoders_come_from_the_vectors_of_models() -> None:
-    from eval.speed.plan import encoder_times
-
-    made_up, timed = dense("a", 4), dense("b", 4)
-    object.__setattr__(timed, "encode_seconds", np.array([0.001, 0.003]))
-    found = encoder_times([made_up, timed])
-    assert [*found] == ["b"] and found["b"]["mean_ms"] == pytest.approx(2)
-
-
 def run(*arguments: str | Path) -> tuple[int, str, BaseException | None]:
     found = CliRunner().invoke(cli, ["bench", "speed", *map(str, arguments)])
     return found.exit_code, found.output, found.exception
@@ -178,7 +169,9 @@ def test_the_command_needs_nothing_but_a_folder(tmp_path: Path) -> None:
     hurry = ["--warm-up", "0", "--seconds", "0", "-k", "10", "--threads", "1"]
     code, shown, problem = run("--out", tmp_path / "o", *options, *hurry)
     assert code == 0, problem
-    assert "scipy" in shown and "Queries/s by images" in shown
+    assert (
+        "scipy" in shown and "Queries/s by images, threads: 1: copies, synthetic, top-n 50" in shown
+    )
     assert {path.name for path in (tmp_path / "o").iterdir()} == {"speed.json", "speed.md"}
 
 
