@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -20,9 +19,8 @@ class Noting(Engine):  # type: ignore[type-arg]
     settings = "notes"
     promise = Promise.NEAR
 
-    def __init__(self, name: str, log: list[tuple[str, int]], pause: float = 0) -> None:
-        self.name, self.log, self.pause = name, log, pause
-        self.threads: set[int] = set()
+    def __init__(self, name: str, log: list[tuple[str, int]]) -> None:
+        self.name, self.log = name, log
 
     def build(self) -> None: ...
 
@@ -30,8 +28,6 @@ class Noting(Engine):  # type: ignore[type-arg]
 
     def search(self, query: Query, k: int) -> Answer:
         self.log.append((self.name, query.number))
-        self.threads.add(threading.get_ident())
-        time.sleep(self.pause)
         return Answer(np.array([query.number]), np.array([k]))
 
 
@@ -65,20 +61,30 @@ def test_warming_up_takes_other_queries() -> None:
     assert all(number in TIMED for _, number in log[len(before) :])
 
 
-def test_a_slow_engine_is_asked_less_but_ten_queries_at_least() -> None:
+def test_a_slow_engine_is_asked_less_but_ten_queries_at_least(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    means = {"slow": 0.005, "medium": 0.0005, "quick": 0.00001}
+    monkeypatch.setattr("eval.speed.measure._warm_up", lambda engine, *_: means[engine.name])
     log: list[tuple[str, int]] = []
-    engines = {"slow": Noting("slow", log, 0.005), "quick": Noting("quick", log)}
+    engines = {name: Noting(name, log) for name in means}
     found = interleave(engines, QUERIES, 5, 1, Pace(warm_up=0, seconds=0.01))
-    assert len(found["slow"].latencies) == 10
-    assert len(found["quick"].latencies) == 60
-    assert sorted(n for name, n in timed_part(log) if name == "slow") == list(range(10))
+    for name, count in (("slow", 10), ("medium", 20), ("quick", 60)):
+        assert len(found[name].latencies) == count
+        assert sorted(number for other, number in log if other == name) == list(range(count))
 
 
 def test_two_threads_ask_at_once() -> None:
-    engine = Noting("a", [], 0.002)
-    found = interleave({"a": engine}, QUERIES, 5, 2, Pace(warm_up=0, seconds=1000))["a"]
-    assert len(engine.threads - {threading.get_ident()}) == 2
-    assert found.wall < 0.8 * sum(found.latencies)
+    meeting = threading.Barrier(2, timeout=10)
+
+    class Meeting(Noting):
+        def search(self, query: Query, k: int) -> Answer:
+            if query.number in TIMED:
+                meeting.wait()
+            return super().search(query, k)
+
+    found = interleave({"a": Meeting("a", [])}, QUERIES, 5, 2, Pace(warm_up=0, seconds=1000))
+    assert len(found["a"].latencies) == 60
 
 
 def test_figures() -> None:
