@@ -11,6 +11,7 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
+import torch
 from torch import Tensor
 
 from eval.index_speed.images import EncodedImages
@@ -59,6 +60,8 @@ def stage_costs(
         stage → seconds of processor time an image, of all threads.
     """
     found: list[Costs] = []
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # others of torch's threads would count while they wait
     for done in range(WARM_UPS + ROUNDS):
         with TemporaryDirectory(dir=work) as folder:
             costs: Costs = {}
@@ -67,6 +70,7 @@ def stage_costs(
             _write(postings, images, Path(folder), costs)
         found.append(costs)
         progress(done + 1, WARM_UPS + ROUNDS)
+    torch.set_num_threads(threads)
     return {stage: median(costs[stage] for costs in found[WARM_UPS:]) / sample for stage in costs}
 
 
