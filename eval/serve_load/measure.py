@@ -92,6 +92,7 @@ class UnderLoad:
             caption="\n".join(["One request alone, ms:", *lines]),
             caption_justify="left",
             box=SIMPLE_HEAD,
+            padding=(0, 1, 0, 0),
         )
         table.add_column("engine")
         for column in ("workers", "at once", "answers/s", "p50", "p95", "p99", "CPU", "errors"):

@@ -86,8 +86,8 @@ def _read(said: IO[bytes]) -> str:
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
     process.terminate()
-    try:
+    with suppress(subprocess.TimeoutExpired):
         process.wait(STOP_SECONDS)
-    except subprocess.TimeoutExpired:
+    with suppress(ProcessLookupError):  # usually none of its processes is left
         os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    process.wait()

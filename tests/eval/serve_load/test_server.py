@@ -13,7 +13,7 @@ from sparta.errors import InputError
 
 
 def test_it_answers_and_is_stopped_whatever_happens(drawings: Path) -> None:
-    with pytest.raises(ZeroDivisionError), serving(drawings, "--engine", "lucene") as server:
+    with pytest.raises(ZeroDivisionError), serving(drawings, "--workers", "2") as server:
         with urllib.request.urlopen(f"{server.address}/v1/search?q=red") as answer:
             assert [hit["score"] for hit in json.load(answer)["hits"]] == [200, 120, 20]
         assert server.processor_seconds() > 0
