@@ -9,6 +9,7 @@ import faiss
 import numpy as np
 
 from eval.speed.engines.base import Answer, Engine, Promise
+from eval.speed.engines.dense_numpy import VECTORS
 from eval.speed.queries import Query
 from eval.speed.vectors import Vectors
 from indexer.vectors import EF_CONSTRUCTION, EF_SEARCH, NEIGHBOURS
@@ -21,19 +22,9 @@ TRAINING = 50  # vectors for each list to train on; FAISS asks for 39 to 256
 
 
 class _Faiss(Engine[Vectors]):
-    def create(self, dimension: int) -> Any:
-        raise NotImplementedError
+    """An index that is asked with one vector at a time."""
 
-    def build(self) -> None:
-        """Add all vectors, one row for each view."""
-        index = self.create(self.data.open().shape[-1])
-        for chunk in self.data.chunks():
-            index.add(chunk.reshape(-1, chunk.shape[-1]))
-        faiss.write_index(index, str(self.folder / INDEX))
-
-    def open(self) -> None:
-        """Read the index."""
-        self._index: Any = faiss.read_index(str(self.folder / INDEX))
+    _index: Any
 
     def search(self, query: Query, k: int) -> Answer:
         """Ask with one vector."""
@@ -48,9 +39,14 @@ class Flat(_Faiss):
     settings = "FAISS IndexFlatIP, one core"
     promise = Promise.ROUNDED
 
-    def create(self, dimension: int) -> Any:
-        """An index of the vectors as they are."""
-        return faiss.IndexFlatIP(dimension)
+    def build(self) -> None:
+        """The vectors as they are, which the index would hold once more."""
+        (self.folder / VECTORS).hardlink_to(self.data.path)
+
+    def open(self) -> None:
+        """Add all vectors, one row for each view."""
+        self._index = faiss.IndexFlatIP(self.data.open().shape[-1])
+        _add(self._index, self.data)
 
 
 class FlatViews(Flat):
@@ -59,7 +55,7 @@ class FlatViews(Flat):
     settings = "FAISS IndexFlatIP over all views, the K·k best rows grouped by image, one core"
 
     def open(self) -> None:
-        """Read the index."""
+        """Add all vectors."""
         super().open()
         self._views = self.data.open().shape[1]
 
@@ -71,7 +67,29 @@ class FlatViews(Flat):
         return Answer(images[order], rows.scores[first[order]])
 
 
-class Graph(_Faiss):
+class _Learnt(_Faiss):
+    """An index that takes long to build."""
+
+    def create(self, dimension: int) -> Any:
+        raise NotImplementedError
+
+    def build(self) -> None:
+        """Add all vectors."""
+        index = self.create(self.data.open().shape[-1])
+        _add(index, self.data)
+        faiss.write_index(index, str(self.folder / INDEX))
+
+    def open(self) -> None:
+        """Read the index."""
+        self._index = faiss.read_index(str(self.folder / INDEX))
+
+
+def _add(index: Any, vectors: Vectors) -> None:
+    for chunk in vectors.chunks():
+        index.add(chunk.reshape(-1, chunk.shape[-1]))
+
+
+class Graph(_Learnt):
     """HNSW."""
 
     settings = (
@@ -92,7 +110,7 @@ class Graph(_Faiss):
         self._index.hnsw.efSearch = EF_SEARCH
 
 
-class Codes(_Faiss):
+class Codes(_Learnt):
     """IVF-PQ."""
 
     settings = (
