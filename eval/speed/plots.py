@@ -27,7 +27,8 @@ from sparta.errors import InputError
 SIZES, TOP_NS, RECALLS = "latency-by-size.png", "latency-by-top-n.png", "recall-by-latency.png"
 
 
-Recalls = dict[tuple[str, int | str], float]
+# Recall at 10 by baseline, terms, bits and top-n.
+Recalls = dict[tuple[str, str, int, int | str], float]
 
 
 def save_plots(results: Results, folder: Path, recall: Recalls) -> None:
@@ -36,28 +37,29 @@ def save_plots(results: Results, folder: Path, recall: Recalls) -> None:
     Args:
         results: measured.
         folder: for the pictures.
-        recall: at 10, by baseline and top-n; may be empty.
+        recall: of indexes pruned as those measured; may be empty.
     """
     parts = groups(results.records)
-    drawn = {SIZES: _by_size(parts), TOP_NS: _by_top_n(parts), RECALLS: _by_latency(parts, recall)}
+    drawn = {
+        SIZES: _by_size(parts),
+        TOP_NS: _by_top_n(parts),
+        RECALLS: _by_latency(results, recall),
+    }
     for name, figure in drawn.items():
         if figure is not None:
             figure.savefig(folder / name, dpi=DOTS_PER_INCH)
 
 
 def read_recall(path: Path) -> Recalls:
-    """Recall at 10 by baseline and top-n, of terms seen in training at 8 bits.
+    """Recall at 10 by how an index was pruned and rounded.
 
     Raises:
         InputError: if the file is not one of `sparta eval pruning`.
     """
     try:
         rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
-        return {
-            (row["baseline"], row["top_n"]): row["r10"]
-            for row in rows
-            if row["terms"] == "seen" and row["bits"] == 8
-        }
+        keys = ("baseline", "terms", "bits", "top_n")
+        return {tuple(row[key] for key in keys): row["r10"] for row in rows}
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"--recall {path} is not a file of sparta eval pruning") from error
 
@@ -99,9 +101,12 @@ def _by_top_n(parts: list[list[Record]]) -> Figure | None:
     return figure
 
 
-def _by_latency(parts: list[list[Record]], recall: Recalls) -> Figure | None:
+def _by_latency(results: Results, recall: Recalls) -> Figure | None:
     known = [
-        one for part in parts for one in alone(part) if (one["vectors"], one["top_n"]) in recall
+        one | {"recall": recall[_pruned(results, one)]}
+        for group in groups(results.records)
+        for one in alone(group)
+        if _pruned(results, one) in recall
     ]
     if not known:
         return None
@@ -110,7 +115,7 @@ def _by_latency(parts: list[list[Record]], recall: Recalls) -> Figure | None:
     lines: dict[str, list[Any]] = {}
     for one in at(known, images=images):
         name = f"{one['engine']}, {one['kind']}, baseline {one['vectors']}"
-        point = (one["mean_ms"], recall[one["vectors"], one["top_n"]], str(one["top_n"]))
+        point = (one["mean_ms"], one["recall"], str(one["top_n"]))
         lines.setdefault(name, []).append(point)
     for name, points in lines.items():
         milliseconds, recalls, names = zip(*sorted(points), strict=True)
@@ -122,6 +127,12 @@ def _by_latency(parts: list[list[Record]], recall: Recalls) -> Figure | None:
     axes.set_ylabel("recall at 10, %")
     legend(axes)
     return figure
+
+
+def _pruned(results: Results, record: Record) -> tuple[Any, ...]:
+    """How the index a record's vectors come from was pruned, and the record's own top-n."""
+    about = results.sources.get(record["vectors"], {})
+    return (*(about.get(key) for key in ("baseline", "terms", "bits")), record["top_n"])
 
 
 def _lines(axes: Axes, records: list[Record], key: str) -> None:

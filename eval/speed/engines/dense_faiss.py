@@ -17,7 +17,7 @@ from indexer.vectors import EF_CONSTRUCTION, EF_SEARCH, NEIGHBOURS
 INDEX = "vectors.faiss"
 PARTS = 128  # of a vector, each coded in 4 bits
 PROBES = 64  # lists visited
-REFINED = 10  # times as many candidates as hits are compared exactly
+REFINED, LEAST_REFINED = 10, 1000  # candidates compared exactly: times the hits, but at least
 TRAINING = 50  # vectors for each list to train on; FAISS asks for 39 to 256
 
 
@@ -115,7 +115,8 @@ class Codes(_Learnt):
 
     settings = (
         f"FAISS IVF-PQ: 4·√N lists, {PROBES} visited, {PARTS} codes of 4 bits (fast scan), and "
-        f"exact comparison of the {REFINED}·k best with the vectors, which stay in memory"
+        f"exact comparison of the {LEAST_REFINED:,} best ({REFINED}·k if that is more) with the "
+        "vectors, which stay in memory"
     )
     promise = Promise.NEAR
 
@@ -133,4 +134,8 @@ class Codes(_Learnt):
         """Read lists and codes."""
         super().open()
         faiss.ParameterSpace().set_index_parameter(self._index, "nprobe", PROBES)
-        self._index.k_factor = REFINED
+
+    def search(self, query: Query, k: int) -> Answer:
+        """Ask with one vector; all that ask at once want as many hits."""
+        self._index.k_factor = max(REFINED, LEAST_REFINED / k)
+        return super().search(query, k)

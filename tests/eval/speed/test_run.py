@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -129,15 +130,19 @@ def test_tables_and_plots(measured: Results, tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {SIZES, TOP_NS}
 
 
-def test_recall_is_drawn_for_the_index_s_own_baseline(measured: Results, tmp_path: Path) -> None:
-    row = {"terms": "seen", "bits": 8, "baseline": "synthetic", "r10": 50.0}
-    rows = [row | {"top_n": 50}, row | {"top_n": 100, "r10": 60.0}, row | {"bits": "float"}]
+def test_recall_is_that_of_indexes_pruned_alike(measured: Results, tmp_path: Path) -> None:
+    row = {"terms": "seen", "bits": 8, "baseline": "mean", "top_n": 50, "r10": 50.0}
     path = tmp_path / "pruning.json"
-    path.write_text(json.dumps({"rows": [rows[0], rows[1], rows[2] | {"top_n": 7}]}))
+    path.write_text(json.dumps({"rows": [row, row | {"top_n": 100, "r10": 60.0}]}))
     recall = read_recall(path)
-    assert recall == {("synthetic", 50): 50.0, ("synthetic", 100): 60.0}
-    save_plots(measured, tmp_path, recall)
-    assert (tmp_path / "recall-by-latency.png").stat().st_size > 10_000
+    assert recall == {("mean", "seen", 8, 50): 50.0, ("mean", "seen", 8, 100): 60.0}
+    about = {"baseline": "mean", "terms": "seen", "bits": 8}
+    save_plots(replace(measured, sources={"synthetic": about}), tmp_path, recall)
+    drawn = tmp_path / "recall-by-latency.png"
+    assert drawn.stat().st_size > 10_000
+    drawn.unlink()
+    save_plots(replace(measured, sources={"synthetic": about | {"bits": 6}}), tmp_path, recall)
+    assert not drawn.exists()
     path.write_text(json.dumps([]))
     with pytest.raises(InputError, match="not a file of sparta eval pruning"):
         read_recall(path)
