@@ -47,7 +47,7 @@ def speed(
 
     Collections of any size are drawn from an index's images with replacement, every weight
     perturbed by 15 %. All engines are built from the same collection and asked the same queries
-    in turn, a block each, and every answer of an exact engine is held against the right one.
+    in turn, a block each; the first hundred answers of every cell are held against the right ones.
 
     Sparse engines: lucene, columns, scipy, bm25s, maxscore, wand, bmp, seismic. Dense ones:
     numpy, faiss-flat, faiss-hnsw, faiss-ivfpq, mv-flat (several vectors an image); they are timed
