@@ -81,7 +81,11 @@ def speed(
         sizes=sizes, top_n=top_n, kind=kind, engines=engines, k=k, threads=threads
     )
     results, console = Results.open(out), Console(stderr=True, log_path=False, soft_wrap=True)
-    arguments = {key: value and str(value) for key, value in context.params.items()}
+    # Of a path the name alone: the rest says nothing about the measurement.
+    arguments = {
+        key: value.name if isinstance(value, Path) else value and str(value)
+        for key, value in context.params.items()
+    }
     pace = Pace(warm_up, seconds)
     results.begin({"arguments": arguments, **asdict(pace), **circumstances()})
     plan = make_plan(
