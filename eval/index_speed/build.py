@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -63,7 +64,7 @@ def build(images: EncodedImages, count: int, pruning: Pruning, work: Path, show:
         folder = Path(name)
         settings = _settings(images, pruning)
         baseline, scale = pruning.baseline.numpy(), pruning.quantiser.scale
-        start = time.perf_counter()
+        start, used = time.perf_counter(), _processor_seconds()
         manifest = write_index(
             folder / "index", shards(), images.tokenizer, baseline, settings, scale, progress=tell
         )
@@ -72,6 +73,7 @@ def build(images: EncodedImages, count: int, pruning: Pruning, work: Path, show:
         lucene = reached.get("merge", written)  # an index of one part needs no merge
         return Whole(
             seconds=lucene - start,
+            processor_seconds=_processor_seconds() - used,
             encode_seconds=reached["encode"] - start,
             merge_seconds=lucene - written,
             columns_seconds=end - lucene,
@@ -82,6 +84,12 @@ def build(images: EncodedImages, count: int, pruning: Pruning, work: Path, show:
             lucene=sum(size for _, size in _lucene_files(manifest)),
             segments=sum(name.endswith(".si") for name, _ in _lucene_files(manifest)),
         )
+
+
+def _processor_seconds() -> float:
+    """Of this process and the children that have ended."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
 
 
 def _lucene_files(manifest: Manifest) -> list[tuple[str, int]]:

@@ -18,8 +18,9 @@ class Whole:
 
     Attributes:
         seconds: from the first score to the merged Lucene index.
-        encode_seconds: of these, until the last shard was pruned, quantised and written.
-        merge_seconds: of these, the merge alone.
+        processor_seconds: of all cores, for that, Java's compiling and the columns.
+        encode_seconds: from the first score until the last shard was pruned, quantised and written.
+        merge_seconds: from the last part of the Lucene index to the merged one.
         columns_seconds: for the columns, which are laid out afterwards.
         postings: of all images.
         memory: peak of all processes together, in bytes, None where it cannot be read.
@@ -30,6 +31,7 @@ class Whole:
     """
 
     seconds: float
+    processor_seconds: float
     encode_seconds: float
     merge_seconds: float
     columns_seconds: float
@@ -87,7 +89,8 @@ def _said(found: IndexSpeed) -> str:
         f"{found.images:,} images, {whole.postings:,} postings in {whole.seconds:.1f} s: "
         f"{found.images / whole.seconds:,.0f} images/s; the last was pruned after "
         f"{whole.encode_seconds:.1f} s, the merge took {whole.merge_seconds:.1f} s. "
-        f"Columns: {whole.columns_seconds:.1f} s more."
+        f"Columns: {whole.columns_seconds:.1f} s more. "
+        f"{whole.processor_seconds:.1f} s of all cores for everything."
     )
 
 
