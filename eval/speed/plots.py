@@ -94,8 +94,12 @@ def _by_top_n(parts: list[list[Record]]) -> Figure | None:
         ]
         _lines(one, shown, "terms")
         one.set_xscale("log")
-        ticks = {round(record["terms"]): str(record["top_n"]) for record in shown}
-        one.set_xticks(list(ticks), list(ticks.values()))
+        # Where images have no more terms than that, 2000 and all are the same place.
+        ticks: dict[float, list[str]] = {}
+        for record in sorted(shown, key=lambda record: record["terms"]):
+            place = next((x for x in ticks if record["terms"] < 1.1 * x), record["terms"])
+            ticks[place] = list(dict.fromkeys([*ticks.get(place, []), str(record["top_n"])]))
+        one.set_xticks(list(ticks), [", ".join(names) for names in ticks.values()])
         one.xaxis.set_minor_formatter(NullFormatter())
         _label(one, f"top-n ({heading(part)}, {images:,} images)")
     return figure
