@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -59,6 +60,28 @@ def test_answers_are_exact_and_in_order(corpora: list[Corpus], data: st.DataObje
     if share is not None:
         allowed = np.random.default_rng(k).random(len(index)) < share
     assert top(index, terms, k, allowed) == exact_top(rows, terms, k, allowed)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    seed=st.integers(0, 2**32),
+    images=st.integers(1, 1200),
+    bits=st.integers(4, 12),
+    words=st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_size=15),
+    k=st.integers(1, 1000),
+)
+def test_any_corpus_is_answered_exactly(
+    tmp_path_factory: pytest.TempPathFactory,
+    seed: int,
+    images: int,
+    bits: int,
+    words: list[int],
+    k: int,
+) -> None:
+    rows = random_rows(images, bits, seed)
+    index = built(tmp_path_factory.mktemp("any") / "columns", rows, bits)
+    terms = Counter(words)
+    assert top(index, terms, k) == exact_top(rows, terms, k)
 
 
 @pytest.mark.parametrize("count", [1, 200, 300, 30_000])
