@@ -104,11 +104,6 @@ def test_threads_may_ask_at_once(corpora: list[Corpus]) -> None:
     assert found == [exact_top(rows, terms, 10) for terms in queries]
 
 
-def test_pages_are_read_ahead(corpora: list[Corpus]) -> None:
-    for _, index in corpora:
-        index.read_ahead()
-
-
 def test_no_hits_are_asked_for(corpora: list[Corpus]) -> None:
     with pytest.raises(ValueError, match="at least 1"):
         corpora[0][1].top({0: 1}, 0)
