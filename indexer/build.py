@@ -57,8 +57,11 @@ def build_index(
 
     Postings are kept shard by shard in `OUT.building`, so that a killed run continues; an index
     already at `out` stays in use until the new one is whole. Shards are written to Lucene while
-    later ones are encoded. Scores are the mean over all pairs
-    of a model and a view; the first pair says which region won a term.
+    later ones are encoded. Meanwhile the disk holds some 16 bytes a posting: 16 GB for a million
+    images of 1,000 terms, of which 7 GB stay.
+
+    Scores are the mean over all pairs of a model and a view; the first pair says which region won
+    a term.
 
     Args:
         features: views of the same photos, the plain one first.

@@ -23,7 +23,7 @@ def index(
     top_n: Annotated[int, typer.Option(min=1, help="Terms an image keeps.")] = 1000,
     bits: Annotated[int, typer.Option(min=1, max=16, help="Bits of an impact.")] = 8,
     work: Annotated[
-        Path | None, typer.Option(help="Folder to build in: 13 KB an image (default: temporary).")
+        Path | None, typer.Option(help="Folder to build in: 16 KB an image (default: temporary).")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     out: Annotated[
