@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -58,6 +58,16 @@ class ImageFeatures:
         """
         sides = self.boxes[:, 2:] - self.boxes[:, :2]
         return np.concatenate([self.boxes, sides], axis=1)
+
+    def take(self, rows: NDArray[np.integer[Any]]) -> ImageFeatures:
+        """Some of the regions, [k] rows in the order given."""
+        return replace(
+            self,
+            features=self.features[rows],
+            boxes=self.boxes[rows],
+            labels=tuple(self.labels[row] for row in rows),
+            attributes=tuple(self.attributes[row] for row in rows),
+        )
 
 
 @dataclass(frozen=True)

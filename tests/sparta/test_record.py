@@ -56,6 +56,16 @@ def test_an_image_may_have_no_region() -> None:
     assert tiny.image(0).locations.shape == (0, 6)
 
 
+def test_some_of_the_regions_keep_what_belongs_to_them() -> None:
+    labels, attributes = ("dog", "cat", ""), ("", "grey", "red")
+    image = replace(tiny.image(3), labels=labels, attributes=attributes)
+    taken = image.take(np.array([2, 0]))
+    assert taken.features.tolist() == [image.features[2].tolist(), image.features[0].tolist()]
+    assert taken.boxes.tolist() == [image.boxes[2].tolist(), image.boxes[0].tolist()]
+    assert (taken.labels, taken.attributes) == (("", "dog"), ("red", ""))
+    assert (taken.image_id, taken.width) == (image.image_id, image.width)
+
+
 def test_sources_differ_by_what_changes_features_alone() -> None:
     source = tiny.source()
     assert source.differences(replace(source, backbone="elsewhere/detector")) == []
