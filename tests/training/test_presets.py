@@ -65,9 +65,10 @@ def test_a_preset_of_visualsparta_builds_a_model(name: str, bert: Path) -> None:
         "without-attributes": {"use_attributes"},
         "without-labels": {"use_labels"},
         "without-visual-features": {"use_visual"},
+        "without-locations": {"use_locations"},
     }
-    inputs = {"use_attributes", "use_labels", "use_visual"}
-    if published in {"visualsparta", *left_out}:
+    inputs = {"use_attributes", "use_labels", "use_visual", "use_locations"}
+    if published in {"visualsparta", "visualsparta-region", *left_out}:
         assert {i for i in inputs if not getattr(model.config, i)} == left_out.get(published, set())
 
 
