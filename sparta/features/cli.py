@@ -3,13 +3,14 @@
 import os
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from sparta.errors import InputError
+from sparta.features.choice import RegionChoice, Rule
 from sparta.features.convert import FeatureReader, convert
-from sparta.features.formats import Format, open_reader
+from sparta.features.formats import Format, detect, fitting, open_reader
 
 
 def extract(
@@ -26,8 +27,11 @@ def extract(
         ),
     ] = None,
     from_format: Annotated[
-        Format | None,
-        typer.Option("--from", help="Take features others extracted, in files of this format."),
+        Literal["auto", Format] | None,
+        typer.Option(
+            "--from",
+            help="Take features others extracted, in files of this format; auto: see which it is.",
+        ),
     ] = None,
     image_suffix: Annotated[
         str, typer.Option(help="With --from: put behind each key to make the image id (.jpg).")
@@ -39,6 +43,20 @@ def extract(
             "the first 1,000 images (precomp)."
         ),
     ] = None,
+    regions: Annotated[
+        int | None, typer.Option(min=1, help="With --from: regions an image keeps (default: all).")
+    ] = None,
+    keep: Annotated[
+        Rule,
+        typer.Option(help="With --from: the first regions of each image, or the surest."),
+    ] = "first",
+    skip_bad: Annotated[
+        bool,
+        typer.Option(
+            "--skip-bad",
+            help="With --from: leave out malformed images and list them in OUT/skipped.jsonl.",
+        ),
+    ] = False,
     image_size: Annotated[
         int | None,
         typer.Option(
@@ -77,12 +95,18 @@ def extract(
     if from_format is not None:
         if image_size or labels or view != "plain":
             raise InputError("--image-size, --labels and --view are for photos, not for --from")
-        _convert(open_reader(from_format, folders, split or (), image_suffix, backbone), out)
+        name = detect(folders) if from_format == "auto" else from_format
+        choice = RegionChoice(regions, keep)
+        reader = open_reader(name, folders, split or (), image_suffix, backbone, choice)
+        _convert(reader, out, skip_bad)
         return
     if backbone is None:
-        raise InputError("--backbone: name what turns the photos into features (or use --from)")
-    if len(folders) > 1 or image_suffix or split:
-        raise InputError("several folders, --image-suffix and --split need --from")
+        use = " or ".join(f"--from {name}" for name in fitting(folders)) or "use --from"
+        raise InputError(f"--backbone: name what turns the photos into features (or {use})")
+    if len(folders) > 1 or image_suffix or split or regions or keep != "first" or skip_bad:
+        raise InputError(
+            "several folders, --image-suffix, --split, --regions, --keep and --skip-bad need --from"
+        )
     # Read when torch is loaded. By default its threads spin while they wait for each other, and
     # where the decoding workers need the cores too, a run may take twenty times as long.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -122,13 +146,16 @@ def extract(
         console.print(f"{report.skipped} photos could not be used: see {out / SKIPPED}")
 
 
-def _convert(reader: FeatureReader, out: Path) -> None:
+def _convert(reader: FeatureReader, out: Path, skip_bad: bool) -> None:
     from rich.console import Console
 
+    from sparta.features.writer import SKIPPED
     from sparta.progress import progress_bars
 
     console = Console()
     started = time.perf_counter()
     with progress_bars({"convert": ("Converting", "images")}, console) as show:
-        store = convert(reader, out, lambda done, total: show("convert", done, total))
+        store = convert(reader, out, lambda done, total: show("convert", done, total), skip_bad)
     console.print(f"{out}: {len(store)} images in {time.perf_counter() - started:.1f} s")
+    if skipped := len(reader.ids) - len(store):
+        console.print(f"{skipped} images could not be used: see {out / SKIPPED}")

@@ -10,17 +10,24 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from sparta.errors import InputError
 from sparta.features.record import FeatureSource, ImageFeatures
 from sparta.features.store import FeatureStore
-from sparta.features.writer import SHARD_SIZE, StoreWriter
+from sparta.features.writer import SHARD_SIZE, SKIPPED, Skipped, StoreWriter
 
 
 class FeatureReader(Protocol):
     """Images of foreign files, by row in order of their ids, each read when it is asked for.
 
+    Opening the files raises InputError if one of them is missing or is not what it should be.
+    What is wrong with a single image (its line is cut, it has features but no labels, it was
+    there before) is raised when that row is asked for, so that the others can be had without it.
+    An id that the files give to several images is as often in `ids`, and all its rows but one
+    raise.
+
     Attributes:
         source: what made the features, as far as the files say.
-        ids: of the images, rising.
+        ids: of the images, in order; equal ones are neighbours.
         files: what is read.
     """
 
@@ -32,19 +39,24 @@ class FeatureReader(Protocol):
 
 
 def convert(
-    reader: FeatureReader, out: Path, progress: Callable[[int, int], None] | None = None
+    reader: FeatureReader,
+    out: Path,
+    progress: Callable[[int, int], None] | None = None,
+    skip_bad: bool = False,
 ) -> FeatureStore:
     """Write a reader's images into a store, a shard at a time in memory.
 
-    A run that was killed continues when it is called again in the same way.
+    A run that was killed, or ended at a malformed image, continues when it is called again.
 
     Args:
         reader: of the files.
         out: folder of the store.
         progress: called with the images done and all images.
+        skip_bad: whether a malformed image is left out and listed in `out/skipped.jsonl`.
 
     Raises:
-        InputError: if an image is malformed, or `out` holds features of other inputs.
+        InputError: if an image is malformed and not to be skipped, all are, or `out` holds
+            features of other inputs.
     """
     images = len(reader.ids)
     files = [f"{path.resolve()}\0{path.stat().st_size}" for path in reader.files]
@@ -57,9 +69,11 @@ def convert(
         return FeatureStore.open(out)
     for start in range(writer.done * SHARD_SIZE, images, SHARD_SIZE):
         rows = range(start, min(start + SHARD_SIZE, images))
-        writer.write_shard([reader[row] for row in rows])
+        writer.write_shard(*_read(reader, rows, skip_bad))
         if progress is not None:
             progress(rows.stop, images)
+    if not writer.images:
+        raise InputError(f"no image could be used; {out / SKIPPED} says why")
     return writer.finish()
 
 
@@ -84,6 +98,24 @@ def without_boxes(image_id: str, features: NDArray[np.float16]) -> ImageFeatures
     n = len(features)
     boxes = np.tile(np.array([0, 0, 1, 1], np.float32), (n, 1))
     return ImageFeatures(image_id, features, boxes, ("",) * n, ("",) * n, width=0, height=0)
+
+
+def _read(
+    reader: FeatureReader, rows: range, skip_bad: bool
+) -> tuple[list[ImageFeatures], list[Skipped]]:
+    """The images of some rows, and those that are malformed."""
+    images: list[ImageFeatures] = []
+    skipped: list[Skipped] = []
+    for row in rows:
+        try:
+            images.append(reader[row])
+        except InputError as error:
+            if not skip_bad:
+                raise InputError(
+                    f"{error}. Images like this are left out with --skip-bad"
+                ) from error
+            skipped.append(Skipped(reader.ids[row], str(error)))
+    return images, skipped
 
 
 def _hash(lines: Sequence[str]) -> str:

@@ -2,50 +2,125 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from sparta.errors import InputError
+from sparta.features import hgr, precomp, vinvl
+from sparta.features.choice import RegionChoice
 from sparta.features.convert import FeatureReader
-from sparta.features.hgr import SPLITS, HgrReader
-from sparta.features.precomp import PrecompReader, splits_of
-from sparta.features.vinvl import VinvlReader
 
-Format = Literal["vinvl", "precomp", "hgr"]
+Format = Literal[
+    "vinvl",
+    "oscar-pt",
+    "oscar-captioning",
+    "scene-graph",
+    "bottom-up",
+    "lxmert",
+    "bottom-up-npz",
+    "precomp",
+    "hgr",
+]
+
+
+@dataclass(frozen=True)
+class ForeignFormat:
+    """A format and what opens it.
+
+    Attributes:
+        paths: what the user names, for messages.
+        fits: whether a path looks like this format, by names and at most a first line.
+        reader: class whose instances are its readers: of (paths, image_suffix, name, choice), or
+            of (folder, splits, ...) where there are splits.
+        splits: lists those of a folder; None where the format has none.
+    """
+
+    paths: str
+    fits: Callable[[Path], bool]
+    reader: Callable[..., FeatureReader]
+    splits: Callable[[Path], Sequence[str]] | None = None
+
+
+FORMATS: Mapping[Format, ForeignFormat] = {
+    "vinvl": ForeignFormat(
+        "folders with features.tsv and predictions.tsv", vinvl.fits, vinvl.VinvlReader
+    ),
+    "precomp": ForeignFormat(
+        "a folder with SPLIT_ims.npy and SPLIT_ids.txt",
+        precomp.fits,
+        precomp.PrecompReader,
+        precomp.splits_of,
+    ),
+    "hgr": ForeignFormat(
+        "a folder with SPLIT_ft.hdf5 or SPLIT_ft.npy",
+        hgr.fits,
+        hgr.HgrReader,
+        lambda _folder: hgr.SPLITS,
+    ),
+}
+
+
+def fitting(paths: Sequence[Path]) -> list[Format]:
+    """Names of the formats that all the paths look like."""
+    return [name for name, known in FORMATS.items() if all(known.fits(path) for path in paths)]
+
+
+def detect(paths: Sequence[Path]) -> Format:
+    """The format of some paths.
+
+    Raises:
+        InputError: if they look like none, or like several.
+    """
+    for path in paths:
+        if not path.exists():
+            raise InputError(f"{path} is absent")
+    found = fitting(paths)
+    if len(found) == 1:
+        return found[0]
+    places = ", ".join(map(str, paths))
+    if found:
+        raise InputError(f"{places}: could be {' or '.join(found)}; say which with --from")
+    known = "; ".join(f"{name} ({known.paths})" for name, known in FORMATS.items())
+    raise InputError(f"{places}: no format fits; name one with --from: {known}")
 
 
 def open_reader(
     name: Format,
-    folders: Sequence[Path],
+    paths: Sequence[Path],
     splits: Sequence[str] = (),
     image_suffix: str = "",
     made_by: str | None = None,
+    choice: RegionChoice = RegionChoice(),
 ) -> FeatureReader:
     """Open files of one of the formats.
 
     Args:
         name: of the format.
-        folders: with the files; several are put together where the format allows it.
+        paths: of the files or folders; several are put together where the format allows it.
         splits: of them, where they hold several.
         image_suffix: put behind each key to make the image id.
         made_by: a name for what made the features; None for the format's own.
+        choice: of the regions to keep.
 
     Raises:
         InputError: if options do not fit the format, or the files are odd.
     """
+    known = FORMATS[name]
     named = {} if made_by is None else {"name": made_by}
-    if name == "vinvl":
+    if known.splits is None:
         if splits:
-            raise InputError("--split: VinVL's folders have no splits; name the folders you want")
-        return VinvlReader(folders, image_suffix, **named)
-    if len(folders) > 1:
-        raise InputError(f"--from {name} takes one folder, found {len(folders)}")
+            raise InputError(f"--split: files of {name} have no splits; name the files you want")
+        return known.reader(paths, image_suffix, choice=choice, **named)
+    if len(paths) > 1:
+        raise InputError(f"--from {name} takes one folder, found {len(paths)}")
     if not splits:
-        known = SPLITS if name == "hgr" else splits_of(folders[0])
-        raise InputError(f"--split: name one or more of {', '.join(known)}")
+        raise InputError(f"--split: name one or more of {', '.join(known.splits(paths[0]))}")
+    if choice != RegionChoice():
+        raise InputError(f"--regions and --keep: {name} takes all that its files have")
     if name == "precomp":
-        return PrecompReader(folders[0], splits, image_suffix, **named)
+        return known.reader(paths[0], splits, image_suffix, **named)
     if image_suffix:
         raise InputError("--image-suffix: videos are named, leave it out")
-    return HgrReader(folders[0], splits, **named)
+    return known.reader(paths[0], splits, **named)

@@ -19,6 +19,13 @@ MAX_FRAMES = 20
 SPLITS = ("trn", "val", "tst")
 
 
+def fits(path: Path) -> bool:
+    """Whether a path looks like a folder of features under SA or MP."""
+    return any(
+        (path / f"{split}_ft.{kind}").exists() for split in SPLITS for kind in ("hdf5", "npy")
+    )
+
+
 def read_names(root: Path, split: str) -> list[str]:
     """Names of a split's videos, in the order of its features.
 

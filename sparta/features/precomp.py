@@ -36,6 +36,11 @@ class PrecompSplit:
         return cls(name, int(limit) if colon else None)
 
 
+def fits(path: Path) -> bool:
+    """Whether a path looks like such a folder."""
+    return any(path.glob("*_ims.npy")) and any(path.glob("*_ids.txt"))
+
+
 def splits_of(folder: Path) -> list[str]:
     """Names of the splits a folder has captions of."""
     return sorted(path.name.removesuffix("_caps.txt") for path in folder.glob("*_caps.txt"))

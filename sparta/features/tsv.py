@@ -20,11 +20,11 @@ class TsvFile:
 
     Attributes:
         path: the file.
-        keys: the first cell of each line.
+        keys: the first cell of each line; bytes that are not UTF-8 stand escaped in it.
+        first: the first line of each key.
 
     Raises:
-        InputError: if the file is absent or empty, the `.lineidx` is of another file, or a key is
-            missing, not UTF-8 or there twice.
+        InputError: if the file is absent or empty, or the `.lineidx` is of another file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -38,11 +38,9 @@ class TsvFile:
             raise InputError(f"{path} is empty") from error
         self._starts = self._read_starts()
         self.keys = [self._key(line) for line in range(len(self._starts))]
-        lines: dict[str, int] = {}
+        self.first: dict[str, int] = {}
         for line, key in enumerate(self.keys):
-            if lines.setdefault(key, line) != line:
-                first = self.where(lines[key])
-                raise InputError(f"{self.where(line)}: image {key!r} was already in {first}")
+            self.first.setdefault(key, line)
 
     def __len__(self) -> int:
         return len(self._starts)
@@ -55,8 +53,10 @@ class TsvFile:
         """The stripped cells of a line.
 
         Raises:
-            InputError: if there are more or fewer than names.
+            InputError: if the key is blank, not UTF-8 or in an earlier line too, or there are
+                more or fewer cells than names.
         """
+        self._check_key(line)
         end = self._starts[line + 1] if line + 1 < len(self) else len(self._bytes)
         cells = self._bytes[self._starts[line] : end].split(b"\t")
         if len(cells) != len(names):
@@ -67,15 +67,23 @@ class TsvFile:
         return [cell.strip() for cell in cells]
 
     def _key(self, line: int) -> str:
+        return self._key_bytes(line).decode(errors="backslashreplace")
+
+    def _key_bytes(self, line: int) -> bytes:
         start = self._starts[line]
         # A key is short; where the tab is missing, the whole rest of the file would be searched.
-        found = self._bytes[start : start + 4096].split(b"\n", 1)[0].split(b"\t", 1)[0].strip()
-        if not found:
+        head = self._bytes[start : start + 4096]
+        return head.split(b"\n", 1)[0].split(b"\t", 1)[0].strip()
+
+    def _check_key(self, line: int) -> None:
+        key = self.keys[line]
+        if not key:
             raise InputError(f"{self.where(line)}: image key: it is blank")
-        try:
-            return found.decode()
-        except UnicodeDecodeError as error:
-            raise InputError(f"{self.where(line)}: image key: not UTF-8") from error
+        if key.encode() != self._key_bytes(line):
+            raise InputError(f"{self.where(line)}: image key: not UTF-8")
+        if self.first[key] != line:
+            first = self.where(self.first[key])
+            raise InputError(f"{self.where(line)}: image {key!r} was already in {first}")
 
     def _read_starts(self) -> list[int]:
         path = self.path.with_suffix(".lineidx")

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sparta.errors import InputError
 from sparta.features.check import TOLERANCE, check_features, check_locations
+from sparta.features.choice import RegionChoice
 from sparta.features.convert import named_source
 from sparta.features.record import ImageFeatures
 from sparta.features.tsv import TsvFile
@@ -33,6 +34,11 @@ class _Prediction(BaseModel):
     image_h: int = Field(gt=0)
     image_w: int = Field(gt=0)
     objects: list[_Object]
+
+
+def fits(path: Path) -> bool:
+    """Whether a path looks like a folder of these files."""
+    return (path / FEATURES).is_file() and (path / PREDICTIONS).is_file()
 
 
 class VinvlReader:
@@ -61,8 +67,13 @@ class VinvlReader:
     """
 
     def __init__(
-        self, folders: Sequence[Path], image_suffix: str = "", name: str = "vinvl"
+        self,
+        folders: Sequence[Path],
+        image_suffix: str = "",
+        name: str = "vinvl",
+        choice: RegionChoice = RegionChoice(),
     ) -> None:
+        self._choice = choice
         self._suffix = image_suffix
         self._features = [TsvFile(folder / FEATURES) for folder in folders]
         self._predictions = [TsvFile(folder / PREDICTIONS) for folder in folders]
