@@ -35,6 +35,7 @@ class VisualSpartaConfig(PreTrainedConfig):
         square_root: take the square root of the visual vectors, signs kept, which evens out
             the few large values that ReLU networks give.
         region_layer_norm: normalise projected regions, as some Oscar checkpoints do.
+        region_norm_eps: added to the variance when normalising; Oscar's is 1e-12.
         region_dropout: share of each projected region's numbers dropped in training.
         input_dropout: share of each visual vector's numbers dropped in training.
         initial_bias: where b of equation 11 starts. Above the spread of the first y every term
@@ -62,6 +63,7 @@ class VisualSpartaConfig(PreTrainedConfig):
         label_segment: int = 1,
         square_root: bool = False,
         region_layer_norm: bool = False,
+        region_norm_eps: float = 1e-5,
         region_dropout: float = 0.1,
         input_dropout: float = 0.0,
         initial_bias: float = 0.0,
@@ -82,6 +84,7 @@ class VisualSpartaConfig(PreTrainedConfig):
         self.label_segment = label_segment
         self.square_root = square_root
         self.region_layer_norm = region_layer_norm
+        self.region_norm_eps = region_norm_eps
         self.region_dropout = region_dropout
         self.input_dropout = input_dropout
         self.initial_bias = initial_bias

@@ -20,6 +20,7 @@ from transformers.utils import cached_file
 
 from sparta.config import VisualSpartaConfig, resolve
 from sparta.features.batch import ImageBatch
+from sparta.features.record import FeatureSource
 from sparta.tokenizer import WordPieceTokenizer
 
 # Terms scored at once: bounds the [B, n + k, chunk] products to a few hundred megabytes.
@@ -113,7 +114,9 @@ class VisualSparta(PreTrainedModel):
         self.input_dropout = nn.Dropout(config.input_dropout)
         self.region_projection = nn.Linear(width, inner.hidden_size)  # W and b of equation 8
         self.region_norm = (
-            nn.LayerNorm(inner.hidden_size) if config.region_layer_norm else nn.Identity()
+            nn.LayerNorm(inner.hidden_size, config.region_norm_eps)
+            if config.region_layer_norm
+            else nn.Identity()
         )
         self.region_dropout = nn.Dropout(config.region_dropout)
         self.bias = nn.Parameter(torch.tensor(float(config.initial_bias)))  # b of equation 11
@@ -270,6 +273,15 @@ class VisualSparta(PreTrainedModel):
         if path is not None:
             model.tokenizer = WordPieceTokenizer.from_folder(Path(path).parent)
         return model.eval()
+
+    @classmethod
+    def from_oscar(
+        cls, folder: str | Path, source: FeatureSource | None = None, **options: Any
+    ) -> VisualSparta:
+        """Start from a checkpoint of Oscar; see `sparta.oscar.from_oscar`."""
+        from sparta.oscar import from_oscar
+
+        return from_oscar(folder, source, **options)
 
 
 def pad_ids(texts: Iterable[list[int]], device: torch.device | str) -> tuple[Tensor, Tensor]:

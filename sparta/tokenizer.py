@@ -11,9 +11,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
+from tokenizers.decoders import WordPiece as WordPieceDecoder
+from tokenizers.models import WordPiece
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
+SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _UNUSED = re.compile(r"\[unused\d+\]")
 
 
@@ -55,7 +58,7 @@ class WordPieceTokenizer:
             raise ValueError("the tokenizer's ids are not 0 to n-1: it has gaps or doubles")
         self.vocabulary: list[str] = [term for _, term in by_id]
         self._special = {t.content for t in tokenizer.get_added_tokens_decoder().values()}
-        self._special |= {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"} & set(self.vocabulary)
+        self._special |= set(SPECIAL) & set(self.vocabulary)
         self._parted = _parts_at_spaces(tokenizer)
 
     @classmethod
@@ -69,6 +72,29 @@ class WordPieceTokenizer:
         if not path.is_file():
             raise FileNotFoundError(f"{path} is missing: {folder} is not a model or index folder")
         return cls(Tokenizer.from_file(str(path)))
+
+    @classmethod
+    def from_vocabulary(cls, path: str | Path) -> WordPieceTokenizer:
+        """Read a `vocab.txt`, one term a line, as an uncased BERT's tokenizer.
+
+        Raises:
+            FileNotFoundError: if there is no such file.
+            ValueError: if a term is there twice, a special one is not, or it is not UTF-8.
+        """
+        # Line ends alone part terms: some terms are separators of other kinds.
+        terms = Path(path).read_text(encoding="utf-8").removesuffix("\n").split("\n")
+        ids = {term: i for i, term in enumerate(terms)}
+        if len(ids) < len(terms):
+            doubled = next(term for i, term in enumerate(terms) if ids[term] != i)
+            raise ValueError(f"{doubled!r} is in the vocabulary twice")
+        if missing := [term for term in SPECIAL if term not in ids]:
+            raise ValueError(f"the vocabulary lacks {', '.join(missing)}")
+        tokenizer = Tokenizer(WordPiece(ids, unk_token="[UNK]"))
+        tokenizer.normalizer = BertNormalizer(lowercase=True)
+        tokenizer.pre_tokenizer = BertPreTokenizer()
+        tokenizer.decoder = WordPieceDecoder()
+        tokenizer.add_special_tokens(list(SPECIAL))
+        return cls(tokenizer)
 
     def save(self, folder: str | Path) -> None:
         """Write `folder/tokenizer.json`."""

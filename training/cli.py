@@ -15,6 +15,10 @@ def train(
         list[str] | None,
         typer.Option("--set", help="Replace one setting, such as data.captions=captions.jsonl."),
     ] = None,
+    init: Annotated[
+        str | None,
+        typer.Option(help="Checkpoint to start from, as --set model.init: NAME, DIR or oscar:DIR."),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a broken-off run.")] = False,
 ) -> None:
     r"""Train a VisualSparta model on features and captions.
@@ -29,7 +33,10 @@ def train(
     --set data.captions=captions.jsonl
 
     sparta train flickr8k-mobilenet --out runs/mine --set data.features=\[features]
-    --set data.captions=captions.jsonl --set model.init=sentence-transformers/all-MiniLM-L6-v2
+    --set data.captions=captions.jsonl --init sentence-transformers/all-MiniLM-L6-v2
+
+    sparta train coco/visualsparta --out runs/mine --set data.features=\[features]
+    --set data.captions=dataset_coco.json --init oscar:base-vg-labels/ep_67_588997
 
     sparta train runs/mine/config.yaml --out runs/mine --resume
     """
@@ -50,7 +57,8 @@ def train(
 
     # After the import, which sets the level itself.
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
-    result = fit(load_config(preset, set_ or []), out, resume)
+    settings = [*(set_ or []), *([] if init is None else [f"model.init={init}"])]
+    result = fit(load_config(preset, settings), out, resume)
     console = Console()
     for name, value in result.recall.items():
         console.print(f"{name}: {value:.1f}")

@@ -35,7 +35,8 @@ class ModelConfig(Section):
     """The network at the start.
 
     Attributes:
-        init: hub name or folder of a BERT-like checkpoint; None for random weights.
+        init: hub name or folder of a BERT-like checkpoint, or oscar:FOLDER of one of Oscar's; None
+            for random weights.
         layers: keep only the checkpoint's first layers.
         encoder: without `init`, fields of a `BertConfig`; its vocabulary is then learnt from the
             training captions.

@@ -20,6 +20,7 @@ from sparta.features.record import FeatureSource, ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.features.views import extract_views
 from sparta.model import TermCounts, VisualSparta, count_terms, pad_ids
+from sparta.oscar import from_oscar
 from sparta.weights import from_bert, from_config
 from training.config import ModelConfig, TrainConfig
 from training.data.captions import CaptionedPhoto, read_captions
@@ -30,6 +31,8 @@ from training.run_config import PhotosConfig
 from training.vocabulary import learn_vocabulary
 
 log = logging.getLogger(__name__)
+
+OSCAR = "oscar:"  # before the folder of a checkpoint to start from
 
 
 class Part(NamedTuple):
@@ -144,11 +147,14 @@ def _present(photos: list[CaptionedPhoto], views: Sequence[Images]) -> list[Capt
 def build_model(
     config: ModelConfig, source: FeatureSource, photos: Sequence[CaptionedPhoto]
 ) -> VisualSparta:
-    """The network at the start: from a BERT-like checkpoint, or from nothing.
+    """The network at the start: from a checkpoint of Oscar's or of a BERT, or from nothing.
 
     Raises:
-        InputError: if the checkpoint is not BERT-like, or a field or option is unknown.
+        InputError: if the checkpoint is not what it is said to be, or a field or option is unknown.
     """
+    if config.init is not None and config.init.startswith(OSCAR):
+        folder = config.init.removeprefix(OSCAR)
+        return from_oscar(folder, source, config.layers, **config.options)
     if config.init is not None:
         return from_bert(config.init, source, config.layers, **config.options)
     texts = (text for photo in photos for text in photo.captions)
