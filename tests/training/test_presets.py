@@ -72,6 +72,19 @@ def test_a_preset_of_visualsparta_builds_a_model(name: str, bert: Path) -> None:
         assert {i for i in inputs if not getattr(model.config, i)} == left_out.get(published, set())
 
 
+@pytest.mark.parametrize("name", ["coco/visualsparta", "flickr30k/visualsparta"])
+def test_visualsparta_is_trained_as_published(name: str) -> None:
+    """Section 4.3; layers and width are those of the checkpoint it starts from."""
+    config = load_config(name)
+    assert isinstance(config, TrainConfig)
+    assert (config.batch_size, config.epochs, config.learning_rate) == (160, 20, 5e-5)
+    assert config.model.options == {"max_regions": 50, "max_label_tokens": 70}
+    assert (config.model.init, config.model.layers) == ("bert-base-uncased", None)
+    assert (config.model.query_embedding, config.query_learning_rate) == ("trained", None)
+    assert (config.data.captions_per_photo, config.temperature, config.flops) == (1, 1.0, 0.0)
+    assert config.data.validation_split == "val"
+
+
 @pytest.mark.parametrize("name", [name for name in DENSE if name.split("/")[0] != "flickr8k"])
 def test_published_rows_are_trained_as_published(name: str) -> None:
     """GPO section 5.1 and ADPOOL section 4.2 and appendix B; MV-VSE trains GPO's models."""
