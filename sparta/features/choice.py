@@ -31,7 +31,7 @@ class RegionChoice:
     @property
     def extra(self) -> dict[str, Any]:
         """What a feature source records of it: nothing where each region stays where it was."""
-        if self == ALL_REGIONS:
+        if self == RegionChoice():
             return {}
         return {"regions": self.limit, "keep": self.by}
 
@@ -62,6 +62,3 @@ class RegionChoice:
         if len(confidences) != count or np.isnan(confidences).any():
             raise InputError(f"{where}: confidence: expected {count} numbers, one for each region")
         return np.argsort(-confidences, kind="stable").astype(np.int64)[: self.limit]
-
-
-ALL_REGIONS = RegionChoice()

@@ -10,7 +10,7 @@ import typer
 from sparta.errors import InputError
 from sparta.features.choice import RegionChoice, Rule
 from sparta.features.convert import FeatureReader, convert
-from sparta.features.formats import Format, detect, fitting, open_reader
+from sparta.features.formats import FORMATS, Format, detect, fitting, open_reader
 
 
 def extract(
@@ -50,6 +50,13 @@ def extract(
         Rule,
         typer.Option(help="With --from: the first regions of each image, or the surest."),
     ] = "first",
+    vocabulary: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --from lxmert or bottom-up-npz: folder with objects_vocab.txt and "
+            "attributes_vocab.txt (default: regions have no labels)."
+        ),
+    ] = None,
     skip_bad: Annotated[
         bool,
         typer.Option(
@@ -88,6 +95,10 @@ def extract(
 
     sparta extract --from vinvl train/ val/ --image-suffix .jpg --out features/
 
+    sparta extract --from bottom-up trainval_36.tsv --out features/
+
+    sparta extract --from lxmert train2014_obj36.tsv --vocabulary genome/ --out features/
+
     sparta extract --from precomp coco_precomp/ --split train --split dev:1000 --out features/
 
     sparta extract --from hgr MSRVTT/ordered_feature/SA/resnet152.pth --split trn --out features/
@@ -97,15 +108,19 @@ def extract(
             raise InputError("--image-size, --labels and --view are for photos, not for --from")
         name = detect(folders) if from_format == "auto" else from_format
         choice = RegionChoice(regions, keep)
-        reader = open_reader(name, folders, split or (), image_suffix, backbone, choice)
+        reader = open_reader(name, folders, split or (), image_suffix, backbone, choice, vocabulary)
         _convert(reader, out, skip_bad)
+        if FORMATS[name].numbered and vocabulary is None:
+            typer.echo("Regions have no labels: their numbers become words with --vocabulary.")
         return
     if backbone is None:
         use = " or ".join(f"--from {name}" for name in fitting(folders)) or "use --from"
         raise InputError(f"--backbone: name what turns the photos into features (or {use})")
-    if len(folders) > 1 or image_suffix or split or regions or keep != "first" or skip_bad:
+    chosen = regions or keep != "first" or vocabulary
+    if len(folders) > 1 or image_suffix or split or chosen or skip_bad:
         raise InputError(
-            "several folders, --image-suffix, --split, --regions, --keep and --skip-bad need --from"
+            "several folders, --image-suffix, --split, --regions, --keep, --vocabulary and "
+            "--skip-bad need --from"
         )
     # Read when torch is loaded. By default its threads spin while they wait for each other, and
     # where the decoding workers need the cores too, a run may take twenty times as long.

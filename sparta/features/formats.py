@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from sparta.errors import InputError
-from sparta.features import hgr, precomp, vinvl
+from sparta.features import bottom_up, bottom_up_npz, hgr, lxmert, precomp, vinvl
 from sparta.features.choice import RegionChoice
 from sparta.features.convert import FeatureReader
 
@@ -35,17 +35,34 @@ class ForeignFormat:
         reader: class whose instances are its readers: of (paths, image_suffix, name, choice), or
             of (folder, splits, ...) where there are splits.
         splits: lists those of a folder; None where the format has none.
+        numbered: whether its labels are numbers, for which the reader takes a vocabulary.
     """
 
     paths: str
     fits: Callable[[Path], bool]
     reader: Callable[..., FeatureReader]
     splits: Callable[[Path], Sequence[str]] | None = None
+    numbered: bool = False
 
 
 FORMATS: Mapping[Format, ForeignFormat] = {
     "vinvl": ForeignFormat(
         "folders with features.tsv and predictions.tsv", vinvl.fits, vinvl.VinvlReader
+    ),
+    "bottom-up": ForeignFormat(
+        f"TSVs with {', '.join(bottom_up.COLUMNS.names)}", bottom_up.fits, bottom_up.BottomUpReader
+    ),
+    "lxmert": ForeignFormat(
+        f"TSVs with {', '.join(lxmert.COLUMNS.names)}",
+        lxmert.fits,
+        lxmert.LxmertReader,
+        numbered=True,
+    ),
+    "bottom-up-npz": ForeignFormat(
+        f"folders of .npz files with {', '.join(bottom_up_npz.NEEDED)}",
+        bottom_up_npz.fits,
+        bottom_up_npz.BottomUpNpzReader,
+        numbered=True,
     ),
     "precomp": ForeignFormat(
         "a folder with SPLIT_ims.npy and SPLIT_ids.txt",
@@ -93,6 +110,7 @@ def open_reader(
     image_suffix: str = "",
     made_by: str | None = None,
     choice: RegionChoice = RegionChoice(),
+    vocabulary: Path | None = None,
 ) -> FeatureReader:
     """Open files of one of the formats.
 
@@ -103,12 +121,17 @@ def open_reader(
         image_suffix: put behind each key to make the image id.
         made_by: a name for what made the features; None for the format's own.
         choice: of the regions to keep.
+        vocabulary: folder of the words for numbered labels; None for regions without labels.
 
     Raises:
         InputError: if options do not fit the format, or the files are odd.
     """
     known = FORMATS[name]
-    named = {} if made_by is None else {"name": made_by}
+    named: dict[str, Any] = {} if made_by is None else {"name": made_by}
+    if vocabulary is not None:
+        if not known.numbered:
+            raise InputError(f"--vocabulary: labels of {name} are not numbers; leave it out")
+        named["vocabulary"] = vocabulary
     if known.splits is None:
         if splits:
             raise InputError(f"--split: files of {name} have no splits; name the files you want")

@@ -54,10 +54,15 @@ def test_takes_features_of_others(tmp_path: Path, app: Typer) -> None:
     [
         (["a"], "--backbone: name what turns the photos into features"),
         (["a", "b", "--backbone", "pixels"], "several folders"),
-        (["a", "--backbone", "pixels", "--split", "dev"], "--split, --regions, --keep and --skip-bad need --from"),
+        (
+            ["a", "--backbone", "pixels", "--split", "dev"],
+            "--vocabulary and --skip-bad need --from",
+        ),
         (["a", "--backbone", "pixels", "--regions", "50"], "need --from"),
         (["a", "--backbone", "pixels", "--keep", "confident"], "need --from"),
         (["a", "--backbone", "pixels", "--skip-bad"], "need --from"),
+        (["a", "--backbone", "pixels", "--vocabulary", "v"], "need --from"),
+        (["--from", "vinvl", "a", "--vocabulary", "v"], "labels of vinvl are not numbers"),
         (["--from", "auto", "absent"], "absent is absent"),
         (["--from", "precomp", "a", "--split", "dev", "--regions", "5"], "--regions and --keep"),
         (["--from", "vinvl", "a", "--labels", "3"], "are for photos, not for --from"),
