@@ -9,12 +9,12 @@ from itertools import islice
 import numpy as np
 import torch
 
-from indexer.encode import ImageEncoder
+from indexer.encode import EncodedBatch, ImageEncoder
+from indexer.grounding import Inputs
 from sparta.errors import InputError
-from sparta.features.record import ImageFeatures
 from sparta.model import TermScores
 
-BYTES_PER_SCORE = 6  # float32 score, int16 region
+BYTES_PER_SCORE = 6  # float32 score, int16 position
 LARGEST = 8 * 10**9
 
 
@@ -24,11 +24,13 @@ class ScoredImages(ImageEncoder):
 
     Attributes:
         rows: [N] int64, the images' rows in the store, rising.
-        scored: their scores [N, V] float32 and regions [N, V] int16, on the CPU.
+        scored: their scores [N, V] float32 and positions [N, V] int16, on the CPU.
+        inputs: what the positions stand for, one an image.
     """
 
     rows: np.ndarray
     scored: TermScores
+    inputs: list[Inputs]
 
     @classmethod
     def of(
@@ -45,24 +47,25 @@ class ScoredImages(ImageEncoder):
         shape = (len(rows), len(encoder.tokenizer.vocabulary))
         check_size(*shape)
         scored = TermScores(torch.empty(shape), torch.empty(shape, dtype=torch.int16))
-        done = 0
-        for images, (scores, regions) in encoder.batches(rows):
-            own = slice(done, done + len(images))
-            scored.scores[own], scored.regions[own] = scores, regions
-            done += len(images)
-            progress(done, len(rows))
+        inputs: list[Inputs] = []
+        for images, (scores, positions), read in encoder.batches(rows):
+            own = slice(len(inputs), len(inputs) + len(images))
+            scored.scores[own], scored.positions[own] = scores, positions
+            inputs += read
+            progress(len(inputs), len(rows))
         inherited = {field.name: getattr(encoder, field.name) for field in fields(encoder)}
-        return cls(**inherited, rows=np.asarray(rows), scored=scored)
+        return cls(**inherited, rows=np.asarray(rows), scored=scored, inputs=inputs)
 
-    def batches(
-        self, rows: Iterable[int], keep: bool = False
-    ) -> Iterator[tuple[list[ImageFeatures], TermScores]]:
+    def batches(self, rows: Iterable[int], keep: bool = False) -> Iterator[EncodedBatch]:
         """As `ImageEncoder.batches`, but from memory, on the CPU."""
         waiting = iter(rows)
         while chunk := list(islice(waiting, self.batch_size)):
             places = np.searchsorted(self.rows, chunk)
-            scores, regions = (part[places] for part in self.scored)
-            yield [self.store[row] for row in chunk], TermScores(scores, regions)
+            yield EncodedBatch(
+                [self.store[row] for row in chunk],
+                TermScores(*(part[places] for part in self.scored)),
+                [self.inputs[place] for place in places],
+            )
 
 
 def check_size(images: int, terms: int) -> None:

@@ -60,8 +60,7 @@ def build_index(
     later ones are encoded. Meanwhile the disk holds some 16 bytes a posting: 16 GB for a million
     images of 1,000 terms, of which 7 GB stay.
 
-    Scores are the mean over all pairs of a model and a view; the first pair says which region won
-    a term.
+    Scores are the mean over all pairs of a model and a view; the first pair says what won a term.
 
     Args:
         features: views of the same photos, the plain one first.
@@ -154,9 +153,9 @@ def _survey(encoder: ImageEncoder, settings: IndexSettings, work: Path, progress
     # not be encoded again.
     whole = len(encoder.store) == settings.baseline_images
     for rows in encoder.store.shards if whole else [_sample(encoder.store)]:
-        for images, scored in encoder.batches(rows, keep=whole):
-            sample.append(scored.scores.cpu())
-            done += len(images)
+        for batch in encoder.batches(rows, keep=whole):
+            sample.append(batch.scored.scores.cpu())
+            done += len(batch.images)
             progress("baseline", done, settings.baseline_images)
     scores = torch.cat(sample)
     kind: Baseline = settings.baseline  # type: ignore[assignment]

@@ -13,14 +13,29 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from indexer.grounding import Inputs
 from indexer.impacts import Quantiser, prune
 from indexer.postings import ImagePostings, Postings
 from indexer.writing import QuantisationReport
-from sparta.features.batch import ImageCollator
+from sparta.features.batch import ImageBatch, ImageCollator
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.model import TermScores, VisualSparta
 from sparta.tokenizer import WordPieceTokenizer
+
+
+class EncodedBatch(NamedTuple):
+    """B images with what an index keeps of them.
+
+    Attributes:
+        images: as the first view has them.
+        scored: their mean term scores, and the positions that won for the first pair.
+        inputs: what those positions stand for, one an image.
+    """
+
+    images: list[ImageFeatures]
+    scored: TermScores
+    inputs: list[Inputs]
 
 
 @dataclass(frozen=True)
@@ -31,7 +46,7 @@ class ImageEncoder:
     shows; each one's errors are its own. It costs nothing when searching.
 
     Attributes:
-        models: with one vocabulary; the first says which region won a term.
+        models: with one vocabulary; the first says which position won a term.
         tokenizer: theirs.
         views: stores of the same photos; the first is the one whose regions are shown.
         batch_size: images per pass of a model.
@@ -44,7 +59,7 @@ class ImageEncoder:
     views: Sequence[FeatureStore]
     batch_size: int
     terms: str = "all"
-    _kept: dict[tuple[int, ...], TermScores] = field(default_factory=dict)
+    _kept: dict[tuple[int, ...], tuple[TermScores, list[Inputs]]] = field(default_factory=dict)
 
     @property
     def store(self) -> FeatureStore:
@@ -56,9 +71,7 @@ class ImageEncoder:
         """Where the models are."""
         return self.models[0].device
 
-    def batches(
-        self, rows: Iterable[int], keep: bool = False
-    ) -> Iterator[tuple[list[ImageFeatures], TermScores]]:
+    def batches(self, rows: Iterable[int], keep: bool = False) -> Iterator[EncodedBatch]:
         """Images of some rows as the first view has them, with their mean term scores.
 
         The scores are on the models' device; those of batches that an earlier call was told to
@@ -69,19 +82,23 @@ class ImageEncoder:
             scored = self._kept.pop(chunk, None) or self._score(chunk)
             if keep:
                 self._kept[chunk] = scored
-            yield [self.store[row] for row in chunk], scored
+            yield EncodedBatch([self.store[row] for row in chunk], *scored)
 
-    def _score(self, rows: Sequence[int]) -> TermScores:
-        """Mean over all pairs of model and view; regions of the first pair."""
+    def _score(self, rows: Sequence[int]) -> tuple[TermScores, list[Inputs]]:
+        """Mean over all pairs of model and view; positions and inputs of the first pair."""
         views = [[view[row] for row in rows] for view in self.views]
         wanted = self.allowed(self.terms)
-        first, *others = (
-            model.term_scores(collate(images), wanted)
+        pairs = (
+            (model, collate(images))
             for model, collate in zip(self.models, self._collators, strict=True)
             for images in views
         )
+        model, batch = next(pairs)
+        first = model.term_scores(batch, wanted)
+        others = [other.term_scores(its_batch, wanted) for other, its_batch in pairs]
         total = sum((other.scores for other in others), first.scores)
-        return TermScores(total / (1 + len(others)), first.regions)
+        inputs = list(read_inputs(views[0], batch, model.config.use_labels))
+        return TermScores(total / (1 + len(others)), first.positions), inputs
 
     @cached_property
     def _collators(self) -> list[ImageCollator]:
@@ -98,7 +115,7 @@ class ImageEncoder:
 class Batches(Protocol):
     """What gives some rows' images with their term scores, batch by batch."""
 
-    def batches(self, rows: Iterable[int]) -> Iterator[tuple[list[ImageFeatures], TermScores]]:
+    def batches(self, rows: Iterable[int]) -> Iterator[EncodedBatch]:
         """See `ImageEncoder.batches`."""
         ...
 
@@ -110,24 +127,24 @@ class Kept(NamedTuple):
         row: [n] int64, the image in the batch.
         terms: [n] int32, rising within an image.
         scores: [n] float32, above the baseline.
-        regions: [n] int16, the region that won each term.
+        positions: [n] int16, the position that won each term.
     """
 
     row: NDArray[np.int64]
     terms: NDArray[np.int32]
     scores: NDArray[np.float32]
-    regions: NDArray[np.int16]
+    positions: NDArray[np.int16]
 
 
 def keep_terms(scored: TermScores, baseline: Tensor, allowed: Tensor, top_n: int | None) -> Kept:
     """Prune the term scores of a batch; the arguments are those of `prune`."""
     wanted = allowed.nonzero()[:, 0]  # all that follows is for these terms alone
-    scores, regions = (part.index_select(1, wanted) for part in scored)
+    scores, positions = (part.index_select(1, wanted) for part in scored)
     kept = prune(scores, baseline[wanted], allowed[wanted], top_n).cpu().numpy()
     places = np.flatnonzero(kept > 0)
     row, column = np.divmod(places, max(1, len(wanted)))
     terms = wanted.int().cpu().numpy()[column]
-    return Kept(row, terms, kept.ravel()[places], regions.cpu().numpy().ravel()[places])
+    return Kept(row, terms, kept.ravel()[places], positions.cpu().numpy().ravel()[places])
 
 
 def encode_rows(
@@ -142,20 +159,38 @@ def encode_rows(
     """Postings of some rows of the stores, pruned and quantised, and what quantising cost."""
     done: list[ImagePostings] = []
     report = QuantisationReport()
-    for images, scored in encoder.batches(rows):
-        kept = keep_terms(scored, baseline, allowed, top_n)
+    for batch in encoder.batches(rows):
+        kept = keep_terms(batch.scored, baseline, allowed, top_n)
         impacts = quantiser.impacts(kept.scores)
         report += quantiser.report(kept.scores, impacts)
-        done += split_images(images, kept, impacts)
+        done += split_images(batch, kept, impacts)
     return Postings.of(done), report
 
 
+def read_inputs(
+    images: Iterable[ImageFeatures], batch: ImageBatch, labels: bool
+) -> Iterator[Inputs]:
+    """What a model reads of each image of a batch.
+
+    Args:
+        images: the batch's.
+        batch: as collated for the model.
+        labels: whether it reads label tokens.
+    """
+    regions = batch.region_mask.sum(dim=1).tolist()
+    tokens = (batch.label_mask.sum(dim=1) * labels).tolist()
+    for i, (image, r, k) in enumerate(zip(images, regions, tokens, strict=True)):
+        terms, owners = batch.label_ids[i, :k], batch.label_regions[i, :k]
+        yield Inputs(image.boxes[:r], terms.int().numpy(), owners.short().numpy())
+
+
 def split_images(
-    images: list[ImageFeatures], kept: Kept, impacts: NDArray[np.int32]
+    batch: EncodedBatch, kept: Kept, impacts: NDArray[np.int32]
 ) -> Iterator[ImagePostings]:
     """The rows of a batch's images, one by one; impacts are [n], of the terms kept."""
-    ends = np.searchsorted(kept.row, np.arange(1, len(images)))
-    own = (np.split(part, ends) for part in (kept.terms, impacts, kept.regions))
-    for image, terms, levels, regions in zip(images, *own, strict=True):
+    ends = np.searchsorted(kept.row, np.arange(1, len(batch.images)))
+    own = (np.split(part, ends) for part in (kept.terms, impacts, kept.positions))
+    rows = zip(batch.images, batch.inputs, *own, strict=True)
+    for image, inputs, terms, levels, positions in rows:
         size = {"width": image.width, "height": image.height}
-        yield ImagePostings(image.image_id, size, terms, levels, regions, image.boxes)
+        yield ImagePostings(image.image_id, size, terms, levels, positions, inputs)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from indexer.grounding import Grounding
 from indexer.postings import Postings
 from indexer.searcher import (
     Explanation,
@@ -76,24 +77,15 @@ class ExactSearcher:
         row = self._row(image_id)
         parsed = self._tokenizer.encode_query(query)
         words = {piece: word.text for word in reversed(parsed.words) for piece in word.pieces}
-        terms = [
-            self._explain_term(row, term, words[term], count)
-            for term, count in parsed.terms.items()
-        ]
+        image = list(self._postings)[row]
+        grounding = Grounding(image.terms, image.positions, image.inputs)
+        terms = []
+        for term, count in parsed.terms.items():
+            impact = int(self._impacts[row, self._term_ids[term]])
+            winner = grounding.winner(self._term_ids[term], self._tokenizer.vocabulary)
+            score = float(count * impact)
+            terms.append(TermExplanation(term, words[term], count, impact, score, *winner))
         return Explanation(image_id, sum(term.score for term in terms), terms)
-
-    def _explain_term(self, row: int, term: str, word: str, count: int) -> TermExplanation:
-        own = slice(self._postings.starts[row], self._postings.starts[row + 1])
-        place = np.flatnonzero(self._postings.terms[own] == self._term_ids[term])
-        if not len(place):
-            return TermExplanation(term, word, count, 0, 0.0, None, None)
-        impact = int(self._postings.impacts[own][place[0]])
-        region = int(self._postings.regions[own][place[0]])
-        first, last = self._postings.box_starts[row : row + 2]
-        box = self._postings.boxes[first:last][region].tolist() if region >= 0 else None
-        return TermExplanation(
-            term, word, count, impact, float(count * impact), region if region >= 0 else None, box
-        )
 
     def metadata(self, image_id: str) -> dict[str, Any]:
         """What is known beside an image; see `Searcher.metadata`."""

@@ -1,83 +1,143 @@
-"""Which region won each kept term of an image, packed into the bytes an index stores beside it."""
+"""What won each kept term of an image, packed into the bytes an index stores beside it."""
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.searcher import Box
+from indexer.searcher import Box, Label
 
-# Bytes per region number, postings, bytes of term gaps, boxes.
-_HEADER = struct.Struct("<BIIH")
+# Bytes per position and per label term, postings, bytes of term gaps, boxes, label tokens.
+_HEADER = struct.Struct("<BBIIHH")
 _ESCAPE = 255
 _BOX_STEPS = 65535
 
 
 @dataclass(frozen=True)
-class Grounding:
-    """What `unpack` reads back.
+class Inputs:
+    """What a model reads of an image, position by position.
+
+    The r regions are positions 0 to r - 1, the k label tokens r to r + k - 1.
 
     Attributes:
-        terms: [n] int64, rising vocabulary ids.
-        regions: [n] int32, the winning region of each term, -1 for none.
-        boxes: [r, 4] float32, relative to the photo, true to 1/65535.
+        boxes: [r, 4] float32, the regions' x1, y1, x2, y2 relative to the photo.
+        label_terms: [k] int32, the tokens' vocabulary ids.
+        label_regions: [k] int16, the region each token speaks of.
     """
 
-    terms: NDArray[np.int64]
-    regions: NDArray[np.int32]
     boxes: NDArray[np.float32]
+    label_terms: NDArray[np.int32]
+    label_regions: NDArray[np.int16]
 
-    def region(self, term: int) -> int | None:
-        """The region that won a term, None if the image lacks the term or no region won."""
+
+class Winner(NamedTuple):
+    """What won the maximum of equation 10 for a term; nothing but None where that is not known.
+
+    Attributes:
+        region: the region that won, or of which the label token that won speaks.
+        box: that region's.
+        label: the label token, None if the region itself won.
+    """
+
+    region: int | None = None
+    box: Box | None = None
+    label: Label | None = None
+
+
+@dataclass(frozen=True)
+class Grounding:
+    """What won an image's terms.
+
+    Attributes:
+        terms: [n], rising vocabulary ids.
+        positions: [n], the position that won each term, -1 for none.
+        inputs: what the positions stand for.
+    """
+
+    terms: NDArray[np.integer]
+    positions: NDArray[np.integer]
+    inputs: Inputs
+
+    def winner(self, term: int, vocabulary: Sequence[str]) -> Winner:
+        """What won a term.
+
+        Args:
+            term: its vocabulary id.
+            vocabulary: [V] terms in id order.
+        """
         place = int(np.searchsorted(self.terms, term))
-        if place == len(self.terms) or self.terms[place] != term or self.regions[place] < 0:
-            return None
-        return int(self.regions[place])
+        if place == len(self.terms) or self.terms[place] != term or self.positions[place] < 0:
+            return Winner()
+        position, regions = int(self.positions[place]), len(self.inputs.boxes)
+        if position < regions:
+            return Winner(position, self._box(position))
+        token = position - regions
+        region = int(self.inputs.label_regions[token])
+        spoken = self.inputs.label_terms[self.inputs.label_regions == region]
+        words = " ".join(vocabulary[i] for i in spoken).replace(" ##", "")
+        label = Label(vocabulary[self.inputs.label_terms[token]], words)
+        return Winner(region, self._box(region), label)
 
-    def box(self, region: int | None) -> Box | None:
-        """That region's x1, y1, x2, y2, None if it has none."""
-        if region is None or region >= len(self.boxes):
-            return None
-        x1, y1, x2, y2 = self.boxes[region].tolist()
+    def _box(self, region: int) -> Box:
+        x1, y1, x2, y2 = self.inputs.boxes[region].tolist()
         return x1, y1, x2, y2
 
 
-def pack(
-    terms: NDArray[np.integer], regions: NDArray[np.integer], boxes: NDArray[np.floating]
-) -> bytes:
-    """Pack one image: about two bytes per term and eight per box.
+def pack(grounding: Grounding) -> bytes:
+    """Pack one image: about two bytes per term, eight per box and three per label token.
 
-    Args:
-        terms: [n], rising vocabulary ids; kept as the gaps between them, mostly one byte each.
-        regions: [n], at least -1 (none).
-        boxes: [r, 4], between 0 and 1.
+    Terms are kept as the gaps between them, mostly one byte each, and boxes true to 1/65535.
+    Positions take one byte up to 255 regions and label tokens, else two.
     """
-    ids = terms.astype(np.int64)
+    ids, read = grounding.terms.astype(np.int64), grounding.inputs
     gaps = ids - np.concatenate([[0], ids[:-1]])
     escapes = gaps // _ESCAPE
     packed_gaps = np.full(len(gaps) + int(escapes.sum()), _ESCAPE, np.uint8)
     packed_gaps[np.cumsum(escapes + 1) - 1] = gaps % _ESCAPE
-    wide = len(regions) > 0 and int(regions.max()) >= 255
-    dtype = np.dtype("<u2" if wide else "u1")
-    packed_boxes = np.rint(boxes * _BOX_STEPS).astype("<u2")
-    header = _HEADER.pack(dtype.itemsize, len(gaps), len(packed_gaps), len(boxes))
-    # -1 wraps around to the largest value of the type, which no region has.
-    parts = (packed_gaps, regions.astype(dtype), packed_boxes)
+    # -1 wraps around to the largest value of the type, which no position has.
+    position = _narrowest(len(read.boxes) + len(read.label_terms) - 1)
+    label = _narrowest(int(read.label_terms.max(initial=0)))
+    header = _HEADER.pack(
+        position.itemsize,
+        label.itemsize,
+        len(gaps),
+        len(packed_gaps),
+        len(read.boxes),
+        len(read.label_terms),
+    )
+    parts = (
+        packed_gaps,
+        grounding.positions.astype(position),
+        np.rint(read.boxes * _BOX_STEPS).astype("<u2"),
+        read.label_terms.astype(label),
+        read.label_regions.astype(position),
+    )
     return header + b"".join(part.tobytes() for part in parts)
 
 
 def unpack(data: bytes) -> Grounding:
     """Read what `pack` made."""
-    width, count, gap_bytes, boxes = _HEADER.unpack_from(data)
-    gaps = np.frombuffer(data, np.uint8, gap_bytes, _HEADER.size)
+    position_size, label_size, count, gap_bytes, boxes, labels = _HEADER.unpack_from(data)
+    position, label = np.dtype(f"<u{position_size}"), np.dtype(f"<u{label_size}")
+    sizes = [_HEADER.size, gap_bytes, count * position_size, 8 * boxes, labels * label_size]
+    _, gaps, *parts = np.split(np.frombuffer(data, np.uint8), np.cumsum(sizes))
     # The running sum of the bytes is the term wherever a byte ends a gap.
     terms = np.cumsum(gaps, dtype=np.int64)[gaps != _ESCAPE]
-    dtype = np.dtype("<u2" if width == 2 else "u1")
-    at = _HEADER.size + gap_bytes
-    regions = np.frombuffer(data, dtype, count, at).astype(np.int32)
-    regions[regions == np.iinfo(dtype).max] = -1
-    steps = np.frombuffer(data, "<u2", boxes * 4, at + count * width).reshape(-1, 4)
-    return Grounding(terms, regions, (steps / _BOX_STEPS).astype(np.float32))
+    positions = parts[0].view(position).astype(np.int32)
+    positions[positions == np.iinfo(position).max] = -1
+    read = Inputs(
+        (parts[1].view("<u2").reshape(-1, 4) / _BOX_STEPS).astype(np.float32),
+        parts[2].view(label).astype(np.int32),
+        parts[3].view(position).astype(np.int16),
+    )
+    return Grounding(terms, positions, read)
+
+
+def _narrowest(largest: int) -> np.dtype:
+    """The narrowest whole numbers from 0 on, one of which is left beyond the largest."""
+    return np.dtype(next(kind for kind in ("<u1", "<u2", "<u4") if largest < np.iinfo(kind).max))

@@ -99,7 +99,7 @@ class LuceneIndex:
 
     @in_turn
     def grounding(self, document: int) -> Grounding:
-        """Which regions won an image's terms."""
+        """What won an image's terms."""
         value = self.searcher.doc(document, self._explained).getBinaryValue(GROUNDING)
         start = value.offset
         return unpack(bytes(bytearray(value.bytes[start : start + value.length])))

@@ -126,10 +126,9 @@ class LuceneSearcher:
         terms = []
         for term, count in parsed.terms.items():
             impact = self.index.impact(document, term)
-            region = grounding.region(self._term_ids[term])
-            box = grounding.box(region)
+            winner = grounding.winner(self._term_ids[term], self._tokenizer.vocabulary)
             score = float(count * impact)
-            terms.append(TermExplanation(term, words[term], count, impact, score, region, box))
+            terms.append(TermExplanation(term, words[term], count, impact, score, *winner))
         return Explanation(image_id, sum(term.score for term in terms), terms)
 
     def metadata(self, image_id: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from indexer.grounding import pack
+from indexer.grounding import Grounding, pack
 from indexer.jvm import declare, in_turn, java
 from indexer.postings import ImagePostings, Postings
 from sparta.errors import InputError
@@ -89,7 +89,7 @@ class SegmentWriter:
         self._id.setStringValue(image.image_id)
         self._id_values.setBytesValue(image.image_id.encode())
         self._raw.setStringValue(json.dumps(image.metadata))
-        self._grounding.setBytesValue(pack(image.terms, image.regions, image.boxes))
+        self._grounding.setBytesValue(pack(Grounding(image.terms, image.positions, image.inputs)))
         self._contents.setStringValue(self.text(image))
         self._writer.addDocument(self._document)
 

@@ -12,7 +12,7 @@ from sparta.errors import InputError
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 MANIFEST = "manifest.json"
 LUCENE = "lucene"
 BASELINE = "baseline.npy"

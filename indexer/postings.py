@@ -12,9 +12,16 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
+from indexer.grounding import Inputs
 from sparta.errors import InputError
 
-_TYPES = {"terms": np.int32, "impacts": np.int32, "regions": np.int16}  # in memory
+_TYPES = {  # in memory
+    "terms": np.int32,
+    "impacts": np.int32,
+    "positions": np.int16,
+    "label_terms": np.int32,
+    "label_regions": np.int16,
+}
 _NARROW = (np.uint8, np.int8, np.uint16, np.int16, np.int32)  # in a file
 
 
@@ -27,16 +34,16 @@ class ImagePostings:
         metadata: what an index stores beside the image (width, height).
         terms: [n] int32, rising vocabulary ids.
         impacts: [n] int32, at least 1.
-        regions: [n] int16, which region won each term; -1 for none.
-        boxes: [r, 4] float32, the regions' x1, y1, x2, y2 relative to the photo.
+        positions: [n] int16, which position won each term; -1 for none.
+        inputs: what the positions stand for.
     """
 
     image_id: str
     metadata: dict[str, Any]
     terms: NDArray[np.int32]
     impacts: NDArray[np.int32]
-    regions: NDArray[np.int16]
-    boxes: NDArray[np.float32]
+    positions: NDArray[np.int16]
+    inputs: Inputs
 
 
 @dataclass(frozen=True)
@@ -49,9 +56,12 @@ class Postings:
         starts: [images + 1] int64.
         terms: [postings] int32.
         impacts: [postings] int32.
-        regions: [postings] int16.
+        positions: [postings] int16.
         box_starts: [images + 1] int64.
         boxes: [boxes, 4] float32.
+        label_starts: [images + 1] int64.
+        label_terms: [label tokens] int32.
+        label_regions: [label tokens] int16.
     """
 
     ids: list[str]
@@ -59,22 +69,54 @@ class Postings:
     starts: NDArray[np.int64]
     terms: NDArray[np.int32]
     impacts: NDArray[np.int32]
-    regions: NDArray[np.int16]
+    positions: NDArray[np.int16]
     box_starts: NDArray[np.int64]
     boxes: NDArray[np.float32]
+    label_starts: NDArray[np.int64]
+    label_terms: NDArray[np.int32]
+    label_regions: NDArray[np.int16]
 
     @classmethod
     def of(cls, rows: list[ImagePostings]) -> Postings:
         """Put single rows end to end."""
+        inputs = [row.inputs for row in rows]
         return cls(
             ids=[row.image_id for row in rows],
             metadata=[row.metadata for row in rows],
             starts=_starts([len(row.terms) for row in rows]),
             terms=_joined([row.terms for row in rows], np.int32),
             impacts=_joined([row.impacts for row in rows], np.int32),
-            regions=_joined([row.regions for row in rows], np.int16),
-            box_starts=_starts([len(row.boxes) for row in rows]),
-            boxes=_joined([row.boxes.reshape(-1) for row in rows], np.float32).reshape(-1, 4),
+            positions=_joined([row.positions for row in rows], np.int16),
+            box_starts=_starts([len(read.boxes) for read in inputs]),
+            boxes=_joined([read.boxes.reshape(-1) for read in inputs], np.float32).reshape(-1, 4),
+            label_starts=_starts([len(read.label_terms) for read in inputs]),
+            label_terms=_joined([read.label_terms for read in inputs], np.int32),
+            label_regions=_joined([read.label_regions for read in inputs], np.int16),
+        )
+
+    @classmethod
+    def without_grounding(
+        cls,
+        ids: list[str],
+        metadata: list[dict[str, Any]],
+        starts: NDArray[np.int64],
+        terms: NDArray[np.int32],
+        impacts: NDArray[np.int32],
+    ) -> Postings:
+        """Rows of images of which nobody knows what won their terms."""
+        none = np.zeros(len(ids) + 1, np.int64)
+        return cls(
+            ids=ids,
+            metadata=metadata,
+            starts=starts,
+            terms=terms,
+            impacts=impacts,
+            positions=np.full(len(terms), -1, np.int16),
+            box_starts=none,
+            boxes=np.empty((0, 4), np.float32),
+            label_starts=none,
+            label_terms=np.empty(0, np.int32),
+            label_regions=np.empty(0, np.int16),
         )
 
     def __len__(self) -> int:
@@ -83,21 +125,25 @@ class Postings:
     def __iter__(self) -> Iterator[ImagePostings]:
         for i, image_id in enumerate(self.ids):
             row = slice(self.starts[i], self.starts[i + 1])
-            boxes = self.boxes[self.box_starts[i] : self.box_starts[i + 1]]
+            labels = slice(self.label_starts[i], self.label_starts[i + 1])
             yield ImagePostings(
                 image_id,
                 self.metadata[i],
                 self.terms[row],
                 self.impacts[row],
-                self.regions[row],
-                boxes,
+                self.positions[row],
+                Inputs(
+                    self.boxes[self.box_starts[i] : self.box_starts[i + 1]],
+                    self.label_terms[labels],
+                    self.label_regions[labels],
+                ),
             )
 
     def save(self, path: Path) -> None:
         """Write one npz file, under a temporary name first, so that it is whole or absent.
 
-        Terms, impacts and regions take the narrowest type that holds them: four bytes per posting
-        with a vocabulary of BERT's size, 8 bits and up to 128 regions.
+        Whole numbers take the narrowest type that holds them: four bytes per posting with a
+        vocabulary of BERT's size, 8 bits and up to 128 regions and label tokens.
         """
         unfinished = path.with_name(path.name + ".unfinished")
         with unfinished.open("wb") as file:
@@ -107,9 +153,12 @@ class Postings:
                 starts=self.starts,
                 terms=_narrowest(self.terms),
                 impacts=_narrowest(self.impacts),
-                regions=_narrowest(self.regions),
+                positions=_narrowest(self.positions),
                 box_starts=self.box_starts,
                 boxes=self.boxes,
+                label_starts=self.label_starts,
+                label_terms=_narrowest(self.label_terms),
+                label_regions=_narrowest(self.label_regions),
             )
         unfinished.replace(path)
 

@@ -63,6 +63,19 @@ class SearchResult:
 
 
 @dataclass(frozen=True)
+class Label:
+    """A label token that won the maximum of equation 10.
+
+    Attributes:
+        token: the word piece.
+        words: all that its region is labelled, attribute first, as far as the model read it.
+    """
+
+    token: str
+    words: str
+
+
+@dataclass(frozen=True)
 class TermExplanation:
     """Why one term of the query counted for one image.
 
@@ -72,8 +85,10 @@ class TermExplanation:
         count: how often the query holds it.
         impact: the image's integer weight for it (0 if the image has none).
         score: count × impact.
-        region: which region won the maximum of equation 10 (its grounding), None if unknown.
+        region: which region won the maximum of equation 10 (its grounding), itself or by a token
+            of its label; None if unknown.
         box: that region's x1, y1, x2, y2 relative to the photo, None if unknown.
+        label: the label token that won, None if the region itself did.
     """
 
     term: str
@@ -83,6 +98,7 @@ class TermExplanation:
     score: float
     region: int | None
     box: Box | None
+    label: Label | None
 
 
 @dataclass(frozen=True)

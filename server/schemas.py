@@ -13,6 +13,15 @@ class _Answer(BaseModel):
     model_config = ConfigDict(from_attributes=True)
 
 
+class Label(_Answer):
+    """A label token that won the maximum."""
+
+    token: str = Field(description="The word piece", examples=["dog"])
+    words: str = Field(
+        description="All that its region is labelled, attribute first", examples=["brown dog"]
+    )
+
+
 class Term(_Answer):
     """Why one term of the query counted for one image."""
 
@@ -21,10 +30,16 @@ class Term(_Answer):
     count: int = Field(description="How often the query holds it", examples=[1])
     impact: int = Field(description="The image's weight for it, 0 if none", examples=[181])
     score: float = Field(description="count times impact", examples=[181])
-    region: int | None = Field(description="The region that won the maximum", examples=[3])
+    region: int | None = Field(
+        description="The region that won the maximum, itself or by a token of its label",
+        examples=[3],
+    )
     box: Box | None = Field(
         description="That region's x1, y1, x2, y2, relative to the photo's width and height",
         examples=[(0.25, 0.5, 0.75, 1.0)],
+    )
+    label: Label | None = Field(
+        description="The label token that won; null if the region itself did, or nothing is known"
     )
 
 

@@ -32,11 +32,12 @@ class TermScores(NamedTuple):
 
     Attributes:
         scores: [B, T] float32, log(1 + ReLU(y + b)), zero where a term is absent.
-        regions: [B, T] int16, the region that won the maximum of equation 10.
+        positions: [B, T] int16, the position that won the maximum of equation 10. An image of r
+            regions and k label tokens has its regions at 0 to r - 1, its tokens at r to r + k - 1.
     """
 
     scores: Tensor
-    regions: Tensor
+    positions: Tensor
 
 
 class SparseTermScores(NamedTuple):
@@ -46,13 +47,13 @@ class SparseTermScores(NamedTuple):
         indptr: [B + 1] int64, image i owns entries indptr[i] to indptr[i + 1].
         terms: [nnz] int32, term ids, rising within an image.
         scores: [nnz] float32.
-        regions: [nnz] int16, the winning region of each kept term.
+        positions: [nnz] int16, the winning position of each kept term, as in `TermScores`.
     """
 
     indptr: NDArray[np.int64]
     terms: NDArray[np.int32]
     scores: NDArray[np.float32]
-    regions: NDArray[np.int16]
+    positions: NDArray[np.int16]
 
 
 class TermCounts(NamedTuple):
@@ -143,25 +144,22 @@ class VisualSparta(PreTrainedModel):
         segments = torch.full_like(batch.label_ids, self.config.label_segment)
         return self.encoder.embeddings(input_ids=batch.label_ids, token_type_ids=segments)
 
-    def contextualise(self, batch: ImageBatch) -> tuple[Tensor, Tensor, Tensor]:
+    def contextualise(self, batch: ImageBatch) -> tuple[Tensor, Tensor]:
         """Equations 8 and 9: the transformer over regions and labels.
 
         Returns:
-            H [B, n + k, h]; its mask [B, n + k] bool; the region of each position [B, n + k].
+            H [B, n + k, h] and its mask [B, n + k] bool.
         """
-        n = batch.regions.shape[1]
         parts, mask = [self.embed_regions(batch)], batch.region_mask & self.config.use_visual
-        owners = torch.arange(n, device=mask.device).expand(len(batch), n)
         if self.config.use_labels:
             parts.append(self.embed_labels(batch))
             mask = torch.cat([mask, batch.label_mask], dim=1)
-            owners = torch.cat([owners, batch.label_regions], dim=1)
         a = torch.cat(parts, dim=1)
         attention = create_bidirectional_mask(
             config=self.encoder.config, inputs_embeds=a, attention_mask=mask.long()
         )
         hidden = self.encoder.encoder(a, attention_mask=attention).last_hidden_state
-        return hidden, mask, owners
+        return hidden, mask
 
     # ---- scores: equations 10 to 12 ---------------------------------------------------------
 
@@ -174,12 +172,12 @@ class VisualSparta(PreTrainedModel):
             terms: [T] int64 term ids.
 
         Returns:
-            y [B, T] and the winning position [B, T] int64.
+            y [B, T] and the winning column of `hidden` [B, T] int64.
         """
         products = hidden @ self.query_embedding(terms).to(hidden.dtype).T
         products = products.masked_fill(~mask[:, :, None], float("-inf"))
-        best, position = products.max(dim=1)
-        return best.float(), position
+        best, column = products.max(dim=1)
+        return best.float(), column
 
     def activate(self, best: Tensor) -> Tensor:
         """Equations 11 and 12 before the sum: log(1 + ReLU(y + b))."""
@@ -187,7 +185,7 @@ class VisualSparta(PreTrainedModel):
 
     def image_term_scores(self, batch: ImageBatch, terms: Tensor) -> Tensor:
         """[B, T] float32 scores of the given terms, differentiable: what training uses."""
-        hidden, mask, _ = self.contextualise(batch)
+        hidden, mask = self.contextualise(batch)
         best, _ = self.match(hidden, mask, terms)
         return self.activate(best)
 
@@ -208,24 +206,25 @@ class VisualSparta(PreTrainedModel):
             wanted: [V] bool, terms worth computing (None: all); the others score 0.
 
         Returns:
-            scores [B, V] float32 and winning regions [B, V] int16, on the model's device.
+            scores [B, V] float32 and winning positions [B, V] int16, on the model's device.
         """
         device = self.bias.device
         batch = batch.to(device)
         computed = self.indexable if wanted is None else self.indexable & wanted
         scores = torch.zeros(len(batch), len(self.indexable), device=device)
-        regions = torch.zeros_like(scores, dtype=torch.int16)
+        positions = torch.zeros_like(scores, dtype=torch.int16)
+        own = own_positions(batch)
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-            hidden, mask, owners = self.contextualise(batch)
+            hidden, mask = self.contextualise(batch)
             for terms in computed.nonzero()[:, 0].split(VOCABULARY_CHUNK):
-                best, position = self.match(hidden, mask, terms)
+                best, column = self.match(hidden, mask, terms)
                 scores[:, terms] = self.activate(best)
-                regions[:, terms] = owners.gather(1, position).to(torch.int16)
-        return TermScores(scores, regions)
+                positions[:, terms] = own.gather(1, column)
+        return TermScores(scores, positions)
 
     def encode_images(self, batch: ImageBatch) -> SparseTermScores:
-        """Every positive term score of B images, with the region that won it (equation 14)."""
-        scores, regions = self.term_scores(batch)
+        """Every positive term score of B images, with the position that won it (equation 14)."""
+        scores, positions = self.term_scores(batch)
         kept = scores > 0
         indptr = np.zeros(len(scores) + 1, np.int64)
         indptr[1:] = kept.sum(dim=1).cumsum(0).cpu().numpy()
@@ -233,7 +232,7 @@ class VisualSparta(PreTrainedModel):
             indptr,
             kept.nonzero()[:, 1].int().cpu().numpy(),
             scores[kept].cpu().numpy(),
-            regions[kept].cpu().numpy(),
+            positions[kept].cpu().numpy(),
         )
 
     def encode_queries(self, texts: Sequence[str]) -> TermCounts:
@@ -282,6 +281,14 @@ class VisualSparta(PreTrainedModel):
         from sparta.oscar import from_oscar
 
         return from_oscar(folder, source, **options)
+
+
+def own_positions(batch: ImageBatch) -> Tensor:
+    """[B, n + k] int16: the position in its own image, without padding, of each column of H."""
+    n, k = batch.regions.shape[1], batch.label_ids.shape[1]
+    columns = torch.arange(n + k, device=batch.regions.device).expand(len(batch), n + k)
+    padding = n - batch.region_mask.sum(dim=1, keepdim=True)
+    return (columns - padding * (columns >= n)).to(torch.int16)
 
 
 def pad_ids(texts: Iterable[list[int]], device: torch.device | str) -> tuple[Tensor, Tensor]:

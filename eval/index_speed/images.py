@@ -12,7 +12,8 @@ from tokenizers import Tokenizer, models
 from torch import Tensor
 
 from eval.scored import ScoredImages
-from indexer.encode import ImageEncoder
+from indexer.encode import EncodedBatch, ImageEncoder
+from indexer.grounding import Inputs
 from indexer.models import check_source, load_models, model_fingerprint
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
@@ -35,7 +36,8 @@ class EncodedImages:
         tokenizer: whose vocabulary the scores are of.
         allowed: [V] bool, terms that may enter the index.
         images: K images.
-        scored: their scores [K, V] float32 and regions [K, V] int16.
+        scored: their scores [K, V] float32 and positions [K, V] int16.
+        inputs: what the positions stand for, one an image.
     """
 
     name: str
@@ -43,8 +45,9 @@ class EncodedImages:
     allowed: Tensor
     images: list[ImageFeatures]
     scored: TermScores
+    inputs: list[Inputs]
 
-    def batches(self, rows: Iterable[int]) -> Iterator[tuple[list[ImageFeatures], TermScores]]:
+    def batches(self, rows: Iterable[int]) -> Iterator[EncodedBatch]:
         """Images of consecutive rows with their term scores, which are not copied."""
         waiting, distinct = list(rows), len(self.images)
         while waiting:
@@ -55,7 +58,8 @@ class EncodedImages:
                 replace(image, image_id=f"{row:09d}.jpg")
                 for row, image in zip(waiting, self.images[here], strict=False)
             ]
-            yield images, TermScores(self.scored.scores[here], self.scored.regions[here])
+            scored = TermScores(*(part[here] for part in self.scored))
+            yield EncodedBatch(images, scored, self.inputs[here])
             waiting = waiting[count:]
 
 
@@ -73,13 +77,14 @@ def encode_store(
     encoder = ImageEncoder(loaded, tokenizer, [store], BATCH, "seen")
     rows = range(min(DISTINCT, len(store)))
     with torch.inference_mode():
-        scored = ScoredImages.of(encoder, rows, progress).scored
+        scored = ScoredImages.of(encoder, rows, progress)
     return EncodedImages(
         name=model_fingerprint(loaded[0]),
         tokenizer=tokenizer,
         allowed=encoder.allowed("seen"),
         images=[_without_features(store[row]) for row in rows],
-        scored=scored,
+        scored=scored.scored,
+        inputs=scored.inputs,
     )
 
 
@@ -92,15 +97,17 @@ def make_up(count: int = DISTINCT, vocabulary: int = VOCABULARY, seed: int = 0) 
     scores = np.zeros((count, vocabulary), np.float32)
     present = random.random((count, seen), np.float32) < SHARE
     scores[:, allowed] = present * random.standard_gamma(1.7, (count, seen), np.float32)
-    regions = random.integers(0, REGIONS, (count, vocabulary), np.int16)
+    positions = random.integers(0, REGIONS, (count, vocabulary), np.int16)
     words = {"[UNK]": 0} | {f"w{i:05d}": i for i in range(1, vocabulary)}
     corners = np.sort(random.random((count, REGIONS, 2, 2), np.float32), axis=2)
+    corners = corners.reshape(count, REGIONS, 4)
     return EncodedImages(
         name="made up",
         tokenizer=WordPieceTokenizer(Tokenizer(models.WordPiece(words, unk_token="[UNK]"))),
         allowed=torch.from_numpy(allowed),
-        images=[_image(boxes.reshape(REGIONS, 4)) for boxes in corners],
-        scored=TermScores(torch.from_numpy(scores), torch.from_numpy(regions)),
+        images=[_image(boxes) for boxes in corners],
+        scored=TermScores(torch.from_numpy(scores), torch.from_numpy(positions)),
+        inputs=[Inputs(boxes, np.empty(0, np.int32), np.empty(0, np.int16)) for boxes in corners],
     )
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from eval.index_speed.images import EncodedImages
 from indexer.encode import keep_terms, split_images
-from indexer.grounding import pack
+from indexer.grounding import Grounding, pack
 from indexer.impacts import Quantiser
 from indexer.lucene_writer import SegmentWriter, merge_segments
 from indexer.postings import Postings
@@ -78,15 +78,15 @@ def _encode(images: EncodedImages, pruning: Pruning, sample: int, costs: Costs) 
     batches = list(images.batches(range(sample)))
     with _timed(costs, "prune"):
         kept = [
-            keep_terms(scored, pruning.baseline, pruning.allowed, pruning.top_n)
-            for _, scored in batches
+            keep_terms(batch.scored, pruning.baseline, pruning.allowed, pruning.top_n)
+            for batch in batches
         ]
     with _timed(costs, "quantise"):
         impacts = [pruning.quantiser.impacts(one.scores) for one in kept]
         for one, levels in zip(kept, impacts, strict=True):
             pruning.quantiser.report(one.scores, levels)
     with _timed(costs, "put in rows"):
-        own = zip((own for own, _ in batches), kept, impacts, strict=True)
+        own = zip(batches, kept, impacts, strict=True)
         return Postings.of([row for batch in own for row in split_images(*batch)])
 
 
@@ -108,7 +108,7 @@ def _write(postings: Postings, images: EncodedImages, folder: Path, costs: Costs
                     writer.text(image)
             with _timed(costs, "pack regions"):
                 for image in postings:
-                    pack(image.terms, image.regions, image.boxes)
+                    pack(Grounding(image.terms, image.positions, image.inputs))
             with _timed(costs, "add to Lucene"):
                 for image in postings:
                     writer.add(image)

@@ -56,14 +56,11 @@ def _shards(
     for rows in chunks:
         numbers = range(first, first + len(rows))
         first += len(rows)
-        yield Postings(
+        yield Postings.without_grounding(
             ids=[f"{number // 1000:06d}/{number:09d}.jpg" for number in numbers],
             metadata=[METADATA] * len(rows),
             starts=rows.starts,
             terms=rows.terms,
             impacts=rows.impacts,
-            regions=np.full(len(rows.terms), -1, np.int16),
-            box_starts=np.zeros(len(rows) + 1, np.int64),
-            boxes=np.empty((0, 4), np.float32),
         )
         progress(first, images)

@@ -11,6 +11,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from indexer.build import build_index
 from indexer.exact import ExactSearcher
+from indexer.grounding import Inputs
 from indexer.lucene_searcher import LuceneSearcher
 from indexer.postings import ImagePostings, Postings
 from indexer.writing import IndexSettings, write_index
@@ -60,9 +61,16 @@ def random_postings(tokenizer: WordPieceTokenizer, images: int, seed: int = 0) -
         own = np.sort(np.append(own, common)).astype(np.int32)
         impacts = rng.integers(1, 5, len(own)).astype(np.int32)
         impacts[rng.random(len(own)) < 0.05] = 255
-        regions = rng.integers(-1, 4, len(own)).astype(np.int16)
-        boxes = rng.random((4, 4)).astype(np.float32)
-        rows.append(ImagePostings(f"a/{i:05d} é.jpg", {"width": i}, own, impacts, regions, boxes))
+        labels = np.sort(rng.integers(0, 4, i % 6)).astype(np.int16)
+        positions = rng.integers(-1, 4 + len(labels), len(own)).astype(np.int16)
+        inputs = Inputs(
+            rng.random((4, 4)).astype(np.float32),
+            rng.choice(terms, len(labels)).astype(np.int32),
+            labels,
+        )
+        rows.append(
+            ImagePostings(f"a/{i:05d} é.jpg", {"width": i}, own, impacts, positions, inputs)
+        )
     return Postings.of(rows)
 
 

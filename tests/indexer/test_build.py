@@ -52,13 +52,15 @@ def test_the_index_holds_what_the_model_says(
     vocabulary = [t for t in WordPieceTokenizer.from_folder(out).vocabulary if t[0] not in "[#"]
     for image_id in store.ids:
         for term in searcher.explain(" ".join(vocabulary), image_id).terms:
-            impact, region = right.get((image_id, term.term), (0, None))
+            impact, *winner = right.get((image_id, term.term), (0, None, None))
             assert abs(term.impact - impact) <= 1  # sums of float32 differ in the last bit
-            assert term.region == region
-            if region is not None:
-                box = store[store.index(image_id)].boxes[region].tolist()
+            assert [term.region, term.label] == winner
+            if term.region is not None:
+                box = store[store.index(image_id)].boxes[term.region].tolist()
                 assert term.box == pytest.approx(box, abs=1e-5)
     searcher.close()
+    labels = [label for _, _, label in right.values()]
+    assert any(labels) and not all(labels)
     assert manifest.postings == len(right)
     assert manifest.distinct_terms == len({term for _, term in right})
     assert manifest.images == len(store) == 21

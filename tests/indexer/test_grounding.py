@@ -1,4 +1,4 @@
-"""Groundings come back as they were packed."""
+"""Groundings come back as they were packed, and name what won."""
 
 from __future__ import annotations
 
@@ -7,31 +7,66 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexer.grounding import pack, unpack
+from indexer.grounding import Grounding, Inputs, Winner, pack, unpack
+from indexer.searcher import Label
+
+VOCABULARY = ["[PAD]", "dog", "brown", "run", "##s", "ball", "the"]
+INPUTS = Inputs(
+    np.array([[0, 0, 1, 1], [0.25, 0.5, 0.75, 1]], np.float32),
+    np.array([3, 4, 2, 1], np.int32),
+    np.array([0, 0, 1, 1], np.int16),
+)
+
+
+def random_inputs(regions: int, labels: int, largest: int, seed: int) -> Inputs:
+    random = np.random.default_rng(seed)
+    return Inputs(
+        random.random((regions, 4)).astype(np.float32),
+        random.integers(0, largest, labels, endpoint=True, dtype=np.int32),
+        np.sort(random.integers(0, max(1, regions), labels, dtype=np.int16)),
+    )
 
 
 @given(
     terms=st.sets(st.integers(0, 40_000), max_size=60).map(sorted),
-    most=st.sampled_from([3, 254, 255, 256, 900]),
-    boxes=st.integers(0, 5),
+    regions=st.sampled_from([0, 1, 3, 184, 185, 186, 255, 256, 900]),
+    labels=st.sampled_from([0, 1, 70]),
+    largest=st.sampled_from([254, 255, 30_521, 65_535, 250_000]),
     seed=st.integers(0, 100),
 )
-def test_round_trip(terms: list[int], most: int, boxes: int, seed: int) -> None:
+def test_round_trip(terms: list[int], regions: int, labels: int, largest: int, seed: int) -> None:
     random = np.random.default_rng(seed)
-    regions = random.integers(-1, most + 1, len(terms)).astype(np.int16)
-    corners = random.random((boxes, 4)).astype(np.float32)
-    found = unpack(pack(np.array(terms, np.int32), regions, corners))
+    positions = random.integers(-1, regions + labels, len(terms)).astype(np.int16)
+    inputs = random_inputs(regions, labels, largest, seed)
+    packed = pack(Grounding(np.array(terms, np.int32), positions, inputs))
+    found = unpack(packed)
     assert found.terms.tolist() == terms
-    assert found.regions.tolist() == regions.tolist()
-    assert np.abs(found.boxes - corners).max(initial=0) <= 1 / 65535
-    for term, region in zip(terms, regions.tolist(), strict=True):
-        assert found.region(term) == (None if region < 0 else region)
-    assert found.region(40_001) is None
+    assert found.positions.tolist() == positions.tolist()
+    assert np.abs(found.inputs.boxes - inputs.boxes).max(initial=0) <= 1 / 65535
+    assert found.inputs.label_terms.tolist() == inputs.label_terms.tolist()
+    assert found.inputs.label_regions.tolist() == inputs.label_regions.tolist()
 
 
-def test_boxes_of_regions() -> None:
-    boxes = np.array([[0, 0, 1, 1], [0.25, 0.5, 0.75, 1]], np.float32)
-    found = unpack(pack(np.array([3]), np.array([1]), boxes))
-    assert found.box(found.region(3)) == pytest.approx((0.25, 0.5, 0.75, 1), abs=1e-5)
-    assert found.box(None) is None
-    assert found.box(2) is None
+@pytest.mark.parametrize(("regions", "size"), [(50, 1), (185, 1), (186, 2), (900, 2)])
+def test_a_position_takes_a_byte_up_to_255_of_them(regions: int, size: int) -> None:
+    terms, inputs = np.arange(1000), random_inputs(regions, 70, 30_521, 0)
+    last = np.full(1000, regions + 69)
+    sizes = [len(pack(Grounding(terms[:n], last[:n], inputs))) for n in (0, 1000)]
+    assert sizes[1] - sizes[0] == 1000 * (1 + size)
+    assert sizes[0] < 8 * regions + 70 * (2 + size) + 20
+    assert unpack(pack(Grounding(terms, last, inputs))).positions.tolist() == last.tolist()
+
+
+def test_winners() -> None:
+    box = pytest.approx((0.25, 0.5, 0.75, 1), abs=1e-5)
+    terms, positions = np.array([1, 2, 3, 4, 5]), np.array([1, -1, 2, 3, 5])
+    for found in (
+        Grounding(terms, positions, INPUTS),
+        unpack(pack(Grounding(terms, positions, INPUTS))),
+    ):
+        assert found.winner(1, VOCABULARY) == (1, box, None)
+        assert found.winner(2, VOCABULARY) == found.winner(6, VOCABULARY) == Winner()
+        whole = (0.0, 0.0, 1.0, 1.0)
+        assert found.winner(3, VOCABULARY) == (0, whole, Label("run", "runs"))
+        assert found.winner(4, VOCABULARY) == (0, whole, Label("##s", "runs"))
+        assert found.winner(5, VOCABULARY) == (1, box, Label("dog", "brown dog"))

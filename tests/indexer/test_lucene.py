@@ -113,6 +113,7 @@ def test_explanations_equal_the_judge_and_sum_to_the_score(
         for mine, theirs in zip(found.terms, right.terms, strict=True):
             assert (mine.term, mine.word, mine.count) == (theirs.term, theirs.word, theirs.count)
             assert (mine.impact, mine.region) == (theirs.impact, theirs.region)
+            assert mine.label == theirs.label
             assert (mine.box is None) == (theirs.box is None)
             if mine.box and theirs.box:
                 assert mine.box == pytest.approx(theirs.box, abs=1e-5)

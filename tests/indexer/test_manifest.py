@@ -33,8 +33,8 @@ def test_no_index(tmp_path: Path) -> None:
 
 
 def test_other_format(copy: Path) -> None:
-    change(copy, format_version=99)
-    with pytest.raises(InputError, match="format 99, this version reads 1"):
+    change(copy, format_version=1)
+    with pytest.raises(InputError, match="format 1, this version reads 2"):
         LuceneSearcher(copy)
 
 

@@ -123,17 +123,17 @@ from pathlib import Path
 import numpy as np
 import indexer.lucene_parts
 from indexer.lucene_parts import LuceneWriter
-from indexer.postings import ImagePostings, Postings
+from indexer.postings import Postings
 
 def die(stage, done):
     print(*(child.pid for child in multiprocessing.active_children()), flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 
 indexer.lucene_parts.PART_POSTINGS = 1
-one, none = np.array([0], np.int32), np.zeros((0, 4))
+one, starts = np.array([0], np.int32), np.array([0, 1])
 with LuceneWriter(Path(sys.argv[1]), ["dog"], die) as writer:
     for i in range(9):
-        writer.add(Postings.of([ImagePostings(str(i), {}, one, one + 1, one, none)]))
+        writer.add(Postings.without_grounding([str(i)], [{}], starts, one, one + 1))
 """
 
 

@@ -61,7 +61,7 @@ def test_the_index_holds_the_mean_over_models_and_views(
     monkeypatch.setattr(ImageEncoder, "_score", counting)
     out = tmp_path / "index"
     manifest = build_index(
-        views, models, out, top_n=6, batch_size=3, device="cpu", baseline=baseline
+        views, models, out, top_n=9, batch_size=3, device="cpu", baseline=baseline
     )
     # A corpus that is its own sample is scored once.
     assert len(scored) == len(store) + (sample if sample < len(store) else 0)
@@ -73,12 +73,12 @@ def test_the_index_holds_the_mean_over_models_and_views(
     vocabulary = [t for t in WordPieceTokenizer.from_folder(out).vocabulary if t[0] not in "[#"]
     for image_id in store.ids:
         for term in searcher.explain(" ".join(vocabulary), image_id).terms:
-            impact, region = right.get((image_id, term.term), (0, None))
+            impact, *winner = right.get((image_id, term.term), (0, None, None))
             # The sample's largest score, not the corpus's, gets the top level.
             assert abs(term.impact - impact) <= (1 if sample >= len(store) else 0.2 * impact + 1)
-            assert term.region == region
-            if region is not None:
-                box = store[store.index(image_id)].boxes[region].tolist()
+            assert [term.region, term.label] == winner
+            if term.region is not None:
+                box = store[store.index(image_id)].boxes[term.region].tolist()
                 assert term.box == pytest.approx(box, abs=1e-5)
     searcher.close()
     assert manifest.features == [store.fingerprint, flipped.fingerprint]

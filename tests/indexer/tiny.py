@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from indexer.manifest import Manifest
+from indexer.searcher import Label
 from sparta.config import VisualSpartaConfig
 from sparta.features.batch import ImageCollator
 from sparta.features.record import FeatureSource, ImageFeatures
@@ -19,6 +20,8 @@ from sparta.model import VisualSparta
 from sparta.tokenizer import WordPieceTokenizer
 
 SOURCE = FeatureSource("pixels", "pixels", "", 768, 32)
+LABELS = ("dog", "", "ball", "cat", "beach")  # of an image's regions, in turn
+ATTRIBUTES = ("red", "", "", "red", "")
 
 
 def save_model(
@@ -58,29 +61,30 @@ def write_store(
         for i in range(8 - shard):
             features = random.standard_normal((5, source.dimension)).astype(np.float16)
             boxes = np.sort(random.random((5, 4)).astype(np.float32))
+            labels, attributes = (part[i % 5 :] + part[: i % 5] for part in (LABELS, ATTRIBUTES))
             name = f"{shard}/{i}.jpg"
-            images.append(ImageFeatures(name, features, boxes, ("",) * 5, ("",) * 5, 40 + i, 30))
+            images.append(ImageFeatures(name, features, boxes, labels, attributes, 40 + i, 30))
         writer.write_shard(images)
     return writer.finish()
 
 
 def slow_impacts(
     views: Sequence[FeatureStore], models: Sequence[Path], manifest: Manifest
-) -> dict[tuple[str, str], tuple[int, int]]:
-    """(image, term) → impact and region, one image, model and view at a time."""
+) -> dict[tuple[str, str], tuple[int, int, Label | None]]:
+    """(image, term) → impact, region and label, one image, model and view at a time."""
     loaded = [VisualSparta.from_pretrained(folder) for folder in models]
     tokenizer = loaded[0].tokenizer
     assert tokenizer is not None
     collate = ImageCollator(tokenizer, 50, 70)
     shape = (len(views[0]), len(tokenizer.vocabulary))
-    scores, regions = np.zeros(shape), np.zeros(shape, np.int16)
+    scores, positions = np.zeros(shape), np.zeros(shape, np.int16)
     for row in range(len(views[0])):
         for model in loaded:
             for view in views:
                 scored = model.term_scores(collate([view[row]]))
                 scores[row] += scored.scores[0].numpy().astype(np.float64)
                 if model is loaded[0] and view is views[0]:
-                    regions[row] = scored.regions[0].numpy()
+                    positions[row] = scored.positions[0].numpy()
     scores /= len(loaded) * len(views)
     allowed = tokenizer.indexable
     if manifest.terms == "seen":
@@ -93,6 +97,15 @@ def slow_impacts(
         best = np.argsort(-scores[row], kind="stable")[: manifest.top_n]
         for term in best[scores[row][best] > 0]:
             level = round(scores[row, term] / scores.max() * (2**manifest.bits - 1))
-            region = int(regions[row, term])
-            found[image_id, tokenizer.vocabulary[term]] = (max(1, level), region)
+            winner = slow_winner(views[0][row], positions[row, term])
+            found[image_id, tokenizer.vocabulary[term]] = (max(1, level), *winner)
     return found
+
+
+def slow_winner(image: ImageFeatures, position: int) -> tuple[int, Label | None]:
+    """The region at a position, or the label token there and the region it speaks of."""
+    tokens: list[tuple[int, Label | None]] = [(i, None) for i in range(len(image.features))]
+    for region, parts in enumerate(zip(image.attributes, image.labels, strict=True)):
+        words = " ".join(parts).strip()
+        tokens += [(region, Label(word, words)) for word in words.split()]
+    return tokens[position]

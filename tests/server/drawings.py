@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
+from indexer.grounding import Inputs
 from indexer.postings import ImagePostings, Postings
 from indexer.writing import IndexSettings, write_index
 from sparta.features.record import ImageFeatures
@@ -16,20 +17,30 @@ from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.tiny import SOURCE
 from tests.server.fake import DRAWINGS, VOCABULARY, Drawing
 
-TERMS = ["[PAD]", "[UNK]", *sorted(VOCABULARY)]
+TERMS = ["[PAD]", "[UNK]", *sorted(VOCABULARY), "dark"]
 
 
 def postings_of(image_id: str, drawing: Drawing) -> ImagePostings:
     terms = sorted(drawing.terms, key=TERMS.index)
     width, height = drawing.size
-    regions = [list(drawing.terms).index(term) for term in terms]
+    places = list(drawing.terms)
+    positions = {term: place for place, term in enumerate(places)}
+    labels: list[tuple[int, int]] = []
+    for term, label in drawing.labels.items():
+        pieces = label.words.split()
+        positions[term] = len(places) + len(labels) + pieces.index(label.token)
+        labels += [(TERMS.index(piece), places.index(term)) for piece in pieces]
     return ImagePostings(
         image_id,
         {"width": width, "height": height},
         np.array([TERMS.index(term) for term in terms], np.int32),
         np.array([drawing.terms[term][0] for term in terms], np.int32),
-        np.array(regions, np.int16),
-        np.array([box for _, box in drawing.terms.values()], np.float32),
+        np.array([positions[term] for term in terms], np.int16),
+        Inputs(
+            np.array([box for _, box in drawing.terms.values()], np.float32),
+            np.array([piece for piece, _ in labels], np.int32),
+            np.array([region for _, region in labels], np.int16),
+        ),
     )
 
 

@@ -13,6 +13,7 @@ from indexer.searcher import (
     Box,
     Explanation,
     Hit,
+    Label,
     SearchResult,
     TermExplanation,
     Timings,
@@ -26,15 +27,24 @@ RIGHT: Box = (0.5, 0.25, 0.875, 0.9)
 
 @dataclass(frozen=True)
 class Drawing:
-    """A photo: its size, its ground's colour, and term → (impact, box) of what is drawn."""
+    """A photo: its size, its ground's colour, and term → (impact, box) of what is drawn.
+
+    Terms that a label's token won have that label.
+    """
 
     size: tuple[int, int]
     ground: str
     terms: dict[str, tuple[int, Box]]
+    labels: dict[str, Label] = field(default_factory=dict)
 
 
 DRAWINGS = {
-    "garden/one.png": Drawing((320, 240), "darkgreen", {"red": (200, LEFT), "green": (90, WHOLE)}),
+    "garden/one.png": Drawing(
+        (320, 240),
+        "darkgreen",
+        {"red": (200, LEFT), "green": (90, WHOLE)},
+        {"green": Label("green", "dark green")},
+    ),
     "garden/two.jpg": Drawing((240, 320), "olive", {"red": (120, RIGHT), "blue": (210, LEFT)}),
     "sea/a b.webp": Drawing((400, 200), "teal", {"blue": (150, WHOLE), "green": (40, RIGHT)}),
     "sea/100% #1?&+;=.png": Drawing((300, 300), "navy", {"blue": (151, RIGHT)}),
@@ -81,16 +91,17 @@ class FakeSearcher:
         return SearchResult(hits, unknown, Timings(0.25, 1.0, 1.25))
 
     def explain(self, query: str, image_id: str) -> Explanation:
-        found = self._drawing(image_id).terms
+        drawing = self._drawing(image_id)
+        found = drawing.terms
         words = {word.lower(): word for word in reversed(query.split())}
         counts = Counter(word.lower() for word in query.split() if word.lower() in VOCABULARY)
         terms = []
         for term, count in counts.items():
             impact, box = found.get(term, (0, None))
             region = list(found).index(term) if box else None
-            terms.append(
-                TermExplanation(term, words[term], count, impact, count * impact, region, box)
-            )
+            winner = region, box, drawing.labels.get(term)
+            score = count * impact
+            terms.append(TermExplanation(term, words[term], count, impact, score, *winner))
         return Explanation(image_id, sum(term.score for term in terms), terms)
 
     def metadata(self, image_id: str) -> dict[str, Any]:

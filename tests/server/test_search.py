@@ -48,11 +48,11 @@ def test_hits_come_with_rank_score_metadata_and_url(client: TestClient) -> None:
 def test_explanation_tells_each_term_with_its_box(client: TestClient) -> None:
     found = answer(client, q="Red blue red", k=1, explain="true")
     assert found["timings"]["explain_ms"] >= 0
-    shared = {"region": 0, "box": list(RIGHT)}
+    shared = {"region": 0, "box": list(RIGHT), "label": None}
     assert found["hits"][0]["explanation"] == [
         {"term": "red", "word": "Red", "count": 2, "impact": 120, "score": 240} | shared,
         {"term": "blue", "word": "blue", "count": 1, "impact": 210, "score": 210}
-        | {"region": 1, "box": list(LEFT)},
+        | {"region": 1, "box": list(LEFT), "label": None},
     ]
     other = answer(client, q="green blue", k=5, explain="true")["hits"][-1]
     assert other["image_id"] == "garden/one.png"
@@ -64,7 +64,9 @@ def test_explanation_tells_each_term_with_its_box(client: TestClient) -> None:
         "score": 0,
         "region": None,
         "box": None,
+        "label": None,
     }
+    assert other["explanation"][0]["label"] == {"token": "green", "words": "dark green"}
 
 
 def test_unknown_words_alone_have_no_hits(client: TestClient) -> None:

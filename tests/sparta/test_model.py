@@ -82,16 +82,15 @@ def slow_hidden(model: VisualSparta, image: ImageFeatures) -> np.ndarray:
 
 
 def slow_scores(model: VisualSparta, image: ImageFeatures) -> tuple[list[float], list[int]]:
-    """Equations 10 to 12 for every term of the vocabulary: its score, and the region that won."""
+    """Equations 10 to 12 for every term of the vocabulary: its score, and the position that won."""
     hidden, words = slow_hidden(model, image), array(model.query_embedding.weight)
-    owners = [*range(len(image.features)), *(region for _, region in label_pieces(image))]
-    scores, regions = [], []
+    scores, positions = [], []
     for word in words:
         products = [sum(a * b for a, b in zip(word, row, strict=True)) for row in hidden]
         best = max(range(len(products)), key=products.__getitem__)
         scores.append(math.log(1 + max(0.0, products[best] + model.bias.item())))
-        regions.append(owners[best])
-    return scores, regions
+        positions.append(best)
+    return scores, positions
 
 
 def widen(batch: ImageBatch, regions: int, tokens: int) -> ImageBatch:
@@ -136,26 +135,37 @@ def test_label_tokens_are_token_plus_position_plus_segment(model: VisualSparta) 
 
 
 def test_transformer_sees_regions_then_labels_and_no_padding(model: VisualSparta) -> None:
-    hidden, mask, owners = model.contextualise(tiny.batch())
+    hidden, mask = model.contextualise(tiny.batch())
     for i, image in enumerate(tiny.images()):
         assert_close(array(hidden[i][mask[i]]), slow_hidden(model, image), **CLOSE)
-        expected = [*range(len(image.features)), *(region for _, region in label_pieces(image))]
-        assert owners[i][mask[i]].tolist() == expected
 
 
-def test_term_scores_and_winning_regions_of_every_term(model: VisualSparta) -> None:
+def test_term_scores_and_winning_positions_of_every_term(model: VisualSparta) -> None:
     found = model.term_scores(tiny.batch())
-    assert (found.scores.dtype, found.regions.dtype) == (torch.float32, torch.int16)
+    assert (found.scores.dtype, found.positions.dtype) == (torch.float32, torch.int16)
     first = tiny.VOCABULARY.index("a")
     by_label = 0
     for i, image in enumerate(tiny.images()):
-        scores, regions = slow_scores(model, image)
+        scores, positions = slow_scores(model, image)
         assert {score > 0 for score in scores[first:]} == {True, False}
         assert_close(found.scores[i, first:].tolist(), scores[first:], **CLOSE)
-        assert found.regions[i, first:].tolist() == regions[first:]
-        _, position = model.match(*model.contextualise(tiny.batch())[:2], torch.arange(25))
-        by_label += int((position[i] >= 5).sum())
-    assert by_label, "no label token ever won: the test would not see a wrong region"
+        assert found.positions[i, first:].tolist() == positions[first:]
+        by_label += sum(position >= len(image.features) for position in positions[first:])
+    assert by_label, "no label token ever won: the test would not see a wrong position"
+
+
+def test_positions_of_labels_do_not_depend_on_whether_regions_are_seen() -> None:
+    alone, both = tiny.model(use_visual=False), tiny.model()
+    image = tiny.image(3, ("dog", "red ball"), 1)
+    batch = tiny.batch([image, tiny.image(5, seed=2)])
+    found, (hidden, mask) = alone.term_scores(batch), alone.contextualise(batch)
+    assert mask[0].tolist() == [False] * 5 + [True] * 4
+    for term in range(6, 25):
+        products = (hidden[0, 5:] @ alone.query_embedding.weight[term]).tolist()
+        assert found.positions[0, term] == 3 + products.index(max(products))
+    unlabelled = tiny.model(use_labels=False).term_scores(batch).positions
+    assert set(unlabelled[0].tolist()) <= {0, 1, 2}
+    assert set(both.term_scores(batch).positions[0].tolist()) - {0, 1, 2}
 
 
 def test_activation_is_a_biased_relu_then_a_logarithm(model: VisualSparta) -> None:
@@ -207,7 +217,7 @@ def test_padding_of_regions_and_labels_changes_nothing(regions: int, tokens: int
     alone, padded = (model.term_scores(b) for b in (tiny.batch(), widened(regions, tokens)))
     assert_close(padded.scores, alone.scores, **CLOSE)
     present = alone.scores > 1e-4
-    assert torch.equal(padded.regions[present], alone.regions[present])
+    assert torch.equal(padded.positions[present], alone.positions[present])
 
 
 def widened(regions: int, tokens: int) -> ImageBatch:
@@ -228,7 +238,7 @@ def test_chunks_over_the_vocabulary_change_nothing(
     monkeypatch.setattr(sparta.model, "VOCABULARY_CHUNK", chunk)
     found = model.term_scores(tiny.batch())
     assert_close(found.scores, expected.scores, **CLOSE)
-    assert torch.equal(found.regions, expected.regions)
+    assert torch.equal(found.positions, expected.positions)
 
 
 def test_encoded_images_are_the_positive_term_scores(model: VisualSparta) -> None:
@@ -240,7 +250,7 @@ def test_encoded_images_are_the_positive_term_scores(model: VisualSparta) -> Non
         terms = [t for t, score in enumerate(dense.scores[i].tolist()) if score > 0]
         assert sparse.terms[own].tolist() == terms
         assert sparse.scores[own].tolist() == dense.scores[i, terms].tolist()
-        assert sparse.regions[own].tolist() == dense.regions[i, terms].tolist()
+        assert sparse.positions[own].tolist() == dense.positions[i, terms].tolist()
 
 
 def test_an_image_without_regions_scores_nothing(model: VisualSparta) -> None:
@@ -275,7 +285,7 @@ def test_labels_alone_are_an_image(model: VisualSparta) -> None:
     assert_close(found.scores[0], model.term_scores(expected).scores[0], **CLOSE)
     assert found.scores[0].any()
     assert not found.scores[1].any()
-    assert set(found.regions[0][found.scores[0] > 0].tolist()) <= {0, 1}
+    assert set(found.positions[0][found.scores[0] > 0].tolist()) <= {3, 4, 5, 6}
     alone.image_term_scores(batch, torch.arange(6, 25)).sum().backward()
     assert all(p.grad is None or p.grad.isfinite().all() for p in alone.parameters())
 
@@ -303,7 +313,7 @@ def test_terms_not_asked_for_score_nothing(model: VisualSparta) -> None:
     wanted = torch.arange(25) % 2 == 0
     whole, part = model.term_scores(tiny.batch()), model.term_scores(tiny.batch(), wanted)
     assert_close(part.scores, whole.scores * wanted, **CLOSE)
-    assert torch.equal(part.regions[:, wanted], whole.regions[:, wanted])
+    assert torch.equal(part.positions[:, wanted], whole.positions[:, wanted])
 
 
 def test_queries_need_a_tokenizer() -> None:

@@ -14,7 +14,7 @@ from indexer.postings import Postings
 
 
 class Lucene(Engine[Corpus]):
-    """Impacts as term frequencies, one segment; the regions that won terms are left out."""
+    """Impacts as term frequencies, one segment; what won each term is left out."""
 
     settings = (
         "Lucene 9.9 as sparta search calls it: impacts as term frequencies, one segment, read "
@@ -47,13 +47,10 @@ class Lucene(Engine[Corpus]):
 
 def _postings(rows: Rows, first: int) -> Postings:
     """Rows of images that are named by number and have no regions."""
-    return Postings(
+    return Postings.without_grounding(
         ids=[f"{number:09d}" for number in range(first, first + len(rows))],
         metadata=[{}] * len(rows),
         starts=rows.starts,
         terms=rows.terms,
         impacts=rows.impacts,
-        regions=np.full(len(rows.terms), -1, np.int16),
-        box_starts=np.zeros(len(rows) + 1, np.int64),
-        boxes=np.empty((0, 4), np.float32),
     )

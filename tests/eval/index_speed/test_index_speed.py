@@ -29,14 +29,14 @@ def made_up() -> EncodedImages:
 @pytest.mark.parametrize("rows", [range(0, 50), range(7, 8), range(45, 190), range(100, 132)])
 def test_images_come_again_under_other_ids(made_up: EncodedImages, rows: range) -> None:
     batches = list(made_up.batches(rows))
-    assert max(len(images) for images, _ in batches) <= 32
-    ids = [image.image_id for images, _ in batches for image in images]
+    assert max(len(batch.images) for batch in batches) <= 32
+    ids = [image.image_id for batch in batches for image in batch.images]
     assert ids == [f"{row:09d}.jpg" for row in rows]
-    boxes = [image.boxes for images, _ in batches for image in images]
-    for row, own in zip(rows, boxes, strict=True):
-        np.testing.assert_array_equal(own, made_up.images[row % 50].boxes)
+    inputs = [own for batch in batches for own in batch.inputs]
+    for row, own in zip(rows, inputs, strict=True):
+        np.testing.assert_array_equal(own.boxes, made_up.images[row % 50].boxes)
     for place in (0, 1):
-        parts = torch.cat([scored[place] for _, scored in batches])
+        parts = torch.cat([batch.scored[place] for batch in batches])
         assert torch.equal(parts, made_up.scored[place][[row % 50 for row in rows]])
 
 
