@@ -58,7 +58,7 @@ class Backbone:
         # the time goes into fresh pages: with MobileNetV2, 150 photos/s at 4 and 50 at 32.
         self.batch_size = 4 if self.device.type == "cpu" else 64
         self._labels = labels
-        self._classifier = load_model(name, classifier=True) if labels else None
+        self._classifier = load_model(name, "an image classifier") if labels else None
         self._classes = class_names(name, self._classifier.config) if self._classifier else []
         whole = self._classifier.base_model if self._classifier else load_model(name)
         self._vision = getattr(whole, "vision_model", whole)
@@ -91,11 +91,7 @@ class Backbone:
             return rows.half().cpu().numpy(), names
 
     def _forward(self, pixels: NDArray[np.uint8]) -> tuple[torch.Tensor, torch.Tensor | None]:
-        prepared = self.preprocessing
-        values = torch.from_numpy(pixels).to(self.device).permute(0, 3, 1, 2).float()
-        values = (values * prepared.scale - prepared.mean.to(self.device)) / prepared.std.to(
-            self.device
-        )
+        values = self.preprocessing(torch.from_numpy(pixels).to(self.device).permute(0, 3, 1, 2))
         if self._classifier is None:
             return self._vision(pixel_values=values, **self._options).last_hidden_state, None
         # One pass gives both: the hook sees what the network hands to its classifier.

@@ -6,26 +6,81 @@ import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
-from transformers import AutoImageProcessor, AutoModel, AutoModelForImageClassification
+from transformers import (
+    AutoImageProcessor,
+    AutoModel,
+    AutoModelForImageClassification,
+    AutoModelForObjectDetection,
+)
 from transformers.utils import cached_file
 
 from sparta.errors import InputError
 
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+Task = Literal["a vision model", "an image classifier", "an object detector"]
+TASKS: dict[Task, Any] = {
+    "a vision model": AutoModel,
+    "an image classifier": AutoModelForImageClassification,
+    "an object detector": AutoModelForObjectDetection,
+}
 
 
 @dataclass(frozen=True)
-class Preprocessing:
-    """How a checkpoint wants its photos: (pixels * scale - mean) / std, [3, 1, 1] float32 each."""
+class Normalisation:
+    """What a checkpoint makes of pixels: mean and std are [3, 1, 1] float32."""
 
-    side: int
-    resample: int
     scale: float
     mean: torch.Tensor
     std: torch.Tensor
+
+    @classmethod
+    def of(cls, processor: Any) -> Normalisation:
+        """As an image processor does it."""
+        mean, std = [0.0] * 3, [1.0] * 3
+        if processor.do_normalize:
+            mean, std = processor.image_mean, processor.image_std
+        return cls(
+            scale=processor.rescale_factor if processor.do_rescale else 1.0,
+            mean=torch.tensor(mean).reshape(3, 1, 1),
+            std=torch.tensor(std).reshape(3, 1, 1),
+        )
+
+    def __call__(self, pixels: torch.Tensor) -> torch.Tensor:
+        """[B, 3, height, width] uint8 RGB to float32 of the same shape, on the same device."""
+        mean, std = self.mean.to(pixels.device), self.std.to(pixels.device)
+        return (pixels.float() * self.scale - mean) / std
+
+
+@dataclass(frozen=True)
+class Preprocessing(Normalisation):
+    """Besides, the square that photos are stretched to, and Pillow's filter for it."""
+
+    side: int
+    resample: int
+
+
+def load_processor(name: str, option: str) -> Any:
+    """A checkpoint's image processor, made of Pillow and numpy alone.
+
+    Args:
+        name: hub name or folder.
+        option: of the command line that gives it, for messages.
+
+    Raises:
+        InputError: if there is none, or it is of an unknown kind.
+    """
+    try:
+        return AutoImageProcessor.from_pretrained(name, backend="pil")
+    except OSError as error:
+        raise InputError(
+            f"{option} {name}: neither a folder with a preprocessor_config.json nor a model "
+            "that the hub gives out; check the name, and the network if it is a hub name"
+        ) from error
+    except (ImportError, ValueError) as error:
+        raise InputError(f"{name} is not a vision model: {_first_line(error)}") from error
 
 
 def load_preprocessing(name: str, image_size: int | None) -> Preprocessing:
@@ -34,49 +89,46 @@ def load_preprocessing(name: str, image_size: int | None) -> Preprocessing:
     Raises:
         InputError: if there is none, it is of an unknown kind, or it names no size.
     """
-    try:
-        processor: Any = AutoImageProcessor.from_pretrained(name, backend="pil")
-    except OSError as error:
-        raise InputError(
-            f"--backbone {name}: neither a folder with a preprocessor_config.json nor a model "
-            "that the hub gives out; check the name, and the network if it is a hub name"
-        ) from error
-    except ValueError as error:
-        raise InputError(f"{name} is not a vision model: {str(error).splitlines()[0]}") from error
+    processor = load_processor(name, "--backbone")
     # What the network sees in the end: the crop, where the checkpoint crops.
     size = processor.crop_size if processor.do_center_crop else processor.size
     side = image_size or (size and (size.height or size.shortest_edge))
     if not side:
         raise InputError(f"{name} does not say how large its photos are; give --image-size")
-    mean, std = [0.0] * 3, [1.0] * 3
-    if processor.do_normalize:
-        mean, std = processor.image_mean, processor.image_std
+    values = Normalisation.of(processor)
     return Preprocessing(
+        scale=values.scale,
+        mean=values.mean,
+        std=values.std,
         side=int(side),
         resample=int(processor.resample),
-        scale=processor.rescale_factor if processor.do_rescale else 1.0,
-        mean=torch.tensor(mean).reshape(3, 1, 1),
-        std=torch.tensor(std).reshape(3, 1, 1),
     )
 
 
-def load_model(name: str, classifier: bool = False) -> Any:
+def load_model(name: str, task: Task = "a vision model") -> Any:
     """Load a checkpoint none of whose used weights is missing.
 
     Raises:
-        InputError: if the checkpoint is of an unknown kind or weights are missing.
+        InputError: if the checkpoint is of an unknown kind, needs a library that is not
+            installed, or weights are missing.
     """
-    auto = AutoModelForImageClassification if classifier else AutoModel
     try:
-        model, info = auto.from_pretrained(name, output_loading_info=True, dtype=torch.float32)
+        model, info = TASKS[task].from_pretrained(
+            name, output_loading_info=True, dtype=torch.float32
+        )
+    except ImportError as error:
+        raise InputError(
+            f"{name} cannot be loaded: {_first_line(error)}; take a checkpoint whose backbone is "
+            "of the transformers library"
+        ) from error
     except ValueError as error:
-        wanted = "an image classifier" if classifier else "a vision model"
-        raise InputError(f"{name} is not {wanted}: {str(error).splitlines()[0]}") from error
+        raise InputError(f"{name} is not {task}: {_first_line(error)}") from error
     # A pooler is often left out of a checkpoint, and its output is not used here.
     missing = sorted(key for key in info["missing_keys"] if "pooler" not in key)
     missing += sorted(str(key) for key in info["mismatched_keys"])
     if missing:
-        hint = "; it has no trained classifier, leave out --labels" if classifier else ""
+        unlabelled = task == "an image classifier"
+        hint = "; it has no trained classifier, leave out --labels" if unlabelled else ""
         raise InputError(f"{name} lacks the weights {', '.join(missing[:5])}{hint}")
     return model
 
@@ -106,6 +158,10 @@ def weights_hash(name: str) -> str:
             parts = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
             return _sha256([path for part in sorted(set(parts)) if (path := _file(name, part))])
     raise InputError(f"{name}: found neither {' nor '.join(WEIGHTS)}")
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0]
 
 
 def _file(name: str, file: str) -> Path | None:

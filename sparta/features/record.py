@@ -77,11 +77,16 @@ class FeatureSource:
     Attributes:
         kind: "region" (a detector's), "grid" (cells of a CNN), "patch" (tokens of a ViT)
             or "pixels" (raw pixel patches).
-        backbone: hub name or folder the backbone was loaded from, or "pixels".
-        weights: hash of the backbone's weights ("" for pixels); decides equality, not the name.
+        backbone: hub name or folder the backbone was loaded from, or "pixels"; "" where a
+            detector gives the vectors too.
+        weights: hash of the backbone's weights ("" for pixels or none); decides equality, not
+            the name.
         dimension: d of the features.
         image_size: side in pixels of the square the photo is resized to.
         label_count: classes of the backbone's own classifier given to the whole-photo region.
+        extra: whatever else decides the features; of a detector, hash of its weights and how its
+            regions are chosen.
+        detector: hub name or folder the detector was loaded from, "" for none.
     """
 
     kind: Kind
@@ -91,12 +96,22 @@ class FeatureSource:
     image_size: int
     label_count: int = 0
     extra: dict[str, Any] = field(default_factory=dict)
+    detector: str = ""
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """What decides the features: all but the names under which networks were loaded."""
+        return {
+            name: value
+            for name, value in asdict(self).items()
+            if name not in ("backbone", "detector")
+        }
 
     def differences(self, other: FeatureSource) -> list[str]:
         """Say, field by field, where another source would give other features ([] if nowhere)."""
-        mine, theirs = asdict(self), asdict(other)
+        mine, theirs = self.content, other.content
         return [
             f"{name}: {mine[name]!r} against {theirs[name]!r}"
             for name in mine
-            if name != "backbone" and mine[name] != theirs[name]
+            if mine[name] != theirs[name]
         ]

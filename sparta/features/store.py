@@ -6,7 +6,6 @@ import hashlib
 import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import cached_property
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -160,8 +159,7 @@ def read_header(folder: Path) -> dict[str, Any]:
 
 def source_hash(source: FeatureSource) -> str:
     """Hash of what decides the features: equal for the same weights under another name."""
-    what = {name: value for name, value in asdict(source).items() if name != "backbone"}
-    return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(source.content, sort_keys=True).encode()).hexdigest()
 
 
 def _check_size(path: Path, expected: int) -> None:
