@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparta.errors import InputError
+from sparta.features.payload import decode
 from sparta.features.tsv import TsvFile
 
 DIGITS = 9  # of a number at most: a store holds widths and heights as int32
@@ -42,8 +41,19 @@ class Cells:
             raise InputError(f"{self.where}: {name}: expected 1 or more, found {found!r}")
         return int(cell)
 
+    def payload(self, name: str) -> bytes:
+        """The bytes of a cell in base64, which some programs write as b'…', quotes and all.
+
+        Raises:
+            InputError: if it is not base64.
+        """
+        cell = self._cells[name]
+        if cell[:2] in (b"b'", b'b"'):
+            cell = cell[2:-1]
+        return decode(cell, f"{self.where}: {name}")
+
     def rows(self, name: str, dtype: str, count: int, width: int | None = None) -> NDArray[Any]:
-        """The rows of an array in base64, which some programs write as b'…', quotes and all.
+        """The rows of an array in base64.
 
         Args:
             name: of the cell.
@@ -57,15 +67,7 @@ class Cells:
         Raises:
             InputError: if it is not base64, or has more or fewer bytes.
         """
-        cell = self._cells[name]
-        if cell[:2] in (b"b'", b'b"'):
-            cell = cell[2:-1]
-        try:
-            payload = base64.b64decode(cell, validate=True)
-        except binascii.Error as error:
-            raise InputError(
-                f"{self.where}: {name}: not base64 ({error}); the line may be cut"
-            ) from error
+        payload = self.payload(name)
         size = np.dtype(dtype).itemsize
         found, rest = divmod(len(payload), size * count)
         if rest or found != (width or max(found, 1)):

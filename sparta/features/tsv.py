@@ -37,7 +37,7 @@ class TsvFile:
         except ValueError as error:
             raise InputError(f"{path} is empty") from error
         self._starts = self._read_starts()
-        self.keys = [self._key(line) for line in range(len(self._starts))]
+        self.keys: Sequence[str] = [self._key(line) for line in range(len(self._starts))]
         self.first: dict[str, int] = {}
         for line, key in enumerate(self.keys):
             self.first.setdefault(key, line)
@@ -56,7 +56,7 @@ class TsvFile:
             InputError: if the key is blank, not UTF-8 or in an earlier line too, or there are
                 more or fewer cells than names.
         """
-        self._check_key(line)
+        self.check_key(line)
         end = self._starts[line + 1] if line + 1 < len(self) else len(self._bytes)
         cells = self._bytes[self._starts[line] : end].split(b"\t")
         if len(cells) != len(names):
@@ -75,7 +75,12 @@ class TsvFile:
         head = self._bytes[start : start + 4096]
         return head.split(b"\n", 1)[0].split(b"\t", 1)[0].strip()
 
-    def _check_key(self, line: int) -> None:
+    def check_key(self, line: int) -> None:
+        """Say whether the key of a line can be used.
+
+        Raises:
+            InputError: if it is blank, not UTF-8 or in an earlier line too.
+        """
         key = self.keys[line]
         if not key:
             raise InputError(f"{self.where(line)}: image key: it is blank")

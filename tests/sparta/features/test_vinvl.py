@@ -1,5 +1,6 @@
 import base64
 import json
+import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,11 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sparta.errors import InputError
+from sparta.features.choice import RegionChoice
 from sparta.features.convert import convert
 from sparta.features.vinvl import VinvlReader
+from tests.sparta.features.mutations import FUZZ, mutated, mutated_cells, read_all
 
 # Numbers float16 holds exactly: 5 features, then x1, y1, x2, y2, w, h.
 DOG = [1, -2, 3, 4, 5, 0.25, 0.5, 0.75, 1, 0.5, 0.5]
@@ -166,10 +171,22 @@ def test_the_very_first_line_may_be_the_malformed_one(tmp_path: Path) -> None:
     [
         ("b\n", "expected 2 columns (image key, JSON), found 1"),
         (label_line("b")[:-5] + "\n", "JSON: Invalid JSON"),
-        ("b\t[]\n", "JSON: Input should be an object"),
-        (label_line("b", OBJECTS[:1]), "objects: expected 2, one for each row of features in"),
+        ("b\t3\n", "JSON: Input should be an object"),
+        ("b\t[3]\n", "0: Input should be an object"),
         (label_line("b", [{"conf": 1}] * 2), "objects.0.class: Field required"),
         (label_line("b", [{"class": 3}] * 2), "objects.0.class: Input should be a valid string"),
+        (
+            label_line("b", [{"class": "", "conf": math.nan}]),
+            "objects.0.conf: Input should be a fin",
+        ),
+        (
+            label_line("b", [{"class": "", "rect": [0, 0, 1]}]),
+            "objects.0.rect: List should have at l",
+        ),
+        (
+            label_line("b", [{"class": "", "rect": [0, 0, 32, 99]}]),
+            "objects.rect, row 1: expected x1",
+        ),
         (label_line("b", image_h=0), "image_h: Input should be greater than 0"),
         (label_line("b", image_w=None), "image_w: Input should be a valid integer"),
     ],
@@ -183,39 +200,125 @@ def test_malformed_labels_are_named(tmp_path: Path, line: str, message: str) -> 
         reader[1]
 
 
-def test_images_twice_or_in_one_file_only_are_named(tmp_path: Path) -> None:
-    a, b = feature_line("a"), feature_line("b")
-    with pytest.raises(
-        InputError, match=r"features\.tsv, line 3: image 'a' was already in .*line 1"
-    ):
-        VinvlReader([write(tmp_path, [a, b, a])])
-    with pytest.raises(InputError, match=r"predictions\.tsv, line 2: image 'a' was already"):
-        VinvlReader([write(tmp_path, [a], [label_line("a")] * 2)])
-    with pytest.raises(
-        InputError, match=r"features\.tsv, line 2: image 'b' is not in .*predictions"
-    ):
-        VinvlReader([write(tmp_path, [a, b], [label_line("a")])])
-    with pytest.raises(
-        InputError, match=r"predictions\.tsv, line 1: image 'b' is not in .*features"
-    ):
-        VinvlReader([write(tmp_path, [a], [label_line("b"), label_line("a")])])
-    folders = [write(tmp_path / "train", [a, b]), write(tmp_path / "val", [b])]
-    with pytest.raises(
-        InputError, match=r"val/features.tsv, line 1: .* already in .*/train/.*line 2"
-    ):
-        VinvlReader(folders)
+def failures(reader: VinvlReader) -> dict[int, str]:
+    """What each row that cannot be read raises."""
+    found = {}
+    for row in range(len(reader.ids)):
+        try:
+            reader[row]
+        except InputError as error:
+            found[row] = str(error)
+    return found
 
 
-def test_files_that_are_absent_empty_or_have_no_keys_are_named(tmp_path: Path) -> None:
+A, B = feature_line("a"), feature_line("b")
+
+
+LABELS = [label_line("a"), label_line("b")]
+
+
+@pytest.mark.parametrize(
+    ("features", "labels", "row", "message"),
+    [
+        ([A, B, A], LABELS, 1, "features.tsv, line 3: image 'a' was already in IN/features.tsv, l"),
+        ([A, B], [*LABELS, LABELS[0]], 1, "predictions.tsv, line 3: image 'a' was already in IN/p"),
+        ([A, B], LABELS[:1], 1, "features.tsv, line 2: image 'b' is not in IN/predictions.tsv"),
+        ([A], LABELS, 1, "predictions.tsv, line 2: image 'b' is not in IN/features.tsv"),
+        ([A, "\n", B], LABELS, 0, "features.tsv, line 2: image key: it is blank"),
+        ([A, B[:-9]], LABELS, 1, "features.tsv, line 2: features: "),
+        ([feature_line("a", count=7), B], LABELS, 0, "features.tsv, line 1: features: "),
+    ],
+)
+def test_an_image_that_cannot_be_used_leaves_the_others(
+    tmp_path: Path, features: list[str], labels: list[str] | None, row: int, message: str
+) -> None:
+    folder = write(tmp_path / "in", features, labels)
+    reader = VinvlReader([folder])
+    found = failures(reader)
+    assert list(found) == [row]
+    assert f"{folder}/{message}".replace("IN", str(folder)) in found[row]
+    store = convert(reader, tmp_path / "out", skip_bad=True)
+    assert store.ids == [image_id for at, image_id in enumerate(reader.ids) if at != row]
+    lines = (tmp_path / "out" / "skipped.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == [
+        {"image_id": reader.ids[row], "reason": found[row]}
+    ]
+
+
+def test_keys_that_are_not_text_are_named(tmp_path: Path) -> None:
+    folder = write(tmp_path, [A, B])
+    (folder / "features.tsv").write_bytes(A.encode() + B.encode().replace(b"b\t", b"\xff\t", 1))
+    reader = VinvlReader([folder])
+    assert list(reader.ids) == ["\\xff", "a", "b"]
+    assert failures(reader) == {
+        0: f"{folder}/features.tsv, line 2: image key: not UTF-8",
+        2: f"{folder}/predictions.tsv, line 2: image 'b' is not in {folder}/features.tsv",
+    }
+
+
+def test_an_image_of_two_folders_is_taken_from_the_first(tmp_path: Path) -> None:
+    train, val = write(tmp_path / "train", [A, B]), write(tmp_path / "val", [B])
+    assert failures(VinvlReader([train, val])) == {
+        2: f"{val}/features.tsv, line 1: image 'b' was already in {train}/features.tsv, line 2"
+    }
+    # Labels that are in both folders hide no features.
+    both = [label_line("a"), label_line("b")]
+    one, other = write(tmp_path / "one", [B], both), write(tmp_path / "other", [A], both)
+    reader = VinvlReader([one, other])
+    assert list(reader.ids) == ["a", "a", "b", "b"]
+    assert set(failures(reader)) == {1, 3}
+
+
+def test_files_that_are_absent_or_empty_are_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"features\.tsv: cannot be read: No such file"):
         VinvlReader([tmp_path])
     with pytest.raises(InputError, match=r"features\.tsv is empty"):
         VinvlReader([write(tmp_path, [])])
-    with pytest.raises(InputError, match=r"features\.tsv, line 2: image key: it is blank"):
-        VinvlReader([write(tmp_path, [feature_line("a"), "\n", feature_line("b")])])
-    (tmp_path / "features.tsv").write_bytes(b"\xff\t1\t\n")
-    with pytest.raises(InputError, match=r"features\.tsv, line 1: image key: not UTF-8"):
-        VinvlReader([tmp_path])
+
+
+def test_without_any_good_image_there_is_no_store(tmp_path: Path) -> None:
+    folder = write(tmp_path / "in", [feature_line("a", changed(0, 0, np.nan))])
+    with pytest.raises(InputError, match=r"line 1: features, row 1: .*left out with --skip-bad"):
+        convert(VinvlReader([folder]), tmp_path / "out")
+    with pytest.raises(InputError, match=r"no image could be used; .*skipped\.jsonl says why"):
+        convert(VinvlReader([folder]), tmp_path / "out", skip_bad=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"a": 0, "b": 0}', "image 'b' is not in line 1; delete it"),
+        ('{"a": 0, "b": 2}', "image 'b' is not in line 3; delete it"),
+        ('{"a": 0, "b": -1}', "image 'b' is not in line 0; delete it"),
+        ('{"a": 0}', "it lacks image 'b'; delete it"),
+        ('{"a": "0"}', "a: Input should be a valid integer"),
+        ("[", "JSON: Invalid JSON"),
+    ],
+)
+def test_an_index_of_images_must_be_of_the_file(tmp_path: Path, text: str, message: str) -> None:
+    folder = write(tmp_path, [A, B])
+    (folder / "imageid2idx.json").write_text('{"b": 1, "a": 0}')
+    assert VinvlReader([folder])[1].image_id == "b"
+    (folder / "imageid2idx.json").write_text(text)
+    with pytest.raises(InputError, match=r"imageid2idx\.json.*" + re.escape(message)):
+        VinvlReader([folder])
+
+
+def test_a_bare_list_of_objects_tells_no_size(tmp_path: Path) -> None:
+    image = VinvlReader([write(tmp_path, [A], [f"a\t{json.dumps(OBJECTS)}\n"])])[0]
+    assert image.labels == ("dog", "")
+    assert image.boxes.tolist() == [[0.25, 0.5, 0.75, 1], [0, 0, 1, 1]]
+    assert (image.width, image.height) == (0, 0)
+
+
+def test_the_surest_regions_may_be_kept(tmp_path: Path) -> None:
+    folder = write(tmp_path, [A])
+    reader = VinvlReader([folder], choice=RegionChoice(1, "confident"))
+    assert reader[0].boxes.tolist() == [[0, 0, 1, 1]]  # of confidence 1
+    assert reader.source.extra == {"regions": 1, "keep": "confident"}
+    reader = VinvlReader([folder], choice=RegionChoice(1))
+    assert (reader[0].labels, reader[0].attributes) == (("dog",), ("brown wet",))
+    assert VinvlReader([folder]).source.extra == {}
 
 
 def test_a_broken_run_continues_and_other_inputs_are_refused(tmp_path: Path) -> None:
@@ -255,3 +358,40 @@ def test_reads_real_regions(shared: Path) -> None:
     assert image.labels == ("person", "person", "car", "person", "")
     assert image.attributes == ("black", "black", "blue", "grey", "")
     np.testing.assert_allclose(image.boxes[0] * 224, [119.4, 126.4, 173.4, 224.0], atol=0.1, rtol=0)
+
+
+FEATURES = "".join(feature_line(key) for key in "acb").encode()
+PREDICTIONS = "".join(label_line(key) for key in "abc").encode()
+
+
+@settings(FUZZ, max_examples=100)
+@given(
+    features=st.just(FEATURES) | mutated(FEATURES) | mutated_cells(FEATURES),
+    predictions=st.just(PREDICTIONS) | mutated(PREDICTIONS) | mutated_cells(PREDICTIONS),
+    choice=st.sampled_from([RegionChoice(), RegionChoice(1, "confident")]),
+)
+@pytest.mark.filterwarnings("error")
+def test_whatever_changes_in_the_files_is_noticed_or_harmless(
+    tmp_path: Path, features: bytes, predictions: bytes, choice: RegionChoice
+) -> None:
+    (tmp_path / "features.tsv").write_bytes(features)
+    (tmp_path / "predictions.tsv").write_bytes(predictions)
+    images = read_all(lambda: VinvlReader([tmp_path], choice=choice))
+    assert len(images) == 3 or (features, predictions) != (FEATURES, PREDICTIONS)
+
+
+INDEX = b"0\n%d\n%d\n" % (len(feature_line("a")), len(feature_line("a") * 2))
+
+
+@settings(FUZZ, max_examples=50)
+@given(
+    index=st.just(INDEX) | mutated(INDEX),
+    lines=st.just(b'{"a":0,"c":1,"b":2}') | mutated(b'{"a":0,"c":1,"b":2}'),
+)
+def test_whatever_changes_in_the_indexes_is_noticed_or_harmless(
+    tmp_path: Path, index: bytes, lines: bytes
+) -> None:
+    write(tmp_path, FEATURES.decode().splitlines(keepends=True))
+    (tmp_path / "features.lineidx").write_bytes(index)
+    (tmp_path / "imageid2idx.json").write_bytes(lines)
+    assert len(read_all(lambda: VinvlReader([tmp_path]))) in (0, 3)
