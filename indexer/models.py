@@ -13,6 +13,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from sparta.config import VisualSpartaConfig, resolve
 from sparta.errors import InputError
+from sparta.features.detection import extract_options
 from sparta.features.record import FeatureSource
 from sparta.features.store import FeatureStore
 from sparta.model import VisualSparta
@@ -139,6 +140,6 @@ def check_features(model: str, config: PreTrainedConfig, store: FeatureStore) ->
     if differences := wanted.differences(store.source):
         raise InputError(
             f"{store.folder} holds other features than {model} was trained on (the model's "
-            f"against the store's): {'; '.join(differences)}. Extract them with --backbone "
-            f"{wanted.backbone} --image-size {wanted.image_size} --labels {wanted.label_count}"
+            f"against the store's): {'; '.join(differences)}. Extract them with "
+            f"{extract_options(wanted)}"
         )

@@ -11,6 +11,7 @@ from indexer.models import read_config
 from sparta.config import VisualSpartaConfig
 from sparta.dense.config import VseConfig
 from sparta.errors import InputError
+from sparta.features.detection import Detection
 from sparta.features.record import FeatureSource
 from sparta.features.store import HEADER, FeatureStore
 from sparta.features.views import extract_views
@@ -49,9 +50,10 @@ def open_features(
         return extract_views(
             folders[0],
             out.with_name(out.name + ".features"),
-            source.backbone,
+            source.backbone or None,
             views or 1,
-            image_size=source.image_size,
+            detection=Detection.of(source),
+            image_size=source.image_size or None,
             labels=source.label_count,
             device=device,
             progress=lambda done, total: progress("extract", done, total),
@@ -123,9 +125,9 @@ def _feature_source(models: Sequence[str | Path], dense: Sequence[str | Path]) -
     for name, source in sources.items():
         if differences := first.differences(source):
             raise InputError(f"{name} takes other features than {chosen}: {'; '.join(differences)}")
-    if first.kind == "region":
+    if first.kind == "region" and not first.detector:
         raise InputError(
-            f"{chosen} takes a detector's regions ({first.backbone}), which cannot be "
-            "extracted here: give a feature store of such regions instead of photos"
+            f"{chosen} takes regions that others extracted ({first.backbone}), which cannot be "
+            "made here: give a feature store of such regions instead of photos"
         )
     return first

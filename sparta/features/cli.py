@@ -26,6 +26,20 @@ def extract(
             "made the features (default: the format's)."
         ),
     ] = None,
+    detector: Annotated[
+        str | None,
+        typer.Option(
+            help="Hub name or folder of an object detector (DETR, RT-DETR, YOLOS, …): regions are "
+            "where it finds something, their vectors its own or, with --backbone, pooled."
+        ),
+    ] = None,
+    threshold: Annotated[
+        float,
+        typer.Option(min=0, max=1, help="With --detector: confidence a region needs."),
+    ] = 0.05,
+    colours: Annotated[
+        bool, typer.Option("--colours", help="With --detector: name each region's colour.")
+    ] = False,
     from_format: Annotated[
         Literal["auto", Format] | None,
         typer.Option(
@@ -44,7 +58,12 @@ def extract(
         ),
     ] = None,
     regions: Annotated[
-        int | None, typer.Option(min=1, help="With --from: regions an image keeps (default: all).")
+        int | None,
+        typer.Option(
+            min=1,
+            help="With --from or --detector: regions an image keeps (default: all with --from, "
+            "the 36 surest and the whole photo with --detector).",
+        ),
     ] = None,
     keep: Annotated[
         Rule,
@@ -93,6 +112,10 @@ def extract(
 
     sparta extract photos/ --backbone pixels --out features/
 
+    sparta extract photos/ --detector PekingU/rtdetr_r50vd --colours --out features/
+
+    sparta extract photos/ --detector hustvl/yolos-tiny --backbone microsoft/resnet-50 --out pooled/
+
     sparta extract --from vinvl train/ val/ --image-suffix .jpg --out features/
 
     sparta extract --from bottom-up trainval_36.tsv --out features/
@@ -104,8 +127,11 @@ def extract(
     sparta extract --from hgr MSRVTT/ordered_feature/SA/resnet152.pth --split trn --out features/
     """
     if from_format is not None:
-        if image_size or labels or view != "plain":
-            raise InputError("--image-size, --labels and --view are for photos, not for --from")
+        if image_size or labels or view != "plain" or detector or colours:
+            raise InputError(
+                "--detector, --colours, --image-size, --labels and --view are for photos, not for "
+                "--from"
+            )
         name = detect(folders) if from_format == "auto" else from_format
         choice = RegionChoice(regions, keep)
         reader = open_reader(name, folders, split or (), image_suffix, backbone, choice, vocabulary)
@@ -113,14 +139,16 @@ def extract(
         if FORMATS[name].numbered and vocabulary is None:
             typer.echo("Regions have no labels: their numbers become words with --vocabulary.")
         return
-    if backbone is None:
+    if backbone is None and detector is None:
         use = " or ".join(f"--from {name}" for name in fitting(folders)) or "use --from"
         raise InputError(f"--backbone: name what turns the photos into features (or {use})")
-    chosen = regions or keep != "first" or vocabulary
+    if detector is None and (regions or colours):
+        raise InputError("--regions needs --detector or --from, --colours needs --detector")
+    chosen = keep != "first" or vocabulary
     if len(folders) > 1 or image_suffix or split or chosen or skip_bad:
         raise InputError(
-            "several folders, --image-suffix, --split, --regions, --keep, --vocabulary and "
-            "--skip-bad need --from"
+            "several folders, --image-suffix, --split, --keep, --vocabulary and --skip-bad need "
+            "--from"
         )
     # Read when torch is loaded. By default its threads spin while they wait for each other, and
     # where the decoding workers need the cores too, a run may take twenty times as long.
@@ -128,6 +156,7 @@ def extract(
     from rich.console import Console
     from transformers.utils import logging
 
+    from sparta.features.detection import REGIONS, Detection
     from sparta.features.extract import extract_photos
     from sparta.features.writer import SKIPPED
     from sparta.progress import progress_bars
@@ -140,6 +169,9 @@ def extract(
             folders[0],
             out,
             backbone,
+            detection=Detection(detector, regions or REGIONS, threshold, colours)
+            if detector
+            else None,
             image_size=image_size,
             labels=labels,
             view=view,

@@ -10,19 +10,35 @@ from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sparta.errors import InputError
-from sparta.features.backbone import Backbone, Encoder
+from sparta.features.detection import Detection, DetectorRegions
+from sparta.features.grid import GridRegions, load_encoder
 from sparta.features.photos import Decoder, Photo, View, find_photos
-from sparta.features.pixels import PixelPatches
-from sparta.features.record import ImageFeatures
+from sparta.features.record import FeatureSource, ImageFeatures
 from sparta.features.workers import Decoded, decode_all
 from sparta.features.writer import SHARD_SIZE, SKIPPED, Skipped, StoreWriter
 
 Progress = Callable[[int, int], None]
+
+
+class Extractor(Protocol):
+    """Turns the photos that its decoder has read into regions, some for each.
+
+    Attributes:
+        source: what makes the features.
+        batch_size: photos per pass.
+    """
+
+    source: FeatureSource
+    batch_size: int
+
+    def decoder(self, folder: Path, view: View) -> Decoder: ...  # noqa: D102
+
+    def __call__(self, photos: list[Photo]) -> list[ImageFeatures]: ...  # noqa: D102
 
 
 @dataclass(frozen=True)
@@ -45,8 +61,9 @@ class ExtractReport:
 def extract_photos(
     photos: Path,
     out: Path,
-    backbone: str,
+    backbone: str | None,
     *,
+    detection: Detection | None = None,
     image_size: int | None = None,
     labels: int = 0,
     view: str = "plain",
@@ -63,7 +80,9 @@ def extract_photos(
     Args:
         photos: folder, searched at any depth.
         out: folder of the store.
-        backbone: hub name or folder of a vision network, or "pixels".
+        backbone: hub name or folder of a vision network, or "pixels"; None where a detector
+            gives the vectors too.
+        detection: the detector whose regions to take, None for a grid.
         image_size: side of the square the photos are stretched to; None for the backbone's own.
         labels: classes of the backbone's classifier that name the whole photo.
         view: "plain", "flip" or "crop:SEED".
@@ -79,16 +98,16 @@ def extract_photos(
     started = time.perf_counter()
     chosen = View(view)
     ids = find_photos(photos)
-    encoder = load_encoder(backbone, image_size, labels, device)
+    extractor = load_extractor(backbone, detection, image_size, labels, device)
     listing = {"files": f"{len(ids)} with hash {_listing_hash(photos, ids)}"}
-    writer = StoreWriter(out, encoder.source, photos=photos, view=view, inputs=listing)
+    writer = StoreWriter(out, extractor.source, photos=photos, view=view, inputs=listing)
     shards = _split(ids, SHARD_SIZE)
     reused = sum(len(shard) for shard in shards[: writer.done])
     report = progress or (lambda _done, _total: None)
     report(reused, len(ids))
-    decoder = Decoder(photos, encoder.source.image_size, encoder.resample, chosen)
-    plan = [_split(shard, batch_size or encoder.batch_size) for shard in shards[writer.done :]]
-    _fill(writer, encoder, decoder, plan, workers, lambda done: report(reused + done, len(ids)))
+    decoder = extractor.decoder(photos, chosen)
+    plan = [_split(shard, batch_size or extractor.batch_size) for shard in shards[writer.done :]]
+    _fill(writer, extractor, decoder, plan, workers, lambda done: report(reused + done, len(ids)))
     if not writer.images:
         raise InputError(f"{photos}: no photo could be used; {out / SKIPPED} says why")
     writer.finish()
@@ -101,7 +120,7 @@ def _split(ids: list[str], size: int) -> list[list[str]]:
 
 def _fill(
     writer: StoreWriter,
-    encoder: Encoder,
+    extractor: Extractor,
     decoder: Decoder,
     plan: list[list[list[str]]],
     workers: int | None,
@@ -116,7 +135,7 @@ def _fill(
             images: list[ImageFeatures] = []
             skipped: list[Skipped] = []
             for batch in islice(decoded, len(batches)):
-                good, bad = encode_batch(encoder, batch)
+                good, bad = _regions(extractor, batch)
                 images += good
                 skipped += bad
                 done += len(batch)
@@ -124,53 +143,39 @@ def _fill(
             writer.write_shard(images, skipped)
 
 
-def load_encoder(backbone: str, image_size: int | None, labels: int, device: str) -> Encoder:
-    """Raw pixel patches or a pretrained network.
+def load_extractor(
+    backbone: str | None,
+    detection: Detection | None,
+    image_size: int | None = None,
+    labels: int = 0,
+    device: str = "auto",
+) -> Extractor:
+    """A detector's regions, or the cells of a backbone's grid.
 
     Raises:
-        InputError: if it cannot be used.
+        InputError: if neither is named, or one cannot be used.
     """
-    if backbone != "pixels":
-        return Backbone(backbone, image_size, labels, device)
-    if labels:
-        raise InputError("--labels needs a backbone with a classifier; pixels has none")
-    return PixelPatches(image_size)
+    if backbone is None and (image_size or labels):
+        raise InputError("--image-size and --labels are for a --backbone: name it too")
+    encoder = load_encoder(backbone, image_size, labels, device) if backbone else None
+    if detection is not None:
+        return DetectorRegions(detection, encoder, device)
+    if encoder is None:
+        raise InputError("--backbone: name what turns the photos into features (or --detector)")
+    return GridRegions(encoder)
 
 
-def encode_batch(encoder: Encoder, batch: Decoded) -> tuple[list[ImageFeatures], list[Skipped]]:
+def _regions(extractor: Extractor, batch: Decoded) -> tuple[list[ImageFeatures], list[Skipped]]:
     """Regions of a batch's photos; those of other photos, and why each is skipped."""
     photos = [entry for entry in batch if isinstance(entry, Photo)]
     skipped = [entry for entry in batch if isinstance(entry, Skipped)]
-    if not photos:
-        return [], skipped
-    features, labels = encoder.encode(np.stack([photo.pixels for photo in photos]))
-    boxes = grid_boxes(*encoder.grid)
     images = []
-    for photo, rows, label in zip(photos, features, labels, strict=True):
-        if not np.isfinite(rows).all():
-            skipped.append(Skipped(photo.image_id, "the backbone's output exceeds float16"))
-            continue
-        n = len(rows)
-        images.append(
-            ImageFeatures(
-                photo.image_id,
-                rows,
-                boxes,
-                ("",) * (n - 1) + (label,),
-                ("",) * n,
-                photo.width,
-                photo.height,
-            )
-        )
+    for image in extractor(photos) if photos else []:
+        if np.isfinite(image.features).all():
+            images.append(image)
+        else:
+            skipped.append(Skipped(image.image_id, "the network's output exceeds float16"))
     return images, skipped
-
-
-def grid_boxes(rows: int, columns: int) -> NDArray[np.float32]:
-    """[rows * columns + 1, 4] boxes of a grid's cells, row by row, and of the whole photo."""
-    y, x = np.divmod(np.arange(rows * columns), columns)
-    corners = [x / columns, y / rows, (x + 1) / columns, (y + 1) / rows]
-    cells = np.stack(corners, axis=1).astype(np.float32)
-    return np.concatenate([cells, np.array([[0, 0, 1, 1]], np.float32)])
 
 
 def _listing_hash(folder: Path, ids: list[str]) -> str:

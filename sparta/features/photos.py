@@ -7,6 +7,7 @@ import os
 import random
 import stat
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -52,12 +53,14 @@ class Photo:
         pixels: [side, side, 3] uint8 RGB.
         width: of the upright photo in pixels.
         height: of the upright photo in pixels.
+        large: [3, height, width] uint8 RGB, as a detector wants it; None where none is used.
     """
 
     image_id: str
     pixels: NDArray[np.uint8]
     width: int
     height: int
+    large: NDArray[np.uint8] | None = None
 
 
 class Crop(NamedTuple):
@@ -103,12 +106,21 @@ class View:
 
 @dataclass(frozen=True)
 class Decoder:
-    """Turns image ids into photos of one size; small enough to send to worker processes."""
+    """Turns image ids into photos of one size; small enough to send to worker processes.
+
+    Attributes:
+        folder: of the photos.
+        side: of the square.
+        resample: Pillow's filter for it.
+        view: what to show of each photo.
+        resize: what a detector's photos have to go through, if there is one.
+    """
 
     folder: Path
     side: int
     resample: int
     view: View
+    resize: Callable[[Image.Image], NDArray[np.uint8]] | None = None
 
     def __call__(self, image_ids: list[str]) -> list[Photo | Skipped]:
         """Decode photos; one that cannot be used becomes its reason."""
@@ -123,12 +135,17 @@ class Decoder:
             return Skipped(name, "the file name is not UTF-8")
         try:
             box, mirrored = crop or self.view.of(image_id)
-            image, width, height = load_photo(self.folder / image_id, self.side)
+            needed = 0 if self.resize else self.side
+            image, width, height = load_photo(self.folder / image_id, needed)
             x1, y1, x2, y2 = box
             corners = (x1 * image.width, y1 * image.height, x2 * image.width, y2 * image.height)
             small = image.resize((self.side, self.side), Image.Resampling(self.resample), corners)
             pixels = np.asarray(small)[:, ::-1] if mirrored else np.asarray(small)
-            return Photo(image_id, np.ascontiguousarray(pixels), width, height)
+            large = None
+            if self.resize:
+                shown = image.crop(corners)
+                large = self.resize(ImageOps.mirror(shown) if mirrored else shown)
+            return Photo(image_id, np.ascontiguousarray(pixels), width, height, large)
         except Exception as error:  # anything may come out of a damaged file
             return Skipped(image_id, _reason(error))
 

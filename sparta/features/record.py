@@ -82,7 +82,7 @@ class FeatureSource:
         weights: hash of the backbone's weights ("" for pixels or none); decides equality, not
             the name.
         dimension: d of the features.
-        image_size: side in pixels of the square the photo is resized to.
+        image_size: side in pixels of the square the photo is resized to, 0 without a backbone.
         label_count: classes of the backbone's own classifier given to the whole-photo region.
         extra: whatever else decides the features; of a detector, hash of its weights and how its
             regions are chosen.

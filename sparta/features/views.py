@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from sparta.features.detection import Detection
 from sparta.features.extract import extract_photos
 from sparta.features.store import FeatureStore
 
@@ -18,9 +19,10 @@ def view_names(count: int) -> list[str]:
 def extract_views(
     photos: Path,
     out: Path,
-    backbone: str,
+    backbone: str | None,
     count: int,
     *,
+    detection: Detection | None = None,
     image_size: int | None = None,
     labels: int = 0,
     device: str = "auto",
@@ -31,8 +33,10 @@ def extract_views(
     Args:
         photos: folder, searched at any depth.
         out: folder of the stores.
-        backbone: hub name or folder of a vision network, or "pixels".
+        backbone: hub name or folder of a vision network, or "pixels"; None where a detector
+            gives the vectors too.
         count: of views.
+        detection: the detector whose regions to take, None for a grid.
         image_size: side of the square the photos are stretched to; None for the backbone's own.
         labels: classes of the backbone's classifier that name the whole photo.
         device: "auto" takes a GPU if there is one.
@@ -52,6 +56,7 @@ def extract_views(
             photos,
             out / name,
             backbone,
+            detection=detection,
             image_size=image_size,
             labels=labels,
             view=name,

@@ -13,7 +13,8 @@ from transformers import AutoModel
 
 from sparta.errors import InputError
 from sparta.features import extract as job
-from sparta.features.extract import extract_photos, grid_boxes
+from sparta.features.extract import extract_photos
+from sparta.features.grid import grid_boxes
 from sparta.features.store import FeatureStore
 
 KILLED = """
