@@ -149,7 +149,7 @@ def search(
     query: Annotated[str, typer.Argument(help="What the photo should show.")],
     k: Annotated[int, typer.Option("-k", min=1, help="Images to show.")] = 10,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Show each word piece's impact and region.")
+        bool, typer.Option("--explain", help="Show each word piece's impact and what won it.")
     ] = False,
     backend: Annotated[
         str, typer.Option(help="sparta (the inverted index), a dense model's name, or ensemble.")
@@ -177,15 +177,10 @@ def search(
 
     from indexer.report import answer_json, answer_tables
 
-    if not query.strip():
-        raise InputError("the query is empty: say what the photo should show")
-    try:
-        query.encode()
-    except UnicodeEncodeError as error:
-        raise InputError("the query is not UTF-8 text: check the terminal's encoding") from error
+    check_query(query)
     if explain and backend != SPARSE:
         raise InputError(f"--explain: the scores of {backend} are no sums over terms")
-    searcher = _open(index, backend, engine)
+    searcher = open_backend(index, backend, engine)
     result = searcher.search(query, k)
     wanted = result.hits if searcher.explains and (explain or not as_json) else []
     explanations = [searcher.explain(query, hit.image_id) for hit in wanted]
@@ -197,7 +192,26 @@ def search(
         console.print(part)
 
 
-def _open(index: Path, backend: str, engine: str) -> Searcher:
+def check_query(query: str) -> None:
+    """Refuse a query that asks nothing.
+
+    Raises:
+        InputError: if it is blank or no text.
+    """
+    if not query.strip():
+        raise InputError("the query is empty: say what the photo should show")
+    try:
+        query.encode()
+    except UnicodeEncodeError as error:
+        raise InputError("the query is not UTF-8 text: check the terminal's encoding") from error
+
+
+def open_backend(index: Path, backend: str, engine: str) -> Searcher:
+    """What answers from an index folder under a name: the inverted index or a dense part.
+
+    Raises:
+        InputError: if the folder is no index, or has nothing of that name.
+    """
     if backend == SPARSE:
         from indexer.engines import open_searcher
 

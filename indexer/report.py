@@ -66,7 +66,7 @@ def answer_tables(
         yield "No image shares a word with the query."
     if explain:
         for explanation in explanations:
-            yield _terms_table(explanation)
+            yield terms_table(explanation, f"{explanation.image_id} ({explanation.score:g})")
     if result.unknown:
         yield f"Unknown words: {escape(', '.join(result.unknown))}"
 
@@ -86,15 +86,26 @@ def _hits_table(result: SearchResult, explanations: list[Explanation]) -> Table:
     return table
 
 
-def _terms_table(explanation: Explanation) -> Table:
-    title = f"{explanation.image_id} ({explanation.score:g})"
-    table = Table("term", "word", "count", "impact", "score", "region", "box", title=escape(title))
+def terms_table(explanation: Explanation, title: str) -> Table:
+    """An image's score term by term, with what won each."""
+    table = Table("term", "word", "count", "impact", "score", "won by", "box", title=escape(title))
     for term in explanation.terms:
         table.add_row(*map(escape, _term_row(term)))
     return table
 
 
 def _term_row(term: TermExplanation) -> tuple[str, ...]:
-    region = "" if term.region is None else str(term.region)
     box = "" if term.box is None else " ".join(f"{side:.2f}" for side in term.box)
-    return term.term, term.word, str(term.count), str(term.impact), f"{term.score:g}", region, box
+    numbers = str(term.count), str(term.impact), f"{term.score:g}"
+    return term.term, term.word, *numbers, won_by(term), box
+
+
+def won_by(term: TermExplanation) -> str:
+    """What won a term, in words; nothing where that is not known."""
+    if term.region is None:
+        return ""
+    region = "whole photo" if term.whole else f"region {term.region}"
+    if term.label is None:
+        return region
+    token, words = term.label.token, term.label.words
+    return f"label “{token}”{'' if token == words else f' in “{words}”'}, {region}"

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 Box = tuple[float, float, float, float]
+WHOLE = 0.999  # share of the photo from which a box tells nothing of a place
 
 
 # What every query makes is not frozen: that takes several times as long.
@@ -99,6 +100,14 @@ class TermExplanation:
     region: int | None
     box: Box | None
     label: Label | None
+
+    @property
+    def whole(self) -> bool:
+        """Whether that region is the whole photo, and so no place in it."""
+        if self.box is None:
+            return False
+        x1, y1, x2, y2 = self.box
+        return (x2 - x1) * (y2 - y1) > WHOLE
 
 
 @dataclass(frozen=True)

@@ -21,14 +21,18 @@ except ImportError as error:
 DOTS_PER_INCH = 150
 
 
-def check_out(out: Path) -> None:
+def check_out(out: Path, option: str = "--out") -> None:
     """Refuse a picture that could not be written when the work is done.
+
+    Args:
+        out: the file.
+        option: of the command that names it.
 
     Raises:
         InputError: if it is no .png file in a folder that exists.
     """
     if out.suffix != ".png" or not out.parent.is_dir():
-        raise InputError(f"--out {out} must be a .png file in a folder that exists")
+        raise InputError(f"{option} {out} must be a .png file in a folder that exists")
 
 
 def panels(count: int, width: float = 4.5, height: float = 3.5) -> tuple[Figure, list[Axes]]:

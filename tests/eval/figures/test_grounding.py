@@ -1,0 +1,158 @@
+"""The figure of winning regions, and the command that explains one photo."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from matplotlib.colors import to_hex
+from PIL import Image
+from typer.testing import CliRunner
+
+from eval.explained import every_nth, explain_all, open_photos, read_pairs
+from eval.figures.grounding import COLOURS, draw
+from indexer.lucene_searcher import LuceneSearcher
+from sparta.__main__ import cli
+from sparta.errors import InputError
+from tests.indexer.labelled import labelled_index
+from training.data.captions import CaptionedPhoto
+
+QUERY = "the brown dog by a ball and a tree"
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made, _, _ = labelled_index(tmp_path_factory.mktemp("labelled"))
+    return made
+
+
+@pytest.fixture(scope="module")
+def photos(index: Path) -> Path:
+    return index.parent / "photos"
+
+
+def test_boxes_are_drawn_once_each_with_their_strongest_term(index: Path, photos: Path) -> None:
+    found = explain_all(LuceneSearcher(index), [("a.png", QUERY)])
+    photo, text = draw(found, open_photos(photos, ["a.png"])).axes
+    corners = {
+        to_hex(patch.get_edgecolor()): tuple(patch.get_bbox().extents) for patch in photo.patches
+    }
+    # Terms by falling score give the colours: of 64 × 48 pixels, regions 1, 2 and 0.
+    strongest = [term for term in found[0].terms if term.score][:1]
+    assert set(corners) == set(COLOURS[:3])
+    expected = {(32, 0, 64, 24), (0, 0, 64, 48), (8, 12, 32, 36)}
+    assert {tuple(round(side) for side in box) for box in corners.values()} == expected
+    tags = [tag.get_text() for tag in photo.texts]
+    assert tags[0] == f"{strongest[0].term} {strongest[0].score:g}" and len(tags) == 3
+    lines = "\n".join(line.get_text() for line in text.texts)
+    assert QUERY in lines and "dog  label “dog” in “brown dog”, region 0" in lines
+    assert "tree  whole photo" in lines
+    assert all(
+        any(line.get_text().startswith(f"{t.term}  ") for line in text.texts)
+        for t in found[0].terms
+    )
+
+
+def test_photos_of_the_fixed_rule_stand_at_even_distances() -> None:
+    ids = [f"{number:02d}.jpg" for number in range(23)]
+    photos = [CaptionedPhoto(i, "val", (f"first of {i}", "second")) for i in reversed(ids)]
+    assert every_nth(photos, 5) == [(ids[n], f"first of {ids[n]}") for n in (0, 4, 8, 12, 16)]
+    assert len(every_nth(photos, 23)) == 23
+    with pytest.raises(InputError, match="--count 24: the split has 23 photos"):
+        every_nth(photos, 24)
+
+
+def test_pairs_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.tsv"
+    path.write_text("a b.jpg\ttwo dogs\nc.jpg\ta ball\n")
+    assert read_pairs(path) == [("a b.jpg", "two dogs"), ("c.jpg", "a ball")]
+    for text, message in (
+        ("a.jpg\tdog\nb.jpg dog\n", "line 2: expected an image id, a tab"),
+        ("a.jpg\t \n", "line 1"),
+        ("", "is empty"),
+    ):
+        path.write_text(text)
+        with pytest.raises(InputError, match=message):
+            read_pairs(path)
+    path.write_bytes(b"\xff\xfe\t")
+    with pytest.raises(InputError, match="cannot be read as text"):
+        read_pairs(path)
+
+
+def test_photos_that_cannot_be_drawn(photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "bad.png").write_bytes(b"no photo")
+    for folder, name, message in (
+        (None, "a.png", "does not know where its photos are: give --photos"),
+        (photos, "gone.png", "photo 'gone.png' in .*see --photos"),
+        (tmp_path, "bad.png", "photo 'bad.png'"),
+    ):
+        with pytest.raises(InputError, match=message):
+            open_photos(folder, [name])
+
+
+def run(*arguments: str) -> tuple[str, BaseException | None]:
+    found = CliRunner().invoke(cli, arguments, env={"COLUMNS": "150"})
+    return found.stdout, found.exception
+
+
+def test_explain_command(index: Path, photos: Path, tmp_path: Path) -> None:
+    out = tmp_path / "why.png"
+    table, error = run("explain", str(index), "a.png", QUERY, "cat")
+    assert error is None
+    assert "label “dog” in “brown dog”, region 0" in table and "a.png: “cat”" in table
+    text, error = run("explain", str(index), "a.png", QUERY, "--json")
+    assert error is None
+    [answer] = json.loads(text)
+    assert answer["score"] == sum(term["score"] for term in answer["terms"])
+    labels = {term["term"]: term["label"] for term in answer["terms"]}
+    assert labels["dog"] == {"token": "dog", "words": "brown dog"} and labels["ball"] is None
+    figure = ["--figure", str(out)]
+    assert run("explain", str(index), "a.png", QUERY, *figure, "--photos", str(photos))[1] is None
+    assert Image.open(out).format == "PNG"
+    assert json.loads(out.with_suffix(".json").read_text())["examples"] == [answer]
+    for arguments, message in (
+        (["x.png", "dog"], "the index has no image 'x.png'"),
+        (["a.png", " "], "the query is empty"),
+        (["a.png", "dog", *figure], "give --photos"),
+        (["a.png", "dog", "--figure", "why.jpg"], "--figure why.jpg must be a .png"),
+    ):
+        error = run("explain", str(index), *arguments)[1]
+        assert isinstance(error, InputError) and message in str(error)
+
+
+def test_figure_command(index: Path, photos: Path, tmp_path: Path) -> None:
+    out, captions, pairs = (tmp_path / name for name in ("g.png", "captions.jsonl", "pairs.tsv"))
+    captions.write_text(
+        "".join(
+            json.dumps({"image": f"{name}.png", "split": "val", "captions": ["a dog", "cat"]})
+            + "\n"
+            for name in "cab"
+        )
+    )
+    pairs.write_text("b.png\tred ball\nb.png\ttree\na.png\tdog\n")
+    known = ["figure", "grounding", str(index), "--out", str(out)]
+    given = ["--photos", str(photos)]
+    assert run(*known, *given, "--captions", str(captions), "--count", "2")[1] is None
+    shown = json.loads(out.with_suffix(".json").read_text())["examples"]
+    assert [(one["image_id"], one["query"]) for one in shown] == [
+        ("a.png", "a dog"),
+        ("b.png", "a dog"),
+    ]
+    assert run(*known, *given, "--queries", str(pairs))[1] is None
+    shown = json.loads(out.with_suffix(".json").read_text())["examples"]
+    assert [one["query"] for one in shown] == ["red ball", "tree", "dog"]
+    for both in ([], ["--captions", str(captions), "--queries", str(pairs)]):
+        error = run(*known, *given, *both)[1]
+        assert isinstance(error, InputError) and "--captions or --queries" in str(error)
+
+
+def test_an_index_that_knows_its_photos(index: Path, photos: Path, tmp_path: Path) -> None:
+    known = tmp_path / "index"
+    shutil.copytree(index, known)
+    manifest = json.loads((known / "manifest.json").read_text())
+    (known / "manifest.json").write_text(json.dumps(manifest | {"photos": str(photos)}))
+    out = tmp_path / "why.png"
+    assert run("explain", str(known), "a.png", "dog", "--figure", str(out))[1] is None
+    assert out.is_file()
