@@ -8,7 +8,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sparta.errors import InputError
-from sparta.features import bottom_up, bottom_up_npz, hgr, lxmert, precomp, vinvl
+from sparta.features import (
+    bottom_up,
+    bottom_up_npz,
+    hgr,
+    lxmert,
+    oscar_captioning,
+    oscar_pt,
+    precomp,
+    scene_graph,
+    vinvl,
+)
 from sparta.features.choice import RegionChoice
 from sparta.features.convert import FeatureReader
 
@@ -48,6 +58,21 @@ class ForeignFormat:
 FORMATS: Mapping[Format, ForeignFormat] = {
     "vinvl": ForeignFormat(
         "folders with features.tsv and predictions.tsv", vinvl.fits, vinvl.VinvlReader
+    ),
+    "oscar-pt": ForeignFormat(
+        "SPLIT_img_KIND_feats.pt with SPLIT_KIND_labels.pt beside it, or folders of them",
+        oscar_pt.fits,
+        oscar_pt.OscarPtReader,
+    ),
+    "oscar-captioning": ForeignFormat(
+        "YAML files that name feature, label and hw, or folders of them",
+        oscar_captioning.fits,
+        oscar_captioning.OscarCaptioningReader,
+    ),
+    "scene-graph": ForeignFormat(
+        "predictions.tsv with an .hw.tsv beside it, or folders of them",
+        scene_graph.fits,
+        scene_graph.SceneGraphReader,
     ),
     "bottom-up": ForeignFormat(
         f"TSVs with {', '.join(bottom_up.COLUMNS.names)}", bottom_up.fits, bottom_up.BottomUpReader

@@ -15,6 +15,7 @@ from sparta.features.detections import relative_boxes
 
 T = TypeVar("T")
 Pixels = Annotated[int, Field(gt=0, lt=2**31)]
+Rect = Annotated[list[FiniteFloat], Field(min_length=4, max_length=4)]
 
 
 class DetectedObject(BaseModel):
@@ -30,7 +31,7 @@ class DetectedObject(BaseModel):
     model_config = ConfigDict(strict=True)
     label: str = Field(alias="class")
     attributes: list[str] = []
-    rect: Annotated[list[FiniteFloat], Field(min_length=4, max_length=4)] | None = None
+    rect: Rect | None = None
     conf: FiniteFloat | None = None
 
 

@@ -96,7 +96,7 @@ class TsvFile:
             return self._find_starts()
         try:
             starts: NDArray[np.int64] = np.array(path.read_bytes().split(), np.int64)
-        except ValueError as error:
+        except (ValueError, OverflowError) as error:
             raise InputError(f"{path}: expected one byte offset a line: {error}") from error
         if not self._are_starts(starts):
             raise InputError(

@@ -109,9 +109,11 @@ def test_an_index_changes_nothing(tmp_path: Path) -> None:
     assert without == [twice[:, :5].tolist(), ROWS[:, :5].tolist()]
 
 
-# A line missing at the end, not at a line's start, none, no number, beyond the end, not rising.
+# A line missing at the end, not at a line's start, none, no number, beyond the end, beyond 64 bits,
+# not rising.
 @pytest.mark.parametrize(
-    "text", ["0\n", "0\n5\n", "", "0\nx\n", "0\n99999\n", "0\nSECOND\nSECOND\n"]
+    "text",
+    ["0\n", "0\n5\n", "", "0\nx\n", "0\n99999\n", f"0\n{10**30}\n", "0\nSECOND\nSECOND\n"],
 )
 def test_an_index_of_another_file_is_refused(tmp_path: Path, text: str) -> None:
     folder = write(tmp_path, [feature_line("a"), feature_line("b")])
