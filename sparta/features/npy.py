@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any, Literal
 
 import numpy as np
@@ -10,6 +11,8 @@ from numpy.typing import NDArray
 
 from sparta.errors import InputError
 
+# What NumPy raises where a header has changed: it is a Python literal.
+DAMAGED = (ValueError, EOFError, TypeError, TokenError)
 KINDS = {"float": "f", "str": "US"}  # as numpy.dtype.kind spells them
 
 
@@ -28,7 +31,7 @@ def map_array(path: Path, axes: int, kind: Literal["float", "str"]) -> NDArray[A
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    except (ValueError, EOFError) as error:
+    except DAMAGED as error:
         if "Python objects" in str(error):
             raise InputError(
                 f"{path} holds Python objects, and loading those may run code. If you trust the "

@@ -13,10 +13,11 @@ from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
 from sparta.errors import InputError
+from sparta.features import npy
 
 FLOATS, INTEGERS = "f", "iu"  # as numpy.dtype.kind spells them
-# What zipfile and NumPy raise where bytes have changed.
-DAMAGED = (ValueError, EOFError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error)
+# What zipfile raises besides, where bytes have changed.
+DAMAGED = (*npy.DAMAGED, RuntimeError, zipfile.BadZipFile, zlib.error)
 
 
 def array_names(path: Path) -> set[str]:

@@ -168,7 +168,7 @@ CONTENT = "".join(line(key) for key in ("a", "c", "b")).encode()
 
 @FUZZ
 @given(content=mutated(CONTENT) | mutated_cells(CONTENT), choice=st.sampled_from([None, 2]))
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_whatever_changes_in_a_file_is_noticed_or_harmless(
     tmp_path: Path, content: bytes, choice: int | None
 ) -> None:

@@ -1,4 +1,5 @@
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ from numpy.typing import NDArray
 
 from sparta.errors import InputError
 from sparta.features.convert import convert
-from sparta.features.hgr import HgrReader, pick_frames
+from sparta.features.hgr import HgrReader, fits, pick_frames
+from tests.sparta.features.mutations import FUZZ, mutated, read_all
 
 
 def numbers(*shape: int) -> NDArray[np.float32]:
@@ -146,3 +148,44 @@ def test_a_damaged_hdf5_and_an_absent_h5py_are_named(
     monkeypatch.setitem(sys.modules, "h5py", None)
     with pytest.raises(InputError, match=r"pip install 'visualsparta\[video\]'"):
         HgrReader(folder, ["trn"])
+
+
+NAMES = ["b/1", "c", "a"]
+
+
+def fuzz(path: Path, folder: Path, draw: Callable[..., Any]) -> None:
+    content = draw(mutated(path.read_bytes()))
+    path.unlink()  # what was mapped stays as it was
+    path.write_bytes(content)
+    fits(folder)
+    read_all(lambda: HgrReader(folder, ["trn"]))
+
+
+@FUZZ
+@given(data=st.data(), changes=st.sampled_from(["trn_names.npy", "trn_ft.npy"]))
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_whatever_changes_in_means_is_noticed_or_harmless(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, changes: str
+) -> None:
+    root = tmp_path_factory.mktemp("means")
+    write_names(root, trn=NAMES)
+    folder = means_folder(root, trn=numbers(3, 4))
+    assert len(read_all(lambda: HgrReader(folder, ["trn"]))) == 3
+    fuzz(
+        root / "public_split" / changes if "names" in changes else folder / changes,
+        folder,
+        data.draw,
+    )
+
+
+@FUZZ
+@given(data=st.data())
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_whatever_changes_in_frames_is_noticed_or_harmless(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    root = tmp_path_factory.mktemp("frames")
+    write_names(root, trn=NAMES)
+    folder = frames_folder(root, trn={name.replace("/", "_"): numbers(2, 4) for name in NAMES})
+    assert len(read_all(lambda: HgrReader(folder, ["trn"]))) == 3
+    fuzz(folder / "trn_ft.hdf5", folder, data.draw)

@@ -3,11 +3,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sparta.errors import InputError
 from sparta.features.convert import convert
-from sparta.features.precomp import PrecompReader
+from sparta.features.precomp import PrecompReader, fits
+from tests.sparta.features.mutations import FUZZ, mutated, read_all
 
 
 def write(folder: Path, split: str, features: NDArray[Any], ids: list[str]) -> Path:
@@ -108,3 +111,19 @@ def test_splits_that_do_not_go_together_are_named(tmp_path: Path) -> None:
         PrecompReader(tmp_path, ["train", "test"])
     with pytest.raises(InputError, match=r"val_ims\.npy: cannot be read: No such file"):
         PrecompReader(tmp_path, ["val"])
+
+
+@FUZZ
+@given(data=st.data(), changes=st.sampled_from(["dev_ims.npy", "dev_ids.txt"]))
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_whatever_changes_in_a_file_is_noticed_or_harmless(
+    tmp_path: Path, data: st.DataObject, changes: str
+) -> None:
+    write(tmp_path, "dev", numbers(3, 2, 4), ["7", "7", "8", "8", "9", "9"])
+    assert len(read_all(lambda: PrecompReader(tmp_path, ["dev"]))) == 3
+    path = tmp_path / changes
+    content = data.draw(mutated(path.read_bytes()))
+    path.unlink()  # what was mapped stays as it was
+    path.write_bytes(content)
+    fits(tmp_path)
+    read_all(lambda: PrecompReader(tmp_path, ["dev"]))
