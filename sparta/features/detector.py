@@ -32,6 +32,11 @@ class Detected(NamedTuple):
     classes: NDArray[np.int64]
     states: NDArray[np.float32]
 
+    def take(self, rows: NDArray[np.int64]) -> Detected:
+        """Some of the queries, in the order given."""
+        boxes, confidences, classes, states = self
+        return Detected(boxes[rows], confidences[rows], classes[rows], states[rows])
+
 
 @dataclass(frozen=True)
 class Resizing:

@@ -15,10 +15,11 @@ from typing import Protocol
 import numpy as np
 
 from sparta.errors import InputError
-from sparta.features.detection import Detection, DetectorRegions
+from sparta.features.detection import Detection
 from sparta.features.grid import GridRegions, load_encoder
 from sparta.features.photos import Decoder, Photo, View, find_photos
 from sparta.features.record import FeatureSource, ImageFeatures
+from sparta.features.regions import DetectorRegions
 from sparta.features.workers import Decoded, decode_all
 from sparta.features.writer import SHARD_SIZE, SKIPPED, Skipped, StoreWriter
 
