@@ -70,5 +70,6 @@ class BottomUpReader:
         Raises:
             InputError: if it is malformed, naming file, line and field.
         """
-        image = self._lines.image(row)
-        return image.take(self._choice.rows(len(image.features), None, image.image_id))
+        cells = self._lines.cells(row)
+        image = self._lines.image(row, cells)
+        return image.take(self._choice.rows(len(image.features), None, cells.where))

@@ -86,7 +86,8 @@ class LxmertReader:
         Raises:
             InputError: if it is malformed, naming file, line and field.
         """
-        cells, image = self._lines.cells(row), self._lines.image(row)
+        cells = self._lines.cells(row)
+        image = self._lines.image(row, cells)
         count = len(image.features)
         found = Classes(
             cells.where,

@@ -10,6 +10,7 @@ from sparta.errors import InputError
 from sparta.features.cells import Cells
 from sparta.features.check import check_features
 from sparta.features.detections import relative_boxes
+from sparta.features.pairs import Pairs
 from sparta.features.record import ImageFeatures
 from sparta.features.tsv import TsvFile
 
@@ -68,13 +69,8 @@ class RegionLines:
         self.files: list[Path] = list(paths)
         self._columns = columns
         self._tsvs = [TsvFile(path) for path in paths]
-        # Image id, file and line.
-        self._rows = sorted(
-            (key + image_suffix, part, line)
-            for part, tsv in enumerate(self._tsvs)
-            for line, key in enumerate(tsv.keys)
-        )
-        self.ids: Sequence[str] = [row[0] for row in self._rows]
+        self._rows = Pairs(self._tsvs, [None] * len(self._tsvs), image_suffix)
+        self.ids = self._rows.ids
         self.dimension = self._first_dimension()
 
     def cells(self, row: int) -> Cells:
@@ -83,17 +79,16 @@ class RegionLines:
         Raises:
             InputError: if there are more or fewer than columns, or the image was there before.
         """
-        _, part, line = self._rows[row]
-        self._check_first(part, line)
-        return Cells(self._tsvs[part], line, self._columns.names)
+        found = self._rows[row]
+        return Cells(self._tsvs[found.part], found.features, self._columns.names)
 
-    def image(self, row: int) -> ImageFeatures:
-        """All regions of a row, without words.
+    def image(self, row: int, cells: Cells) -> ImageFeatures:
+        """All regions of a row with these cells, without words.
 
         Raises:
             InputError: if it is malformed, naming file, line and field.
         """
-        return self._image(self.ids[row], self.cells(row), self.dimension)
+        return self._image(self.ids[row], cells, self.dimension)
 
     def _image(self, image_id: str, cells: Cells, dimension: int | None) -> ImageFeatures:
         width, height = cells.number(self._columns.width), cells.number(self._columns.height)
@@ -109,15 +104,6 @@ class RegionLines:
             width,
             height,
         )
-
-    def _check_first(self, part: int, line: int) -> None:
-        tsv = self._tsvs[part]
-        for before in self._tsvs[:part]:
-            if (first := before.first.get(tsv.keys[line])) is not None:
-                raise InputError(
-                    f"{tsv.where(line)}: image {tsv.keys[line]!r} was already in "
-                    f"{before.where(first)}"
-                )
 
     def _first_dimension(self) -> int:
         """Numbers per row of features; a line whose parts disagree does not decide it."""
