@@ -1,7 +1,7 @@
 // One photo large, with the table that explains its score.
 
 import { make, whilePointed } from "./dom.js";
-import { makePhoto } from "./photo.js";
+import { isWhole, makePhoto } from "./photo.js";
 
 const dialog = document.querySelector("#closer");
 const find = (selector) => dialog.querySelector(selector);
@@ -49,19 +49,28 @@ function unexplained({ score, view }) {
   );
 }
 
+/** What won a term: a region of the photo, or a token of a region's label. */
+function wonBy({ region, label, box }) {
+  if (region === null) return "–";
+  if (!label) return isWhole(box) ? "whole photo" : `region ${region}`;
+  const { token, words } = label;
+  return `label “${token}”${token === words ? "" : ` in “${words}”`}`;
+}
+
 function makeLine(term, photo) {
   const piece = term.term === term.word.toLowerCase() ? [] : [make("small", {}, ` ${term.term}`)];
   const line = make(
     "tr",
     { className: term.impact ? "" : "nothing" },
     make("th", { scope: "row" }, term.word, ...piece),
-    ...[term.count, term.impact, term.score, term.region ?? "–"].map((value) =>
+    ...[term.count, term.impact, term.score, wonBy(term)].map((value) =>
       make("td", {}, `${value}`),
     ),
   );
   if (term.box) {
     line.tabIndex = 0;
-    whilePointed(line, () => photo.show(term, term.word), () => photo.hide());
+    const name = term.label ? `${term.word}: ${wonBy(term)}` : term.word;
+    whilePointed(line, () => photo.show(term, name), () => photo.hide());
   }
   return line;
 }

@@ -4,6 +4,9 @@ import { make } from "./dom.js";
 
 const percent = (share) => `${share * 100}%`;
 
+/** Whether a box is the photo as a whole, and so no place in it. */
+export const isWhole = ([x1, y1, x2, y2]) => (x2 - x1) * (y2 - y1) > 0.999;
+
 /**
  * What a hit's words won: one entry per word, its strongest term's box standing for it; none
  * where the backend does not explain.

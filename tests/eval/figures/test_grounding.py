@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from matplotlib.colors import to_hex
+from matplotlib.patches import Rectangle
 from PIL import Image
 from typer.testing import CliRunner
 
@@ -36,9 +37,8 @@ def photos(index: Path) -> Path:
 def test_boxes_are_drawn_once_each_with_their_strongest_term(index: Path, photos: Path) -> None:
     found = explain_all(LuceneSearcher(index), [("a.png", QUERY)])
     photo, text = draw(found, open_photos(photos, ["a.png"])).axes
-    corners = {
-        to_hex(patch.get_edgecolor()): tuple(patch.get_bbox().extents) for patch in photo.patches
-    }
+    boxes = [patch for patch in photo.patches if isinstance(patch, Rectangle)]
+    corners = {to_hex(box.get_edgecolor()): tuple(box.get_bbox().extents) for box in boxes}
     # Terms by falling score give the colours: of 64 × 48 pixels, regions 1, 2 and 0.
     strongest = [term for term in found[0].terms if term.score][:1]
     assert set(corners) == set(COLOURS[:3])
