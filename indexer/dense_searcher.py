@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import Any, Protocol
 
@@ -12,7 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexer.lucene import Stored
-from indexer.searcher import Explanation, Hit, SearchResult, Timings, UnknownImageError
+from indexer.searcher import (
+    Explanation,
+    Hit,
+    SearchResult,
+    SimilarResult,
+    Timings,
+    UnknownImageError,
+)
 from indexer.vectors import ImageVectors, Nearest, best
 
 
@@ -61,6 +68,10 @@ class VectorSearcher(ABC):
     def nearest(self, encoded: Any, k: int) -> Nearest:
         """The k best images."""
 
+    @abstractmethod
+    def likeness(self, image: int) -> NDArray[np.float32]:
+        """The similarity [N] of an image to each; exact, also where `nearest` is not."""
+
     def search(self, query: str, k: int = 10) -> SearchResult:
         """The k best images for a text, whatever their scores; see `Searcher.search`."""
         if k < 1:
@@ -74,6 +85,18 @@ class VectorSearcher(ABC):
         end = time.perf_counter()
         times = (tokenised - start, end - ready, end - start, ready - tokenised)
         return SearchResult(hits, unknown, Timings(*(1000 * time for time in times)))
+
+    def similar(self, image_id: str, k: int = 10) -> SimilarResult:
+        """The k images with the vectors nearest to an image's own; see `Searcher.similar`."""
+        if k < 1:
+            raise ValueError(f"k must be at least 1, got {k}")
+        start = time.perf_counter()
+        image = self._document(image_id)
+        found = best(self.likeness(image), k + 1)
+        rest = np.flatnonzero(found.images != image)[:k]
+        hits = self._hits(Nearest(found.images[rest], found.scores[rest]))
+        milliseconds = 1000 * (time.perf_counter() - start)
+        return SimilarResult(hits, [], Timings(0.0, milliseconds, milliseconds), {})
 
     def _hits(self, found: Nearest) -> list[Hit]:
         views: Iterable[int | None] = repeat(None) if found.views is None else found.views.tolist()
@@ -89,12 +112,19 @@ class VectorSearcher(ABC):
         """Nothing: a distance has no terms."""
         raise NotImplementedError("the score of a dense model is no sum over terms")
 
+    def explain_terms(self, terms: Mapping[str, int], image_id: str) -> Explanation:
+        """Nothing, as `explain`."""
+        raise NotImplementedError("the score of a dense model is no sum over terms")
+
     def metadata(self, image_id: str) -> dict[str, Any]:
         """What the index stores beside an image; see `Searcher.metadata`."""
+        return self.images.stored(self._document(image_id)).metadata
+
+    def _document(self, image_id: str) -> int:
         document = self.images.document(image_id)
         if document is None:
             raise UnknownImageError(image_id)
-        return self.images.stored(document).metadata
+        return document
 
     def __len__(self) -> int:
         return len(self.images)
@@ -130,6 +160,11 @@ class DenseSearcher(VectorSearcher):
         """The k images with the nearest view."""
         return self._vectors.nearest(encoded, k)
 
+    def likeness(self, image: int) -> NDArray[np.float32]:
+        """The cosine of the most similar pair of their views."""
+        views = self._vectors.of(image)
+        return np.max([self.scores(view) for view in views], axis=0)
+
     def scores(self, encoded: NDArray[np.float32]) -> NDArray[np.float32]:
         """Each image's exact score [N]: the best of its views."""
         return self._vectors.scores(encoded).max(axis=1)
@@ -163,3 +198,10 @@ class EnsembleSearcher(VectorSearcher):
             member.scores(vector) for member, vector in zip(self._members, encoded, strict=True)
         ]
         return best(np.mean(scores, axis=0), k)
+
+    def likeness(self, image: int) -> NDArray[np.float32]:
+        """The mean over the members."""
+        likeness: NDArray[np.float32] = np.mean(
+            [member.likeness(image) for member in self._members], axis=0
+        )
+        return likeness

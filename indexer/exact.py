@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,10 +16,12 @@ from indexer.searcher import (
     Explanation,
     Hit,
     SearchResult,
+    SimilarResult,
     TermExplanation,
     Timings,
     UnknownImageError,
 )
+from indexer.similar import photo_query
 from sparta.tokenizer import Query, WordPieceTokenizer
 
 
@@ -55,7 +57,26 @@ class ExactSearcher:
         timings = Timings(*(1000 * t for t in (tokenised - start, end - tokenised, end - start)))
         return SearchResult(hits, self._unknown(parsed), timings)
 
-    def top(self, terms: Counter[str], k: int) -> list[tuple[int, float]]:
+    def similar(self, image_id: str, k: int = 10) -> SimilarResult:
+        """The k images most like one of them; see `Searcher.similar`."""
+        if k < 1:
+            raise ValueError(f"k must be at least 1, got {k}")
+        start = time.perf_counter()
+        row = self._row(image_id)
+        image = list(self._postings)[row]
+        terms = [self._tokenizer.vocabulary[term] for term in image.terms]
+        query = photo_query(dict(zip(terms, image.impacts.tolist(), strict=True)))
+        read = time.perf_counter()
+        hits: list[Hit] = []
+        for other, score in self.top(query, len(self)):
+            if other != row and len(hits) < k:
+                image_id, metadata = self._postings.ids[other], self._postings.metadata[other]
+                hits.append(Hit(len(hits) + 1, image_id, score, metadata))
+        end = time.perf_counter()
+        timings = Timings(*(1000 * t for t in (read - start, end - read, end - start)))
+        return SimilarResult(hits, [], timings, query)
+
+    def top(self, terms: Mapping[str, int], k: int) -> list[tuple[int, float]]:
         """Rows and scores of the k best images of those that share a term with the query."""
         counts = np.zeros(self._impacts.shape[1], np.int64)
         for term, count in terms.items():
@@ -74,13 +95,22 @@ class ExactSearcher:
 
     def explain(self, query: str, image_id: str) -> Explanation:
         """Explain one image's score; see `Searcher.explain`."""
-        row = self._row(image_id)
         parsed = self._tokenizer.encode_query(query)
         words = {piece: word.text for word in reversed(parsed.words) for piece in word.pieces}
+        return self._explain(parsed.terms, words, image_id)
+
+    def explain_terms(self, terms: Mapping[str, int], image_id: str) -> Explanation:
+        """Explain one image's score for some terms; see `Searcher.explain_terms`."""
+        return self._explain(terms, {term: term for term in terms}, image_id)
+
+    def _explain(
+        self, counts: Mapping[str, int], words: Mapping[str, str], image_id: str
+    ) -> Explanation:
+        row = self._row(image_id)
         image = list(self._postings)[row]
         grounding = Grounding(image.terms, image.positions, image.inputs)
         terms = []
-        for term, count in parsed.terms.items():
+        for term, count in counts.items():
             impact = int(self._impacts[row, self._term_ids[term]])
             winner = grounding.winner(self._term_ids[term], self._tokenizer.vocabulary)
             score = float(count * impact)

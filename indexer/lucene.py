@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -114,10 +115,14 @@ class LuceneIndex:
         return found[0][0] if found else None
 
     @in_turn
-    def impact(self, document: int, term: str) -> int:
-        """An image's impact for a term, 0 if it has none."""
-        postings = java("org.apache.lucene.index.MultiTerms").getTermPostingsEnum(
-            self._reader, CONTENTS, java("org.apache.lucene.util.BytesRef")(term.encode())
+    def impacts(self, document: int, terms: Sequence[str]) -> list[int]:
+        """An image's impacts for some terms, 0 where it has none."""
+        return [self._impact(document, term) for term in terms]
+
+    def _impact(self, document: int, term: str) -> int:
+        classes = _classes()
+        postings = classes.terms.getTermPostingsEnum(
+            self._reader, CONTENTS, classes.text(term.encode())
         )
         if postings is None or postings.advance(document) != document:
             return 0
@@ -134,6 +139,8 @@ class _Classes(NamedTuple):
     parser: Any
     json: Any
     term: Any
+    text: Any
+    terms: Any
 
 
 @cache
@@ -160,11 +167,19 @@ def _classes() -> _Classes:
         configOverride=f"(Ljava/lang/Class;)L{jackson}cfg/MutableConfigOverride;",
         writeValueAsString="(Ljava/lang/Object;)Ljava/lang/String;",
     )
-    term = declare("org/apache/lucene/index/Term", "(Ljava/lang/String;Ljava/lang/String;)V")
+    index = "org/apache/lucene/index/"
+    term = declare(index + "Term", "(Ljava/lang/String;Ljava/lang/String;)V")
+    text = declare("org/apache/lucene/util/BytesRef", "([B)V", bytes="[B", offset="I", length="I")
+    declare(index + "PostingsEnum", advance="(I)I", freq="()I")
+    postings = (
+        f"(L{index}IndexReader;Ljava/lang/String;Lorg/apache/lucene/util/BytesRef;)"
+        f"L{index}PostingsEnum;"
+    )
+    terms = declare(index + "MultiTerms", getTermPostingsEnum=f"static {postings}")
     # Declared so that what a search gives back is not looked into member by member.
     declare(search + "TopDocs")
     declare(search + "BooleanQuery")
-    return _Classes(searcher, parser, mapper, term)
+    return _Classes(searcher, parser, mapper, term, text, terms)
 
 
 def _json_of_arrays(mapper: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -13,10 +13,12 @@ from indexer.searcher import (
     Explanation,
     Hit,
     SearchResult,
+    SimilarResult,
     TermExplanation,
     Timings,
     UnknownImageError,
 )
+from indexer.similar import others, photo_query, text_of
 from sparta.errors import InputError
 from sparta.tokenizer import WordPieceTokenizer
 
@@ -29,6 +31,7 @@ class Finder(Protocol):
     """What finds the best documents and names them: a `LuceneIndex`, or columns in memory."""
 
     def top(self, terms: str, k: int) -> list[tuple[int, float]]: ...  # noqa: D102
+    def impacts(self, document: int, terms: Sequence[str]) -> list[int]: ...  # noqa: D102
     @property
     def stored(self) -> Callable[[int], Stored]: ...  # noqa: D102
 
@@ -82,13 +85,32 @@ class LuceneSearcher:
         terms = " ".join([part.terms for part in parts])
         unknown = list(dict.fromkeys([word for part in parts for word in part.unknown]))
         tokenised = time.perf_counter()
-        hits = []
-        for rank, (document, score) in enumerate(self._finder.top(terms, k), start=1):
-            image_id, metadata = self._finder.stored(document)
-            hits.append(Hit(rank, image_id, score, metadata))
+        hits = self._hits(self._finder.top(terms, k))
         end = time.perf_counter()
         tokenise, search = 1000 * (tokenised - start), 1000 * (end - tokenised)
         return SearchResult(hits, unknown, Timings(tokenise, search, tokenise + search))
+
+    def similar(self, image_id: str, k: int = 10) -> SimilarResult:
+        """The k images most like one of them; see `Searcher.similar`."""
+        if k < 1:
+            raise ValueError(f"k must be at least 1, got {k}")
+        start = time.perf_counter()
+        document = self._document(image_id)
+        terms = [self._tokenizer.vocabulary[i] for i in self.index.grounding(document).terms]
+        impacts = self._finder.impacts(document, terms)
+        query = photo_query(dict(zip(terms, impacts, strict=True)))
+        read = time.perf_counter()
+        hits = self._hits(others(self._finder.top(text_of(query), k + 1), document, k))
+        end = time.perf_counter()
+        timings = Timings(*(1000 * t for t in (read - start, end - read, end - start)))
+        return SimilarResult(hits, [], timings, query)
+
+    def _hits(self, found: Iterable[tuple[int, float]]) -> list[Hit]:
+        hits = []
+        for rank, (document, score) in enumerate(found, start=1):
+            image_id, metadata = self._finder.stored(document)
+            hits.append(Hit(rank, image_id, score, metadata))
+        return hits
 
     def warm_up(self) -> None:
         """Answer some queries, and read ahead the ids of some images and all whole words.
@@ -119,16 +141,24 @@ class LuceneSearcher:
 
     def explain(self, query: str, image_id: str) -> Explanation:
         """Explain one image's score for a text; see `Searcher.explain`."""
-        document = self._document(image_id)
         parsed = self._tokenizer.encode_query(query)
-        grounding = self.index.grounding(document)
         words = {piece: word.text for word in reversed(parsed.words) for piece in word.pieces}
+        return self._explain(parsed.terms, words, image_id)
+
+    def explain_terms(self, terms: Mapping[str, int], image_id: str) -> Explanation:
+        """Explain one image's score for some terms; see `Searcher.explain_terms`."""
+        return self._explain(terms, {term: term for term in terms}, image_id)
+
+    def _explain(
+        self, counts: Mapping[str, int], words: Mapping[str, str], image_id: str
+    ) -> Explanation:
+        document = self._document(image_id)
+        grounding = self.index.grounding(document)
         terms = []
-        for term, count in parsed.terms.items():
-            impact = self.index.impact(document, term)
+        for term, impact in zip(counts, self._finder.impacts(document, [*counts]), strict=True):
             winner = grounding.winner(self._term_ids[term], self._tokenizer.vocabulary)
-            score = float(count * impact)
-            terms.append(TermExplanation(term, words[term], count, impact, score, *winner))
+            score = float(counts[term] * impact)
+            terms.append(TermExplanation(term, words[term], counts[term], impact, score, *winner))
         return Explanation(image_id, sum(term.score for term in terms), terms)
 
     def metadata(self, image_id: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -61,6 +62,18 @@ class SearchResult:
     hits: list[Hit]
     unknown: list[str]
     timings: Timings
+
+
+@dataclass(slots=True)
+class SimilarResult(SearchResult):
+    """What is like an image, which itself is not among the hits; no word is unknown.
+
+    Attributes:
+        terms: what was asked for: the image's strongest terms, the strongest first, and how often
+            each counts; none for a dense model, which compares vectors.
+    """
+
+    terms: dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -142,6 +155,24 @@ class Searcher(Protocol):
 
     def explain(self, query: str, image_id: str) -> Explanation:
         """Explain one image's score for a text.
+
+        Raises:
+            UnknownImageError: if the index has no such image.
+            NotImplementedError: if the searcher does not explain.
+        """
+        ...
+
+    def similar(self, image_id: str, k: int = 10) -> SimilarResult:
+        """The k images most like one of the index, without itself.
+
+        Raises:
+            ValueError: if k is not positive.
+            UnknownImageError: if the index has no such image.
+        """
+        ...
+
+    def explain_terms(self, terms: Mapping[str, int], image_id: str) -> Explanation:
+        """Explain one image's score for terms of the index that each count so often.
 
         Raises:
             UnknownImageError: if the index has no such image.

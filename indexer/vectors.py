@@ -101,6 +101,11 @@ class ImageVectors:
         """N."""
         return int(self._index.ntotal) // self.views
 
+    def of(self, image: int) -> NDArray[np.float32]:
+        """The vectors of an image's views, [K, D]."""
+        found: NDArray[np.float32] = self._flat.reconstruct_n(image * self.views, self.views)
+        return found
+
     def nearest(self, query: NDArray[np.float32], k: int) -> Nearest:
         """The k best images for a query's vector [D]; all of them if there are fewer."""
         if self._index is not self._flat:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from threading import RLock
 from typing import Any, Generic, TypeVar
 
-from indexer.searcher import Explanation, Searcher, SearchResult
+from indexer.searcher import Explanation, Searcher, SearchResult, SimilarResult
 from server.problems import ProblemError
 from sparta.errors import InputError
 
@@ -59,6 +59,14 @@ class LazySearcher(Generic[Opened]):
 
     def explain(self, query: str, image_id: str) -> Explanation:
         """Nothing; see `Searcher.explain`."""
+        raise NotImplementedError("the score of a dense model is no sum over terms")
+
+    def similar(self, image_id: str, k: int = 10) -> SimilarResult:
+        """The k images most like one of them; see `Searcher.similar`."""
+        return self.opened().similar(image_id, k)
+
+    def explain_terms(self, terms: Mapping[str, int], image_id: str) -> Explanation:
+        """Nothing; see `Searcher.explain_terms`."""
         raise NotImplementedError("the score of a dense model is no sum over terms")
 
     def metadata(self, image_id: str) -> dict[str, Any]:

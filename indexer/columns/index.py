@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from indexer.columns.layout import Columns
+from indexer.columns.lookup import impacts_at
 from indexer.columns.search import best_documents
 
 PAGE = 4096  # bytes
@@ -77,3 +78,8 @@ class ColumnIndex:
             _ALL if allowed is None else allowed,
             min(k, len(self)),
         )
+
+    def impacts(self, document: int, terms: Sequence[int]) -> NDArray[np.int64]:
+        """A document's impacts [m] for the vocabulary ids of m terms, 0 where it has none."""
+        position = int(np.flatnonzero(self.columns.order == document)[0])
+        return impacts_at(self.columns, self.columns.row_of[terms].astype(np.int64), position)

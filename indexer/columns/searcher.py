@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from indexer.columns.images import ImageTable
@@ -30,6 +31,11 @@ class ColumnFinder:
         counts = Counter(map(self._term_ids.__getitem__, terms.split()))
         documents, scores = self.index.top(counts, k)
         return list(zip(documents.tolist(), scores.astype(float).tolist(), strict=True))
+
+    def impacts(self, document: int, terms: Sequence[str]) -> list[int]:
+        """A document's impacts for some terms; see `LuceneIndex.impacts`."""
+        ids = [self._term_ids[term] for term in terms]
+        return self.index.impacts(document, ids).tolist()
 
 
 class ColumnSearcher(LuceneSearcher):

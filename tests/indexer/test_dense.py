@@ -99,6 +99,28 @@ def test_the_ensemble_is_the_mean_of_its_members(
     ensemble.close()
 
 
+@pytest.mark.parametrize("kind", ["flat", "hnsw"])
+@pytest.mark.parametrize("views", [1, 3])
+def test_like_an_image_are_the_nearest_vectors(
+    index: Path, ids: list[str], views: int, kind: Kind
+) -> None:
+    """Exact in a graph too; of several views the most alike pair counts."""
+    vectors = array(views)
+    one = searcher(index, vectors, CountingEncoder(), kind)
+    both: Searcher = EnsembleSearcher([one, searcher(index, array(1, seed=1), CountingEncoder())])
+    for image in (0, 123, 299):
+        own = np.einsum("ivd,wd->ivw", vectors, vectors[image]).max(axis=(1, 2))
+        mean = (own + (array(1, seed=1) @ array(1, seed=1)[image, 0])[:, 0]) / 2
+        for found, scores in ((one, own), (both, mean)):
+            others = [*ids[:image], *ids[image + 1 :]]
+            for k in (1, 10, 299, 300):
+                result = found.similar(ids[image], k)
+                hits = [(h.rank, h.image_id, h.score) for h in result.hits]
+                assert hits == slow_answer(others, np.delete(scores, image), k)
+            assert (result.terms, result.unknown, result.hits[0].view) == ({}, [], None)
+            assert result.hits[0].metadata == {"width": ids.index(result.hits[0].image_id)}
+
+
 def test_encoding_is_timed_apart_from_searching(index: Path) -> None:
     found = searcher(index, array(1), CountingEncoder(seconds=0.05))
     timings = found.search("abc").timings
@@ -122,8 +144,14 @@ def test_what_is_known_of_images_and_what_not(index: Path) -> None:
         found.metadata("a/7.jpg")
     with pytest.raises(NotImplementedError, match="no sum over terms"):
         found.explain("abc", "a/00007 é.jpg")
+    with pytest.raises(NotImplementedError, match="no sum over terms"):
+        found.explain_terms({"abc": 1}, "a/00007 é.jpg")
+    with pytest.raises(UnknownImageError):
+        found.similar("a/7.jpg")
     with pytest.raises(ValueError, match="k must be at least 1"):
         found.search("abc", 0)
+    with pytest.raises(ValueError, match="k must be at least 1"):
+        found.similar("a/00007 é.jpg", 0)
     found.close()
 
 
