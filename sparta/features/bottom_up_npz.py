@@ -61,10 +61,10 @@ class BottomUpNpzReader:
         files: those read.
 
     Raises:
-        InputError: naming the file, if a folder has none or none can be read. Reading an image
-            raises it, naming the array too, if its file is damaged, something in it is odd, a class
-            is none of the vocabulary's, there are no classes where they are needed, or the image
-            was there before.
+        InputError: naming the file, if a folder has none or none can be read, or the first has no
+            classes where they are needed. Reading an image raises it, naming the array too, if its
+            file is damaged, something in it is odd, a class is none of the vocabulary's, or the
+            image was there before.
     """
 
     def __init__(
@@ -84,7 +84,14 @@ class BottomUpNpzReader:
         self.ids: Sequence[str] = [row[0] for row in self._rows]
         words = () if self._vocabularies is None else self._vocabularies.files
         self.files: Sequence[Path] = [*paths, *words]
-        self._dimension = _first_dimension(paths)
+        first, self._dimension = _first_readable(paths)
+        self._classes = vocabulary is not None or choice.by == "confident"
+        if self._classes and "objects_id" not in first:
+            raise InputError(
+                f"{first.where}: objects_id: there is none. Classes and confidences stand in info, "
+                "and loading that may run code. If you trust the files, convert them once with "
+                f"this Python:\n\n{CONVERSION.replace('FOLDER', str(Path(first.where).parent))}"
+            )
         self.source = replace(named_source(name, self._dimension), extra=choice.extra)
 
     def __getitem__(self, row: int) -> ImageFeatures:
@@ -99,7 +106,7 @@ class BottomUpNpzReader:
         arrays = Arrays(path, NEEDED + CLASSES)
         image = _read_image(image_id, arrays, self._dimension)
         confidences = None
-        if self._vocabularies is not None or self._choice.by == "confident":
+        if self._classes:
             classes = _read_classes(arrays, len(image.features))
             confidences = classes.objects_conf
             if self._vocabularies is not None:
@@ -115,12 +122,13 @@ def _files_of(folder: Path) -> list[Path]:
     return files
 
 
-def _first_dimension(paths: Sequence[Path]) -> int:
-    """Numbers per row of features; a file whose arrays disagree does not decide it."""
+def _first_readable(paths: Sequence[Path]) -> tuple[Arrays, int]:
+    """The first file whose arrays agree, and the numbers per row of its features."""
     first: InputError | None = None
     for path in paths:
         try:
-            return _read_image("", Arrays(path, NEEDED + CLASSES), None).features.shape[1]
+            arrays = Arrays(path, NEEDED + CLASSES)
+            return arrays, _read_image("", arrays, None).features.shape[1]
         except InputError as error:
             first = first or error
     raise first or InputError("no folder was named")
@@ -144,12 +152,6 @@ def _read_image(image_id: str, arrays: Arrays, dimension: int | None) -> ImageFe
 
 def _read_classes(arrays: Arrays, count: int) -> Classes:
     """What the detector took the regions for."""
-    if "objects_id" not in arrays:
-        raise InputError(
-            f"{arrays.where}: objects_id: there is none. Classes and confidences stand in info, "
-            "and loading that may run code. If you trust the files, convert them once with this "
-            f"Python:\n\n{CONVERSION}"
-        )
     objects_id = arrays.get("objects_id", INTEGERS, (count,))
     objects_conf = arrays.get("objects_conf", FLOATS, (count,))
     if "attrs_id" not in arrays:

@@ -58,16 +58,18 @@ def test_reads_features_boxes_and_size_and_leaves_the_pickle_alone(tmp_path: Pat
 
 def test_classes_stand_in_the_pickle_until_it_is_converted(tmp_path: Path) -> None:
     folder = write(tmp_path / "in", info=INFO)
-    reader = BottomUpNpzReader([folder], vocabulary=write_vocabulary(tmp_path))
+    vocabulary = write_vocabulary(tmp_path)
     message = r"a\.npz: objects_id: there is none\. .* If you trust the files, convert them once"
     with pytest.raises(InputError, match=message) as error:
-        reader[0]
-    assert str(error.value).endswith(CONVERSION)
-    exec(CONVERSION.replace("FOLDER", str(folder)), {})
+        BottomUpNpzReader([folder], vocabulary=vocabulary)
+    _, conversion = str(error.value).split("\n\n")
+    assert conversion == CONVERSION.replace("FOLDER", str(folder))
+    exec(conversion, {})
     assert set(np.load(folder / "a.npz")) == {"x", "bbox", "num_bbox", "image_h", "image_w", *SEEN}
-    assert reader[0].labels == ("buoy", "yolk", "traffic light")
-    assert reader[0].attributes == ("red", "gray", "")
-    assert reader[0].features.tolist() == FEATURES.tolist()
+    image = BottomUpNpzReader([folder], vocabulary=vocabulary)[0]
+    assert image.labels == ("buoy", "yolk", "traffic light")
+    assert image.attributes == ("red", "gray", "")
+    assert image.features.tolist() == FEATURES.tolist()
 
 
 def test_a_detector_without_attributes_is_converted_too(tmp_path: Path) -> None:
@@ -87,9 +89,8 @@ def test_regions_are_chosen_with_all_that_belongs_to_them(tmp_path: Path) -> Non
     assert reader.source.extra == {"regions": 2, "keep": "confident"}
     surest = BottomUpNpzReader([folder], choice=RegionChoice(1, "confident"))[0]
     assert (surest.features.tolist(), surest.labels) == ([FEATURES[2].tolist()], ("",))
-    plain = BottomUpNpzReader([write(tmp_path / "plain")], choice=RegionChoice(1, "confident"))
     with pytest.raises(InputError, match="objects_id: there is none"):
-        plain[0]
+        BottomUpNpzReader([write(tmp_path / "plain")], choice=RegionChoice(1, "confident"))
 
 
 def test_folders_are_put_together_by_id(tmp_path: Path) -> None:
@@ -124,6 +125,7 @@ def test_folders_are_put_together_by_id(tmp_path: Path) -> None:
         ({"x": np.full((3, 3), None)}, " is damaged or no .npz file"),
         ({"x": changed(FEATURES, 1, 1, np.nan)}, "features, row 2: expected finite numbers"),
         ({"bbox": changed(BOXES, 2, 3, 99)}, "bbox, row 3: expected x1, y1, x2, y2 in pixels"),
+        ({"without": "objects_id"}, "objects_id: there is none"),
         ({"without": "objects_conf"}, "objects_conf: there is none"),
         ({"without": "attrs_conf"}, "attrs_conf: there is none"),
         ({"objects_id": [2, 0]}, "objects_id: expected integer [3], found int64 [2]"),
