@@ -6,6 +6,7 @@ and back: what runs in the event loop holds up all other requests.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import perf_counter
 from typing import Annotated
 from urllib.parse import quote
@@ -16,7 +17,7 @@ from fastapi.responses import FileResponse
 from pydantic import AfterValidator
 from pydantic_core import PydanticCustomError
 
-from indexer.searcher import UnknownImageError
+from indexer.searcher import Explanation, SearchResult, UnknownImageError
 from server import schemas
 from server.backends import Backend, Backends
 from server.photos import find_photo, media_type
@@ -47,6 +48,10 @@ async def _chosen(
 
 
 Chosen = Annotated[Backend, Depends(_chosen)]
+Count = Annotated[int, Query(ge=1, le=MAX_K, description="At most so many hits")]
+Explained = Annotated[
+    bool, Query(description="Say of every hit which term won how much, and where")
+]
 
 
 @router.get(
@@ -66,10 +71,8 @@ async def search(
         ),
         AfterValidator(_not_blank),
     ],
-    k: Annotated[int, Query(ge=1, le=MAX_K, description="At most so many hits")] = 10,
-    explain: Annotated[
-        bool, Query(description="Say of every hit which term won how much, and where")
-    ] = False,
+    k: Count = 10,
+    explain: Explained = False,
 ) -> schemas.SearchAnswer:
     """The photos that fit the query best.
 
@@ -88,6 +91,22 @@ def answer(
 ) -> schemas.SearchAnswer:
     """Search, and put what was found in the interface's words."""
     result = backend.searcher.search(q, k)
+    hits, timings = _found(
+        request, backend, result, lambda hit: backend.searcher.explain(q, hit), explain
+    )
+    return schemas.SearchAnswer(
+        query=q, backend=backend.name, hits=hits, unknown=result.unknown, timings=timings
+    )
+
+
+def _found(
+    request: Request,
+    backend: Backend,
+    result: SearchResult,
+    why: Callable[[str], Explanation],
+    explain: bool,
+) -> tuple[list[schemas.Hit], schemas.Timings]:
+    """Hits and times of a result, with what `why` says of each image if that is wanted."""
     hits = [
         schemas.Hit(
             rank=hit.rank,
@@ -104,12 +123,9 @@ def answer(
     if explain and backend.searcher.explains:
         start = perf_counter()
         for hit in hits:
-            terms = backend.searcher.explain(q, hit.image_id).terms
-            hit.explanation = [schemas.Term.model_validate(term) for term in terms]
+            hit.explanation = [schemas.Term.model_validate(t) for t in why(hit.image_id).terms]
         timings.explain_ms = (perf_counter() - start) * 1000
-    return schemas.SearchAnswer(
-        query=q, backend=backend.name, hits=hits, unknown=result.unknown, timings=timings
-    )
+    return hits, timings
 
 
 @router.get("/backends", summary="List the searchers")
@@ -158,6 +174,43 @@ def image_file(request: Request, backend: Chosen, image_id: str) -> Response:
     if response.headers["etag"] in [tag.strip() for tag in known]:
         return Response(status_code=304, headers=headers | {"ETag": response.headers["etag"]})
     return response
+
+
+# Before the image's own route too.
+@router.get(
+    "/images/{image_id:path}/similar",
+    summary="Find photos like a photo",
+    responses=responses(
+        "unknown-image", "invalid-parameter", "unknown-backend", "backend-unavailable"
+    ),
+)
+def similar(
+    request: Request, backend: Chosen, image_id: str, k: Count = 10, explain: Explained = False
+) -> schemas.SimilarAnswer:
+    """The photos most like an indexed one, which is not among them.
+
+    The inverted index asks for the photo's strongest terms, each as often as `terms` says, and
+    can explain every score. A dense model finds the nearest vectors, asks for no terms and
+    explains nothing.
+    """
+    _metadata(backend, image_id)
+    result = backend.searcher.similar(image_id, k)
+    hits, timings = _found(
+        request,
+        backend,
+        result,
+        lambda hit: backend.searcher.explain_terms(result.terms, hit),
+        explain,
+    )
+    terms = [schemas.QueryTerm(term=term, count=count) for term, count in result.terms.items()]
+    return schemas.SimilarAnswer(
+        image_id=image_id,
+        url=_file_url(request, backend, image_id),
+        backend=backend.name,
+        terms=terms,
+        hits=hits,
+        timings=timings,
+    )
 
 
 @router.get(

@@ -76,7 +76,9 @@ class Hit(_Answer):
 class Timings(_Answer):
     """Milliseconds spent on one query."""
 
-    tokenise_ms: float = Field(examples=[0.1])
+    tokenise_ms: float = Field(
+        description="Splitting the query into terms, or reading those of a photo", examples=[0.1]
+    )
     encode_ms: float = Field(
         description="Embedding the text with a dense model; 0 where no such model runs",
         examples=[0],
@@ -99,6 +101,29 @@ class SearchAnswer(BaseModel):
     unknown: list[str] = Field(
         description="The query's words that mean nothing to the backend", examples=[[]]
     )
+    timings: Timings
+
+
+class QueryTerm(BaseModel):
+    """One term of a photo that was asked for."""
+
+    term: str = Field(description="The word piece as the index spells it", examples=["dog"])
+    count: int = Field(description="How often the query holds it", examples=[31])
+
+
+class SimilarAnswer(BaseModel):
+    """Photos like one photo, by falling score, ties by image id."""
+
+    image_id: str = Field(examples=["beach/two dogs.jpg"])
+    url: str | None = Field(
+        description="Where the photo itself is served", examples=["/v1/images/x.jpg/file"]
+    )
+    backend: str = Field(examples=["sparta"])
+    terms: list[QueryTerm] = Field(
+        description="The photo's strongest terms, which made the query, the strongest first; "
+        "empty where a dense model compared vectors"
+    )
+    hits: list[Hit]
     timings: Timings
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,12 @@ from indexer.searcher import (
     Hit,
     Label,
     SearchResult,
+    SimilarResult,
     TermExplanation,
     Timings,
     UnknownImageError,
 )
+from indexer.similar import photo_query, text_of
 
 WHOLE: Box = (0.0, 0.0, 1.0, 1.0)
 LEFT: Box = (0.1, 0.2, 0.5, 0.7)
@@ -104,6 +107,17 @@ class FakeSearcher:
             terms.append(TermExplanation(term, words[term], count, impact, score, *winner))
         return Explanation(image_id, sum(term.score for term in terms), terms)
 
+    def similar(self, image_id: str, k: int = 10) -> SimilarResult:
+        impacts = {t: impact for t, (impact, _) in sorted(self._drawing(image_id).terms.items())}
+        terms = photo_query(impacts)
+        found = self.search(text_of(terms), len(self.drawings)).hits
+        rest = [hit for hit in found if hit.image_id != image_id][:k]
+        hits = [replace(hit, rank=rank) for rank, hit in enumerate(rest, start=1)]
+        return SimilarResult(hits, [], Timings(0.5, 1.5, 2.0), terms)
+
+    def explain_terms(self, terms: Mapping[str, int], image_id: str) -> Explanation:
+        return self.explain(text_of(terms), image_id)
+
     def metadata(self, image_id: str) -> dict[str, Any]:
         width, height = self._drawing(image_id).size
         return {"width": width, "height": height}
@@ -138,4 +152,11 @@ class FakeDense(FakeSearcher):
         return SearchResult(hits, unknown, Timings(0.25, 1.0, 13.75, 12.5))
 
     def explain(self, query: str, image_id: str) -> Explanation:
+        raise NotImplementedError
+
+    def similar(self, image_id: str, k: int = 10) -> SimilarResult:
+        result = super().similar(image_id, k)
+        return SimilarResult(result.hits, [], Timings(0.0, 2.0, 2.0), {})
+
+    def explain_terms(self, terms: Mapping[str, int], image_id: str) -> Explanation:
         raise NotImplementedError

@@ -23,6 +23,12 @@ CASES = [
     ("/v1/search?q=red&backend=", 404, BACKEND, "backend", "'' is unknown"),
     ("/v1/images/none.jpg", 404, IMAGE, "image_id", "'none.jpg' is not in the index"),
     ("/v1/images/none.jpg/file", 404, IMAGE, "image_id", "'none.jpg' is not in the index"),
+    ("/v1/images/none.jpg/similar", 404, IMAGE, "image_id", "'none.jpg' is not in the index"),
+    ("/v1/images/garden/one.png%00/similar", 404, IMAGE, "image_id", "is not in the index"),
+    ("/v1/images/garden/one.png/similar?k=0", 422, INVALID, "k", "greater than or equal to 1"),
+    ("/v1/images/garden/one.png/similar?k=1001", 422, INVALID, "k", "less than or equal to 1000"),
+    ("/v1/images/garden/one.png/similar?explain=perhaps", 422, INVALID, "explain", "boolean"),
+    ("/v1/images/garden/one.png/similar?backend=x", 404, BACKEND, "backend", "'x' is unknown"),
     ("/v1/images/garden/one.png?backend=x", 404, BACKEND, "backend", "'x' is unknown"),
     ("/v1/images/", 404, IMAGE, "image_id", "'' is not in the index"),
 ]
@@ -90,12 +96,14 @@ def test_the_description_names_every_error(client: TestClient) -> None:
         "/v1/backends",
         "/v1/images/{image_id}",
         "/v1/images/{image_id}/file",
+        "/v1/images/{image_id}/similar",
         "/health",
     }
     for url, status, kind, _, _ in CASES:
         path = "/v1/search"
         if url.startswith("/v1/images"):
-            path = "/v1/images/{image_id}" + "/file" * ("/file" in url)
+            last = url.partition("?")[0].rpartition("/")[2]
+            path = "/v1/images/{image_id}" + f"/{last}" * (last in ("file", "similar"))
         content = paths[path]["get"]["responses"][str(status)]["content"]
         examples = content["application/problem+json"]["examples"]
         assert examples[kind]["value"]["status"] == status
