@@ -7,6 +7,7 @@ vocabulary; online, a query's terms are looked up and summed. No network runs at
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,8 +24,10 @@ from sparta.features.batch import ImageBatch
 from sparta.features.record import FeatureSource
 from sparta.tokenizer import WordPieceTokenizer
 
-# Terms scored at once: bounds the [B, n + k, chunk] products to a few hundred megabytes.
-VOCABULARY_CHUNK = 2048
+# Terms matched at once: their products with B images' positions stay in a cache, so that the
+# maximum is taken of them there. A GPU has one of 50 MB for all, and wants more work at once.
+VOCABULARY_CHUNK = 512
+GPU_PRODUCTS = 1 << 24
 
 
 class TermScores(NamedTuple):
@@ -179,6 +182,27 @@ class VisualSparta(PreTrainedModel):
         best, column = products.max(dim=1)
         return best.float(), column
 
+    def match_vocabulary(
+        self, hidden: Tensor, mask: Tensor, terms: Tensor, chunk: int | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """As `match`, for so many terms that their products [B, n + k, T] would not fit.
+
+        Args:
+            hidden: [B, n + k, h].
+            mask: [B, n + k] bool.
+            terms: [T] int64 term ids.
+            chunk: terms at once; None for what suits the device.
+        """
+        if chunk is None:
+            room = GPU_PRODUCTS // max(1, mask.numel()) if hidden.is_cuda else 0
+            chunk = max(VOCABULARY_CHUNK, room)
+        kind = hidden.device.type
+        if torch.is_autocast_enabled(kind):
+            hidden = hidden.to(torch.get_autocast_dtype(kind))  # else done for every chunk
+        found = [self.match(hidden, mask, part) for part in terms.split(chunk)]
+        best, columns = zip(*found, strict=True)
+        return torch.cat(best, dim=1), torch.cat(columns, dim=1)
+
     def activate(self, best: Tensor) -> Tensor:
         """Equations 11 and 12 before the sum: log(1 + ReLU(y + b))."""
         return torch.log1p(torch.relu(best + self.bias))
@@ -196,31 +220,39 @@ class VisualSparta(PreTrainedModel):
     # ---- encoding -----------------------------------------------------------------------------
 
     @torch.inference_mode()
-    def term_scores(self, batch: ImageBatch, wanted: Tensor | None = None) -> TermScores:
-        """Scores of the whole vocabulary, in chunks so that memory stays bounded.
-
-        Runs in bfloat16 on a GPU and in float32 on a CPU. Special and unused tokens score 0.
+    def term_scores(
+        self, batch: ImageBatch, wanted: Tensor | None = None, precision: torch.dtype | None = None
+    ) -> TermScores:
+        """Scores of the whole vocabulary. Special and unused tokens score 0.
 
         Args:
             batch: B images.
             wanted: [V] bool, terms worth computing (None: all); the others score 0.
+            precision: of matrix products; None for bfloat16 on a GPU and float32 on a CPU.
 
         Returns:
             scores [B, V] float32 and winning positions [B, V] int16, on the model's device.
         """
         device = self.bias.device
         batch = batch.to(device)
-        computed = self.indexable if wanted is None else self.indexable & wanted
+        terms = (self.indexable if wanted is None else self.indexable & wanted).nonzero()[:, 0]
         scores = torch.zeros(len(batch), len(self.indexable), device=device)
         positions = torch.zeros_like(scores, dtype=torch.int16)
-        own = own_positions(batch)
-        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-            hidden, mask = self.contextualise(batch)
-            for terms in computed.nonzero()[:, 0].split(VOCABULARY_CHUNK):
-                best, column = self.match(hidden, mask, terms)
-                scores[:, terms] = self.activate(best)
-                positions[:, terms] = own.gather(1, column)
+        precision = precision or (torch.bfloat16 if device.type == "cuda" else torch.float32)
+        with torch.autocast(device.type, precision, enabled=precision != torch.float32):
+            best, columns = self.match_vocabulary(*self.contextualise(batch), terms)
+        scores[:, terms] = self.activate(best)
+        positions[:, terms] = own_positions(batch).gather(1, columns)
         return TermScores(scores, positions)
+
+    def compile_encoding(self, backend: str = "inductor") -> None:
+        """Have torch compile the transformer and the matching of terms, maximum included.
+
+        The first batches wait for it, minutes on a CPU.
+        """
+        compiled = partial(torch.compile, dynamic=True, backend=backend)
+        self.contextualise = compiled(self.contextualise)  # type: ignore[method-assign]
+        self.match = compiled(self.match)  # type: ignore[method-assign]
 
     def encode_images(self, batch: ImageBatch) -> SparseTermScores:
         """Every positive term score of B images, with the position that won it (equation 14)."""

@@ -234,11 +234,46 @@ def test_an_image_scores_alike_alone_and_in_company(model: VisualSparta) -> None
 def test_chunks_over_the_vocabulary_change_nothing(
     model: VisualSparta, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expected = model.term_scores(tiny.batch())
+    hidden, mask = model.contextualise(tiny.batch())
+    expected = model.match(hidden, mask, torch.arange(25))
+    found = model.match_vocabulary(hidden, mask, torch.arange(25), chunk)
+    assert_close(found[0], expected[0], **CLOSE)
+    assert torch.equal(found[1], expected[1])
+    whole = model.term_scores(tiny.batch())
     monkeypatch.setattr(sparta.model, "VOCABULARY_CHUNK", chunk)
-    found = model.term_scores(tiny.batch())
-    assert_close(found.scores, expected.scores, **CLOSE)
-    assert torch.equal(found.positions, expected.positions)
+    again = model.term_scores(tiny.batch())
+    assert_close(again.scores, whole.scores, **CLOSE)
+    assert torch.equal(again.positions, whole.positions)
+
+
+def test_scaled_dot_product_attention_is_the_eager_one(model: VisualSparta) -> None:
+    eager = tiny.model()
+    eager.encoder.set_attn_implementation("eager")
+    kinds = [m.encoder.config._attn_implementation for m in (model, eager)]
+    assert kinds == ["sdpa", "eager"]
+    (fast, mask), (slow, _) = (m.contextualise(tiny.batch()) for m in (model, eager))
+    assert_close(fast[mask], slow[mask], **CLOSE)
+
+
+def test_half_precision_changes_scores_in_the_third_digit(model: VisualSparta) -> None:
+    exact = model.term_scores(tiny.batch())
+    half = model.term_scores(tiny.batch(), precision=torch.bfloat16)
+    assert half.scores.dtype == torch.float32
+    assert not torch.equal(half.scores, exact.scores)
+    assert_close(half.scores, exact.scores, rtol=0.03, atol=0.03)
+    assert (half.positions == exact.positions).float().mean() > 0.9
+
+
+def test_compiled_encoding_is_the_eager_one(model: VisualSparta) -> None:
+    compiled = tiny.model()
+    compiled.compile_encoding("eager")  # of the compiler, what follows the code; the rest is slow
+    before = torch._dynamo.utils.counters["stats"]["unique_graphs"]
+    for images in (tiny.images(), tiny.images()[:3], tiny.images()[1:]):
+        expected, found = (m.term_scores(tiny.batch(images)) for m in (model, compiled))
+        assert_close(found.scores, expected.scores, **CLOSE)
+        assert torch.equal(found.positions, expected.positions)
+    # The transformer and the matching, once for all shapes.
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == before + 2
 
 
 def test_encoded_images_are_the_positive_term_scores(model: VisualSparta) -> None:
