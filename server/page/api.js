@@ -25,9 +25,14 @@ async function get(path, signal) {
 
 export const backends = async () => (await get("/v1/backends")).backends;
 
-/** The answer to a question {q, k, backend}, every hit with its explanation. */
-export function search(question, signal) {
-  const asked = new URLSearchParams({ q: question.q, k: question.k, explain: "true" });
-  if (question.backend) asked.set("backend", question.backend);
+/** The answer to a question {q, like, k, backend}, every hit with its explanation. */
+export async function search({ q, like, k, backend }, signal) {
+  const asked = new URLSearchParams({ k, explain: "true" });
+  if (backend) asked.set("backend", backend);
+  if (like) {
+    const photo = like.split("/").map(encodeURIComponent).join("/");
+    return { ...(await get(`/v1/images/${photo}/similar?${asked}`, signal)), unknown: [] };
+  }
+  asked.set("q", q);
   return get(`/v1/search?${asked}`, signal);
 }

@@ -1,32 +1,24 @@
-// The page: what is asked stands in the address, so that it can be shared and gone back to.
+// The page: answers what the address asks.
 
+import { addressOf, asked } from "./address.js";
 import { backends } from "./api.js";
 import { makeColumn, plural } from "./column.js";
 import { make } from "./dom.js";
+import { makeExample } from "./similar.js";
 
 const at = (id) => document.getElementById(id);
 const form = at("form");
 const first = makeColumn(answerAddress);
 const second = makeColumn(answerAddress);
+const example = makeExample();
 at("answer").append(first);
+at("answer").before(example);
 
 let running = new AbortController();
 
-/** What the address asks: {q, k, backend, compare}, the last a second backend to put beside. */
-function asked() {
-  const params = new URLSearchParams(location.search);
-  return {
-    q: params.get("q") ?? "",
-    k: params.get("k") ?? "20",
-    backend: params.get("backend") ?? "",
-    compare: params.get("compare") ?? "",
-  };
-}
-
-/** Put a question into the address, leaving out what is not said, and answer it. */
-function ask(question) {
-  const params = Object.entries({ ...asked(), ...question }).filter(([, value]) => value !== "");
-  history.pushState(null, "", `?${new URLSearchParams(params)}`);
+/** Put a question into the address and answer it. */
+function ask(address) {
+  history.pushState(null, "", address);
   answerAddress();
 }
 
@@ -38,8 +30,11 @@ async function answerAddress() {
   form.q.value = question.q;
   chooseK(question.k);
   chooseBackends(question);
-  document.title = question.q ? `${question.q} – VisualSparta` : "VisualSparta";
-  const asks = question.q.trim() !== "";
+  const topic = question.like ? `Like ${question.like}` : question.q;
+  document.title = topic ? `${topic} – VisualSparta` : "VisualSparta";
+  const asks = topic.trim() !== "";
+  at("closer").close();
+  example.name(question.like);
   document.body.className = asks ? "" : "start";
   const compares = asks && question.compare !== "";
   at("answer").classList.toggle("compared", compares);
@@ -48,7 +43,8 @@ async function answerAddress() {
   if (!asks) return first.clear();
   // One after the other, so that neither takes the other's processor time.
   if (compares) second.setAttribute("aria-busy", "true");
-  await first.ask(question, signal);
+  const answer = await first.ask(question, signal);
+  if (question.like && !signal.aborted) example.show(answer?.url);
   if (compares && !signal.aborted) {
     await second.ask({ ...question, backend: question.compare }, signal);
   }
@@ -77,13 +73,7 @@ async function introduce() {
   chooseBackends(asked());
   form.querySelector(".backends").hidden = list.length < 2;
   for (const text of chosen.examples) {
-    const link = make("a", { href: `?${new URLSearchParams({ q: text })}` }, text);
-    link.addEventListener("click", (event) => {
-      if (event.ctrlKey || event.metaKey || event.shiftKey) return;
-      event.preventDefault();
-      ask({ q: text });
-    });
-    at("examples").append(link);
+    at("examples").append(make("a", { href: addressOf({ q: text, like: "" }) }, text));
   }
   at("examples").hidden = chosen.examples.length === 0;
 }
@@ -91,11 +81,22 @@ async function introduce() {
 form.addEventListener("submit", (event) => {
   event.preventDefault();
   const { q, k, backend, compare } = form;
-  ask({ q: q.value, k: k.value, backend: backend.value, compare: compare.value });
+  const like = q.value.trim() ? "" : asked().like;
+  ask(addressOf({ q: q.value, like, k: k.value, backend: backend.value, compare: compare.value }));
 });
 for (const select of [form.k, form.backend, form.compare]) {
-  select.addEventListener("change", () => form.q.value.trim() && form.requestSubmit());
+  select.addEventListener("change", () => {
+    if (form.q.value.trim() || asked().like) form.requestSubmit();
+  });
 }
+// Links to questions are answered without loading the page anew.
+addEventListener("click", (event) => {
+  const link = event.target.closest("a[href^='?']");
+  if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  ask(link.getAttribute("href"));
+  if (asked().like) example.point();
+});
 addEventListener("popstate", answerAddress);
 
 answerAddress();

@@ -1,5 +1,6 @@
 // One photo large, with the table that explains its score.
 
+import { addressOf } from "./address.js";
 import { make, whilePointed } from "./dom.js";
 import { isWhole, makePhoto } from "./photo.js";
 
@@ -8,12 +9,13 @@ const find = (selector) => dialog.querySelector(selector);
 const steps = { ArrowLeft: -1, ArrowRight: 1 };
 
 let backend = "";
+let like = "";
 let hits = [];
 let current = 0;
 
 /** Show the hit at a position of an answer's hits. */
 export function openCloser(answer, position) {
-  ({ backend, hits } = answer);
+  ({ backend, image_id: like = "", hits } = answer);
   show(position);
   dialog.showModal();
 }
@@ -36,16 +38,18 @@ function show(position) {
   find("tfoot td").textContent = hit.score;
   find(".previous").disabled = position === 0;
   find(".next").disabled = position === hits.length - 1;
-  find("footer a").hidden = !hit.url;
-  find("footer a").href = hit.url ?? "";
+  find("footer .like").href = addressOf({ q: "", like: hit.image_id });
+  find("footer .file").hidden = !hit.url;
+  find("footer .file").href = hit.url ?? "";
 }
 
 /** What can be said of a score that is no sum over words. */
 function unexplained({ score, view }) {
   const nearest = view === null ? "" : ` View ${view + 1} of the photo was the nearest.`;
+  const compared = like ? "photos as wholes" : "the text with the photo as a whole";
   return (
-    `Similarity ${score.toFixed(3)}. ${backend} compares the text with the photo as a whole: no ` +
-    `word or region can be given as the reason.${nearest}`
+    `Similarity ${score.toFixed(3)}. ${backend} compares ${compared}: no word or region can be ` +
+    `given as the reason.${nearest}`
   );
 }
 

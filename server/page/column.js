@@ -16,17 +16,17 @@ function ms(value) {
   return `${value < 10 ? value.toFixed(1) : Math.round(value)} ms`;
 }
 
-/** What was found, and the time for the text (splitting it into words, embedding it) and after. */
-function summary({ backend, hits, unknown, timings }, explains) {
+/** What was found, and the time for the question (a text's words, a photo's terms) and after. */
+function summary({ backend, hits, terms, unknown, timings }, explains) {
   const found = hits.length ? plural(hits.length, "photo", "photos") : "No photo matches";
-  const text = ms(timings.tokenise_ms + timings.encode_ms);
-  const time = `text ${text} · search ${ms(timings.search_ms)}`;
+  const before = ms(timings.tokenise_ms + timings.encode_ms);
+  const time = `${terms ? "terms" : "text"} ${before} · search ${ms(timings.search_ms)}`;
   if (!unknown.length) return `${found} · ${time}`;
   const lost = `${explains ? "The index" : backend} does not know ${quoted(unknown)}`;
   return hits.length ? `${found} · ${time} · ${lost}` : `${lost}, so no photo matches`;
 }
 
-/** An element with `ask(question, signal)`, `clear()` and `fail(error)`. */
+/** An element with `ask(question, signal)`, which gives the answer, `clear()` and `fail(error)`. */
 export function makeColumn(tryAgain) {
   const title = make("h2", { className: "backend-name" });
   const words = make("ul", { className: "words", "aria-label": WORDS });
@@ -57,11 +57,12 @@ export function makeColumn(tryAgain) {
     alert.hidden = true;
     status.textContent = "Searching…";
     column.setAttribute("aria-busy", "true");
+    let answer;
     const loading = setTimeout(() => {
       if (question.backend) status.textContent = "Searching… a model’s first answer takes seconds";
     }, LOADING_AFTER);
     try {
-      const answer = await search(question, signal);
+      answer = await search(question, signal);
       const explains = answer.hits.some((hit) => hit.explanation);
       showAnswer(answer, list, words, (position) => openCloser(answer, position));
       title.textContent = answer.backend;
@@ -74,6 +75,7 @@ export function makeColumn(tryAgain) {
       clearTimeout(loading);
     }
     column.removeAttribute("aria-busy");
+    return answer;
   };
   return column;
 }

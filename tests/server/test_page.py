@@ -1,5 +1,6 @@
 """The page in a real browser."""
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -211,6 +212,67 @@ def test_a_label_that_won_is_named(page: Page) -> None:
     page.keyboard.press("ArrowRight")
     expect(dialog.locator("h2")).to_have_text("3 sea/a b.webp")
     expect(dialog.locator("tbody tr").nth(1).locator("td").last).to_have_text("region 1")
+
+
+def test_more_like_a_photo_by_keyboard(page: Page) -> None:
+    search(page, "red blue")
+    page.locator(".opener").nth(1).focus()
+    page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog")
+    expect(dialog.locator("h2")).to_have_text("2 garden/one.png")
+    dialog.get_by_role("link", name="More like this").focus()
+    page.keyboard.press("Enter")
+    expect(page).to_have_url("/?like=garden%2Fone.png&k=20")
+    expect(dialog).to_be_hidden()
+    example = page.get_by_role("heading", name="Photos like garden/one.png")
+    expect(example).to_be_focused()
+    expect(page).to_have_title(re.compile("^Like garden/one.png "))
+    names = ["garden/two.jpg", "Straße/海 é.jpg", "sea/a b.webp"]
+    expect(page.locator(".card .name")).to_have_text(names)
+    expect(page.locator(".status")).to_have_text("3 photos · terms 0.5 ms · search 1.5 ms")
+    expect(page.locator(WORDS)).to_have_text(["red", "green"])
+    expect(page.locator("#q")).to_have_value("")
+    shown = page.locator(".example img")
+    expect(shown).to_have_attribute("src", "/v1/images/garden/one.png/file")
+    page.locator(WORDS, has_text="red").hover()
+    expect_box(page.locator(".card").nth(0).locator(".photo"), RIGHT, "red")
+    page.locator("#k").select_option("10")
+    expect(page).to_have_url("/?like=garden%2Fone.png&k=10")
+    page.reload()
+    expect(page.locator(".card .name")).to_have_text(names)
+    page.go_back()
+    page.go_back()
+    expect(page.locator("#q")).to_have_value("red blue")
+    expect(page.locator(".card")).to_have_count(5)
+    expect(page.locator(".example")).to_be_hidden()
+
+
+def test_from_like_to_like_and_on_to_a_text(page: Page) -> None:
+    page.goto("/?like=sea%2F100%25+%231%3F%26%2B%3B%3D.png")
+    expect(page.locator(".card .name")).to_have_text(["garden/two.jpg", "sea/a b.webp"])
+    page.locator(".opener").nth(0).click()
+    page.get_by_role("link", name="More like this").click()
+    expect(page.locator(".example h2")).to_have_text("Photos like garden/two.jpg")
+    search(page, "green")
+    expect(page).to_have_url("/?q=green&k=20")
+    expect(page.locator(".example")).to_be_hidden()
+    page.go_back()
+    page.go_back()
+    expect(page.locator(".example h2")).to_contain_text("100% #1?&+;=.png")
+
+
+def test_two_backends_find_photos_like_one(page: Page) -> None:
+    page.goto("/?like=garden%2Fone.png&compare=vse%2B%2B")
+    for backend, photos in (("sparta", 3), ("vse++", 4)):
+        expect(column(page, backend).locator(".card")).to_have_count(photos)
+    column(page, "vse++").locator(".opener").nth(0).click()
+    expect(page.get_by_role("dialog")).to_contain_text("vse++ compares photos as wholes: no word")
+
+
+def test_a_photo_that_is_not_indexed_is_said(page: Page) -> None:
+    page.goto("/?like=none.jpg")
+    expect(page.get_by_role("alert")).to_contain_text("'none.jpg' is not in the index")
+    expect(page.locator(".example img")).to_have_count(0)
 
 
 def test_a_missing_photo_says_so(page: Page) -> None:
