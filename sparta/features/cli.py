@@ -103,7 +103,8 @@ def extract(
 ) -> None:
     """Turn a folder of photos, or features others extracted, into image features.
 
-    Photos that cannot be used are skipped and listed in OUT/skipped.jsonl.
+    Photos that cannot be used are skipped and listed in OUT/skipped.jsonl. A malformed image in
+    files of others ends the run, or is skipped and listed likewise with --skip-bad.
     An interrupted run continues when started again.
 
     [bold]Examples[/bold]
@@ -118,9 +119,19 @@ def extract(
 
     sparta extract --from vinvl train/ val/ --image-suffix .jpg --out features/
 
+    sparta extract --from auto coco/ --regions 50 --keep confident --skip-bad --out features/
+
+    sparta extract --from oscar-pt coco_ir/test_img_frcnn_feats.pt --out features/
+
+    sparta extract --from oscar-captioning coco_caption/train.yaml --out features/
+
+    sparta extract --from scene-graph predictions.tsv test.hw.tsv --out features/
+
     sparta extract --from bottom-up trainval_36.tsv --out features/
 
     sparta extract --from lxmert train2014_obj36.tsv --vocabulary genome/ --out features/
+
+    sparta extract --from bottom-up-npz train2014/ --image-suffix .jpg --out features/
 
     sparta extract --from precomp coco_precomp/ --split train --split dev:1000 --out features/
 

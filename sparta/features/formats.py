@@ -106,7 +106,7 @@ FORMATS: Mapping[Format, ForeignFormat] = {
 
 def fitting(paths: Sequence[Path]) -> list[Format]:
     """Names of the formats that all the paths look like."""
-    return [name for name, known in FORMATS.items() if all(known.fits(path) for path in paths)]
+    return [name for name, known in FORMATS.items() if all(_fits(known, path) for path in paths)]
 
 
 def detect(paths: Sequence[Path]) -> Format:
@@ -126,6 +126,13 @@ def detect(paths: Sequence[Path]) -> Format:
         raise InputError(f"{places}: could be {' or '.join(found)}; say which with --from")
     known = "; ".join(f"{name} ({known.paths})" for name, known in FORMATS.items())
     raise InputError(f"{places}: no format fits; name one with --from: {known}")
+
+
+def _fits(known: ForeignFormat, path: Path) -> bool:
+    try:
+        return known.fits(path)
+    except OSError:  # such as a folder that may not be read
+        return False
 
 
 def open_reader(

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from sparta.errors import InputError
 from sparta.features.cli import extract
 from sparta.features.store import FeatureStore
+from tests.sparta.features.oscar_files import random_images, write_scene_graph
 
 
 @pytest.fixture
@@ -47,6 +48,26 @@ def test_takes_features_of_others(tmp_path: Path, app: Typer) -> None:
     store = FeatureStore.open(out)
     assert store.ids == ["7.jpg", "8.jpg"]
     assert store.source.backbone == "butd"
+
+
+def test_finds_the_format_and_leaves_out_bad_images(tmp_path: Path, app: Typer) -> None:
+    folder = write_scene_graph(tmp_path / "in", random_images("abc"))
+    content = (folder / "predictions.tsv").read_text()
+    (folder / "predictions.tsv").write_text(content[:-20])
+    asked = ["--from", "auto", str(folder), "--out", str(tmp_path / "out")]
+    failed = CliRunner().invoke(app, asked)
+    assert isinstance(failed.exception, InputError)
+    assert "predictions.tsv, line 3: JSON" in str(failed.exception)
+    more = ["--skip-bad", "--regions", "1", "--keep", "confident", "--out", str(tmp_path / "one")]
+    done = CliRunner().invoke(app, [*asked, *more], env={"COLUMNS": "300"})
+    assert done.exit_code == 0, done.output
+    assert "2 images in" in done.output
+    assert f"1 images could not be used: see {tmp_path / 'one' / 'skipped.jsonl'}" in done.output
+    store = FeatureStore.open(tmp_path / "one")
+    assert store.ids == ["a", "b"]
+    assert store.source.extra == {"regions": 1, "keep": "confident"}
+    without = CliRunner().invoke(app, [str(folder), "--out", str(tmp_path / "out")])
+    assert "(or --from scene-graph)" in str(without.exception)
 
 
 @pytest.mark.parametrize(
