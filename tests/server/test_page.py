@@ -4,6 +4,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
@@ -299,6 +300,12 @@ def test_a_phone_shows_it_all_and_taps(browser: Browser, address: str) -> None:
     card = page.locator(".card").nth(0)
     card.locator(".chip", has_text="red").tap()
     expect_box(card.locator(".photo"), RIGHT, "red")
+    page.goto(f"/?like={quote('garden/one.png')}")
+    page.locator(".opener").nth(0).tap()
+    assert page.locator(".why").evaluate("e => e.scrollWidth <= e.clientWidth")
+    page.get_by_role("link", name="More like this").tap()
+    expect(page.locator(".example h2")).to_have_text("Photos like garden/two.jpg")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
     context.close()
 
 
