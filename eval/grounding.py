@@ -59,13 +59,14 @@ class GroundingStudy:
 
     def table(self) -> Table:
         """The figures for a terminal, in percent."""
-        table = Table("terms", "count", *KINDS, "right region", "its label", "chance")
+        table = Table("terms", "count", *KINDS, "right region", "right label", "chance")
+        table.columns[0].no_wrap = True
         won = [f"{100 * self.won[kind]:.1f}" for kind in KINDS]
         table.add_row("all", f"{self.terms:,}", *won, "", "", "")
         for kind, found in self.named.items():
             shares = found.by_region, found.by_label, found.chance
             right = [f"{100 * share:.1f}" for share in shares]
-            table.add_row(f"that are {kind}s", f"{found.terms:,}", "", "", "", *right)
+            table.add_row(f"{kind}s", f"{found.terms:,}", "", "", "", *right)
         return table
 
 

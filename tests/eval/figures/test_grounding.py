@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -35,24 +36,31 @@ def photos(index: Path) -> Path:
 
 
 def test_boxes_are_drawn_once_each_with_their_strongest_term(index: Path, photos: Path) -> None:
-    found = explain_all(LuceneSearcher(index), [("a.png", QUERY)])
-    photo, text = draw(found, open_photos(photos, ["a.png"])).axes
+    [found] = explain_all(LuceneSearcher(index), [("a.png", QUERY)])
+    photo, text = draw([found], open_photos(photos, ["a.png"])).axes
     boxes = [patch for patch in photo.patches if isinstance(patch, Rectangle)]
-    corners = {to_hex(box.get_edgecolor()): tuple(box.get_bbox().extents) for box in boxes}
-    # Terms by falling score give the colours: of 64 × 48 pixels, regions 1, 2 and 0.
-    strongest = [term for term in found[0].terms if term.score][:1]
-    assert set(corners) == set(COLOURS[:3])
-    expected = {(32, 0, 64, 24), (0, 0, 64, 48), (8, 12, 32, 36)}
-    assert {tuple(round(side) for side in box) for box in corners.values()} == expected
-    tags = [tag.get_text() for tag in photo.texts]
-    assert tags[0] == f"{strongest[0].term} {strongest[0].score:g}" and len(tags) == 3
-    lines = "\n".join(line.get_text() for line in text.texts)
-    assert QUERY in lines and "dog  label “dog” in “brown dog”, region 0" in lines
-    assert "tree  whole photo" in lines
-    assert all(
-        any(line.get_text().startswith(f"{t.term}  ") for line in text.texts)
-        for t in found[0].terms
-    )
+    assert [to_hex(box.get_edgecolor()) for box in boxes] == list(COLOURS[:3])
+    strongest = [next(t for t in found.terms if t.region == region) for region in (0, 1, 2)]
+    strongest.sort(key=lambda term: -term.score)
+    for box, tag, term in zip(boxes, photo.texts, strongest, strict=True):
+        assert term.box is not None
+        left, top, right, bottom = term.box
+        expected = (left, 1 - bottom, right - left, bottom - top)
+        assert (*box.get_xy(), box.get_width(), box.get_height()) == pytest.approx(expected)
+        assert tag.get_text() == f"{term.term} {term.score:g}"
+    lines = [line.get_text() for line in text.texts]
+    assert "dog  label “dog” in “brown dog”, region 0" in lines
+    assert "ball  region 1" in lines and "tree  whole photo" in lines
+    assert lines[0] == f"“{QUERY}”" and lines[-1] == "no score: the, by, a"
+
+
+def test_tags_do_not_hide_each_other(index: Path, photos: Path) -> None:
+    [found] = explain_all(LuceneSearcher(index), [("a.png", "ball tree")])
+    near = [replace(term, box=(0.1 + 0.1 * n, 0.2, 0.5, 0.5)) for n, term in enumerate(found.terms)]
+    shown = replace(found, explanation=replace(found.explanation, terms=near))
+    photo, _ = draw([shown], open_photos(photos, ["a.png"])).axes
+    (x, over), (_, below) = (tag.get_position() for tag in photo.texts)
+    assert x == 0.1 and 1 > over > 0.8 and below < over - 0.06
 
 
 def test_photos_of_the_fixed_rule_stand_at_even_distances() -> None:
