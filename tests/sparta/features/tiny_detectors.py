@@ -1,0 +1,119 @@
+"""Small detectors of four families with random weights, saved as a user would have them."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from transformers import (
+    ConditionalDetrConfig,
+    ConditionalDetrForObjectDetection,
+    ConditionalDetrImageProcessor,
+    DetrConfig,
+    DetrForObjectDetection,
+    DetrImageProcessor,
+    ResNetConfig,
+    RTDetrConfig,
+    RTDetrForObjectDetection,
+    RTDetrImageProcessor,
+    RTDetrResNetConfig,
+    YolosConfig,
+    YolosForObjectDetection,
+    YolosImageProcessor,
+)
+
+QUERIES = 12
+LABELS = {0: "N/A", 1: "dog", 2: " traffic light ", 3: "LABEL_3", 4: "boat"}
+WORDS = ["", "dog", "traffic light", "", "boat"]
+COMMON: dict[str, Any] = {"num_labels": 5, "id2label": LABELS}
+TRANSFORMER: dict[str, Any] = COMMON | {
+    "d_model": 16,
+    "encoder_layers": 1,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 2,
+    "decoder_attention_heads": 2,
+    "encoder_ffn_dim": 16,
+    "decoder_ffn_dim": 16,
+    "num_queries": QUERIES,
+}
+# An aspect kept, as most detectors have it.
+ASPECT = {"size": {"shortest_edge": 48, "longest_edge": 80}}
+
+
+def resnet_backbone() -> dict[str, Any]:
+    backbone = ResNetConfig(
+        embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], out_features=["stage2"]
+    )
+    return {"backbone_config": backbone, "backbone": None, "use_timm_backbone": False}
+
+
+def detr() -> tuple[Any, Any]:
+    config = DetrConfig(**TRANSFORMER, **resnet_backbone())
+    return DetrForObjectDetection(config), DetrImageProcessor(**ASPECT)
+
+
+def conditional_detr() -> tuple[Any, Any]:
+    config = ConditionalDetrConfig(**TRANSFORMER, **resnet_backbone())
+    return ConditionalDetrForObjectDetection(config), ConditionalDetrImageProcessor(**ASPECT)
+
+
+def yolos() -> tuple[Any, Any]:
+    config = YolosConfig(
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=16,
+        image_size=[48, 64],
+        num_detection_tokens=QUERIES,
+        **COMMON,
+    )
+    return YolosForObjectDetection(config), YolosImageProcessor(**ASPECT)
+
+
+def rt_detr() -> tuple[Any, Any]:
+    backbone = RTDetrResNetConfig(
+        embedding_size=8,
+        hidden_sizes=[8, 8, 16, 16],
+        depths=[1, 1, 1, 1],
+        layer_type="basic",
+        out_features=["stage2", "stage3", "stage4"],
+    )
+    config = RTDetrConfig(
+        **TRANSFORMER,
+        backbone_config=backbone,
+        encoder_hidden_dim=16,
+        encoder_in_channels=[8, 16, 16],
+        decoder_in_channels=[16, 16, 16],
+        num_denoising=0,
+    )
+    return RTDetrForObjectDetection(config), RTDetrImageProcessor(size={"height": 64, "width": 64})
+
+
+FAMILIES: dict[str, Callable[[], tuple[Any, Any]]] = {
+    "detr": detr,
+    "conditional-detr": conditional_detr,
+    "yolos": yolos,
+    "rt-detr": rt_detr,
+}
+
+
+def save_detector(folder: Path, family: str = "detr", seed: int = 0) -> Path:
+    """A detector whose boxes, classes and confidences differ from query to query."""
+    torch.manual_seed(seed)
+    model, processor = FAMILIES[family]()
+    for name, parameter in model.named_parameters():
+        if parameter.ndim > 1:  # not the scales of the normalisations
+            queries = "query" in name or "detection_tokens" in name
+            std = 3.0 if queries else 1.0 if "class" in name else 0.4
+            torch.nn.init.normal_(parameter, std=std)
+    model.save_pretrained(folder)
+    processor.save_pretrained(folder)
+    return folder
+
+
+def picture(width: int, height: int, seed: int = 0) -> Image.Image:
+    """Coarse noise: something is there to see at any size."""
+    coarse = np.random.default_rng(seed).integers(0, 256, (4, 5, 3), np.uint8)
+    return Image.fromarray(coarse).resize((width, height), Image.Resampling.BICUBIC)
