@@ -12,10 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from sparta.errors import InputError
-from sparta.features.check import check_features
+from sparta.features.check import check_features, relative_boxes
 from sparta.features.choice import RegionChoice
+from sparta.features.classes import Classes
 from sparta.features.convert import named_source
-from sparta.features.detections import Classes, relative_boxes
 from sparta.features.npz import FLOATS, INTEGERS, Arrays, array_names
 from sparta.features.record import ImageFeatures
 from sparta.features.vocabularies import Vocabularies

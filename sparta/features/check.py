@@ -71,3 +71,38 @@ def check_locations(values: NDArray[Any], where: str) -> NDArray[np.float32]:
             found = ", ".join(f"{value:.4g}" for value in locations[row])
             raise InputError(f"{where}: location, row {row + 1}: {order}, found {found}: {reason}")
     return locations[:, :4].clip(0, 1)
+
+
+def relative_boxes(
+    pixels: NDArray[Any], width: int, height: int, where: str
+) -> NDArray[np.float32]:
+    """Boxes as a store holds them.
+
+    Args:
+        pixels: [n, 4] of any float type: x1, y1, x2, y2.
+        width: of the photo in pixels.
+        height: of the photo in pixels.
+        where: file, line and field, for messages.
+
+    Returns:
+        [n, 4] float32, within 0 and 1.
+
+    Raises:
+        InputError: if a number is not finite, or a box is outside the photo or turned.
+    """
+    with np.errstate(invalid="ignore"):  # not numbers are found below
+        relative = pixels / np.array([width, height, width, height], np.float64)
+    within = ((relative >= -TOLERANCE) & (relative <= 1 + TOLERANCE)).all(axis=1)
+    turned = (relative[:, 2:] < relative[:, :2]).any(axis=1)
+    reasons = {
+        f"it is not within the photo's {width} x {height}": ~within,
+        "x1 > x2 or y1 > y2": turned,
+    }
+    for reason, rows in reasons.items():
+        for row in np.flatnonzero(rows)[:1]:
+            found = ", ".join(f"{value:.5g}" for value in pixels[row])
+            raise InputError(
+                f"{where}, row {row + 1}: expected x1, y1, x2, y2 in pixels, found {found}: "
+                f"{reason}"
+            )
+    return relative.clip(0, 1).astype(np.float32)

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from sparta.features.choice import RegionChoice
+from sparta.features.classes import Classes
 from sparta.features.convert import named_source
-from sparta.features.detections import Classes
 from sparta.features.record import ImageFeatures
 from sparta.features.region_lines import Columns, RegionLines
 from sparta.features.vocabularies import Vocabularies

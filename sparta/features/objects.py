@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError
 
 from sparta.errors import InputError
-from sparta.features.detections import relative_boxes
+from sparta.features.check import relative_boxes
 
 T = TypeVar("T")
 Pixels = Annotated[int, Field(gt=0, lt=2**31)]

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from sparta.errors import InputError
 from sparta.features.cells import Cells
-from sparta.features.check import check_features
-from sparta.features.detections import relative_boxes
+from sparta.features.check import check_features, relative_boxes
 from sparta.features.pairs import Pairs
 from sparta.features.record import ImageFeatures
 from sparta.features.tsv import TsvFile

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparta.errors import InputError
-from sparta.features.detections import Classes
+from sparta.features.classes import Classes
 from sparta.features.precomp import read_lines
 
 OBJECTS = "objects_vocab.txt"

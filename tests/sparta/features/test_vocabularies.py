@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sparta.errors import InputError
-from sparta.features.detections import Classes
+from sparta.features.classes import Classes
 from sparta.features.vocabularies import Vocabularies, Vocabulary
 
 OBJECTS = "yolk\ntraffic light,stop light\nbuoy"  # as published: no line feed at the end

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparta.errors import InputError
-from sparta.features.detections import Classes, relative_boxes
+from sparta.features.check import relative_boxes
 
 
 @given(
@@ -52,13 +52,3 @@ def test_an_odd_box_is_named(box: list[float], reason: str) -> None:
     message = "^f: boxes, row 2: expected x1, y1, x2, y2 in pixels, found .*" + re.escape(reason)
     with pytest.raises(InputError, match=message):
         relative_boxes(boxes, 200, 100, "f: boxes")
-
-
-@pytest.mark.parametrize("value", [np.nan, -0.1, 1.1, np.inf])
-def test_an_odd_confidence_is_named(value: float) -> None:
-    ids, good, bad = np.zeros(2, int), np.array([0.0, 1.0]), np.array([0.5, value])
-    with pytest.raises(InputError, match=r"^f: objects_conf, row 2: expected 0 to 1, found"):
-        Classes("f", ids, bad)
-    with pytest.raises(InputError, match=r"^f: attrs_conf, row 2: expected 0 to 1, found"):
-        Classes("f", ids, good, ids, bad)
-    Classes("f", ids, good, ids, good)
