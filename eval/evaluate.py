@@ -13,7 +13,8 @@ from rich.table import Table
 from eval.both_ways import ProtocolRecall, measure
 from eval.images import Images
 from eval.models import Model, check_features, open_images, open_model
-from eval.similarity import MeanScores
+from eval.posterior import PosteriorScores, Reference
+from eval.similarity import MeanScores, Scores
 from indexer.models import model_fingerprint
 from sparta.dense.photos import PhotoFolder
 from sparta.errors import InputError
@@ -113,6 +114,7 @@ def evaluate(
     folds: Sequence[Sequence[CaptionedPhoto]],
     batch_size: int,
     show: Show,
+    reference: Reference | None = None,
 ) -> Evaluation:
     """Measure a model, or an ensemble by the mean of its members' scores.
 
@@ -122,6 +124,8 @@ def evaluate(
         folds: of `eval.protocols.choose`.
         batch_size: images per pass.
         show: told of the stages "texts", "images" and "rank".
+        reference: compare captions by what they make an image's probability, with these images
+            beside it; None compares the scores as they are.
 
     Raises:
         InputError: if a store lacks a photo.
@@ -130,15 +134,35 @@ def evaluate(
     photos = [photo for fold in folds for photo in fold]
     texts = [text for photo in photos for text in photo.captions]
     ids = [photo.image_id for photo in photos]
-    images = [Images.of(member.store, ids) for member in members]
     scores = [
-        member.model.scores(texts, own, batch_size, part_of(show, number, len(members)))
-        for number, (member, own) in enumerate(zip(members, images, strict=True))
+        _scores(member, texts, ids, reference, batch_size, part_of(show, number, len(members)))
+        for number, member in enumerate(members)
     ]
     found = measure(
         protocol, folds, MeanScores(scores), lambda done, total: show("rank", done, total)
     )
     return Evaluation(members, found, time.perf_counter() - start)
+
+
+def _scores(
+    member: Member,
+    texts: Sequence[str],
+    image_ids: Sequence[str],
+    reference: Reference | None,
+    batch_size: int,
+    show: Show,
+) -> Scores:
+    """Of one member: texts × images."""
+    others = reference.image_ids if reference else []
+    images = Images.of(member.store, [*image_ids, *others])
+    scores = member.model.scores(texts, images, batch_size, show)
+    if reference is None:
+        return scores
+    every, own = slice(None), slice(len(image_ids))
+    rest = slice(len(image_ids), None)
+    return PosteriorScores.of(
+        scores.select(every, own), scores.select(every, rest), reference.temperature
+    )
 
 
 def part_of(show: Show, number: int, parts: int) -> Show:

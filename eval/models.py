@@ -74,7 +74,7 @@ class SparseModel:
 
     A longer caption sums more terms and so scores higher for every image. That changes nothing
     when a caption looks for images, which the model was made for; when an image looks for
-    captions, long ones come first whatever it shows, and the figures say little.
+    captions, long ones come first whatever it shows, unless `eval.posterior` corrects it.
 
     Attributes:
         name: folder or hub name.

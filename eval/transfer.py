@@ -25,14 +25,14 @@ class DataSet:
         captions: as `training.data.captions` reads them.
         split: whose photos are measured.
         protocol: one of `eval.protocols.PROTOCOLS` that takes no list of images.
-        image_key: how COCO's and Karpathy's captions name a photo.
+        image_key: how COCO's and Karpathy's captions name a photo, "file" or "cocoid".
     """
 
     features: Path
     captions: Path
     split: str
     protocol: str
-    image_key: ImageKey
+    image_key: str
 
     def record(self) -> dict[str, str]:
         """What the data set is, for programs."""
@@ -139,7 +139,7 @@ def _open(
     models: Sequence[str], sets: Sequence[DataSet], device: str
 ) -> Iterator[tuple[DataSet, Member, list[list[CaptionedPhoto]]]]:
     for own in sets:
-        photos = read_captions(own.captions, own.split, image_key=own.image_key)
+        photos = read_captions(own.captions, own.split, image_key=own.image_key)  # type: ignore[arg-type]
         folds = choose(own.protocol, photos)
         for member in open_members(models, [own.features], False, device):
             yield own, member, folds

@@ -39,6 +39,13 @@ def recall(
         Path | None, typer.Option(help="oscar-1k's list: image ids or COCO numbers, one a line.")
     ] = None,
     transfer: Annotated[bool, TRANSFER] = False,
+    reference: Annotated[
+        str | None,
+        typer.Option(help="Split of other photos: compare captions by probability (see below)."),
+    ] = None,
+    temperature: Annotated[
+        float, typer.Option(help="With --reference: that of the model's training.")
+    ] = 1.0,
     backend: Annotated[
         str | None, typer.Option(help="Dense backend of the index to ask, by name.")
     ] = None,
@@ -63,6 +70,14 @@ def recall(
     five folds of 1,000 consecutive photos of the captions file, averaged. oscar-1k: the photos
     listed in --images. flickr30k-1k: 1,000 photos, five captions each.
 
+    [bold]Image → text of VisualSparta[/bold]
+
+    Its score sums a caption's terms, so that long captions lead every image's list. --reference
+    names a split of other photos (up to 2,000 are taken) and compares captions q for an image v by
+    P(v | q), the softmax that training used: score - T log mean exp(score / T), the mean over those
+    photos, T being the --temperature of the run (config.yaml; the paper has none, that is 1). text
+    → image stays as it is.
+
     [bold]Transfer[/bold]
 
     A model can be measured on another data set: give that set's features and captions. Features
@@ -72,6 +87,9 @@ def recall(
     [bold]Examples[/bold]
 
     sparta eval recall model/ --features features/ --captions captions.jsonl
+
+    sparta eval recall model/ --features features/ --captions captions.jsonl --split test
+    --reference train --temperature 0.5
 
     sparta eval recall region/ grid/ --features regions/ --features grids/
     --captions captions.jsonl --split test --protocol coco-1k --json
@@ -100,12 +118,17 @@ def recall(
             from transformers.utils import logging
 
             from eval.evaluate import evaluate, open_members
+            from eval.posterior import Reference
             from eval.protocols import choose
 
             logging.disable_progress_bar()
             folds = choose(protocol, photos, images)
             members = open_members(target, features or [], transfer, device)
-            found = evaluate(members, protocol, folds, batch_size, show)
+            others = None
+            if reference is not None:
+                rest = read_captions(captions, reference, image_key=image_key)  # type: ignore[arg-type]
+                others = Reference.sample([photo.image_id for photo in rest], temperature)
+            found = evaluate(members, protocol, folds, batch_size, show, others)
     report(found, context.params, out, as_json)
 
 
@@ -118,6 +141,7 @@ def _check_options(index: bool, given: dict[str, Any]) -> None:
         "--protocol": given["protocol"] != "all",
         "--images": given["images"],
         "--transfer": given["transfer"],
+        "--reference": given["reference"],
     }
     wrong = [option for option, value in for_models.items() if value]
     if index and wrong:
@@ -126,5 +150,13 @@ def _check_options(index: bool, given: dict[str, Any]) -> None:
         raise InputError(f"{first} is no index, and a model needs --features to be measured on")
     if not index and given["backend"]:
         raise InputError(f"{first} is no index: --backend is for one")
+    if given["reference"] is not None and given["reference"] == given["split"]:
+        raise InputError(
+            f"--reference {given['reference']} is what is measured: name a split of other photos"
+        )
+    if not given["temperature"] > 0:
+        raise InputError(f"--temperature {given['temperature']:g}: expected a number above 0")
+    if given["temperature"] != 1 and given["reference"] is None:
+        raise InputError("--temperature goes with --reference")
     if given["image_key"] not in IMAGE_KEYS:
         raise InputError(f"--image-key {given['image_key']!r}: expected {' or '.join(IMAGE_KEYS)}")

@@ -130,6 +130,42 @@ def test_an_ensemble_of_dense_and_sparse(
     agree(one_for_all, expected((matrices[0] + matrices[1]) / 2, captioned))
 
 
+@pytest.mark.parametrize("which", ["sparse", "dense and sparse"])
+def test_captions_compared_by_probability(
+    which: str,
+    dense: list[Path],
+    models: list[Path],
+    views: list[FeatureStore],
+    captioned: list[CaptionedPhoto],
+    tmp_path: Path,
+) -> None:
+    """The other photos are of another split; their own captions play no part."""
+    own, others = captioned[::2], captioned[1::2]
+    captions = tmp_path / "captions.jsonl"
+    lines = [
+        {"image": photo.image_id, "split": split, "captions": photo.captions}
+        for split, photos in (("val", own), ("train", others))
+        for photo in photos
+    ]
+    captions.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    members = [models[0]] if which == "sparse" else [dense[0], models[0]]
+    options = ["--reference", "train", "--temperature", "0.5", "--json"]
+    found = figures(run(members, [views[0].folder], captions, *options))
+    matrices = []
+    texts = [i for i in range(len(captioned)) if i % 2 == 0]
+    rows = [2 * i + caption for i in texts for caption in (0, 1)]
+    for model in members:
+        matrix = sparse_matrix if model == models[0] else dense_matrix
+        scores = matrix(model, views[0], captioned)[rows]
+        mean = (scores[:, 1::2].double() / 0.5).exp().mean(dim=1, keepdim=True)
+        matrices.append((scores[:, ::2] - 0.5 * mean.log()).float())
+    slow = expected(sum(matrices[1:], matrices[0]) / len(matrices), own)
+    agree(found, slow)
+    plain = figures(run(members, [views[0].folder], captions, "--json"))
+    assert plain["image_to_text"] != found["image_to_text"]
+    assert which != "sparse" or plain["text_to_image"] == found["text_to_image"]
+
+
 def test_the_table_and_the_file(
     dense: list[Path], views: list[FeatureStore], captions_file: Path, tmp_path: Path
 ) -> None:
@@ -219,6 +255,11 @@ def test_wrong_combinations(
         ([views[0].folder], features, [], "is neither an index nor a model"),
         ([dense[0]], features, ["--split", "other"], "lacks 1 of the 1 captioned photos"),
         ([dense[0]], features, ["--protocol", "coco-5k"], "defined on 5,000 photos, here are 21"),
+        ([dense[0]], features, ["--reference", "val"], "--reference val is what is measured"),
+        ([dense[0]], features, ["--reference", "train"], "no photo has split 'train'"),
+        ([dense[0]], features, ["--temperature", "2"], "--temperature goes with --reference"),
+        ([dense[0]], features, ["--temperature", "0"], "--temperature 0: expected a number"),
+        ([index], [], ["--reference", "train"], "leave out --reference"),
         ([dense[0]], features, ["--out", "found.txt"], "must be a .json file"),
         ([index, dense[0]], features, [], "leave out a second target, --features"),
         ([index], [], ["--protocol", "coco-1k"], "leave out --protocol"),
