@@ -125,6 +125,7 @@ def study_similar(
             f"{len(missing)} of {len(asked)} captioned photos are not in {index}, "
             f"{missing[0]!r} for one: choose the --split that the index holds"
         )
+    by_term = impacts.T.tocsr()
     words = caption_vectors(ids, captions)
     rows = np.array([places[image_id] for image_id in asked])
     ways = [(terms, counting) for terms in TERMS for counting in get_args(Counting)]
@@ -137,7 +138,7 @@ def study_similar(
         random += float(agreement.sum()) / (len(ids) - 1)
         best += float(np.sort(agreement, axis=1)[:, -HITS:].mean(axis=1).sum())
         for way, (terms, counting) in enumerate(ways):
-            hits = best_hits(impacts, block, photo_queries(impacts[block], terms, counting))
+            hits = best_hits(by_term, block, photo_queries(impacts[block], terms, counting))
             sums[way] += agreement_of(agreement, hits)
         progress(start + len(block), len(rows))
     means = (sums / len(rows)).tolist()
@@ -200,12 +201,22 @@ def photo_queries(impacts: Matrix, terms: int | None, counting: Counting) -> Mat
             own[:] = own > 0
         elif counting == "share":
             own[:] = own * COUNTS // max(1, own.sum())
+    queries.eliminate_zeros()
     return queries
 
 
-def best_hits(impacts: Matrix, asked: NDArray[np.int64], queries: Matrix) -> NDArray[np.int64]:
-    """The best ten images [B, 10] for queries made of B images, without these; -1 for none."""
-    scores = (queries @ impacts.T).toarray()
+def best_hits(by_term: Matrix, asked: NDArray[np.int64], queries: Matrix) -> NDArray[np.int64]:
+    """The best ten images for queries made of B images, without these.
+
+    Args:
+        by_term: [V, N] impacts.
+        asked: [B] the images.
+        queries: [B, V] made of them.
+
+    Returns:
+        [B, 10] in no order, -1 where fewer share a term with the query; [B, N] for smaller N.
+    """
+    scores = (queries @ by_term).toarray()
     scores[np.arange(len(asked)), asked] = 0
     # Of equal scores the image that comes first, without sorting all of them.
     keys = np.arange(scores.shape[1]) - scores * scores.shape[1]

@@ -77,7 +77,7 @@ def test_hits_and_agreement_one_by_one(images: int) -> None:
     dense = random.integers(0, 3, (images, 5)) * (random.random((images, 5)) < 0.4)
     asked = np.array([0, 3])
     agreement = random.random((2, images))
-    hits = best_hits(csr_array(dense), asked, csr_array(dense[asked]))
+    hits = best_hits(csr_array(dense.T), asked, csr_array(dense[asked]))
     total = 0.0
     for row, image in enumerate(asked):
         scores = dense @ dense[image]
