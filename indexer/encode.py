@@ -23,6 +23,8 @@ from sparta.features.store import FeatureStore
 from sparta.model import TermScores, VisualSparta
 from sparta.tokenizer import WordPieceTokenizer
 
+WINDOW = 16  # passes whose images are put in order of length
+
 
 class EncodedBatch(NamedTuple):
     """B images with what an index keeps of them.
@@ -78,27 +80,47 @@ class ImageEncoder:
         keep are handed out, and forgotten, instead of made again.
         """
         waiting = iter(rows)
-        while chunk := tuple(islice(waiting, self.batch_size)):
-            scored = self._kept.pop(chunk, None) or self._score(chunk)
+        while window := tuple(islice(waiting, WINDOW * self.batch_size)):
+            whole = self._kept.pop(window, None) or self._score(window)
             if keep:
-                self._kept[chunk] = scored
-            yield EncodedBatch([self.store[row] for row in chunk], *scored)
+                self._kept[window] = whole
+            (scores, positions), inputs = whole
+            for start in range(0, len(window), self.batch_size):
+                own = slice(start, start + self.batch_size)
+                images = [self.store[row] for row in window[own]]
+                yield EncodedBatch(images, TermScores(scores[own], positions[own]), inputs[own])
 
     def _score(self, rows: Sequence[int]) -> tuple[TermScores, list[Inputs]]:
         """Mean over all pairs of model and view; positions and inputs of the first pair."""
         views = [[view[row] for row in rows] for view in self.views]
-        wanted = self.allowed(self.terms)
         pairs = (
-            (model, collate(images))
+            self._score_by_length(model, collate, images)
             for model, collate in zip(self.models, self._collators, strict=True)
             for images in views
         )
-        model, batch = next(pairs)
-        first = model.term_scores(batch, wanted)
-        others = [other.term_scores(its_batch, wanted) for other, its_batch in pairs]
-        total = sum((other.scores for other in others), first.scores)
-        inputs = list(read_inputs(views[0], batch, model.config.use_labels))
-        return TermScores(total / (1 + len(others)), first.positions), inputs
+        (scores, positions), inputs = next(pairs)
+        for other, _ in pairs:
+            scores += other.scores
+        scores /= len(self.models) * len(views)
+        return TermScores(scores, positions), inputs
+
+    def _score_by_length(
+        self, model: VisualSparta, collate: ImageCollator, images: Sequence[ImageFeatures]
+    ) -> tuple[TermScores, list[Inputs]]:
+        """Images of like length share a pass, which then computes little padding."""
+        wanted = self.allowed(self.terms)
+        order = torch.tensor([collate.length(image) for image in images]).argsort(stable=True)
+        passes: list[TermScores] = []
+        read: dict[int, Inputs] = {}
+        for part in order.split(self.batch_size):
+            own = [images[place] for place in part]
+            batch = collate(own)
+            passes.append(model.term_scores(batch, wanted))
+            inputs = read_inputs(own, batch, model.config.use_labels)
+            read |= zip(part.tolist(), inputs, strict=True)
+        back = order.argsort().to(self.device)
+        scores, positions = (torch.cat(parts)[back] for parts in zip(*passes, strict=True))
+        return TermScores(scores, positions), [read[place] for place in range(len(images))]
 
     @cached_property
     def _collators(self) -> list[ImageCollator]:

@@ -64,6 +64,7 @@ class ImageCollator:
         self.max_regions = max_regions
         self.max_label_tokens = max_label_tokens
         self.attributes = attributes
+        self._known: dict[str, list[int]] = {}
         self._warned = False
 
     @classmethod
@@ -93,6 +94,10 @@ class ImageCollator:
         parts = (regions, locations, region_mask, label_ids, label_mask, label_regions)
         return ImageBatch(*(torch.from_numpy(part) for part in parts))
 
+    def length(self, image: ImageFeatures) -> int:
+        """Positions the image takes in a batch: its regions and its label tokens."""
+        return min(len(image.features), self.max_regions) + len(self._label_tokens(image)[0])
+
     def _label_tokens(self, image: ImageFeatures) -> tuple[list[int], list[int]]:
         """Word pieces of "attribute label" region by region, and the region of each piece."""
         ids: list[int] = []
@@ -102,10 +107,16 @@ class ImageCollator:
             words = f"{attribute} {label}".strip() if self.attributes else label
             if not words or region >= self.max_regions:
                 continue
-            pieces = self.tokenizer.encode_ids(words)
+            pieces = self._pieces(words)
             ids += pieces
             owners += [region] * len(pieces)
         return ids[: self.max_label_tokens], owners[: self.max_label_tokens]
+
+    def _pieces(self, words: str) -> list[int]:
+        """Ids of a label's word pieces, kept: a detector has few labels, tokenising is slow."""
+        if words not in self._known:
+            self._known[words] = self.tokenizer.encode_ids(words)
+        return self._known[words]
 
     def _warn_if_cut(self, image: ImageFeatures, count: int) -> None:
         if count < len(image.features) and not self._warned:

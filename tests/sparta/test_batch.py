@@ -78,3 +78,29 @@ def test_batch_moves_as_a_whole() -> None:
     moved = tiny.batch().to("meta")
     assert isinstance(moved, ImageBatch)
     assert {part.device.type for part in vars(moved).values()} == {"meta"}
+
+
+def test_the_length_is_that_of_a_batch_of_one() -> None:
+    collate = ImageCollator(tiny.tokenizer(), 4, 5)
+    lengths = [collate.length(image) for image in tiny.images()]
+    for image, length in zip(tiny.images(), lengths, strict=True):
+        batch = collate([image])
+        assert batch.region_mask.shape[1] + batch.label_mask.shape[1] == length
+    assert lengths == [3 + 4, 1, 4 + 5, 4 + 1]
+
+
+def test_labels_are_tokenised_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokenizer = tiny.tokenizer()
+    asked: list[str] = []
+    encode = tokenizer.encode_ids
+
+    def counting(text: str) -> list[int]:
+        asked.append(text)
+        return encode(text)
+
+    monkeypatch.setattr(tokenizer, "encode_ids", counting)
+    collate = ImageCollator(tokenizer, 50, 35)
+    first, again = collate(tiny.images()), collate(tiny.images())
+    assert torch.equal(first.label_ids, again.label_ids)
+    assert torch.equal(first.label_ids, tiny.batch().label_ids)
+    assert sorted(asked) == ["brown man", "brown red ball", "brown runs", "dog", "sea", "tree"]

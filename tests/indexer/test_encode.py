@@ -1,0 +1,79 @@
+"""Images in order of length: fewer positions are computed, and no score is another."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch.testing import assert_close
+
+import indexer.encode
+from indexer.encode import ImageEncoder
+from sparta.features.batch import ImageBatch
+from sparta.features.record import ImageFeatures
+from sparta.features.store import FeatureStore
+from sparta.features.writer import write_store
+from sparta.model import TermScores, VisualSparta
+from tests import tiny
+
+COUNT, BATCH = 29, 4
+
+
+def draw(number: int) -> ImageFeatures:
+    """One to nine regions, some of them with labels."""
+    rng = np.random.default_rng(number)
+    regions = int(rng.integers(1, 10))
+    labels = tuple(rng.choice(["", "dog", "red ball", "runs"], regions).tolist())
+    return tiny.image(regions, labels, seed=10 + number)
+
+
+@pytest.fixture
+def encoder(tmp_path: Path) -> ImageEncoder:
+    write_store(tmp_path / "store", tiny.source(), [draw(n) for n in range(COUNT)])
+    store = FeatureStore.open(tmp_path / "store")
+    return ImageEncoder([tiny.model()], tiny.tokenizer(), [store], BATCH)
+
+
+@pytest.mark.parametrize("window", [1, 3, 16])
+def test_scores_are_those_of_each_image_alone(
+    encoder: ImageEncoder, window: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexer.encode, "WINDOW", window)
+    rows = [*range(3, COUNT), 0, 1, 2]
+    found = list(encoder.batches(rows))
+    assert [len(batch.images) for batch in found] == [4] * 7 + [1]
+    assert [i.image_id for b in found for i in b.images] == [encoder.store.ids[r] for r in rows]
+    scores = torch.cat([batch.scored.scores for batch in found])
+    positions = torch.cat([batch.scored.positions for batch in found])
+    inputs = [read for batch in found for read in batch.inputs]
+    for place, row in enumerate(rows):
+        image = encoder.store[row]
+        batch = tiny.batch([image])
+        alone = encoder.models[0].term_scores(batch)
+        assert_close(scores[place], alone.scores[0], rtol=1e-4, atol=1e-5)
+        assert torch.equal(positions[place], alone.positions[0])
+        assert np.array_equal(inputs[place].boxes, image.boxes)
+        assert inputs[place].label_terms.tolist() == batch.label_ids[0].tolist()
+
+
+def test_images_of_like_length_share_a_pass(
+    encoder: ImageEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    computed: list[int] = []
+    score = VisualSparta.term_scores
+
+    def counting(model: VisualSparta, batch: ImageBatch, wanted: torch.Tensor) -> TermScores:
+        computed.append(batch.region_mask.numel() + batch.label_mask.numel())
+        return score(model, batch, wanted)
+
+    monkeypatch.setattr(VisualSparta, "term_scores", counting)
+    sums = []
+    for window in (1, 16):
+        monkeypatch.setattr(indexer.encode, "WINDOW", window)
+        computed.clear()
+        list(encoder.batches(range(COUNT)))
+        sums.append(sum(computed))
+    collate = encoder._collators[0]
+    least = sum(collate.length(image) for image in encoder.store)
+    plain, ordered = (found - least for found in sums)
+    assert 0 <= ordered < 0.6 * plain
