@@ -9,6 +9,9 @@ from typer.testing import CliRunner
 from sparta.errors import InputError
 from sparta.features.cli import extract
 from sparta.features.store import FeatureStore
+from tests.sparta.features.test_bottom_up import write
+from tests.sparta.features.test_lxmert import line
+from tests.sparta.features.test_vocabularies import write_vocabulary
 from tests.sparta.features.oscar_files import random_images, write_scene_graph
 
 
@@ -68,6 +71,20 @@ def test_finds_the_format_and_leaves_out_bad_images(tmp_path: Path, app: Typer) 
     assert store.source.extra == {"regions": 1, "keep": "confident"}
     without = CliRunner().invoke(app, [str(folder), "--out", str(tmp_path / "out")])
     assert "(or --from scene-graph)" in str(without.exception)
+
+
+def test_numbers_of_classes_become_words_with_a_vocabulary(tmp_path: Path, app: Typer) -> None:
+    path = write(tmp_path / "a.tsv", [line("7")])
+    vocabulary = write_vocabulary(tmp_path / "genome")
+    asked = ["--from", "auto", str(path), "--regions", "1", "--keep", "confident", "--out"]
+    done = CliRunner().invoke(app, [*asked, str(tmp_path / "plain")])
+    assert "Regions have no labels: their numbers become words with --vocabulary" in done.output
+    assert FeatureStore.open(tmp_path / "plain")[0].labels == ("",)
+    named = [*asked, str(tmp_path / "named"), "--vocabulary", str(vocabulary)]
+    done = CliRunner().invoke(app, named)
+    assert done.exit_code == 0, done.output
+    assert "Regions have no labels" not in done.output
+    assert FeatureStore.open(tmp_path / "named")[0].labels == ("traffic light",)
 
 
 @pytest.mark.parametrize(
