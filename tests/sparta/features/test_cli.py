@@ -9,10 +9,10 @@ from typer.testing import CliRunner
 from sparta.errors import InputError
 from sparta.features.cli import extract
 from sparta.features.store import FeatureStore
+from tests.sparta.features.oscar_files import random_images, write_scene_graph
 from tests.sparta.features.test_bottom_up import write
 from tests.sparta.features.test_lxmert import line
 from tests.sparta.features.test_vocabularies import write_vocabulary
-from tests.sparta.features.oscar_files import random_images, write_scene_graph
 
 
 @pytest.fixture
