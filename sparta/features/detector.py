@@ -15,6 +15,7 @@ from PIL import Image
 from sparta.errors import InputError
 from sparta.features.backbone import pick_device
 from sparta.features.checkpoint import Normalisation, load_model, load_processor, weights_hash
+from sparta.features.photos import PhotoError
 
 
 class Detected(NamedTuple):
@@ -48,9 +49,17 @@ class Resizing:
         """An RGB photo as [3, height, width] uint8, its shape kept unless the detector stretches.
 
         Nothing is padded.
+
+        Raises:
+            PhotoError: if its short side would be too short to see.
         """
         later = {"do_rescale": False, "do_normalize": False, "do_pad": False}
-        return self.processor(images=photo, return_tensors="np", **later)["pixel_values"][0]
+        try:
+            return self.processor(images=photo, return_tensors="np", **later)["pixel_values"][0]
+        except ValueError as error:  # the short side rounds to 0 pixels
+            raise PhotoError(
+                f"{photo.width}x{photo.height} pixels, too narrow for the detector"
+            ) from error
 
 
 class Detector:

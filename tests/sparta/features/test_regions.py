@@ -15,11 +15,14 @@ from transformers import (
     ResNetConfig,
     ResNetForImageClassification,
 )
+from typer import Typer
+from typer.testing import CliRunner
 
 from sparta.errors import InputError
 from sparta.features import extract as job
 from sparta.features.backbone import Backbone
 from sparta.features.box_pooling import pool_boxes
+from sparta.features.cli import extract as command
 from sparta.features.colours import NAMES, box_colours
 from sparta.features.detection import Detection
 from sparta.features.detector import Detector
@@ -218,6 +221,33 @@ def test_states_beyond_half_precision_are_skipped(photos: Path, tmp_path: Path) 
     lines = (tmp_path / "out" / "skipped.jsonl").read_text().splitlines()
     reasons = [json.loads(line)["reason"] for line in lines]
     assert reasons.count("the network's output exceeds float16") == len(SIZES)
+
+
+def test_photos_too_narrow_to_see_are_skipped(tmp_path: Path, detector: str) -> None:
+    (tmp_path / "photos").mkdir()
+    picture(60, 45).save(tmp_path / "photos" / "a.png")
+    picture(8, 4000).save(tmp_path / "photos" / "b.png")
+    store = extract(tmp_path / "photos", tmp_path / "out", Detection(detector, 4, 0.0))
+    assert store.ids == ["a.png"]
+    line = json.loads((tmp_path / "out" / "skipped.jsonl").read_text())
+    assert line["reason"] == "8x4000 pixels, too narrow for the detector"
+
+
+def test_the_command(photos: Path, tmp_path: Path, detector: str, backbone: str) -> None:
+    app = Typer()
+    app.command()(command)
+    asked = [str(photos), "--detector", detector, "--regions", "4", "--threshold", "0.001"]
+    asked += ["--colours", "--workers", "0", "--device", "cpu", "--out"]
+    done = CliRunner().invoke(app, [*asked, str(tmp_path / "out")], env={"COLUMNS": "300"})
+    assert done.exit_code == 0, done.output
+    assert "7 images, 8 photos in" in done.output
+    detection = Detection(detector, 4, 0.001, colours=True)
+    store = FeatureStore.open(tmp_path / "out")
+    assert Detection.of(store.source) == detection
+    assert store.fingerprint == extract(photos, tmp_path / "same", detection).fingerprint
+    pooled = [*asked, str(tmp_path / "pooled"), "--backbone", backbone]
+    assert CliRunner().invoke(app, pooled).exit_code == 0
+    assert FeatureStore.open(tmp_path / "pooled").source.dimension == 12
 
 
 def test_options_of_a_backbone_need_one(photos: Path, tmp_path: Path, detector: str) -> None:
