@@ -16,7 +16,10 @@ from sparta.features.formats import FORMATS, Format, detect, fitting, open_reade
 def extract(
     folders: Annotated[
         list[Path],
-        typer.Argument(help="Folder of photos, searched at any depth; with --from, of features."),
+        typer.Argument(
+            help="Folder of photos, searched at any depth; with --from, folders or files with "
+            "features."
+        ),
     ],
     out: Annotated[Path, typer.Option(help="Folder for the features.")],
     backbone: Annotated[

@@ -181,7 +181,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
         OscarPtReader([tmp_path / "x_feats.pt"])
     with pytest.raises(InputError, match=r"a\.pt: expected a name that ends with _feats\.pt"):
         OscarPtReader([tmp_path / "a.pt"])
-    (tmp_path / "x_feats.pt").write_bytes(pickle.dumps({1: Path}))
+    (tmp_path / "x_feats.pt").write_bytes(pickle.dumps({1: Path}, protocol=2))
     with pytest.raises(InputError, match=r"x_feats\.pt is damaged, or holds more than"):
         OscarPtReader([tmp_path])
 
