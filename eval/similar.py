@@ -43,11 +43,13 @@ class Row:
         terms: that it keeps, None for all.
         counting: how often the query holds each.
         agreement: of the captions of a photo and its first ten hits, on average.
+        error: standard error of that average.
     """
 
     terms: int | None
     counting: Counting
     agreement: float
+    error: float
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,7 @@ class SimilarStudy:
                 "terms": row.terms or "all",
                 "counting": row.counting,
                 "agreement": row.agreement,
+                "standard_error": row.error,
                 "share": self.share(row),
             }
             for row in self.rows
@@ -93,9 +96,10 @@ class SimilarStudy:
             own = [row for row in self.rows if row.terms == terms]
             cells = [f"{row.agreement:.4f} ({self.share(row):.1f} %)" for row in own]
             table.add_row(str(terms or "all"), *cells)
+        error = max(row.error for row in self.rows)
         table.caption = (
             f"{self.photos:,} photos among {self.images:,}; random {self.random:.4f}, "
-            f"best {self.best:.4f}"
+            f"best {self.best:.4f}; standard error {error:.4f} at most"
         )
         return table
 
@@ -129,7 +133,7 @@ def study_similar(
     words = caption_vectors(ids, captions)
     rows = np.array([places[image_id] for image_id in asked])
     ways = [(terms, counting) for terms in TERMS for counting in get_args(Counting)]
-    sums = np.zeros(len(ways))
+    found = np.zeros((len(ways), len(rows)))
     random = best = 0.0
     for start in range(0, len(rows), BLOCK):
         block = rows[start : start + BLOCK]
@@ -139,11 +143,11 @@ def study_similar(
         best += float(np.sort(agreement, axis=1)[:, -HITS:].mean(axis=1).sum())
         for way, (terms, counting) in enumerate(ways):
             hits = best_hits(by_term, block, photo_queries(impacts[block], terms, counting))
-            sums[way] += agreement_of(agreement, hits)
+            found[way, start : start + len(block)] = agreement_of(agreement, hits)
         progress(start + len(block), len(rows))
-    means = (sums / len(rows)).tolist()
-    found = [Row(*way, mean) for way, mean in zip(ways, means, strict=True)]
-    return SimilarStudy(len(rows), len(ids), random / len(rows), best / len(rows), found)
+    means, errors = found.mean(axis=1).tolist(), (found.std(axis=1) / len(rows) ** 0.5).tolist()
+    measured = [Row(*way, *one) for way, *one in zip(ways, means, errors, strict=True)]
+    return SimilarStudy(len(rows), len(ids), random / len(rows), best / len(rows), measured)
 
 
 def read_impacts(index: Path) -> tuple[list[str], Matrix]:
@@ -224,7 +228,7 @@ def best_hits(by_term: Matrix, asked: NDArray[np.int64], queries: Matrix) -> NDA
     return np.where(np.take_along_axis(scores, hits, axis=1) > 0, hits, -1)
 
 
-def agreement_of(agreement: NDArray[np.float64], hits: NDArray[np.int64]) -> float:
-    """The sum over B images of their mean agreement with their hits; none found is none."""
+def agreement_of(agreement: NDArray[np.float64], hits: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The mean agreement [B] of B images with their hits; where one is missing, it is 0."""
     found = np.take_along_axis(agreement, np.maximum(hits, 0), axis=1)
-    return float(np.where(hits >= 0, found, 0).mean(axis=1).sum())
+    return np.where(hits >= 0, found, 0).mean(axis=1)

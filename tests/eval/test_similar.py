@@ -78,14 +78,13 @@ def test_hits_and_agreement_one_by_one(images: int) -> None:
     asked = np.array([0, 3])
     agreement = random.random((2, images))
     hits = best_hits(csr_array(dense.T), asked, csr_array(dense[asked]))
-    total = 0.0
     for row, image in enumerate(asked):
         scores = dense @ dense[image]
         others = [other for other in range(images) if other != image and scores[other]]
         best = sorted(others, key=lambda other: (-scores[other], other))[:HITS]
         assert sorted(hit for hit in hits[row] if hit >= 0) == sorted(best)
-        total += sum(agreement[row, other] for other in best) / min(HITS, images)
-    assert agreement_of(agreement, hits) == pytest.approx(total)
+        mean = sum(agreement[row, other] for other in best) / min(HITS, images)
+        assert agreement_of(agreement, hits)[row] == pytest.approx(mean)
 
 
 @pytest.fixture(scope="module")
@@ -104,15 +103,16 @@ def test_the_study_finds_what_the_searcher_finds(
     assert ids == sorted(photo.image_id for photo in captioned)
     words = caption_vectors(ids, captioned)
     searcher = LuceneSearcher(index)
-    total = 0.0
+    found = []
     for place, image_id in enumerate(ids):
         hits = [ids.index(hit.image_id) for hit in searcher.similar(image_id, HITS).hits]
-        total += float((words[[place]] @ words[hits].T).sum()) / HITS
+        found.append(float((words[[place]] @ words[hits].T).sum()) / HITS)
     searcher.close()
     study = study_similar(index, captioned, ids)
     assert (study.photos, study.images, len(study.rows)) == (21, 21, 3 * len(TERMS))
     (row,) = [row for row in study.rows if (row.terms, row.counting) == (10, "share")]
-    assert row.agreement == pytest.approx(total / 21)
+    assert row.agreement == pytest.approx(np.mean(found))
+    assert row.error == pytest.approx(np.std(found) / sqrt(21))
     assert study.share(row) == pytest.approx(
         100 * (row.agreement - study.random) / (study.best - study.random)
     )
