@@ -1,0 +1,1 @@
+"""How fast a VisualSparta of a given size encodes and trains, and what bounds it."""
