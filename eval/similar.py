@@ -20,6 +20,7 @@ from indexer.columns.read_back import read_images, read_rows
 from indexer.lucene import LuceneIndex
 from indexer.manifest import LUCENE, Manifest
 from indexer.similar import COUNTS
+from indexer.similar import TERMS as SERVED
 from sparta.errors import InputError
 from sparta.tokenizer import WordPieceTokenizer
 from training.data.captions import CaptionedPhoto
@@ -43,7 +44,7 @@ class Row:
         terms: that it keeps, None for all.
         counting: how often the query holds each.
         agreement: of the captions of a photo and its first ten hits, on average.
-        error: standard error of that average.
+        error: standard error of its difference from what searchers do, photo by photo.
     """
 
     terms: int | None
@@ -81,7 +82,7 @@ class SimilarStudy:
                 "terms": row.terms or "all",
                 "counting": row.counting,
                 "agreement": row.agreement,
-                "standard_error": row.error,
+                "error_of_difference": row.error,
                 "share": self.share(row),
             }
             for row in self.rows
@@ -94,12 +95,13 @@ class SimilarStudy:
         table = Table("terms", *ways, title="Agreement of captions, and share of what is possible")
         for terms in TERMS:
             own = [row for row in self.rows if row.terms == terms]
-            cells = [f"{row.agreement:.4f} ({self.share(row):.1f} %)" for row in own]
+            cells = [
+                f"{row.agreement:.4f} ± {row.error:.4f} ({self.share(row):.1f} %)" for row in own
+            ]
             table.add_row(str(terms or "all"), *cells)
-        error = max(row.error for row in self.rows)
         table.caption = (
             f"{self.photos:,} photos among {self.images:,}; random {self.random:.4f}, "
-            f"best {self.best:.4f}; standard error {error:.4f} at most"
+            f"best {self.best:.4f}; ± standard error of the difference from {SERVED} terms by share"
         )
         return table
 
@@ -145,7 +147,8 @@ def study_similar(
             hits = best_hits(by_term, block, photo_queries(impacts[block], terms, counting))
             found[way, start : start + len(block)] = agreement_of(agreement, hits)
         progress(start + len(block), len(rows))
-    means, errors = found.mean(axis=1).tolist(), (found.std(axis=1) / len(rows) ** 0.5).tolist()
+    apart = found - found[ways.index((SERVED, "share"))]
+    means, errors = found.mean(axis=1).tolist(), (apart.std(axis=1) / len(rows) ** 0.5).tolist()
     measured = [Row(*way, *one) for way, *one in zip(ways, means, errors, strict=True)]
     return SimilarStudy(len(rows), len(ids), random / len(rows), best / len(rows), measured)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from typer.testing import CliRunner
 
@@ -87,6 +88,10 @@ def test_hits_and_agreement_one_by_one(images: int) -> None:
         assert agreement_of(agreement, hits)[row] == pytest.approx(mean)
 
 
+def all_hits(impacts: csr_array, place: int) -> NDArray[np.int64]:
+    return best_hits(impacts.T.tocsr(), np.array([place]), impacts[[place]])
+
+
 @pytest.fixture(scope="module")
 def index(
     tmp_path_factory: pytest.TempPathFactory, views: list[FeatureStore], models: list[Path]
@@ -99,7 +104,7 @@ def index(
 def test_the_study_finds_what_the_searcher_finds(
     index: Path, captioned: list[CaptionedPhoto]
 ) -> None:
-    ids, _ = read_impacts(index)
+    ids, impacts = read_impacts(index)
     assert ids == sorted(photo.image_id for photo in captioned)
     words = caption_vectors(ids, captioned)
     searcher = LuceneSearcher(index)
@@ -112,7 +117,13 @@ def test_the_study_finds_what_the_searcher_finds(
     assert (study.photos, study.images, len(study.rows)) == (21, 21, 3 * len(TERMS))
     (row,) = [row for row in study.rows if (row.terms, row.counting) == (10, "share")]
     assert row.agreement == pytest.approx(np.mean(found))
-    assert row.error == pytest.approx(np.std(found) / sqrt(21))
+    assert row.error == 0
+    (other,) = [row for row in study.rows if (row.terms, row.counting) == (None, "impact")]
+    apart = [
+        agreement_of((words[[place]] @ words.T).toarray(), all_hits(impacts, place))[0] - mean
+        for place, mean in enumerate(found)
+    ]
+    assert other.error == pytest.approx(np.std(apart) / sqrt(21))
     assert study.share(row) == pytest.approx(
         100 * (row.agreement - study.random) / (study.best - study.random)
     )
