@@ -35,10 +35,10 @@ def read_names(root: Path, split: str) -> list[str]:
 
     Raises:
         InputError: if `public_split/{split}_names.npy` is absent, holds no strings or none, or
-            one is blank or there twice.
+            one is no text, blank or there twice.
     """
     path = root / "public_split" / f"{split}_names.npy"
-    names = map_array(path, 1, "str").astype(str).tolist()
+    names = _decode(map_array(path, 1, "str"), path)
     if not names:
         raise InputError(f"{path} holds no name")
     first: dict[str, int] = {}
@@ -115,6 +115,19 @@ class HgrReader:
                 f"{where}: expected [frames, {self._dimension}], found {list(frames.shape)}"
             )
         return without_boxes(video, check_features(frames[pick_frames(len(frames))], where))
+
+
+def _decode(array: NDArray[Any], path: Path) -> list[str]:
+    """Strings of an array of them; NumPy itself fails over what is no character."""
+    codec = "utf-32-le" if array.dtype.kind == "U" else "utf-8"
+    array = array.astype(array.dtype.newbyteorder("<"))
+    names = []
+    for row in range(len(array)):
+        try:
+            names.append(array[row : row + 1].tobytes().decode(codec).rstrip("\0"))
+        except UnicodeDecodeError as error:
+            raise InputError(f"{path}, name {row + 1}: it is no text: {error.reason}") from error
+    return names
 
 
 class _Means:

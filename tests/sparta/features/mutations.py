@@ -53,6 +53,7 @@ def read_all(open_reader: Callable[[], FeatureReader]) -> list[ImageFeatures]:
         except InputError:
             continue
         assert image.image_id == image_id
+        assert image_id.encode()  # a store holds UTF-8
         assert image.features.dtype == np.float16
         assert image.features.shape[1] == reader.source.dimension
         assert len(image.features)

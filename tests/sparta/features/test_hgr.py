@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sparta.errors import InputError
 from sparta.features.convert import convert
-from sparta.features.hgr import HgrReader, fits, pick_frames
+from sparta.features.hgr import HgrReader, fits, pick_frames, read_names
 from tests.sparta.features.mutations import FUZZ, mutated, read_all
 
 
@@ -148,6 +148,29 @@ def test_a_damaged_hdf5_and_an_absent_h5py_are_named(
     monkeypatch.setitem(sys.modules, "h5py", None)
     with pytest.raises(InputError, match=r"pip install 'visualsparta\[video\]'"):
         HgrReader(folder, ["trn"])
+
+
+@pytest.mark.parametrize("dtype", ["<U3", ">U3", "S4"])
+def test_names_may_be_stored_in_several_ways(tmp_path: Path, dtype: str) -> None:
+    (tmp_path / "public_split").mkdir()
+    names = np.array(["b/1", "c", "é"]) if "U" in dtype else np.array([b"b/1", b"c", "é".encode()])
+    np.save(tmp_path / "public_split" / "trn_names.npy", names.astype(dtype))
+    assert read_names(tmp_path, "trn") == ["b/1", "c", "é"]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        np.array([97, 0x110000], "<u4").view("<U1"),  # beyond the last character
+        np.array([97, 0xD800], "<u4").view("<U1"),  # half of a pair
+        np.array([b"a", b"\xff"]),
+    ],
+)
+def test_a_name_that_is_no_text_is_named(tmp_path: Path, names: NDArray[Any]) -> None:
+    (tmp_path / "public_split").mkdir()
+    np.save(tmp_path / "public_split" / "trn_names.npy", names)
+    with pytest.raises(InputError, match=r"trn_names\.npy, name 2: it is no text"):
+        read_names(tmp_path, "trn")
 
 
 NAMES = ["b/1", "c", "a"]
