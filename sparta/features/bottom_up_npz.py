@@ -7,6 +7,7 @@ is never read. Who trusts the files writes what it holds beside the other arrays
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -79,7 +80,7 @@ class BottomUpNpzReader:
         self._vocabularies = None if vocabulary is None else Vocabularies(vocabulary)
         paths = [path for folder in folders for path in _files_of(folder)]
         # The sort keeps the order of folders, so that the first of equal ones is from the first.
-        named = [(path.name.removesuffix(SUFFIX) + image_suffix, path) for path in paths]
+        named = [(_text(path.name.removesuffix(SUFFIX)) + image_suffix, path) for path in paths]
         self._rows = sorted(named, key=lambda row: row[0])
         self.ids: Sequence[str] = [row[0] for row in self._rows]
         words = () if self._vocabularies is None else self._vocabularies.files
@@ -101,6 +102,8 @@ class BottomUpNpzReader:
             InputError: if it is malformed, naming file and array.
         """
         image_id, path = self._rows[row]
+        if _text(path.name) != path.name:
+            raise InputError(f"{_text(str(path))}: the file name is not UTF-8")
         if row and self.ids[row - 1] == image_id:
             raise InputError(f"{path}: image {image_id!r} was already in {self._rows[row - 1][1]}")
         arrays = Arrays(path, NEEDED + CLASSES)
@@ -113,6 +116,11 @@ class BottomUpNpzReader:
                 labels, attributes = self._vocabularies.words(classes)
                 image = replace(image, labels=labels, attributes=attributes)
         return image.take(self._choice.rows(len(image.features), confidences, arrays.where))
+
+
+def _text(name: str) -> str:
+    """A file's name, what is not UTF-8 in it escaped."""
+    return os.fsencode(name).decode(errors="backslashreplace")
 
 
 def _files_of(folder: Path) -> list[Path]:

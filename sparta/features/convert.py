@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -120,4 +121,4 @@ def _read(
 
 def _hash(lines: Sequence[str]) -> str:
     """Hash by which another run notices other files (by name and size) or images."""
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+    return hashlib.sha256(os.fsencode("\n".join(lines))).hexdigest()[:16]

@@ -1,4 +1,5 @@
 import io
+import os
 import re
 import zipfile
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from sparta.errors import InputError
 from sparta.features.bottom_up_npz import CONVERSION, BottomUpNpzReader, fits
 from sparta.features.choice import RegionChoice
 from sparta.features.convert import convert
+from sparta.features.writer import SKIPPED
 from tests.sparta.features.mutations import FUZZ, mutated, read_all
 from tests.sparta.features.test_bottom_up import BOXES, FEATURES, changed
 from tests.sparta.features.test_vocabularies import write_vocabulary
@@ -164,6 +166,17 @@ def test_a_damaged_file_is_named(tmp_path: Path, content: bytes) -> None:
     (folder / "b.npz").unlink()
     with pytest.raises(InputError, match=r"a\.npz is damaged"):
         BottomUpNpzReader([folder])
+
+
+def test_a_file_whose_name_is_no_text_is_skipped_like_others(tmp_path: Path) -> None:
+    folder = write(tmp_path / "in", "b")
+    try:
+        write(folder, os.fsdecode(b"a\xff"))
+    except OSError:
+        pytest.skip("this file system takes UTF-8 alone")
+    store = convert(BottomUpNpzReader([folder]), tmp_path / "store", skip_bad=True)
+    assert store.ids == ["b"]
+    assert r"a\\xff.npz: the file name is not UTF-8" in (tmp_path / "store" / SKIPPED).read_text()
 
 
 def test_a_folder_without_files_is_named(tmp_path: Path) -> None:
