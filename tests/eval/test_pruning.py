@@ -78,7 +78,7 @@ def test_rows_against_slow_impacts(
         assert row.choice is not None
         settings: Any = SimpleNamespace(**vars(row.choice), bits=16)
         slow = slow_impacts(views, models, settings)
-        weights = {key: float(impact) for key, (impact, _) in slow.items()}
+        weights = {key: float(impact) for key, (impact, *_) in slow.items()}
         assert list(row.recall[:3]) == pytest.approx(summed(weights, captioned, tokenizer))
         assert row.postings_per_image == pytest.approx(len(slow) / 21)
         assert row.index_mb is not None and 0 < row.index_mb < 1
@@ -219,7 +219,7 @@ def test_quantising_and_overlap_against_slow_impacts(
     def first(choice: Choice, bits: int) -> list[set[str]]:
         settings: Any = SimpleNamespace(**vars(choice), bits=bits)
         slow = slow_impacts(views, models, settings)
-        return first_ten({key: impact for key, (impact, _) in slow.items()}, captioned, tokenizer)
+        return first_ten({key: impact for key, (impact, *_) in slow.items()}, captioned, tokenizer)
 
     # Impacts of 30 bits round nothing that matters among 21 images.
     whole, unrounded = first(Choice(None, "none", "seen"), 30), first(choice, 30)
