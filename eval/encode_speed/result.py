@@ -98,8 +98,8 @@ class EncodeSpeed:
         """One row for each figure, and below them what bounds the variants."""
         table = Table(caption="\n".join(self._said()), caption_justify="left")
         for column in ("variant", "part"):
-            table.add_column(column)
-        for column in ("images/s", "s a batch", "TFLOP/s", "of peak", "GB"):
+            table.add_column(column, no_wrap=True)
+        for column in ("images/s", "s/batch", "TFLOP/s", "of peak", "GB"):
             table.add_column(column, justify="right")
         for figure in self.figures:
             table.add_row(
