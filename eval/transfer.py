@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from rich.table import Table
 
-from eval.evaluate import Evaluation, Member, evaluate, open_members, part_of
+from eval.evaluate import Evaluation, Member, evaluate, open_members
 from eval.protocols import choose
 from sparta.errors import InputError
 from sparta.progress import Show
@@ -120,7 +120,7 @@ def measure_transfer(
         sets: at least one.
         device: "auto" takes a GPU if there is one.
         batch_size: images per pass.
-        show: told of the stages "texts", "images" and "rank".
+        show: told of the stages "texts", "images" and "rank", anew for each measurement.
 
     Raises:
         InputError: if a model, store or captions file cannot be used, or features were made in
@@ -128,11 +128,12 @@ def measure_transfer(
     """
     # All are opened before the first is measured: what is wrong shows at once.
     opened = list(_open(models, sets, device))
-    found = []
-    for number, (data_set, member, folds) in enumerate(opened):
-        shown = part_of(show, number, len(opened))
-        found.append((data_set, evaluate([member], data_set.protocol, folds, batch_size, shown)))
-    return Transfer(found)
+    return Transfer(
+        [
+            (own, evaluate([member], own.protocol, folds, batch_size, show))
+            for own, member, folds in opened
+        ]
+    )
 
 
 def _open(
