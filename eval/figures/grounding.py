@@ -63,8 +63,9 @@ def _draw_box(
     """A box, and over it a term's name and score, below those of earlier boxes that are there."""
     assert term.box is not None
     left, top, right, bottom = term.box
-    frame = {"fill": False, "edgecolor": colour, "linewidth": 2, "transform": axes.transAxes}
-    axes.add_patch(Rectangle((left, 1 - bottom), right - left, bottom - top, **frame))
+    box = Rectangle((left, 1 - bottom), right - left, bottom - top, transform=axes.transAxes)
+    box.set(fill=False, edgecolor=colour, linewidth=2)
+    axes.add_patch(box)
     start = right - TAG if left > RIGHT else left
     top = max(0, top - LINE)
     while any(abs(start - x) < TAG and abs(top - y) < LINE for x, y in tags):

@@ -54,6 +54,14 @@ def test_json_answer_without_torch(index: Path, exact: ExactSearcher) -> None:
         assert {"term", "region", "box"} <= set(hit["terms"][0])
 
 
+def test_explaining_needs_no_torch_either(index: Path, exact: ExactSearcher) -> None:
+    image_id = exact.search("dogs", 1).hits[0].image_id
+    run = sparta("explain", str(index), image_id, "dogs qqq", "--json")
+    assert run.returncode == 0 and run.stderr == "", run.stderr
+    [answer] = json.loads(run.stdout)
+    assert answer["score"] == exact.explain("dogs", image_id).score
+
+
 def test_table(index: Path, exact: ExactSearcher) -> None:
     run = sparta("search", str(index), "dogs qqq [red]", "--explain")
     assert run.returncode == 0 and run.stderr == "", run.stderr
