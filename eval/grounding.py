@@ -12,7 +12,10 @@ from rich.table import Table
 
 from eval.explained import explain_all
 from eval.images import Images
-from indexer.searcher import Searcher, TermExplanation
+from indexer.grounding import pack
+from indexer.lucene import LuceneIndex
+from indexer.lucene_searcher import LuceneSearcher
+from indexer.searcher import TermExplanation
 from sparta.features.store import FeatureStore
 from sparta.tokenizer import WordPieceTokenizer
 from training.data.photo import CaptionedPhoto
@@ -46,12 +49,14 @@ class GroundingStudy:
         terms: their terms that the photo has in the index, each caption's counted once.
         won: share (0 to 1) of the terms won by the whole photo, a box, a label token.
         named: "label" and "attribute" → terms that are words of a region's label, or attribute.
+        bytes_per_posting: that the photos' groundings take before Lucene compresses them.
     """
 
     captions: int
     terms: int
     won: dict[str, float]
     named: dict[str, NamedTerms]
+    bytes_per_posting: float
 
     def record(self) -> dict[str, Any]:
         """The figures for programs."""
@@ -67,11 +72,12 @@ class GroundingStudy:
             shares = found.by_region, found.by_label, found.chance
             right = [f"{100 * share:.1f}" for share in shares]
             table.add_row(f"{kind}s", f"{found.terms:,}", "", "", "", *right)
+        table.caption = f"groundings take {self.bytes_per_posting:.2f} bytes a posting, packed"
         return table
 
 
 def study_grounding(
-    searcher: Searcher,
+    searcher: LuceneSearcher,
     tokenizer: WordPieceTokenizer,
     store: FeatureStore,
     photos: Sequence[CaptionedPhoto],
@@ -115,7 +121,16 @@ def study_grounding(
         terms=len(won),
         won={kind: counts[kind] / max(1, len(won)) for kind in KINDS},
         named={kind: _mean(judged) for kind, judged in named.items()},
+        bytes_per_posting=_packed_size(searcher.index, [photo.image_id for photo in photos]),
     )
+
+
+def _packed_size(index: LuceneIndex, ids: Sequence[str]) -> float:
+    """Bytes a posting of some images' groundings as an index is given them."""
+    documents = [document for one in ids if (document := index.document(one)) is not None]
+    groundings = [index.grounding(document) for document in documents]
+    postings = sum(len(grounding.terms) for grounding in groundings)
+    return sum(len(pack(grounding)) for grounding in groundings) / max(1, postings)
 
 
 class _Named(NamedTuple):

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from eval.grounding import study_grounding
+from indexer.grounding import pack
 from indexer.lucene_searcher import LuceneSearcher
 from sparta.__main__ import cli
 from sparta.errors import InputError
@@ -38,6 +39,11 @@ def test_shares_counted_by_hand(made: tuple[Path, FeatureStore, Path]) -> None:
     # brown, dog, cat, red: tokens; tree in a.png: the whole photo; ball, tree in c.png: boxes.
     assert (found.captions, found.terms) == (5, 7)
     assert found.won == pytest.approx({"whole photo": 1 / 7, "box": 2 / 7, "label token": 4 / 7})
+    index_of_three = LuceneSearcher(index).index
+    groundings = [index_of_three.grounding(document) for document in range(3)]
+    postings = sum(len(grounding.terms) for grounding in groundings)
+    packed = sum(len(pack(grounding)) for grounding in groundings)
+    assert found.bytes_per_posting == pytest.approx(packed / postings)
     labels, attributes = found.named["label"], found.named["attribute"]
     assert (labels.terms, labels.by_region, labels.by_label) == (3, 0, pytest.approx(2 / 3))
     assert labels.chance == pytest.approx(1 / 3)
