@@ -70,4 +70,5 @@ def test_every_kind_of_command_is_there() -> None:
         "recall",
         "crisscrossed",
         "pruning",
+        "transfer",
     }
