@@ -194,7 +194,7 @@ def test_a_photo_opens_with_its_explanation(page: Page) -> None:
     page.keyboard.press("ArrowRight")
     expect(dialog.locator("h2")).to_have_text("2 garden/one.png")
     expect(lines.nth(1)).to_have_class("nothing")
-    expect(lines.nth(1).locator("td").last).to_have_text("–")
+    expect(lines.nth(1).locator("td").last).to_have_text("\u2013")
     page.keyboard.press("Escape")
     expect(dialog).to_be_hidden()
     expect(page.locator(".opener").nth(0)).to_be_focused()
