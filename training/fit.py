@@ -27,6 +27,7 @@ from training.dense.config import VseTrainConfig
 from training.dense.photos import open_photos
 from training.dense.prepare import prepare_vse
 from training.module import TrainingModule
+from training.signals import keep_java_handlers
 
 LAST = "last"
 Precision = Literal["32-true", "bf16-mixed", "16-mixed"]
@@ -56,7 +57,10 @@ def train(config: AnyTrainConfig, out: Path, resume: bool = False) -> TrainResul
     trainer = _trainer(config, out, best)
     part = prepare.Part(trainer.global_rank, trainer.world_size, _first_epoch(checkpoint))
     run = prepare_run(photos, held_out, part)
-    trainer.fit(run.module, run.training, run.validation, ckpt_path=checkpoint, weights_only=True)
+    with keep_java_handlers():
+        trainer.fit(
+            run.module, run.training, run.validation, ckpt_path=checkpoint, weights_only=True
+        )
     return _save(run.module, trainer, best, out)
 
 
