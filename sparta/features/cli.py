@@ -3,13 +3,14 @@
 import os
 import time
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from sparta.errors import InputError
 from sparta.features.choice import RegionChoice, Rule
 from sparta.features.convert import FeatureReader, convert
+from sparta.features.detection import REGIONS, Detection
 from sparta.features.formats import FORMATS, Format, detect, fitting, open_reader
 
 
@@ -164,13 +165,29 @@ def extract(
             "several folders, --image-suffix, --split, --keep, --vocabulary and --skip-bad need "
             "--from"
         )
+    _extract(
+        folders[0],
+        out,
+        backbone,
+        Detection(detector, regions or REGIONS, threshold, colours) if detector else None,
+        image_size=image_size,
+        labels=labels,
+        view=view,
+        device=device,
+        batch_size=batch_size,
+        workers=workers,
+    )
+
+
+def _extract(
+    photos: Path, out: Path, backbone: str | None, detection: Detection | None, **settings: Any
+) -> None:
     # Read when torch is loaded. By default its threads spin while they wait for each other, and
     # where the decoding workers need the cores too, a run may take twenty times as long.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from rich.console import Console
     from transformers.utils import logging
 
-    from sparta.features.detection import REGIONS, Detection
     from sparta.features.extract import extract_photos
     from sparta.features.writer import SKIPPED
     from sparta.progress import progress_bars
@@ -180,19 +197,12 @@ def extract(
     console = Console()
     with progress_bars({"extract": ("Extracting", "photos")}, console) as show:
         report = extract_photos(
-            folders[0],
+            photos,
             out,
             backbone,
-            detection=Detection(detector, regions or REGIONS, threshold, colours)
-            if detector
-            else None,
-            image_size=image_size,
-            labels=labels,
-            view=view,
-            device=device,
-            batch_size=batch_size,
-            workers=workers,
+            detection=detection,
             progress=lambda done, total: show("extract", done, total),
+            **settings,
         )
     new = report.images + report.skipped - report.reused
     if not new:
