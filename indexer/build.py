@@ -15,20 +15,16 @@ import torch
 from torch import Tensor
 
 from indexer.encode import ImageEncoder, encode_rows
-from indexer.impacts import BASELINES, Baseline, Quantiser, estimate_baseline
+from indexer.inputs import check_views
 from indexer.manifest import Manifest
-from indexer.models import check_source, load_models, model_fingerprint
+from indexer.model_loading import check_source, load_models, model_fingerprint
 from indexer.postings import Postings
-from indexer.sources import check_views
-from indexer.swap import replace
-from indexer.writing import (
-    IndexSettings,
-    QuantisationReport,
-    check_target,
-    write_index,
-)
+from indexer.pruning import BASELINES, Baseline, estimate_baseline
+from indexer.quantisation import QuantisationReport, Quantiser
+from indexer.write_index import IndexSettings, check_target, write_index
+from sparta.atomic import replace
 from sparta.errors import InputError
-from sparta.features.backbone import pick_device
+from sparta.features.extract.backbone import pick_device
 from sparta.features.store import FeatureStore
 
 Progress = Callable[[str, int, int], None]

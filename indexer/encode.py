@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from indexer.grounding import Inputs
-from indexer.impacts import Quantiser, prune
 from indexer.postings import ImagePostings, Postings
-from indexer.writing import QuantisationReport
-from sparta.features.batch import ImageBatch, ImageCollator
+from indexer.pruning import prune
+from indexer.quantisation import QuantisationReport, Quantiser
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
-from sparta.model import TermScores, VisualSparta
 from sparta.tokenizer import WordPieceTokenizer
+from sparta.visualsparta.collate import ImageBatch, ImageCollator
+from sparta.visualsparta.model import TermScores, VisualSparta
 
 WINDOW = 16  # passes whose images are put in order of length
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.searcher import Box, Label
+from indexer.search.api import Box, Label
 
 # Bytes per position and per label term, postings, bytes of term gaps, boxes, label tokens.
 _HEADER = struct.Struct("<BBIIHH")

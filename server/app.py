@@ -15,8 +15,8 @@ from fastapi.staticfiles import StaticFiles
 
 from server import problems, schemas
 from server.backends import Backends
-from server.headers import SecurityHeaders
 from server.routes import router
+from server.security_headers import SecurityHeaders
 
 PAGE = Path(__file__).parent / "page"
 

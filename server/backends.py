@@ -8,13 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from indexer.dense_manifest import ENSEMBLE, SPARSE, DenseManifest, dense_folder, dense_names
-from indexer.searcher import Searcher
+from indexer.dense.manifest import ENSEMBLE, SPARSE, DenseManifest, dense_folder, dense_names
+from indexer.search.api import Searcher
 from server.lazy import LazySearcher
 from server.problems import ProblemError
 
 if TYPE_CHECKING:
-    from indexer.lucene_searcher import LuceneSearcher
+    from indexer.search.lucene import LuceneSearcher
 
 
 @dataclass(frozen=True)
@@ -77,13 +77,13 @@ def open_backends(
         index: as `sparta index` makes it.
         photos: where the photos are; the folder the index names if None.
         examples: queries worth trying.
-        engine: of the inverted index; see `indexer.engines.open_searcher`.
+        engine: of the inverted index; see `indexer.search.open.open_searcher`.
 
     Raises:
         InputError: if the folder is no index, or a damaged one, or there is no such engine.
     """
     # Java starts with the first index, which nothing else here needs.
-    from indexer.engines import open_searcher
+    from indexer.search.open import open_searcher
 
     sparse = open_searcher(index, engine)
     sparse.warm_up()
@@ -103,8 +103,8 @@ def open_backends(
 
 def _dense(index: Path, sparse: LuceneSearcher) -> dict[str, LazySearcher]:
     """Searchers over the dense parts and their ensemble, not opened yet."""
-    from indexer.dense import open_part
-    from indexer.dense_searcher import EnsembleSearcher
+    from indexer.search.dense import EnsembleSearcher
+    from indexer.search.open_dense import open_part
 
     parts = {name: DenseManifest.open(index, name, sparse.manifest) for name in dense_names(index)}
     members = {

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from threading import RLock
 from typing import Any, Generic, TypeVar
 
-from indexer.searcher import Explanation, Searcher, SearchResult, SimilarResult
+from indexer.search.api import Explanation, Searcher, SearchResult, SimilarResult
 from server.problems import ProblemError
 from sparta.errors import InputError
 

@@ -11,8 +11,8 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from server.headers import SECURITY_HEADERS
 from server.schemas import Problem
+from server.security_headers import SECURITY_HEADERS
 
 MEDIA_TYPE = "application/problem+json"
 _SHOWN = 60

@@ -17,10 +17,10 @@ from fastapi.responses import FileResponse
 from pydantic import AfterValidator
 from pydantic_core import PydanticCustomError
 
-from indexer.searcher import Explanation, SearchResult, UnknownImageError
+from indexer.search.api import Explanation, SearchResult, UnknownImageError
 from server import schemas
 from server.backends import Backend, Backends
-from server.photos import find_photo, media_type
+from server.photo_files import find_photo, media_type
 from server.problems import ProblemError, responses
 
 MAX_K = 1000

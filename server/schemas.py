@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from indexer.searcher import Box
+from indexer.search.api import Box
 
 
 class _Answer(BaseModel):

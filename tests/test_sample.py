@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from eval.recall import recall_of
+from eval.recall.of_index import recall_of
 from indexer.build import build_index
-from indexer.lucene_searcher import LuceneSearcher
-from sparta.config import SAMPLE
-from sparta.features.extract import extract_photos
+from indexer.search.lucene import LuceneSearcher
+from sparta.captions.read import read_captions
+from sparta.features.extract.job import extract_photos
 from sparta.features.store import FeatureStore
-from training.data.captions import read_captions
-from training.data.scene_files import write_scenes
+from sparta.model_id import SAMPLE
+from training.scenes.corpus import write_scenes
 
 LARGEST_PACKAGE = 5 * 10**6
 

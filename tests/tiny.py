@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import BertConfig
 
-from sparta.features.batch import ImageBatch, ImageCollator
 from sparta.features.record import FeatureSource, ImageFeatures
-from sparta.model import VisualSparta
 from sparta.tokenizer import WordPieceTokenizer
-from sparta.weights import from_config
+from sparta.visualsparta.collate import ImageBatch, ImageCollator
+from sparta.visualsparta.init_bert import from_config
+from sparta.visualsparta.model import VisualSparta
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 WORDS = ["a", "brown", "dog", "cat", "red", "ball", "on", "the", "beach", "run", "##s", "##ning"]

@@ -21,13 +21,14 @@ from lightning.pytorch.callbacks import (
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 
 from sparta.errors import InputError
-from training import prepare
 from training.config import AnyTrainConfig
-from training.dense.config import VseTrainConfig
-from training.dense.photos import open_photos
-from training.dense.prepare import prepare_vse
 from training.module import TrainingModule
+from training.run import Images, Part, Run, open_views, split_photos
 from training.signals import keep_java_handlers
+from training.visualsparta.prepare import prepare_sparta
+from training.vse.config import VseTrainConfig
+from training.vse.photos import open_photos
+from training.vse.prepare import prepare_vse
 
 LAST = "last"
 Precision = Literal["32-true", "bf16-mixed", "16-mixed"]
@@ -52,10 +53,10 @@ def train(config: AnyTrainConfig, out: Path, resume: bool = False) -> TrainResul
     checkpoint = _prepare_folder(config, out, resume)
     L.seed_everything(config.seed, workers=True, verbose=False)
     views, prepare_run = _open(config, out)
-    photos, held_out = prepare.split_photos(config.data, views, config.seed)
+    photos, held_out = split_photos(config.data, views, config.seed)
     best = _best_checkpoint(out) if held_out else None
     trainer = _trainer(config, out, best)
-    part = prepare.Part(trainer.global_rank, trainer.world_size, _first_epoch(checkpoint))
+    part = Part(trainer.global_rank, trainer.world_size, _first_epoch(checkpoint))
     run = prepare_run(photos, held_out, part)
     with keep_java_handlers():
         trainer.fit(
@@ -64,17 +65,15 @@ def train(config: AnyTrainConfig, out: Path, resume: bool = False) -> TrainResul
     return _save(run.module, trainer, best, out)
 
 
-def _open(
-    config: AnyTrainConfig, out: Path
-) -> tuple[Sequence[prepare.Images], Callable[..., prepare.Run]]:
+def _open(config: AnyTrainConfig, out: Path) -> tuple[Sequence[Images], Callable[..., Run]]:
     """The run's images, and what makes a run of them and of captions."""
     if not isinstance(config, VseTrainConfig):
-        views = prepare.open_views(config.data, out)
-        return views, partial(prepare.prepare_sparta, config, views)
+        views = open_views(config.data, out)
+        return views, partial(prepare_sparta, config, views)
     if config.sees_photos:
         folder = open_photos(config, out)
         return [folder], partial(prepare_vse, config, folder)
-    views = prepare.open_views(config.data, out)
+    views = open_views(config.data, out)
     return views, partial(prepare_vse, config, views)
 
 

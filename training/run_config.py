@@ -24,7 +24,7 @@ class PhotosConfig(Section):
             (hub name, folder or "pixels") in so many `views`; kept in the run's folder. A dense
             model with a vision network of its own takes the photos as they are.
         captions: `captions.jsonl`, or a file or folder of any other format that
-            `training.data.captions` reads.
+            `sparta.captions.read` reads.
         image_key: whether COCO's and Karpathy's captions name photos as the features do, by their
             "file" or by "cocoid".
         split: photos to train on.

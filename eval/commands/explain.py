@@ -37,15 +37,15 @@ def explain(
     """
     from rich.console import Console
 
-    from eval.explained import explain_all, open_photos
-    from indexer.cli import check_query
-    from indexer.lucene_searcher import LuceneSearcher
-    from indexer.report import terms_table
+    from eval.grounding.explanations import explain_all, open_photos
+    from indexer.commands.output import terms_table
+    from indexer.commands.search import check_query
+    from indexer.search.lucene import LuceneSearcher
 
     for text in query:
         check_query(text)
     if figure is not None:
-        from eval.figures.picture import check_out
+        from eval.figures.output import check_out
 
         check_out(figure, "--figure")
     searcher = LuceneSearcher(index)
@@ -53,7 +53,7 @@ def explain(
     records = [one.record() for one in found]
     if figure is not None:
         from eval.figures.grounding import draw
-        from eval.figures.picture import save
+        from eval.figures.output import save
 
         pictures = open_photos(photos or searcher.manifest.photos, [image])
         save(draw(found, pictures), {"examples": records}, figure, context.params)

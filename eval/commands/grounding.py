@@ -31,13 +31,13 @@ def grounding(
     """
     from rich.console import Console
 
-    from eval.grounding import study_grounding
+    from eval.grounding.label_agreement import study_grounding
     from eval.report import report
-    from indexer.lucene_searcher import LuceneSearcher
+    from indexer.search.lucene import LuceneSearcher
+    from sparta.captions.read import read_captions
     from sparta.features.store import FeatureStore
     from sparta.progress import progress_bars
     from sparta.tokenizer import WordPieceTokenizer
-    from training.data.captions import read_captions
 
     check_out(out)
     photos = read_captions(captions, split)

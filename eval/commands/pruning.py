@@ -5,14 +5,7 @@ from typing import Annotated
 
 import typer
 
-from eval.commands.options import (
-    BATCH_SIZE,
-    CAPTIONS,
-    DEVICE,
-    SPLIT,
-    STAGES,
-    check_out,
-)
+from eval.commands.options import BATCH_SIZE, CAPTIONS, DEVICE, SPLIT, STAGES, check_out
 
 
 def pruning(
@@ -71,11 +64,11 @@ def pruning(
     from transformers.utils import logging
 
     from eval.machine import circumstances
-    from eval.pruning import measure_pruning
-    from eval.study import parse_bits, parse_choices, save, table
+    from eval.pruning.measure import measure_pruning
+    from eval.pruning.table import parse_bits, parse_choices, save, table
+    from sparta.captions.read import read_captions
     from sparta.features.store import FeatureStore
     from sparta.progress import progress_bars
-    from training.data.captions import read_captions
 
     logging.set_verbosity_error()
     logging.disable_progress_bar()

@@ -100,8 +100,8 @@ def recall(
 
     from eval.report import Measured, report
     from indexer.manifest import is_index
+    from sparta.captions.read import read_captions
     from sparta.progress import progress_bars
-    from training.data.captions import read_captions
 
     check_out(out)
     index = is_index(Path(target[0]))
@@ -110,16 +110,16 @@ def recall(
     found: Measured
     with progress_bars(STAGES, Console(stderr=True)) as show:
         if index:
-            from eval.recall import open_searcher, recall_of
+            from eval.recall.of_index import open_searcher, recall_of
 
             searcher = open_searcher(Path(target[0]), backend)
             found = recall_of(searcher, photos, progress=lambda *steps: show("search", *steps))
         else:
             from transformers.utils import logging
 
-            from eval.evaluate import evaluate, open_members
-            from eval.posterior import Reference
-            from eval.protocols import choose
+            from eval.recall.caption_prior import Reference
+            from eval.recall.of_model import evaluate, open_members
+            from eval.recall.protocols import choose
 
             logging.disable_progress_bar()
             folds = choose(protocol, photos, images)

@@ -42,9 +42,9 @@ def similar(
     from rich.console import Console
 
     from eval.report import report
-    from eval.similar import study_similar
+    from eval.similar.caption_agreement import study_similar
+    from sparta.captions.read import read_captions
     from sparta.progress import progress_bars
-    from training.data.captions import read_captions
 
     check_out(out)
     asked = [photo.image_id for photo in read_captions(captions, split)]

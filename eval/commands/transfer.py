@@ -50,8 +50,8 @@ def transfer(
     from rich.console import Console
     from transformers.utils import logging
 
+    from eval.recall.transfer import data_sets, measure_transfer
     from eval.report import report
-    from eval.transfer import data_sets, measure_transfer
     from sparta.progress import progress_bars
 
     logging.disable_progress_bar()

@@ -12,12 +12,12 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from PIL import Image
 
-from eval.figures.picture import panels
-from sparta.dense.batch import collate_regions
-from sparta.dense.encoders import unit
-from sparta.dense.model import VseModel, view_scores
+from eval.figures.output import panels
 from sparta.errors import InputError
 from sparta.features.record import ImageFeatures
+from sparta.vse.batch import collate_regions
+from sparta.vse.encoders import unit
+from sparta.vse.model import VseModel, view_scores
 
 CELLS = 256  # of the drawn map's longer side
 WHOLE = 0.999  # share of the photo from which a box tells nothing of a place

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from eval.figures.picture import legend, panels
-from sparta.dense.gpo import GPO
-from sparta.dense.model import VseModel
+from eval.figures.output import legend, panels
 from sparta.errors import InputError
+from sparta.vse.model import VseModel
+from sparta.vse.pooling.gpo import GPO
 
 
 @dataclass(frozen=True)

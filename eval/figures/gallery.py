@@ -9,15 +9,16 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from eval.images import Images
-from eval.models import DenseModel
-from eval.scored import ScoredImages
+from eval.pruning.term_scores import ScoredImages
+from eval.recall.images import Images
+from eval.recall.models import DenseModel
+from indexer.dense.vectors import ImageVectors
 from indexer.encode import ImageEncoder, encode_rows
-from indexer.impacts import Quantiser, estimate_baseline
-from indexer.models import model_fingerprint
+from indexer.model_loading import model_fingerprint
 from indexer.postings import ImagePostings, Postings
-from indexer.vectors import ImageVectors
-from indexer.writing import IndexSettings, write_index
+from indexer.pruning import estimate_baseline
+from indexer.quantisation import Quantiser
+from indexer.write_index import IndexSettings, write_index
 from sparta.progress import Show
 
 BITS = 8

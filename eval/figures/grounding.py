@@ -11,9 +11,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from PIL import Image
 
-from eval.explained import Explained
-from indexer.report import won_by
-from indexer.searcher import TermExplanation
+from eval.grounding.explanations import Explained
+from indexer.commands.output import won_by
+from indexer.search.api import TermExplanation
 
 # Okabe and Ito's, told apart by colour-blind readers too: one for each region, over and over.
 COLOURS = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#f0e442")

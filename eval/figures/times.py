@@ -12,11 +12,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from eval.figures.gallery import Gallery
-from eval.figures.picture import legend, panels
-from indexer.dense import DenseSearcher
-from indexer.dense_model import ModelText
-from indexer.lucene_searcher import LuceneSearcher
-from indexer.searcher import Searcher
+from eval.figures.output import legend, panels
+from indexer.dense.text_encoder import ModelText
+from indexer.search.api import Searcher
+from indexer.search.lucene import LuceneSearcher
+from indexer.search.open_dense import DenseSearcher
 from sparta.errors import InputError
 
 SPARTA = "VisualSparta"

@@ -9,16 +9,16 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from eval.both_ways import measure
-from eval.figures.picture import panels
-from eval.images import Images
-from eval.models import DenseModel
-from eval.similarity import DenseScores
-from sparta.dense.photos import PhotoFolder
+from eval.figures.output import panels
+from eval.recall.bidirectional import measure
+from eval.recall.images import Images
+from eval.recall.models import DenseModel
+from eval.recall.score_matrix import DenseScores
+from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.progress import Show
-from training.data.captions import CaptionedPhoto
+from sparta.vse.photo_folder import PhotoFolder
 
 
 @dataclass(frozen=True)

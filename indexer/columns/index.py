@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from indexer.columns.kernel import best_documents
 from indexer.columns.layout import Columns
 from indexer.columns.lookup import impacts_at
-from indexer.columns.search import best_documents
 
 PAGE = 4096  # bytes
 _ALL: NDArray[np.bool_] = np.empty(0, np.bool_)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from indexer.columns.kernel import compiled
 from indexer.columns.layout import PLACE_BITS, PLACE_MASK, SUPERBLOCK, Columns
-from indexer.columns.search import compiled
 
 
 @compiled

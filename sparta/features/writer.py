@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
@@ -16,18 +16,10 @@ import pyarrow as pa
 
 from sparta.errors import InputError
 from sparta.features.record import FeatureSource, ImageFeatures
+from sparta.features.skipped import SKIPPED, Skipped
 from sparta.features.store import FORMAT, HEADER, SCHEMA, FeatureStore, read_header, source_hash
 
 SHARD_SIZE = 512
-SKIPPED = "skipped.jsonl"
-
-
-@dataclass(frozen=True)
-class Skipped:
-    """A photo that could not be used, and why."""
-
-    image_id: str
-    reason: str
 
 
 class StoreWriter:

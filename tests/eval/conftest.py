@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sparta.captions.read import CaptionedPhoto
 from sparta.features.store import FeatureStore
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.conftest import WORDS, tokenizer  # noqa: F401
 from tests.indexer.tiny import save_model, write_store
 from tests.indexer.tiny_dense import save_dense_model
-from training.data.captions import CaptionedPhoto
 
 
 def save_dense(folder: Path, seed: int = 0, views: int = 1) -> Path:

@@ -10,15 +10,15 @@ import pytest
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from indexer.build import build_index
-from indexer.exact import ExactSearcher
 from indexer.grounding import Inputs
-from indexer.lucene_searcher import LuceneSearcher
 from indexer.postings import ImagePostings, Postings
-from indexer.writing import IndexSettings, write_index
+from indexer.search.lucene import LuceneSearcher
+from indexer.write_index import IndexSettings, write_index
 from sparta.features.store import FeatureStore
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.tiny import save_model, write_store
 from tests.indexer.tiny_dense import save_dense_model
+from tests.reference.searcher import ExactSearcher
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[unused0]"]
 WORDS = ["dog", "cat", "beach", "ball", "red", "sky", "run", ".", "...", "|", "_", "é", "犬"]

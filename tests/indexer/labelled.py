@@ -12,7 +12,7 @@ from indexer.build import build_index
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.features.writer import write_store
-from sparta.weights import from_config
+from sparta.visualsparta.init_bert import from_config
 from tests import tiny
 
 WHOLE = (0.0, 0.0, 1.0, 1.0)

@@ -13,15 +13,15 @@ from typer.testing import CliRunner
 
 import indexer.build
 from indexer.build import build_index
-from indexer.lucene_searcher import LuceneSearcher
+from indexer.inputs import open_features
 from indexer.manifest import Manifest
-from indexer.sources import open_features
+from indexer.search.lucene import LuceneSearcher
 from sparta.__main__ import cli
 from sparta.errors import InputError
-from sparta.features.batch import ImageCollator
 from sparta.features.store import FeatureStore
-from sparta.model import VisualSparta
 from sparta.tokenizer import WordPieceTokenizer
+from sparta.visualsparta.collate import ImageCollator
+from sparta.visualsparta.model import VisualSparta
 from tests.indexer.tiny import SOURCE, slow_impacts, write_store
 
 

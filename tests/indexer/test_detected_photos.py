@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from indexer.build import build_index
-from indexer.sources import open_features
+from indexer.inputs import open_features
 from sparta.errors import InputError
-from sparta.features.detection import Detection
-from sparta.features.extract import extract_photos
+from sparta.features.extract.detector_settings import Detection
+from sparta.features.extract.job import extract_photos
 from sparta.features.store import FeatureStore
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.tiny import save_model
-from tests.sparta.features.tiny_detectors import picture, save_detector
+from tests.sparta.features.extract.tiny_detectors import picture, save_detector
 
 SIZES = [(60, 45), (45, 60), (90, 30)]
 

@@ -9,11 +9,11 @@ from torch.testing import assert_close
 
 import indexer.encode
 from indexer.encode import ImageEncoder
-from sparta.features.batch import ImageBatch
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.features.writer import write_store
-from sparta.model import TermScores, VisualSparta
+from sparta.visualsparta.collate import ImageBatch
+from sparta.visualsparta.model import TermScores, VisualSparta
 from tests import tiny
 
 COUNT, BATCH = 29, 4

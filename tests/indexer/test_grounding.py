@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from indexer.grounding import Grounding, Inputs, Winner, pack, unpack
-from indexer.searcher import Label
+from indexer.search.api import Label
 
 VOCABULARY = ["[PAD]", "dog", "brown", "run", "##s", "ball", "the"]
 INPUTS = Inputs(

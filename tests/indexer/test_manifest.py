@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from indexer.engines import open_searcher
-from indexer.lucene_searcher import LuceneSearcher
+from indexer.search.lucene import LuceneSearcher
+from indexer.search.open import open_searcher
 from sparta.errors import InputError
 
 

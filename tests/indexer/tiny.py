@@ -10,14 +10,14 @@ import numpy as np
 import torch
 
 from indexer.manifest import Manifest
-from indexer.searcher import Label
-from sparta.config import VisualSpartaConfig
-from sparta.features.batch import ImageCollator
+from indexer.search.api import Label
 from sparta.features.record import FeatureSource, ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.features.writer import StoreWriter
-from sparta.model import VisualSparta
 from sparta.tokenizer import WordPieceTokenizer
+from sparta.visualsparta.collate import ImageCollator
+from sparta.visualsparta.config import VisualSpartaConfig
+from sparta.visualsparta.model import VisualSparta
 
 SOURCE = FeatureSource("pixels", "pixels", "", 768, 32)
 LABELS = ("dog", "", "ball", "cat", "beach")  # of an image's regions, in turn

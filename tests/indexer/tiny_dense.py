@@ -7,12 +7,12 @@ from pathlib import Path
 
 import torch
 
-from sparta.dense.batch import collate_regions
-from sparta.dense.config import VseConfig
-from sparta.dense.model import VseModel
-from sparta.dense.text import TextTokenizer
 from sparta.features.record import FeatureSource
 from sparta.features.store import FeatureStore
+from sparta.vse.batch import collate_regions
+from sparta.vse.config import VseConfig
+from sparta.vse.model import VseModel
+from sparta.vse.tokenizer import TextTokenizer
 from tests.indexer.tiny import SOURCE
 
 CAPTIONS = ["a dog on the beach", "the red ball", "two cats run", "dogs and a cat", "blue sky"]

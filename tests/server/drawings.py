@@ -9,7 +9,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from indexer.grounding import Inputs
 from indexer.postings import ImagePostings, Postings
-from indexer.writing import IndexSettings, write_index
+from indexer.write_index import IndexSettings, write_index
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.features.writer import write_store

@@ -10,7 +10,7 @@ from typing import Any
 
 from PIL import Image, ImageDraw
 
-from indexer.searcher import (
+from indexer.search.api import (
     Box,
     Explanation,
     Hit,
@@ -21,7 +21,7 @@ from indexer.searcher import (
     Timings,
     UnknownImageError,
 )
-from indexer.similar import photo_query, text_of
+from indexer.search.query_by_image import photo_query, text_of
 
 WHOLE: Box = (0.0, 0.0, 1.0, 1.0)
 LEFT: Box = (0.1, 0.2, 0.5, 0.7)

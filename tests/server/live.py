@@ -12,7 +12,7 @@ import uvicorn
 
 from server.app import create_app
 from server.backends import Backend, Backends
-from server.listen import listen, url
+from server.sockets import listen, url
 
 
 @contextmanager

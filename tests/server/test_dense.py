@@ -16,13 +16,13 @@ import pytest
 from fastapi.testclient import TestClient
 from transformers import PreTrainedModel
 
-import indexer.dense_model
-from indexer.dense import open_dense
-from indexer.dense_build import add_dense
+import indexer.dense.text_encoder
+from indexer.dense.build import add_dense
+from indexer.search.open_dense import open_dense
 from server.app import create_app
 from server.backends import Backends, open_backends
-from sparta.dense.model import VseModel
 from sparta.errors import InputError
+from sparta.vse.model import VseModel
 from tests.indexer.tiny_dense import save_dense_model
 from tests.server.drawings import index_drawings, store_drawings
 
@@ -115,7 +115,7 @@ def test_many_first_queries_open_each_model_once_one_after_the_other(
     backends: Backends, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[str] = []
-    load, loading = indexer.dense_model.load_dense_model, Lock()
+    load, loading = indexer.dense.text_encoder.load_dense_model, Lock()
     tie_weights = PreTrainedModel.tie_weights
 
     def counting(folder: Path) -> VseModel:
@@ -127,7 +127,7 @@ def test_many_first_queries_open_each_model_once_one_after_the_other(
         finally:
             loading.release()
 
-    monkeypatch.setattr(indexer.dense_model, "load_dense_model", counting)
+    monkeypatch.setattr(indexer.dense.text_encoder, "load_dense_model", counting)
     names, query = NAMES[1:] * 8, "a red dog"
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda name: backends.get(name).searcher.search(query), names))

@@ -3,8 +3,8 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from server.headers import SECURITY_HEADERS
 from server.problems import KINDS
+from server.security_headers import SECURITY_HEADERS
 
 INVALID, BACKEND, IMAGE = "invalid-parameter", "unknown-backend", "unknown-image"
 CASES = [

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
-from indexer.searcher import SearchResult
+from indexer.search.api import SearchResult
 from server.app import create_app
 from server.backends import Backend, Backends
 from tests.server.fake import FakeSearcher

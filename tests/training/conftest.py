@@ -12,7 +12,7 @@ import pytest
 from sparta.features.record import ImageFeatures
 from sparta.features.writer import write_store
 from tests import tiny
-from training.config import TrainConfig
+from training.visualsparta.config import TrainConfig
 
 THINGS = ["dog", "cat", "red", "ball", "beach", "man", "hat", "green", "tree", "sea"]
 DIMENSION = 12

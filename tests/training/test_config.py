@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 
 from sparta.errors import InputError
-from training.config import PRESETS, TrainConfig, load_config
+from training.config import PRESETS, load_config
+from training.visualsparta.config import TrainConfig
 
 
 def write(folder: Path, text: str) -> str:

@@ -11,12 +11,12 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.testing import assert_close
 
-from sparta.features.batch import ImageCollator
+from sparta.visualsparta.collate import ImageCollator
 from tests import tiny
-from training.config import TrainConfig
-from training.data.dataset import Example, TrainingBatch, TrainingCollator
 from training.distributed import gather_columns, gather_padded
-from training.loop import SpartaTraining
+from training.visualsparta.config import TrainConfig
+from training.visualsparta.dataset import Example, TrainingBatch, TrainingCollator
+from training.visualsparta.lightning_module import SpartaTraining
 
 WORLD = 2
 CAPTIONS = [[6, 7, 8], [8, 9], [10, 11, 12, 13, 14], [20], [8, 8, 15, 16], [6, 22]]

@@ -12,16 +12,16 @@ from torch import Tensor
 from transformers import BertModel
 
 from sparta.errors import InputError
-from sparta.features.batch import ImageCollator
 from sparta.features.store import FeatureStore
-from sparta.model import VisualSparta
-from sparta.ranking import Recall, ranks, recall
+from sparta.metrics import Recall, ranks, recall
+from sparta.visualsparta.collate import ImageCollator
+from sparta.visualsparta.model import VisualSparta
 from tests import tiny
 from tests.training.conftest import Corpus
 from training import fit
 from training.fit import train
-from training.loop import SpartaTraining
-from training.prepare import split_photos
+from training.run import split_photos
+from training.visualsparta.lightning_module import SpartaTraining
 
 # All that draws random numbers or keeps state between epochs.
 ROUGH: dict[str, Any] = {

@@ -7,14 +7,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from sparta.dense.batch import collate_regions, collate_texts
+from sparta.captions.record import CaptionedPhoto
+from sparta.vse.batch import collate_regions, collate_texts
 from tests import tiny
-from tests.sparta.dense.models import CAPTIONS, save_bert
-from training import prepare
-from training.config import PRESETS, TrainConfig, load_config
-from training.data.photo import CaptionedPhoto
-from training.dense.config import VseTrainConfig
-from training.dense.prepare import build_model
+from tests.sparta.vse.models import CAPTIONS, save_bert
+from training.config import PRESETS, load_config
+from training.visualsparta import prepare
+from training.visualsparta.config import TrainConfig
+from training.vse.config import VseTrainConfig
+from training.vse.prepare import build_model
 
 NAMES = sorted(
     str(path.relative_to(PRESETS)).removesuffix(".yaml")

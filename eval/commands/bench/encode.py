@@ -53,11 +53,11 @@ def encode(
     """
     from rich.console import Console
 
+    from eval.bench.encoding.inputs import HEAD, Size
+    from eval.bench.encoding.measure import Plan, Variant, measure
     from eval.commands.figures.options import parse_numbers
-    from eval.encode_speed.inputs import HEAD, Size
-    from eval.encode_speed.measure import Plan, Variant, measure
     from eval.report import report
-    from sparta.features.backbone import pick_device
+    from sparta.features.extract.backbone import pick_device
     from sparta.progress import progress_bars
 
     check_out(out)

@@ -47,10 +47,10 @@ def index(
     from rich.console import Console
     from transformers.utils import logging
 
-    from eval.index_speed.build import measure
-    from eval.index_speed.images import encode_store, make_up
+    from eval.bench.indexing.build import measure
+    from eval.bench.indexing.images import encode_store, make_up
     from eval.report import report
-    from indexer.report import STAGES
+    from indexer.commands.output import STAGES
     from sparta.progress import progress_bars
 
     logging.disable_progress_bar()

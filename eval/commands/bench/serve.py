@@ -55,12 +55,12 @@ def serve(
 
     from rich.console import Console
 
+    from eval.bench.query_latency.collections.queries import read_queries
+    from eval.bench.serving.enlarge import enlarge_index
+    from eval.bench.serving.measure import Setting, measure
+    from eval.bench.serving.wrk import find_wrk
     from eval.commands.figures.options import parse_numbers
-    from eval.latency import read_queries
     from eval.report import report
-    from eval.serve_load.enlarge import enlarge_index
-    from eval.serve_load.measure import Setting, measure
-    from eval.serve_load.wrk import find_wrk
     from sparta.progress import progress_bars
 
     check_out(out)

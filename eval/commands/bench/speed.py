@@ -66,14 +66,14 @@ def speed(
     from rich.console import Console
     from transformers.utils import logging
 
+    from eval.bench.query_latency.plan import check_choices, make_plan
+    from eval.bench.query_latency.reporting.plots import read_recall, save_plots
+    from eval.bench.query_latency.reporting.report import markdown, shown
+    from eval.bench.query_latency.reporting.results import Results
+    from eval.bench.query_latency.reporting.tables import sheets
+    from eval.bench.query_latency.run import measure
+    from eval.bench.query_latency.timing import Pace
     from eval.machine import circumstances
-    from eval.speed.measure import Pace
-    from eval.speed.plan import check_choices, make_plan
-    from eval.speed.plots import read_recall, save_plots
-    from eval.speed.report import markdown, shown
-    from eval.speed.results import Results
-    from eval.speed.run import measure
-    from eval.speed.tables import sheets
 
     logging.disable_progress_bar()
     known = read_recall(recall) if recall else {}

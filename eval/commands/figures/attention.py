@@ -30,11 +30,11 @@ def attention(
     --caption "a child in a striped shirt" --caption "red chairs" --out attention.png
     """
     from eval.figures.attention import draw, look
-    from eval.figures.picture import check_out, save
-    from indexer.dense_model import load_dense_model
-    from indexer.models import check_features
-    from indexer.sources import check_views
-    from sparta.features.photos import load_photo
+    from eval.figures.output import check_out, save
+    from indexer.dense.text_encoder import load_dense_model
+    from indexer.inputs import check_views
+    from indexer.model_loading import check_features
+    from sparta.features.extract.photos import load_photo
     from sparta.features.store import FeatureStore
 
     check_out(out)

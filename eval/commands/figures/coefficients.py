@@ -24,8 +24,8 @@ def coefficients(
     sparta figure coefficients model/ --regions 18,36 --out coefficients.png
     """
     from eval.figures.coefficients import draw, pooling_curves
-    from eval.figures.picture import check_out, save
-    from indexer.dense_model import load_dense_model
+    from eval.figures.output import check_out, save
+    from indexer.dense.text_encoder import load_dense_model
 
     check_out(out)
     sizes = parse_numbers(regions, "--regions"), parse_numbers(words, "--words")

@@ -36,12 +36,12 @@ def gallery(
     from rich.console import Console
     from transformers.utils import logging
 
-    from eval.evaluate import open_members
+    from eval.bench.query_latency.collections.queries import read_queries
     from eval.figures.gallery import Gallery
-    from eval.figures.picture import check_out, save
+    from eval.figures.output import check_out, save
     from eval.figures.times import draw, measure_times
-    from eval.latency import read_queries
-    from eval.models import DenseModel, SparseModel
+    from eval.recall.models import DenseModel, SparseModel
+    from eval.recall.of_model import open_members
     from indexer.encode import ImageEncoder
     from sparta.features.store import FeatureStore
     from sparta.progress import progress_bars

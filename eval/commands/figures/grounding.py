@@ -36,11 +36,11 @@ def grounding(
 
     sparta figure grounding index/ --queries chosen.tsv --photos photos/ --out grounding.png
     """
-    from eval.explained import every_nth, explain_all, open_photos, read_pairs
     from eval.figures.grounding import draw
-    from eval.figures.picture import check_out, save
-    from indexer.lucene_searcher import LuceneSearcher
-    from training.data.captions import read_captions
+    from eval.figures.output import check_out, save
+    from eval.grounding.explanations import every_nth, explain_all, open_photos, read_pairs
+    from indexer.search.lucene import LuceneSearcher
+    from sparta.captions.read import read_captions
 
     check_out(out)
     if (captions is None) == (queries is None):

@@ -42,12 +42,12 @@ def k_max(
     from rich.console import Console
     from transformers.utils import logging
 
-    from eval.evaluate import evaluate, open_members
     from eval.figures.k_max import draw, parse_sizes, run_grid, train_by_command
-    from eval.figures.picture import check_out, save
-    from eval.protocols import choose
+    from eval.figures.output import check_out, save
+    from eval.recall.of_model import evaluate, open_members
+    from eval.recall.protocols import choose
+    from sparta.captions.read import read_captions
     from sparta.progress import progress_bars
-    from training.data.captions import read_captions
 
     logging.disable_progress_bar()
     check_out(out)

@@ -32,12 +32,12 @@ def views(
     from rich.console import Console
     from transformers.utils import logging
 
-    from eval.evaluate import open_members
-    from eval.figures.picture import check_out, save
+    from eval.figures.output import check_out, save
     from eval.figures.views import draw, study_views
-    from eval.models import DenseModel
+    from eval.recall.models import DenseModel
+    from eval.recall.of_model import open_members
+    from sparta.captions.read import read_captions
     from sparta.progress import progress_bars
-    from training.data.captions import read_captions
 
     logging.disable_progress_bar()
     check_out(out)

@@ -11,13 +11,13 @@ from typer.testing import CliRunner
 
 from eval.figures.attention import heat_map, look
 from sparta.__main__ import cli
-from sparta.dense.batch import RegionBatch
-from sparta.dense.model import VseModel
 from sparta.errors import InputError
 from sparta.features.record import ImageFeatures
 from sparta.features.writer import write_store
+from sparta.vse.batch import RegionBatch
+from sparta.vse.model import VseModel
 from tests import tiny
-from tests.sparta.dense.models import bigru
+from tests.sparta.vse.models import bigru
 
 IMAGE = tiny.image(4, seed=3)
 CAPTIONS = ["a dog", "the red ball", "two men by the sea", "a man's hat"]

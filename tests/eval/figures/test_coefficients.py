@@ -7,10 +7,10 @@ import torch
 from typer.testing import CliRunner
 
 from sparta.__main__ import cli
-from sparta.dense.model import VseModel
 from sparta.errors import InputError
+from sparta.vse.model import VseModel
 from tests.eval.conftest import save_dense
-from tests.sparta.dense.models import bigru
+from tests.sparta.vse.models import bigru
 
 
 def save(model: VseModel, folder: Path) -> str:

@@ -13,13 +13,13 @@ from matplotlib.patches import Rectangle
 from PIL import Image
 from typer.testing import CliRunner
 
-from eval.explained import every_nth, explain_all, open_photos, read_pairs
 from eval.figures.grounding import COLOURS, draw
-from indexer.lucene_searcher import LuceneSearcher
+from eval.grounding.explanations import every_nth, explain_all, open_photos, read_pairs
+from indexer.search.lucene import LuceneSearcher
 from sparta.__main__ import cli
+from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
 from tests.indexer.labelled import labelled_index
-from training.data.captions import CaptionedPhoto
 
 QUERY = "the brown dog by a ball and a tree"
 

@@ -12,8 +12,8 @@ from sparta.__main__ import cli
 from sparta.errors import InputError
 from tests.training.conftest import Corpus, corpus  # noqa: F401
 from training.config import load_config
-from training.dense.config import VseTrainConfig
 from training.fit import train
+from training.vse.config import VseTrainConfig
 
 
 class Trainer:

@@ -9,7 +9,7 @@ from eval.figures.negatives import moving_mean, read_negatives
 from sparta.__main__ import cli
 from sparta.errors import InputError
 from tests.training.conftest import Corpus, corpus  # noqa: F401
-from tests.training.dense.test_fit import config
+from tests.training.vse.test_fit import config
 from training.fit import train
 
 

@@ -5,14 +5,14 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from eval.evaluate import open_members
 from eval.figures.gallery import Gallery
 from eval.figures.times import measure_times, time_searches
-from eval.models import DenseModel, SparseModel
+from eval.recall.models import DenseModel, SparseModel
+from eval.recall.of_model import open_members
 from indexer.build import build_index
 from indexer.encode import ImageEncoder
-from indexer.lucene_searcher import LuceneSearcher
-from indexer.searcher import SearchResult, Timings
+from indexer.search.api import SearchResult, Timings
+from indexer.search.lucene import LuceneSearcher
 from sparta.__main__ import cli
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore

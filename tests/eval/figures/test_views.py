@@ -6,12 +6,12 @@ import torch
 from typer.testing import CliRunner
 
 from sparta.__main__ import cli
-from sparta.dense.batch import collate_regions
-from sparta.dense.model import VseModel
+from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
+from sparta.vse.batch import collate_regions
+from sparta.vse.model import VseModel
 from tests.eval.conftest import save_dense
-from training.data.captions import CaptionedPhoto
 
 
 def slow_study(

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from indexer.columns.build import build_columns
+from indexer.columns.builder import build_columns
 from indexer.columns.index import ColumnIndex
-from indexer.columns.rows import Rows
+from indexer.columns.row_files import Rows
 
 VOCABULARY = 40
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from indexer.columns.index import ColumnIndex
 from indexer.columns.layout import BLOCK, SUPERBLOCK
-from indexer.columns.rows import Rows
+from indexer.columns.row_files import Rows
 from tests.indexer.columns.corpus import VOCABULARY, built, exact_top, random_rows, top
 
 # Images and bits: ends of blocks and superblocks, and enough of these that some are passed over.

@@ -10,8 +10,9 @@ import pytest
 
 from sparta.errors import InputError
 from sparta.features.record import FeatureSource, ImageFeatures
+from sparta.features.skipped import Skipped
 from sparta.features.store import FeatureStore
-from sparta.features.writer import Skipped, StoreWriter, write_store
+from sparta.features.writer import StoreWriter, write_store
 
 SOURCE = FeatureSource("region", "detector", "abc", 5, 64)
 

@@ -1,0 +1,1 @@
+"""Benchmarks: query latency, indexing, encoding, serving."""

@@ -1,0 +1,110 @@
+"""A whole index built from encoded images, as `sparta index` builds it, and how long it took."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from eval.bench.indexing.images import EncodedImages
+from eval.bench.indexing.result import IndexSpeed, Whole
+from eval.bench.indexing.stages import SAMPLE, Pruning, stage_costs
+from eval.bench.peak_memory import watch
+from indexer.encode import encode_rows
+from indexer.manifest import LUCENE, Manifest
+from indexer.postings import Postings
+from indexer.pruning import estimate_baseline
+from indexer.quantisation import Quantiser
+from indexer.write_index import IndexSettings, write_index
+from sparta.progress import Show
+
+SHARD = 512  # images, as `sparta extract` makes shards
+
+
+def measure(
+    images: EncodedImages, count: int, top_n: int | None, bits: int, work: Path, show: Show
+) -> IndexSpeed:
+    """Time the stages one by one, and an index of so many images.
+
+    Args:
+        images: encoded; they are repeated as often as it takes.
+        count: images of the index.
+        top_n: terms an image keeps at most, None for all.
+        bits: of an impact.
+        work: folder for everything that is written; removed is what was written there.
+        show: told of the stages "costs", "encode", "write", "merge" and "columns".
+    """
+    baseline = estimate_baseline(images.scored.scores, "mean")
+    largest = ((images.scored.scores.amax(dim=0) - baseline) * images.allowed).max()
+    pruning = Pruning(baseline, images.allowed, top_n, Quantiser.fit(float(largest), bits))
+    sample = min(SAMPLE, count)
+    costs = stage_costs(images, pruning, work, sample, lambda *steps: show("costs", *steps))
+    whole = build(images, count, pruning, work, show)
+    return IndexSpeed(images.name, count, top_n, bits, whole, costs)
+
+
+def build(images: EncodedImages, count: int, pruning: Pruning, work: Path, show: Show) -> Whole:
+    """Build an index as `sparta index` does, and remove it."""
+    reached: dict[str, float] = {}  # stage → the last sign of it
+
+    def tell(stage: str, done: int) -> None:
+        reached[stage] = time.perf_counter()
+        show(stage, done, count)
+
+    def shards() -> Iterator[Postings]:
+        for start in range(0, count, SHARD):
+            rows = range(start, min(start + SHARD, count))
+            postings, _ = encode_rows(images, rows, **vars(pruning))
+            postings.save(folder / f"shard-{start:09d}.npz")
+            tell("encode", rows.stop)
+            yield postings
+
+    with TemporaryDirectory(dir=work) as name, watch() as peak:
+        folder = Path(name)
+        settings = _settings(images, pruning)
+        baseline, scale = pruning.baseline.numpy(), pruning.quantiser.scale
+        start, used = time.perf_counter(), _processor_seconds()
+        manifest = write_index(
+            folder / "index", shards(), images.tokenizer, baseline, settings, scale, progress=tell
+        )
+        end = time.perf_counter()
+        written = reached["write"]
+        lucene = reached.get("merge", written)  # an index of one part needs no merge
+        return Whole(
+            seconds=lucene - start,
+            processor_seconds=_processor_seconds() - used,
+            encode_seconds=reached["encode"] - start,
+            merge_seconds=lucene - written,
+            columns_seconds=end - lucene,
+            postings=manifest.postings,
+            memory=peak.bytes,
+            scores=sum(part.nbytes for part in images.scored),
+            shards=sum(path.stat().st_size for path in folder.glob("shard-*.npz")),
+            lucene=sum(size for _, size in _lucene_files(manifest)),
+            segments=sum(name.endswith(".si") for name, _ in _lucene_files(manifest)),
+        )
+
+
+def _processor_seconds() -> float:
+    """Of this process and the children that have ended."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+def _lucene_files(manifest: Manifest) -> list[tuple[str, int]]:
+    return [part for part in manifest.parts.items() if part[0].startswith(f"{LUCENE}/")]
+
+
+def _settings(images: EncodedImages, pruning: Pruning) -> IndexSettings:
+    return IndexSettings(
+        models=[images.name],
+        features=[],
+        photos=None,
+        top_n=pruning.top_n,
+        bits=pruning.quantiser.bits,
+        baseline="mean",
+        baseline_images=len(images.images),
+        terms="seen",
+    )

@@ -1,0 +1,127 @@
+"""What each stage of building an index costs one core."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+
+import torch
+from torch import Tensor
+
+from eval.bench.indexing.images import EncodedImages
+from indexer.encode import keep_terms, split_images
+from indexer.grounding import Grounding, pack
+from indexer.lucene.segment_writer import SegmentWriter, merge_segments
+from indexer.postings import Postings
+from indexer.quantisation import Quantiser
+
+SAMPLE = 4096  # images of one part
+WARM_UPS, ROUNDS = (
+    4,
+    5,
+)  # until Java has compiled what it runs often; and of which the median counts
+
+Costs = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Pruning:
+    """How term scores become impacts; see `encode_rows`."""
+
+    baseline: Tensor
+    allowed: Tensor
+    top_n: int | None
+    quantiser: Quantiser
+
+
+def stage_costs(
+    images: EncodedImages,
+    pruning: Pruning,
+    work: Path,
+    sample: int = SAMPLE,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Costs:
+    """Run one stage after the other on the same images.
+
+    Args:
+        images: encoded.
+        pruning: from scores to impacts.
+        work: folder for what is written meanwhile.
+        sample: images to run on.
+        progress: called with rounds done and in all.
+
+    Returns:
+        stage → seconds of processor time an image, of all threads.
+    """
+    found: list[Costs] = []
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # others of torch's threads would count while they wait
+    for done in range(WARM_UPS + ROUNDS):
+        with TemporaryDirectory(dir=work) as folder:
+            costs: Costs = {}
+            postings = _encode(images, pruning, sample, costs)
+            _keep(postings, Path(folder), costs)
+            _write(postings, images, Path(folder), costs)
+        found.append(costs)
+        progress(done + 1, WARM_UPS + ROUNDS)
+    torch.set_num_threads(threads)
+    return {stage: median(costs[stage] for costs in found[WARM_UPS:]) / sample for stage in costs}
+
+
+def _encode(images: EncodedImages, pruning: Pruning, sample: int, costs: Costs) -> Postings:
+    batches = list(images.batches(range(sample)))
+    with _timed(costs, "prune"):
+        kept = [
+            keep_terms(batch.scored, pruning.baseline, pruning.allowed, pruning.top_n)
+            for batch in batches
+        ]
+    with _timed(costs, "quantise"):
+        impacts = [pruning.quantiser.impacts(one.scores) for one in kept]
+        for one, levels in zip(kept, impacts, strict=True):
+            pruning.quantiser.report(one.scores, levels)
+    with _timed(costs, "put in rows"):
+        own = zip(batches, kept, impacts, strict=True)
+        return Postings.of([row for batch in own for row in split_images(*batch)])
+
+
+def _keep(postings: Postings, folder: Path, costs: Costs) -> None:
+    with _timed(costs, "write shard"):
+        postings.save(folder / "shard.npz")
+    with _timed(costs, "read shard"):
+        Postings.load(folder / "shard.npz")
+    with _timed(costs, "hand to a process"):
+        pickle.loads(pickle.dumps(postings))
+
+
+def _write(postings: Postings, images: EncodedImages, folder: Path, costs: Costs) -> None:
+    parts = [folder / "0", folder / "1"]
+    for part in parts:
+        with SegmentWriter(part, images.tokenizer.vocabulary) as writer:
+            with _timed(costs, "make text"):
+                for image in postings:
+                    writer.text(image)
+            with _timed(costs, "pack regions"):
+                for image in postings:
+                    pack(Grounding(image.terms, image.positions, image.inputs))
+            with _timed(costs, "add to Lucene"):
+                for image in postings:
+                    writer.add(image)
+            costs["add to Lucene"] -= costs["make text"] + costs["pack regions"]
+            start = time.process_time()
+        costs["flush segment"] = time.process_time() - start
+    with _timed(costs, "merge segments"):
+        merge_segments(parts, folder / "merged")
+    costs["merge segments"] /= len(parts)
+
+
+@contextmanager
+def _timed(costs: Costs, stage: str) -> Iterator[None]:
+    start = time.process_time()
+    yield
+    costs[stage] = time.process_time() - start

@@ -1,0 +1,1 @@
+"""The collections and queries of the query latency benchmark."""

@@ -1,0 +1,85 @@
+"""The images that larger collections are made of: the impacts of a real index, as a matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from indexer.lucene.reader import LuceneIndex
+from indexer.manifest import LUCENE, Manifest
+from sparta.tokenizer import WordPieceTokenizer
+
+LARGEST = 10_000  # images; more are drawn from
+
+
+@dataclass(frozen=True)
+class Source:
+    """Some images' impacts.
+
+    Attributes:
+        name: kind of the vectors: the index's baseline, or "synthetic".
+        vocabulary: [V] terms in id order.
+        terms: [A] int32, rising ids of the terms that any image has.
+        impacts: [N, A] uint8 or uint16, 0 where an image lacks a term.
+        bits: of an impact.
+        about: where they come from, for the record.
+    """
+
+    name: str
+    vocabulary: list[str]
+    terms: NDArray[np.int32]
+    impacts: NDArray[np.unsignedinteger]
+    bits: int
+    about: dict[str, object]
+
+
+def read_source(
+    index: Path, progress: Callable[[int, int], None] = lambda done, total: None
+) -> Source:
+    """Read the impacts out of an index folder, of 10,000 random images if it has more.
+
+    Raises:
+        InputError: if the folder is no index.
+    """
+    manifest = Manifest.open(index)
+    tokenizer = WordPieceTokenizer.from_folder(index)
+    manifest.check_vocabulary(index, tokenizer.vocabulary_hash)
+    lucene = LuceneIndex(index / LUCENE)
+    images = len(lucene)
+    places = np.full(images, -1)
+    chosen = np.random.default_rng(0).choice(images, min(images, LARGEST), replace=False)
+    places[np.sort(chosen)] = np.arange(len(chosen))
+    terms, columns = [], []
+    for number, term in enumerate(tokenizer.vocabulary):
+        # All images with a term are the answer to that term as a query.
+        found = lucene.top(term, images) if lucene.document_frequency(term) else []
+        if found:
+            documents, impacts = np.array(found, np.int64).T
+            column = np.zeros(len(chosen), np.uint8 if manifest.bits <= 8 else np.uint16)
+            kept = places[documents] >= 0
+            column[places[documents[kept]]] = impacts[kept]
+            terms.append(number)
+            columns.append(column)
+        progress(number + 1, len(tokenizer.vocabulary))
+    lucene.close()
+    about = {
+        "images": len(chosen),
+        "models": manifest.models,
+        "features": manifest.features,
+        "baseline": manifest.baseline,
+        "terms": manifest.terms,
+        "top_n": manifest.top_n or "all",
+        "bits": manifest.bits,
+    }
+    return Source(
+        manifest.baseline,
+        tokenizer.vocabulary,
+        np.array(terms, np.int32),
+        np.ascontiguousarray(np.array(columns).T),
+        manifest.bits,
+        about,
+    )

@@ -1,0 +1,79 @@
+"""What every engine is to the benchmark."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from enum import Enum
+from pathlib import Path
+from typing import ClassVar, Generic, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eval.bench.query_latency.collections.corpus import Corpus
+from eval.bench.query_latency.collections.queries import Query
+from eval.bench.query_latency.collections.vectors import Vectors
+
+
+class Answer(NamedTuple):
+    """Images by falling score.
+
+    Attributes:
+        documents: [at most k] integers.
+        scores: as many numbers.
+    """
+
+    documents: NDArray[np.integer]
+    scores: NDArray[np.number]
+
+
+class Promise(Enum):
+    """What an engine's answers have in common with the right ones; the value says it in words."""
+
+    ORDER = "exact: the same images and scores in the same order, ties by image"
+    SCORES = "exact: the same scores; of images with equal ones, any"
+    ROUNDED = "exact up to the rounding of float32"
+    NEAR = "approximate"
+
+
+Data = TypeVar("Data", Corpus, Vectors)
+
+
+class Engine(ABC, Generic[Data]):
+    """An index of one collection, and its search.
+
+    Attributes:
+        settings: how it is built and asked, in words.
+        promise: about its answers.
+
+    Args:
+        data: the collection.
+        folder: for the index; the engine's own.
+    """
+
+    settings: ClassVar[str]
+    promise: ClassVar[Promise]
+
+    def __init__(self, data: Data, folder: Path) -> None:
+        self.data: Data = data
+        self.folder = folder
+
+    @abstractmethod
+    def build(self) -> None:
+        """Write the index into the folder."""
+
+    @abstractmethod
+    def open(self) -> None:
+        """Make ready to answer."""
+
+    @abstractmethod
+    def search(self, query: Query, k: int) -> Answer:
+        """The k best images; fewer where fewer score above 0. Any thread may ask."""
+
+    def memory_bytes(self) -> int:
+        """Bytes that a search reads from: of the arrays in memory, or of the index's files."""
+        return sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file())
+
+    def close(self) -> None:
+        """Let go of files and memory."""
+        self.__dict__ = {"data": self.data, "folder": self.folder}

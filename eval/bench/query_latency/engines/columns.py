@@ -1,0 +1,32 @@
+"""The project's own columns of impacts in memory."""
+
+from __future__ import annotations
+
+from eval.bench.query_latency.collections.corpus import Corpus
+from eval.bench.query_latency.collections.queries import Query
+from eval.bench.query_latency.engines.base import Answer, Engine, Promise
+from indexer.columns.builder import build_columns
+from indexer.columns.index import ColumnIndex
+
+COLUMNS = "columns"
+
+
+class Columns(Engine[Corpus]):
+    """As `sparta serve --engine columns` asks them."""
+
+    settings = "as sparta serve asks them: memory-mapped, read ahead, one core a query"
+    promise = Promise.ORDER
+
+    def build(self) -> None:
+        """Write the columns."""
+        corpus = self.data
+        build_columns(self.folder / COLUMNS, corpus.rows(), len(corpus.vocabulary), corpus.bits)
+
+    def open(self) -> None:
+        """Map the columns, and read them ahead."""
+        self._index = ColumnIndex.open(self.folder / COLUMNS)
+        self._index.read_ahead()
+
+    def search(self, query: Query, k: int) -> Answer:
+        """Sum the columns."""
+        return Answer(*self._index.top(query.terms, k))

@@ -1,0 +1,52 @@
+"""The engines by name; each is imported when it is asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from eval.bench.query_latency.engines.base import Engine
+from sparta.errors import InputError
+
+SPARSE = {
+    "lucene": "lucene:Lucene",
+    "columns": "columns:Columns",
+    "scipy": "scipy_columns:ScipyColumns",
+    "bm25s": "eager:Eager",
+    "maxscore": "dynamic:MaxScore",
+    "wand": "dynamic:Wand",
+    "bmp": "dynamic:BlockMaxPruning",
+    "seismic": "dynamic:Seismic",
+}
+DENSE = {
+    "numpy": "dense_numpy:NumpyProduct",
+    "faiss-flat": "dense_faiss:Flat",
+    "faiss-hnsw": "dense_faiss:Graph",
+    "faiss-ivfpq": "dense_faiss:Codes",
+}
+VIEWS = {"mv-flat": "dense_faiss:FlatViews"}  # for images of several vectors
+ENGINES = SPARSE | DENSE | VIEWS
+OURS = ("eval", "indexer", "sparta")
+
+
+def find(names: list[str]) -> tuple[dict[str, type[Engine]], dict[str, str]]:
+    """Import engines.
+
+    Returns:
+        those whose library is installed, by name; and why the others are left out.
+
+    Raises:
+        InputError: if a name is not known.
+    """
+    found: dict[str, type[Engine]] = {}
+    missing: dict[str, str] = {}
+    for name in names:
+        if name not in ENGINES:
+            raise InputError(f"--engines: {name!r} is not one of: {', '.join(ENGINES)}")
+        module, kind = ENGINES[name].split(":")
+        try:
+            found[name] = getattr(import_module(f"eval.bench.query_latency.engines.{module}"), kind)
+        except ImportError as error:
+            if (error.name or "").partition(".")[0] in OURS:
+                raise
+            missing[name] = f"{error.name} is not installed"
+    return found, missing

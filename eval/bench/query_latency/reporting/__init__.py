@@ -1,0 +1,1 @@
+"""What the query latency benchmark measured, as files, tables and plots."""

@@ -1,0 +1,66 @@
+"""A larger index to serve, of the images that a small one has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+
+from eval.bench.query_latency.collections.corpus import Rows
+from eval.bench.query_latency.collections.enlarge import enlarge
+from eval.bench.query_latency.collections.source import read_source
+from indexer.manifest import BASELINE, Manifest
+from indexer.postings import Postings
+from indexer.write_index import IndexSettings, write_index
+from sparta.tokenizer import WordPieceTokenizer
+
+METADATA = {"width": 500, "height": 375}  # of a usual photo
+
+
+def enlarge_index(
+    index: Path,
+    out: Path,
+    images: int,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> None:
+    """Write an index of so many images, drawn with replacement, every impact perturbed by 15 %.
+
+    They are named by number, and nothing is known of the regions that won their terms.
+
+    Args:
+        index: as `sparta index` makes it.
+        out: must not exist.
+        images: how many.
+        progress: called with the images written so far and in all.
+
+    Raises:
+        InputError: if the folder is no index.
+    """
+    manifest = Manifest.open(index)
+    write_index(
+        out,
+        _shards(enlarge(read_source(index), images, None, "copies"), images, progress),
+        WordPieceTokenizer.from_folder(index),
+        np.load(index / BASELINE, allow_pickle=False),
+        IndexSettings(**{one.name: getattr(manifest, one.name) for one in fields(IndexSettings)}),
+        manifest.scale,
+    )
+
+
+def _shards(
+    chunks: Iterator[Rows], images: int, progress: Callable[[int, int], None]
+) -> Iterator[Postings]:
+    first = 0
+    for rows in chunks:
+        numbers = range(first, first + len(rows))
+        first += len(rows)
+        yield Postings.without_grounding(
+            ids=[f"{number // 1000:06d}/{number:09d}.jpg" for number in numbers],
+            metadata=[METADATA] * len(rows),
+            starts=rows.starts,
+            terms=rows.terms,
+            impacts=rows.impacts,
+        )
+        progress(first, images)

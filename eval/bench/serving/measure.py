@@ -1,0 +1,166 @@
+"""Servers under load, one after the other, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from eval.bench.serving.parts import time_parts
+from eval.bench.serving.server import Server, serving
+from eval.bench.serving.wrk import Load, drive, search_paths
+from server.backends import open_backends
+
+WARM_UP = 5  # seconds; Java goes on compiling what it runs often for some 20,000 queries
+WARM_UP_CONNECTIONS = 8
+TIMED_PARTS = 2000  # queries
+SOCKET = "socket"  # the part that only a server has
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How a server is started.
+
+    Attributes:
+        engine: as in `sparta serve --engine`.
+        workers: its processes.
+    """
+
+    engine: str
+    workers: int
+
+
+@dataclass(frozen=True)
+class Served:
+    """A server under one load.
+
+    Attributes:
+        setting: of the server.
+        load: what the load generator saw.
+        server_ms: processor time of the server a request, in milliseconds.
+    """
+
+    setting: Setting
+    load: Load
+    server_ms: float
+
+    def record(self) -> dict[str, Any]:
+        """The figures for programs."""
+        figures = {"requests_per_second": self.load.per_second, "server_ms": self.server_ms}
+        return asdict(self.setting) | asdict(self.load) | figures
+
+
+@dataclass(frozen=True)
+class UnderLoad:
+    """All servers under all loads.
+
+    Attributes:
+        images: of the index.
+        runs: in the order they were made.
+        parts: engine → part of a request → median milliseconds; see `time_parts`. What a server
+            with one worker and one connection takes beyond their sum is the "socket" part: HTTP,
+            the system's sockets, and the load generator.
+    """
+
+    images: int
+    runs: list[Served]
+    parts: dict[str, dict[str, float]]
+
+    @property
+    def failed(self) -> int:
+        """Requests that got no answer, or one that says what went wrong."""
+        return sum(sum(run.load.errors.values()) for run in self.runs)
+
+    def record(self) -> dict[str, Any]:
+        """The figures for programs."""
+        runs = [run.record() for run in self.runs]
+        return {"images": self.images, "runs": runs, "parts_ms": self.parts}
+
+    def table(self) -> Table:
+        """The figures for a terminal."""
+        lines = [
+            f"{engine}: " + ", ".join(f"{name} {time:.3f}" for name, time in parts.items())
+            for engine, parts in self.parts.items()
+        ]
+        table = Table(
+            title=f"{self.images:,} images; times in ms, CPU is the server's for one request",
+            caption="\n".join(["One request alone, ms:", *lines]),
+            caption_justify="left",
+            box=SIMPLE_HEAD,
+            padding=(0, 1, 0, 0),
+        )
+        table.add_column("engine")
+        for column in ("workers", "at once", "answers/s", "p50", "p95", "p99", "CPU", "errors"):
+            table.add_column(column, justify="right")
+        for run in self.runs:
+            load = run.load
+            times = (load.p50_ms, load.p95_ms, load.p99_ms, run.server_ms)
+            table.add_row(
+                run.setting.engine,
+                *(str(run.setting.workers), str(load.connections), f"{load.per_second:,.0f}"),
+                *(f"{time:.2f}" for time in times),
+                str(sum(load.errors.values())),
+            )
+        return table
+
+
+def measure(
+    index: Path,
+    queries: Sequence[str],
+    settings: Sequence[Setting],
+    connections: Sequence[int],
+    seconds: int,
+    k: int,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> UnderLoad:
+    """Start a server for each setting, warm it up, and ask it from so many connections in turn.
+
+    Args:
+        index: as `sparta index` makes it.
+        queries: asked in this order, over and over.
+        settings: of the servers.
+        connections: numbers of connections.
+        seconds: for each number.
+        k: images of an answer.
+        progress: called with loads done and in all.
+
+    Raises:
+        InputError: if wrk is not installed, or a server does not start.
+    """
+    runs: list[Served] = []
+    with TemporaryDirectory() as folder:
+        paths = Path(folder) / "paths.txt"
+        paths.write_text("\n".join(search_paths(queries, k)) + "\n", encoding="ascii")
+        for setting in settings:
+            options = ["--engine", setting.engine, "--workers", str(setting.workers)]
+            with serving(index, *options) as server:
+                drive(server.address, paths, WARM_UP_CONNECTIONS, WARM_UP)
+                for number in connections:
+                    runs.append(_ask(server, setting, paths, number, seconds))
+                    progress(len(runs), len(settings) * len(connections))
+    parts, images = {}, 0
+    for engine in dict.fromkeys(setting.engine for setting in settings):
+        backends = open_backends(index, None, engine=engine)
+        images = len(backends.default.searcher)
+        parts[engine] = time_parts(backends, queries[:TIMED_PARTS], k)
+        backends.close()
+    return UnderLoad(images, runs, {e: own | _socket(e, own, runs) for e, own in parts.items()})
+
+
+def _ask(server: Server, setting: Setting, paths: Path, connections: int, seconds: int) -> Served:
+    before = server.processor_seconds()
+    load = drive(server.address, paths, connections, seconds)
+    used = server.processor_seconds() - before
+    return Served(setting, load, 1000 * used / max(1, load.requests))
+
+
+def _socket(engine: str, parts: dict[str, float], runs: Sequence[Served]) -> dict[str, float]:
+    """What one connection to one worker waits beyond the other parts, if that was measured."""
+    alone = Setting(engine, 1)
+    waits = [run.load.p50_ms for run in runs if (run.setting, run.load.connections) == (alone, 1)]
+    return {SOCKET: waits[0] - sum(parts.values())} if waits else {}

@@ -1,0 +1,143 @@
+"""Recall in the four ways of the Crisscrossed Captions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+from rich.table import Table
+
+from eval.cxc.relevance import (
+    IMAGE_TO_IMAGE,
+    IMAGE_TO_TEXT,
+    TEXT_TO_IMAGE,
+    TEXT_TO_TEXT,
+    RightAnswers,
+)
+from eval.recall.bidirectional import recall_table
+from eval.recall.images import Images
+from eval.recall.of_model import Member, part_of
+from eval.recall.protocols import coco_number
+from eval.recall.score_matrix import DenseScores, mean_of
+from sparta.errors import InputError
+from sparta.features.store import FeatureStore
+from sparta.metrics import Block, Recall, best_ranks, recall
+from sparta.progress import Show
+from sparta.vse.photo_folder import PhotoFolder
+
+
+@dataclass(frozen=True)
+class CrisscrossedRecall:
+    """What models found.
+
+    Attributes:
+        members: several are an ensemble.
+        images: searched among.
+        captions: searched among.
+        ways: name → queries and their recall. A sparse model has no vectors to compare captions
+            with captions or images with images by, so it has the first two ways alone.
+    """
+
+    members: Sequence[Member]
+    images: int
+    captions: int
+    ways: dict[str, tuple[int, Recall]]
+
+    def record(self) -> dict[str, Any]:
+        """The figures for programs."""
+        ways = {
+            name.replace(" → ", "_to_"): {"queries": queries, **found._asdict()}
+            for name, (queries, found) in self.ways.items()
+        }
+        models = [member.record() for member in self.members]
+        return {"images": self.images, "captions": self.captions, **ways, "models": models}
+
+    def table(self) -> Table:
+        """The figures for a terminal."""
+        title = f"Crisscrossed Captions: {self.images:,} images, {self.captions:,} captions"
+        return recall_table(
+            title,
+            {f"{name}, {queries:,} queries": found for name, (queries, found) in self.ways.items()},
+        )
+
+
+def measure(
+    members: Sequence[Member],
+    right: RightAnswers,
+    sentences: dict[int, str],
+    batch_size: int,
+    show: Show,
+) -> CrisscrossedRecall:
+    """Measure a model, or an ensemble by the mean of its members' scores.
+
+    Args:
+        members: at least one, each over a store whose image ids end with COCO's numbers.
+        right: of a split.
+        sentences: texts of its captions, by number.
+        batch_size: images per pass.
+        show: told of the stages "texts", "images" and "rank".
+
+    Raises:
+        InputError: if a text or an image is missing.
+    """
+    missing = [caption for caption in right.captions if caption not in sentences]
+    if missing:
+        raise InputError(f"--captions lacks {len(missing)} captions, number {missing[0]} for one")
+    texts = [sentences[caption] for caption in right.captions]
+    parts = [
+        _blocks(member, texts, right.images, batch_size, part_of(show, number, len(members)))
+        for number, member in enumerate(members)
+    ]
+    names = [name for name in right.ways if all(name in part for part in parts)]
+    sizes = [len(right.ways[name]) for name in names]
+    ways = {
+        name: _way(name, right, [part[name] for part in parts], _from(before, sum(sizes), show))
+        for name, before in zip(names, accumulate(sizes, initial=0), strict=False)
+    }
+    return CrisscrossedRecall(members, len(right.images), len(texts), ways)
+
+
+def _from(before: int, total: int, show: Show) -> Callable[[int, int], None]:
+    """Progress of a way, told as progress of all."""
+    return lambda done, _: show("rank", before + done, total)
+
+
+def _way(
+    name: str, right: RightAnswers, blocks: Sequence[Block], progress: Callable[[int, int], None]
+) -> tuple[int, Recall]:
+    """How many queries a way has, and their recall by the mean of the scores."""
+    answers = right.ways[name]
+    ranks = best_ranks(
+        lambda part: mean_of([block(part) for block in blocks]),
+        len(right.captions if name in (IMAGE_TO_TEXT, TEXT_TO_TEXT) else right.images),
+        answers,
+        without_self=name in (TEXT_TO_TEXT, IMAGE_TO_IMAGE),
+        progress=progress,
+    )
+    asked = ranks[[bool(items) for items in answers]]
+    return len(asked), recall(asked)
+
+
+def _blocks(
+    member: Member, texts: Sequence[str], images: Sequence[int], batch_size: int, show: Show
+) -> dict[str, Block]:
+    """What computes the scores of each way that the member knows."""
+    own = Images.of(member.store, _store_ids(member.store, images))
+    scores = member.model.scores(texts, own, batch_size, show)
+    blocks: dict[str, Block] = {TEXT_TO_IMAGE: scores.rows, IMAGE_TO_TEXT: scores.columns}
+    if isinstance(scores, DenseScores):
+        blocks |= {TEXT_TO_TEXT: scores.between_texts, IMAGE_TO_IMAGE: scores.between_images}
+    return blocks
+
+
+def _store_ids(store: FeatureStore | PhotoFolder, images: Sequence[int]) -> list[str]:
+    known = {coco_number(image_id): image_id for image_id in store.ids}
+    missing = [image for image in images if image not in known]
+    if missing:
+        raise InputError(
+            f"{store.folder} lacks {len(missing)} of the {len(images)} judged images, COCO's "
+            f"number {missing[0]} for one: extract them, or choose the --split that it holds"
+        )
+    return [known[image] for image in images]

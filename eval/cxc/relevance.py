@@ -1,0 +1,98 @@
+"""What is right, by the judgements of the Crisscrossed Captions (arXiv 2004.15020).
+
+Everything judged in a split is searched among: COCO's 5,000 validation or test images, and five
+captions of each. What counts as right follows the paper, which calls a pair positive from a score
+of 3 on between two captions or a caption and an image, of 2.5 between two images:
+
+- text → image: the caption's own image, and images it was judged to fit with at least 3.
+- image → text: the same pairs the other way round.
+- text → text: the other captions of the same image, and captions judged with at least 3.
+- image → image: images judged with at least 2.5. Images without any are no queries.
+
+COCO's own pairs stay right whatever they were judged (38 of 25,000 are below 3 in the validation
+split), so that every caption and every image between the modes is a query; co-captions likewise,
+as in the code published with GPO. A judgement holds for both of its things; of a pair judged in
+both orders the higher score decides. Nothing is searched for among itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from eval.cxc.files import ORIGINAL, Judgements, Pair
+from sparta.errors import InputError
+
+TEXT_THRESHOLD = 3.0
+IMAGE_THRESHOLD = 2.5
+TEXT_TO_IMAGE, IMAGE_TO_TEXT = "text → image", "image → text"
+TEXT_TO_TEXT, IMAGE_TO_IMAGE = "text → text", "image → image"
+
+
+@dataclass(frozen=True)
+class RightAnswers:
+    """What is searched among, and what is right.
+
+    Attributes:
+        captions: COCO's numbers, in the order of the file.
+        images: likewise.
+        ways: name of a way → for each of its queries the places of what is right, rising.
+    """
+
+    captions: list[int]
+    images: list[int]
+    ways: dict[str, list[list[int]]]
+
+
+def right_answers(judged: Judgements) -> RightAnswers:
+    """Turn judgements into right answers.
+
+    Raises:
+        InputError: if a caption is COCO's own of no image or of two, or a pair has a caption or
+            an image that is in no such pair.
+    """
+    own: dict[int, int] = {}
+    for pair in judged.text_image:
+        if pair.method == ORIGINAL and own.setdefault(pair.first, pair.second) != pair.second:
+            raise InputError(f"caption {pair.first} is of two images, {own[pair.first]} for one")
+    captions, images = list(own), list(dict.fromkeys(own.values()))
+    texts = {caption: place for place, caption in enumerate(captions)}
+    photos = {image: place for place, image in enumerate(images)}
+    originals = [(texts[caption], photos[image]) for caption, image in own.items()]
+    of_image = _lists(((image, caption) for caption, image in originals), len(images))
+    siblings = ((one, other) for same in of_image for one in same for other in same if one != other)
+    fits = list(_positive(judged.text_image, texts, photos, TEXT_THRESHOLD))
+    alike = list(_positive(judged.text_text, texts, texts, TEXT_THRESHOLD))
+    similar = list(_positive(judged.image_image, photos, photos, IMAGE_THRESHOLD))
+    between = [*originals, *fits]
+    ways = {
+        TEXT_TO_IMAGE: _lists(between, len(captions)),
+        IMAGE_TO_TEXT: _lists(_turned(between), len(images)),
+        TEXT_TO_TEXT: _lists([*siblings, *alike, *_turned(alike)], len(captions)),
+        IMAGE_TO_IMAGE: _lists([*similar, *_turned(similar)], len(images)),
+    }
+    return RightAnswers(captions, images, ways)
+
+
+def _positive(
+    pairs: Sequence[Pair], first: dict[int, int], second: dict[int, int], threshold: float
+) -> Iterable[tuple[int, int]]:
+    for pair in pairs:
+        if pair.first not in first or pair.second not in second:
+            raise InputError(
+                f"the pair {pair.first}, {pair.second} ({pair.method}) is judged, but one of them "
+                f"has no {ORIGINAL} pair: the files are not of one split"
+            )
+        if pair.score >= threshold:
+            yield first[pair.first], second[pair.second]
+
+
+def _turned(pairs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    return [(second, first) for first, second in pairs]
+
+
+def _lists(pairs: Iterable[tuple[int, int]], queries: int) -> list[list[int]]:
+    found: list[set[int]] = [set() for _ in range(queries)]
+    for query, item in pairs:
+        found[query].add(item)
+    return [sorted(items) for items in found]

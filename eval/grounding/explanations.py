@@ -1,0 +1,111 @@
+"""Photos and queries, and why the one is an answer to the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from indexer.search.api import Explanation, Searcher, TermExplanation, UnknownImageError
+from sparta.captions.record import CaptionedPhoto
+from sparta.errors import InputError
+from sparta.features.extract.photos import PhotoError, load_photo
+
+
+@dataclass(frozen=True)
+class Explained:
+    """One photo and one query.
+
+    Attributes:
+        query: as it was asked.
+        explanation: of the photo's score for it.
+    """
+
+    query: str
+    explanation: Explanation
+
+    @property
+    def terms(self) -> list[TermExplanation]:
+        """By falling score."""
+        return sorted(self.explanation.terms, key=lambda term: -term.score)
+
+    def record(self) -> dict[str, Any]:
+        """All that is known, for programs."""
+        return {"query": self.query, **asdict(self.explanation)}
+
+
+def explain_all(searcher: Searcher, pairs: Iterable[tuple[str, str]]) -> list[Explained]:
+    """Explain the scores of photos for queries.
+
+    Args:
+        searcher: of the index.
+        pairs: image ids and queries.
+
+    Raises:
+        InputError: if the index lacks an image.
+    """
+    try:
+        return [Explained(query, searcher.explain(query, image)) for image, query in pairs]
+    except UnknownImageError as error:
+        raise InputError(f"the index has no image {error.args[0]!r}") from error
+
+
+def every_nth(photos: Sequence[CaptionedPhoto], count: int) -> list[tuple[str, str]]:
+    """A choice that nobody made: in order of id, photos at even distances, from the first on.
+
+    Returns:
+        Image ids, each with its first caption.
+
+    Raises:
+        InputError: if there are fewer photos.
+    """
+    if count > len(photos):
+        raise InputError(f"--count {count}: the split has {len(photos)} photos")
+    ordered = sorted(photos, key=lambda photo: photo.image_id)
+    chosen = ordered[:: len(ordered) // count][:count]
+    return [(photo.image_id, photo.captions[0]) for photo in chosen]
+
+
+def read_pairs(path: Path) -> list[tuple[str, str]]:
+    """Image ids and queries of a file that has them line by line, with a tab between.
+
+    Raises:
+        InputError: if it cannot be read, or a line is not like that.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read as text: {error}") from error
+    pairs = []
+    for number, line in enumerate(lines, start=1):
+        image_id, tab, query = line.partition("\t")
+        if not (image_id and tab and query.strip()):
+            raise InputError(f"{path}, line {number}: expected an image id, a tab and a query")
+        pairs.append((image_id, query))
+    if not pairs:
+        raise InputError(f"{path} is empty: expected an image id, a tab and a query on each line")
+    return pairs
+
+
+def open_photos(folder: Path | str | None, image_ids: Iterable[str]) -> dict[str, Image.Image]:
+    """Photos by image id.
+
+    Args:
+        folder: that the ids are relative to; None where the index knows of none.
+        image_ids: each photo once is enough.
+
+    Raises:
+        InputError: if the folder is not known, or a photo cannot be read.
+    """
+    if folder is None:
+        raise InputError("the index does not know where its photos are: give --photos")
+    found: dict[str, Image.Image] = {}
+    for image_id in dict.fromkeys(image_ids):
+        try:
+            found[image_id], _, _ = load_photo(Path(folder) / image_id)
+        except (OSError, PhotoError) as error:
+            raise InputError(f"photo {image_id!r} in {folder}: {error}; see --photos") from error
+    return found

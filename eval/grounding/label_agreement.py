@@ -1,0 +1,166 @@
+"""Where terms point: how often to a region that a detector calls by that very word."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from rich.table import Table
+
+from eval.grounding.explanations import explain_all
+from eval.recall.images import Images
+from indexer.grounding import pack
+from indexer.lucene.reader import LuceneIndex
+from indexer.search.api import TermExplanation
+from indexer.search.lucene import LuceneSearcher
+from sparta.captions.record import CaptionedPhoto
+from sparta.features.store import FeatureStore
+from sparta.tokenizer import WordPieceTokenizer
+
+KINDS = ("whole photo", "box", "label token")
+
+
+@dataclass(frozen=True)
+class NamedTerms:
+    """Terms of captions that are words by which some region of the photo is called.
+
+    Attributes:
+        terms: how many, each caption's counted once.
+        by_region: share (0 to 1) won by a region called so, by its visual vector.
+        by_label: share won by a label token of a region called so.
+        chance: mean share of the photo's regions that are called so: what pointing blindly gets.
+    """
+
+    terms: int
+    by_region: float
+    by_label: float
+    chance: float
+
+
+@dataclass(frozen=True)
+class GroundingStudy:
+    """What won the terms of captions in their own photos.
+
+    Attributes:
+        captions: how many.
+        terms: their terms that the photo has in the index, each caption's counted once.
+        won: share (0 to 1) of the terms won by the whole photo, a box, a label token.
+        named: "label" and "attribute" → terms that are words of a region's label, or attribute.
+        bytes_per_posting: that the photos' groundings take before Lucene compresses them.
+    """
+
+    captions: int
+    terms: int
+    won: dict[str, float]
+    named: dict[str, NamedTerms]
+    bytes_per_posting: float
+
+    def record(self) -> dict[str, Any]:
+        """The figures for programs."""
+        return vars(self) | {"named": {kind: vars(found) for kind, found in self.named.items()}}
+
+    def table(self) -> Table:
+        """The figures for a terminal, in percent."""
+        table = Table("terms", "count", *KINDS, "right region", "right label", "chance")
+        table.columns[0].no_wrap = True
+        won = [f"{100 * self.won[kind]:.1f}" for kind in KINDS]
+        table.add_row("all", f"{self.terms:,}", *won, "", "", "")
+        for kind, found in self.named.items():
+            shares = found.by_region, found.by_label, found.chance
+            right = [f"{100 * share:.1f}" for share in shares]
+            table.add_row(f"{kind}s", f"{found.terms:,}", "", "", "", *right)
+        table.caption = f"groundings take {self.bytes_per_posting:.2f} bytes a posting, packed"
+        return table
+
+
+def study_grounding(
+    searcher: LuceneSearcher,
+    tokenizer: WordPieceTokenizer,
+    store: FeatureStore,
+    photos: Sequence[CaptionedPhoto],
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> GroundingStudy:
+    """Explain every caption's score for its own photo, and look where its terms point.
+
+    Args:
+        searcher: of an index of the store.
+        tokenizer: the index's.
+        store: with the regions' labels and attributes.
+        photos: with captions.
+        progress: called with photos done and in all.
+
+    Raises:
+        InputError: if the store or the index lacks a photo.
+    """
+    rows = Images.of(store, [photo.image_id for photo in photos]).rows
+    won: list[str] = []
+    named: dict[str, list[_Named]] = {"label": [], "attribute": []}
+    for done, (photo, row) in enumerate(zip(photos, rows, strict=True), start=1):
+        image = store[row]
+        called = {
+            "label": _called(tokenizer, image.labels),
+            "attribute": _called(tokenizer, image.attributes),
+        }
+        pairs = [(photo.image_id, text) for text in photo.captions]
+        for one in explain_all(searcher, pairs):
+            grounded = [term for term in one.terms if term.impact and term.region is not None]
+            won += [_kind(term) for term in grounded]
+            for kind, regions in called.items():
+                named[kind] += [
+                    _judge(term, regions[term.term], len(image.labels))
+                    for term in grounded
+                    if term.term in regions
+                ]
+        progress(done, len(photos))
+    counts = Counter(won)
+    return GroundingStudy(
+        captions=sum(len(photo.captions) for photo in photos),
+        terms=len(won),
+        won={kind: counts[kind] / max(1, len(won)) for kind in KINDS},
+        named={kind: _mean(judged) for kind, judged in named.items()},
+        bytes_per_posting=_packed_size(searcher.index, [photo.image_id for photo in photos]),
+    )
+
+
+def _packed_size(index: LuceneIndex, ids: Sequence[str]) -> float:
+    """Bytes a posting of some images' groundings as an index is given them."""
+    documents = [document for one in ids if (document := index.document(one)) is not None]
+    groundings = [index.grounding(document) for document in documents]
+    postings = sum(len(grounding.terms) for grounding in groundings)
+    return sum(len(pack(grounding)) for grounding in groundings) / max(1, postings)
+
+
+class _Named(NamedTuple):
+    """One term's part in `NamedTerms`."""
+
+    by_region: bool
+    by_label: bool
+    chance: float
+
+
+def _called(tokenizer: WordPieceTokenizer, words: Sequence[str]) -> dict[str, set[int]]:
+    """Word piece → the regions whose words hold it."""
+    found: dict[str, set[int]] = {}
+    for region, own in enumerate(words):
+        for piece in tokenizer.encode_query(own).pieces:
+            found.setdefault(piece, set()).add(region)
+    return found
+
+
+def _kind(term: TermExplanation) -> str:
+    if term.label is not None:
+        return "label token"
+    return "whole photo" if term.whole else "box"
+
+
+def _judge(term: TermExplanation, called: set[int], regions: int) -> _Named:
+    right, by_label = term.region in called, term.label is not None
+    return _Named(right and not by_label, right and by_label, len(called) / regions)
+
+
+def _mean(judged: Sequence[_Named]) -> NamedTerms:
+    shares = np.array(judged, np.float64).reshape(-1, 3).sum(axis=0) / max(1, len(judged))
+    return NamedTerms(len(judged), *shares.tolist())

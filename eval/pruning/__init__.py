@@ -1,0 +1,1 @@
+"""What pruning and quantising cost."""

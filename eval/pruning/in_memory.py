@@ -1,0 +1,97 @@
+"""Captions rank images by weights in memory: their recall, and which images come first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from eval.recall.score_matrix import SparseScores
+from indexer.pruning import prune
+from sparta.captions.read import CaptionedPhoto
+from sparta.metrics import LARGEST_BLOCK, Recall, ranks, recall
+from sparta.tokenizer import WordPieceTokenizer
+
+FIRST = 10
+
+
+class Ranking(NamedTuple):
+    """What Q captions found among N images.
+
+    Attributes:
+        recall: text→image.
+        first: [Q, N] bool, the ten images that come first, fewer where fewer are found.
+    """
+
+    recall: Recall
+    first: Tensor
+
+
+@dataclass(frozen=True)
+class Queries:
+    """Q captions, each of which looks for its photo.
+
+    Attributes:
+        terms: [U] int64, the vocabulary ids that the captions hold, each once, rising.
+        texts: each caption's terms, as places in `terms`; a term twice is there twice.
+        targets: [Q] int64, the photos' places among the images searched.
+    """
+
+    terms: Tensor
+    texts: list[list[int]]
+    targets: Tensor
+
+    @classmethod
+    def of(
+        cls,
+        tokenizer: WordPieceTokenizer,
+        captions: Sequence[CaptionedPhoto],
+        image_ids: Sequence[str],
+    ) -> Queries:
+        """Tokenise all captions of some photos, which must be among the images searched."""
+        ids = [tokenizer.encode_ids(text) for photo in captions for text in photo.captions]
+        terms = sorted({term for text in ids for term in text})
+        places = {term: place for place, term in enumerate(terms)}
+        columns = {image_id: column for column, image_id in enumerate(image_ids)}
+        targets = [columns[photo.image_id] for photo in captions for _ in photo.captions]
+        texts = [[places[term] for term in text] for text in ids]
+        return cls(torch.tensor(terms, dtype=torch.int64), texts, torch.tensor(targets))
+
+    def rank(self, weights: Tensor) -> Ranking:
+        """Sum each caption's weights (equation 15) and order the images by them.
+
+        As in an index, equal scores go by column, and an image without any of a caption's terms
+        is not found: it counts as ranked behind all images, and behind the tenth in any case.
+
+        Args:
+            weights: [U, N] float32, at least 0, of the terms in every image; whole numbers are
+                summed exactly up to 2^24. Columns in the order of image ids.
+        """
+        scores = SparseScores.of(self.texts, weights)
+        images = weights.shape[1]
+        everywhere = torch.ones(images, dtype=torch.bool)
+        behind = max(images, FIRST) + 1
+        rank, first = [], []
+        for own in torch.arange(len(self.texts)).split(max(1, LARGEST_BLOCK // images)):
+            block = scores.rows(slice(int(own[0]), int(own[-1]) + 1))
+            targets = self.targets[own]
+            missed = block.gather(1, targets[:, None])[:, 0] == 0
+            rank.append(ranks(block, targets).masked_fill(missed, behind))
+            # The best images of a caption are chosen as the best terms of an image are.
+            first.append(prune(block, None, everywhere, FIRST) > 0)
+        return Ranking(recall(torch.cat(rank)), torch.cat(first))
+
+
+def overlap(found: Ranking, reference: Ranking) -> float:
+    """How much of the reference's first ten is in another's first ten.
+
+    Returns:
+        Percent, the mean over the captions for which the reference finds anything.
+    """
+    wanted = reference.first.sum(dim=1)
+    both = (found.first & reference.first).sum(dim=1)
+    answered = wanted > 0
+    return 100 * float((both[answered] / wanted[answered]).double().mean())

@@ -1,0 +1,139 @@
+"""What pruning and quantising cost: recall and the first ten hits, choice by choice."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+
+from eval.pruning.in_memory import Queries, overlap
+from eval.pruning.pruned_index import PrunedImages
+from eval.pruning.table import Choice, Row, Study
+from eval.pruning.term_scores import ScoredImages, check_size
+from eval.recall.images import Images
+from indexer.build import MAXIMUM_BITS
+from indexer.encode import ImageEncoder
+from indexer.inputs import check_views
+from indexer.model_loading import check_source, load_models, model_fingerprint
+from indexer.pruning import estimate_baseline
+from sparta.captions.read import CaptionedPhoto
+from sparta.errors import InputError
+from sparta.features.extract.backbone import pick_device
+from sparta.features.store import FeatureStore
+
+Progress = Callable[[str, int, int], None]
+
+
+def measure_pruning(
+    views: Sequence[FeatureStore],
+    models: Sequence[str | Path],
+    captions: Sequence[CaptionedPhoto],
+    choices: Sequence[Choice],
+    bits: Sequence[int | None] = (8,),
+    *,
+    exact: bool = False,
+    all_images: bool = False,
+    batch_size: int = 32,
+    device: str = "auto",
+    progress: Progress = lambda stage, done, total: None,
+) -> Study:
+    """Encode the photos once, then prune, quantise and search them in every way asked for.
+
+    Baselines are estimated over all photos searched.
+
+    Args:
+        views: of the same photos, the plain one first.
+        models: folders or hub names of models with one vocabulary, whose scores are averaged.
+        captions: the photos to look for.
+        choices: ways to prune; if all are of "seen" terms, the float model has no others either.
+        bits: of an impact, 1 to 16, or None for scores that are not rounded; each with each choice.
+        exact: sum impacts in memory. Otherwise each choice that is rounded gets an index, whose
+            recall is taken; scores that are not rounded are summed in memory in any case.
+        all_images: search among all photos of the views; otherwise those without captions stay out.
+        batch_size: images per pass of a model.
+        device: "auto" takes a GPU if there is one.
+        progress: called with a stage ("encode": images, "search": queries), done and in all.
+
+    Raises:
+        InputError: if photos have no features, models and views do not go together, or there
+            are too many images to keep their scores in memory.
+    """
+    start = time.perf_counter()
+    for width in bits:
+        if width is not None and not 1 <= width <= MAXIMUM_BITS:
+            raise InputError(f"--bits must be from 1 to {MAXIMUM_BITS}, got {width}")
+    photos = sorted(captions, key=lambda photo: photo.image_id)
+    # Most of the work is the terms nobody trained: they are computed only if asked for.
+    terms = "all" if any(choice.terms == "all" for choice in choices) else "seen"
+    encoder, rows = _open(views, models, photos, all_images, batch_size, device, terms)
+    images = ScoredImages.of(encoder, rows, lambda done, total: progress("encode", done, total))
+    encoded = time.perf_counter()
+    measured = _measure(images, photos, choices, bits, exact, progress)
+    return Study(
+        models=[model_fingerprint(model) for model in encoder.models],
+        features=[view.fingerprint for view in views],
+        images=len(rows),
+        queries=sum(len(photo.captions) for photo in photos),
+        vocabulary=len(encoder.tokenizer.vocabulary),
+        encode_seconds=encoded - start,
+        seconds=time.perf_counter() - start,
+        rows=measured,
+    )
+
+
+def _open(
+    views: Sequence[FeatureStore],
+    models: Sequence[str | Path],
+    photos: Sequence[CaptionedPhoto],
+    all_images: bool,
+    batch_size: int,
+    device: str,
+    terms: str,
+) -> tuple[ImageEncoder, Sequence[int]]:
+    """The models, and the rows in the stores of the photos to search, in the order of ids."""
+    check_views(views)
+    own = Images.of(views[0], [photo.image_id for photo in photos]).rows
+    rows = range(len(views[0])) if all_images else own
+    loaded, tokenizer = load_models(models, pick_device(device))
+    for name, model in zip(models, loaded, strict=True):
+        check_source(name, model, views[0])
+    check_size(len(rows), len(tokenizer.vocabulary))
+    return ImageEncoder(loaded, tokenizer, views, batch_size, terms), rows
+
+
+def _measure(
+    images: ScoredImages,
+    photos: Sequence[CaptionedPhoto],
+    choices: Sequence[Choice],
+    bits: Sequence[int | None],
+    exact: bool,
+    progress: Progress,
+) -> list[Row]:
+    """The float model's row, and one for each choice and number of bits."""
+    scores = images.scored.scores
+    queries = Queries.of(images.tokenizer, photos, [images.store.ids[row] for row in images.rows])
+    whole = queries.rank(scores[:, queries.terms].T.contiguous())
+    positive = int(torch.count_nonzero(scores)) / len(scores)
+    rows = [Row(None, None, whole.recall, 100.0, 100.0, positive, None)]
+    kinds = {choice.baseline for choice in choices}
+    baselines = {kind: estimate_baseline(scores, kind) for kind in kinds}
+    for choice in choices:
+        pruned = PrunedImages(images, choice, baselines[choice.baseline])
+        weights, postings = pruned.weights(queries.terms)
+        unrounded = queries.rank(weights)
+        for width in bits:
+            show = _part(progress, len(rows) - 1, len(choices) * len(bits))
+            ranking = queries.rank(pruned.quantised(weights, width)) if width else unrounded
+            found, size = ranking.recall, None
+            if width and not exact:
+                found, size = pruned.through_index(width, photos, show)
+            overlaps = overlap(ranking, whole), overlap(ranking, unrounded)
+            rows.append(Row(choice, width, found, *overlaps, postings, size))
+            show(len(queries.texts), len(queries.texts))
+    return rows
+
+
+def _part(progress: Progress, number: int, parts: int) -> Callable[[int, int], None]:
+    return lambda done, total: progress("search", number * total + done, parts * total)

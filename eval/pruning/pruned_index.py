@@ -1,0 +1,117 @@
+"""Scored images under one way to prune: their weights in memory, or as a real index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+from torch import Tensor
+
+from eval.pruning.table import Choice
+from eval.pruning.term_scores import ScoredImages
+from eval.recall.of_index import recall_of
+from indexer.encode import encode_rows
+from indexer.manifest import LUCENE, Manifest
+from indexer.model_loading import model_fingerprint
+from indexer.pruning import prune
+from indexer.quantisation import Quantiser
+from indexer.search.lucene import LuceneSearcher
+from indexer.write_index import IndexSettings, write_index
+from sparta.captions.read import CaptionedPhoto
+from sparta.metrics import Recall
+
+SHARD = 512  # images whose scores or postings are handled at once
+
+
+@dataclass(frozen=True)
+class PrunedImages:
+    """N scored images of which some terms are kept.
+
+    Attributes:
+        images: with all their scores.
+        choice: the way to prune.
+        baseline: [V] float32, the choice's, estimated over these images.
+    """
+
+    images: ScoredImages
+    choice: Choice
+    baseline: Tensor
+
+    @cached_property
+    def allowed(self) -> Tensor:
+        """[V] bool, terms that may be kept."""
+        return self.images.allowed(self.choice.terms).cpu()
+
+    def weights(self, terms: Tensor) -> tuple[Tensor, float]:
+        """Scores above the baseline where they are kept, and 0 elsewhere.
+
+        Args:
+            terms: [U] int64, those asked for.
+
+        Returns:
+            [U, N] float32, and how many terms an image keeps on average, asked for or not.
+        """
+        columns, postings = [], 0
+        for scores in self.images.scored.scores.split(SHARD):
+            kept = prune(scores, self.baseline, self.allowed, self.choice.top_n)
+            columns.append(kept[:, terms])
+            postings += int(torch.count_nonzero(kept))
+        return torch.cat(columns).T.contiguous(), postings / len(self.images.rows)
+
+    @cached_property
+    def _largest(self) -> float:
+        above = self.images.scored.scores.amax(dim=0) - self.baseline
+        return float((above * self.allowed).max())
+
+    def quantiser(self, bits: int) -> Quantiser:
+        """What an index of these images quantises with."""
+        return Quantiser.fit(self._largest, bits)
+
+    def quantised(self, weights: Tensor, bits: int) -> Tensor:
+        """Weights as an index holds them: impacts, as float32, where there are weights."""
+        impacts = self.quantiser(bits).impacts(weights.numpy())
+        return torch.from_numpy(impacts) * (weights > 0).float()
+
+    def through_index(
+        self, bits: int, photos: Sequence[CaptionedPhoto], progress: Callable[[int, int], None]
+    ) -> tuple[Recall, float]:
+        """Build an index as `sparta index` would, ask it every caption, and delete it.
+
+        Returns:
+            Recall, and the size of the Lucene index in 10^6 bytes.
+        """
+        with TemporaryDirectory() as folder:
+            manifest = self._write(bits, Path(folder) / "index")
+            searcher = LuceneSearcher(Path(folder) / "index")
+            measured = recall_of(searcher, photos, progress=progress)
+            searcher.close()
+        parts = manifest.parts.items()
+        return measured.recall, sum(n for name, n in parts if name.startswith(f"{LUCENE}/")) / 1e6
+
+    def _write(self, bits: int, folder: Path) -> Manifest:
+        images, quantiser = self.images, self.quantiser(bits)
+        settings = IndexSettings(
+            models=[model_fingerprint(model) for model in images.models],
+            features=[view.fingerprint for view in images.views],
+            photos=None,
+            bits=bits,
+            baseline_images=len(images.rows),
+            **asdict(self.choice),
+        )
+        shards = (
+            encode_rows(
+                images,
+                images.rows[start : start + SHARD],
+                baseline=self.baseline,
+                allowed=self.allowed,
+                top_n=self.choice.top_n,
+                quantiser=quantiser,
+            )[0]
+            for start in range(0, len(images.rows), SHARD)
+        )
+        baseline = self.baseline.numpy()
+        return write_index(folder, shards, images.tokenizer, baseline, settings, quantiser.scale)

@@ -1,0 +1,195 @@
+"""A study of pruning: its choices, its rows, and how they are written down."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+from rich.box import SIMPLE_HEAD
+from rich.console import JustifyMethod
+from rich.table import Table
+
+from indexer.build import TermSet
+from indexer.pruning import BASELINES, Baseline
+from sparta.errors import InputError
+from sparta.metrics import Recall
+
+COLUMNS = (
+    *("top-n", "baseline", "terms", "bits", "R@1", "R@5", "R@10", "median rank"),
+    *("overlap with float", "overlap with float top-n", "terms per image", "index MB"),
+)
+NAMES = ("baseline", "terms")  # columns of words; the others are figures
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One way to prune: terms an image keeps (None: all), baseline, and which terms may enter."""
+
+    top_n: int | None
+    baseline: Baseline
+    terms: TermSet
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one choice gave.
+
+    Attributes:
+        choice: None for the float model, where nothing is pruned, subtracted or rounded.
+        bits: of an impact, None for scores that are not rounded.
+        recall: text→image.
+        overlap: of the float model's first ten images, how many, in percent, are in this row's.
+        overlap_same_top_n: the same with the choice's own ranking before rounding.
+        postings_per_image: terms with a score, on average.
+        index_mb: size of the Lucene index in 10^6 bytes, None where none was built.
+    """
+
+    choice: Choice | None
+    bits: int | None
+    recall: Recall
+    overlap: float
+    overlap_same_top_n: float
+    postings_per_image: float
+    index_mb: float | None
+
+    def record(self) -> dict[str, Any]:
+        """The row for programs; the float model's has neither baseline nor terms."""
+        choice = self.choice
+        return {
+            "baseline": choice.baseline if choice else None,
+            "terms": choice.terms if choice else None,
+            "top_n": (choice.top_n if choice else None) or "all",
+            "bits": self.bits or "float",
+            "r1": self.recall.at_1,
+            "r5": self.recall.at_5,
+            "r10": self.recall.at_10,
+            "median_rank": self.recall.median_rank,
+            "overlap": self.overlap,
+            "overlap_same_top_n": self.overlap_same_top_n,
+            "postings_per_image": self.postings_per_image,
+            "index_mb": self.index_mb,
+        }
+
+    def cells(self) -> list[str]:
+        """The row for people, as `COLUMNS` name it."""
+        choice = self.choice
+        names = ["float model", "", "", ""]
+        if choice:
+            bits = str(self.bits or "float")
+            names = [str(choice.top_n or "all"), choice.baseline, choice.terms, bits]
+        size = "" if self.index_mb is None else f"{self.index_mb:.1f}"
+        return [
+            *names,
+            *(f"{share:.1f}" for share in self.recall[:3]),
+            f"{self.recall.median_rank:g}",
+            f"{self.overlap:.1f}",
+            f"{self.overlap_same_top_n:.1f}",
+            f"{self.postings_per_image:,.0f}",
+            size,
+        ]
+
+
+@dataclass(frozen=True)
+class Study:
+    """The rows, the float model's first, and what they were measured on.
+
+    Attributes:
+        models: fingerprints.
+        features: fingerprints of the views.
+        images: photos searched.
+        queries: captions asked.
+        vocabulary: terms of the models, special ones included.
+        encode_seconds: for scoring all images with all models and views.
+        seconds: for everything.
+        rows: measured.
+    """
+
+    models: list[str]
+    features: list[str]
+    images: int
+    queries: int
+    vocabulary: int
+    encode_seconds: float
+    seconds: float
+    rows: list[Row]
+
+
+def parse_choices(top_n: str, baseline: str, terms: str) -> list[Choice]:
+    """Every combination of what three lists with commas name; top-n changes fastest.
+
+    Raises:
+        InputError: if something is not a choice.
+    """
+    return [
+        Choice(None if n == "all" else int(n), kind, which)  # type: ignore[arg-type]
+        for which in _named(terms, "--terms", get_args(TermSet))
+        for kind in _named(baseline, "--baseline", BASELINES)
+        for n in _named(top_n, "--top-n", ("all",), numbers=True)
+    ]
+
+
+def parse_bits(text: str) -> list[int | None]:
+    """Numbers of bits out of a list with commas; "float" gives None.
+
+    Raises:
+        InputError: if something is neither.
+    """
+    names = _named(text, "--bits", ("float",), numbers=True)
+    return [None if name == "float" else int(name) for name in names]
+
+
+def _named(text: str, option: str, known: Sequence[str], numbers: bool = False) -> list[str]:
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in known and not (numbers and name.isdecimal() and int(name)):
+            expected = ", ".join([*["numbers from 1"] * numbers, *known])
+            raise InputError(f"{option}: {name!r} is not one of: {expected}")
+    return list(dict.fromkeys(names))
+
+
+def table(study: Study) -> Table:
+    """The rows for a terminal."""
+    shown = Table(box=SIMPLE_HEAD, padding=0, show_edge=False)  # fits 80 columns
+    for column in COLUMNS:
+        justify: JustifyMethod = "left" if column in NAMES else "right"
+        shown.add_column(column.replace(" ", "\n"), justify=justify)
+    for row in study.rows:
+        shown.add_row(*row.cells())
+    return shown
+
+
+def markdown(study: Study, about: dict[str, Any]) -> str:
+    """The rows as a Markdown table, below one line on what they were measured on."""
+    models, views = len(study.models), len(study.features)
+    lines = [
+        f"{study.images:,} images, {study.queries:,} captions; "
+        f"{models} model{'s' * (models > 1)}, {views} view{'s' * (views > 1)}; "
+        f"{study.seconds:,.0f} s on {about['cores']} cores of {about['processor']}; "
+        f"visualsparta {about['package_version']}, {about['date']}",
+        "",
+        _line(COLUMNS),
+        _line(["---" if column in NAMES else "--:" for column in COLUMNS]),
+        *(_line(row.cells()) for row in study.rows),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def save(study: Study, out: Path, about: dict[str, Any]) -> None:
+    """Write the study to `out` as JSON and beside it, as .md, as a Markdown table.
+
+    Args:
+        study: the rows and what they were measured on.
+        out: the JSON file.
+        about: what else it takes to measure the same again: arguments, version, machine.
+    """
+    rows = [row.record() for row in study.rows]
+    values = about | {**vars(study), "rows": rows}
+    out.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+    out.with_suffix(".md").write_text(markdown(study, about), encoding="utf-8")

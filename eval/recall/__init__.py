@@ -1,0 +1,1 @@
+"""Recall of indexes and models by the field's protocols."""

@@ -1,0 +1,114 @@
+"""Recall of captions and photos for each other, over the folds of a protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from statistics import fmean
+from typing import Any
+
+from rich.table import Table
+
+from eval.recall.score_matrix import Scores
+from sparta.captions.read import CaptionedPhoto
+from sparta.metrics import Recall, best_ranks, recall
+
+
+@dataclass(frozen=True)
+class ProtocolRecall:
+    """What a protocol found; ranks are as `sparta.metrics` has them.
+
+    Attributes:
+        protocol: its name.
+        folds: parts measured apart; all figures, median ranks too, are means over them.
+        images: of all folds together.
+        captions: of all folds together.
+        text_to_image: each caption looks for its one photo.
+        image_to_text: each photo looks for the best-ranked of its own captions.
+    """
+
+    protocol: str
+    folds: int
+    images: int
+    captions: int
+    text_to_image: Recall
+    image_to_text: Recall
+
+    @property
+    def rsum(self) -> float:
+        """The sum of the six recalls."""
+        return sum(self.text_to_image[:3]) + sum(self.image_to_text[:3])
+
+    def record(self) -> dict[str, Any]:
+        """The figures for programs."""
+        ways = {
+            "text_to_image": self.text_to_image._asdict(),
+            "image_to_text": self.image_to_text._asdict(),
+        }
+        return {**vars(self), **ways, "rsum": self.rsum}
+
+    def table(self) -> Table:
+        """The figures for a terminal."""
+        mean = f", mean of {self.folds} folds" if self.folds > 1 else ""
+        title = f"{self.protocol}: {self.images:,} images, {self.captions:,} captions{mean}"
+        table = recall_table(
+            title, {"text → image": self.text_to_image, "image → text": self.image_to_text}
+        )
+        table.caption = f"RSUM {self.rsum:.1f}"
+        return table
+
+
+def recall_table(title: str, ways: dict[str, Recall]) -> Table:
+    """One row a way."""
+    table = Table(title=title, title_justify="left", caption_justify="left", min_width=len(title))
+    for column in ("", "R@1", "R@5", "R@10", "median rank"):
+        table.add_column(column, justify="right" if column else "left")
+    for way, found in ways.items():
+        shares = (f"{share:.1f}" for share in found[:3])
+        table.add_row(way, *shares, f"{found.median_rank:g}")
+    return table
+
+
+def measure(
+    protocol: str,
+    folds: Sequence[Sequence[CaptionedPhoto]],
+    scores: Scores,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> ProtocolRecall:
+    """Recall both ways, fold by fold, and its mean.
+
+    Args:
+        protocol: what chose the folds.
+        folds: not empty; their photos one after another are the columns of the scores, and those
+            photos' captions one after another the rows.
+        scores: of all captions for all photos.
+        progress: called with queries of both ways done and in all.
+    """
+    texts, images, total = 0, 0, sum(scores.shape)
+    found = []
+    for fold in folds:
+        captions = [len(photo.captions) for photo in fold]
+        rows, columns = slice(texts, texts + sum(captions)), slice(images, images + len(fold))
+
+        def show(done: int, _: int, before: int = texts + images) -> None:
+            progress(before + done, total)
+
+        found.append(_both(scores.select(rows, columns), captions, show))
+        texts, images = rows.stop, columns.stop
+    ways = [Recall(*map(fmean, zip(*way, strict=True))) for way in zip(*found, strict=True)]
+    return ProtocolRecall(protocol, len(folds), images, texts, *ways)
+
+
+def _both(
+    scores: Scores, captions: Sequence[int], progress: Callable[[int, int], None]
+) -> tuple[Recall, Recall]:
+    """Text→image and image→text, of photos with so many captions each."""
+    texts, images = scores.shape
+    photos = [[photo] for photo, count in enumerate(captions) for _ in range(count)]
+    own = [range(first, end) for first, end in pairwise(accumulate(captions, initial=0))]
+    forth = best_ranks(scores.rows, images, photos, progress=progress)
+    back = best_ranks(
+        scores.columns, texts, own, progress=lambda done, total: progress(texts + done, total)
+    )
+    return recall(forth), recall(back)

@@ -1,0 +1,193 @@
+"""Any model, dense or sparse, opened by the kind its `config.json` names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedConfig
+
+from eval.pruning.term_scores import check_size
+from eval.recall.images import Images
+from eval.recall.score_matrix import DenseScores, Scores, SparseScores
+from indexer.model_loading import load_models
+from sparta.errors import InputError
+from sparta.features.record import FeatureSource
+from sparta.features.store import HEADER, FeatureStore
+from sparta.model_id import resolve
+from sparta.progress import Show
+from sparta.tokenizer import WordPieceTokenizer
+from sparta.visualsparta.collate import ImageCollator
+from sparta.visualsparta.config import VisualSpartaConfig
+from sparta.visualsparta.model import VisualSparta
+from sparta.vse.batch import collate_images
+from sparta.vse.config import VseConfig
+from sparta.vse.model import VseModel
+from sparta.vse.photo_folder import PhotoFolder
+
+TEXTS = 1024  # encoded between two steps of a progress bar
+
+
+@dataclass(frozen=True)
+class DenseModel:
+    """Texts and images become vectors.
+
+    Attributes:
+        name: folder or hub name.
+        model: in eval mode, on its device.
+    """
+
+    name: str
+    model: VseModel
+
+    def scores(self, texts: Sequence[str], images: Images, batch_size: int, show: Show) -> Scores:
+        """Encode T texts and N images; progress is told of the stages "images" and "texts"."""
+        return DenseScores(
+            self.embed_texts(texts, show), self.embed_images(images, batch_size, show)
+        )
+
+    def embed_texts(self, texts: Sequence[str], show: Show) -> Tensor:
+        """[T, D] float32 on the model's device; equal texts get equal vectors, to the last bit."""
+        places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
+        distinct, parts = list(places), []
+        for start in range(0, len(distinct), TEXTS):
+            parts.append(self.model.embed_texts(distinct[start : start + TEXTS]))
+            show("texts", min(start + TEXTS, len(distinct)), len(distinct))
+        return torch.cat(parts)[[places[text] for text in texts]].to(self.model.device)
+
+    @torch.no_grad()
+    def embed_images(self, images: Images, batch_size: int, show: Show) -> Tensor:
+        """[N, K, D] float32 on the model's device."""
+        config, device = self.model.config, self.model.device
+        found = torch.empty(len(images), config.views, config.dimension, device=device)
+        for place, batch in images.batches(batch_size, lambda *steps: show("images", *steps)):
+            seen = collate_images(batch, config.max_regions).to(device)
+            found[place] = self.model.encode_images(seen)
+        return found
+
+
+@dataclass(frozen=True)
+class SparseModel:
+    """Images become term scores, in floating point and with nothing pruned.
+
+    A longer caption sums more terms and so scores higher for every image. That changes nothing
+    when a caption looks for images, which the model was made for; when an image looks for
+    captions, long ones come first whatever it shows, unless `caption_prior` corrects it.
+
+    Attributes:
+        name: folder or hub name.
+        model: in eval mode, on its device.
+        tokenizer: the model's.
+    """
+
+    name: str
+    model: VisualSparta
+    tokenizer: WordPieceTokenizer
+
+    def scores(self, texts: Sequence[str], images: Images, batch_size: int, show: Show) -> Scores:
+        """As `DenseModel.scores`; only terms that the texts hold are computed.
+
+        Raises:
+            InputError: if the term scores would not fit in memory.
+        """
+        ids = [self.tokenizer.encode_ids(text) for text in texts]
+        distinct = len(set(texts))
+        show("texts", distinct, distinct)
+        used = sorted({term for text in ids for term in text})
+        check_size(len(images), len(used))
+        device, config = self.model.device, self.model.config
+        wanted = torch.zeros(len(self.tokenizer.vocabulary), dtype=torch.bool, device=device)
+        wanted[used] = True
+        weights = torch.empty(len(used), len(images), device=device)
+        collate = ImageCollator.of(self.tokenizer, config)
+        for place, batch in images.batches(batch_size, lambda *steps: show("images", *steps)):
+            weights[:, place] = self.model.term_scores(collate(batch), wanted).scores[:, used].T
+        places = {term: place for place, term in enumerate(used)}
+        return SparseScores.of([[places[term] for term in text] for text in ids], weights)
+
+
+Model = DenseModel | SparseModel
+
+
+def open_model(name: str, device: torch.device) -> Model:
+    """Load a model folder, a hub name or "sample".
+
+    Raises:
+        InputError: if it is neither a VSE model nor a VisualSparta, or cannot be used.
+    """
+    if _kind(name) == VseConfig.model_type:
+        dense = VseModel.from_pretrained(name)
+        if dense.tokenizer is None:
+            raise InputError(f"{name} has no tokenizer.json: a model folder needs one")
+        dense.to(device)  # type: ignore[arg-type]
+        return DenseModel(name, dense)
+    (sparse,), tokenizer = load_models([name], device)
+    return SparseModel(name, sparse, tokenizer)
+
+
+def _kind(name: str) -> str:
+    known = (VseConfig.model_type, VisualSpartaConfig.model_type)
+    folder = Path(resolve(name))
+    # Only OWNER/NAME can be a model of the hub, which takes half a minute to answer that it is not.
+    if not folder.is_dir() and (len(folder.parts) != 2 or folder.parent.exists()):
+        raise InputError(f"{name} is no folder: give an index, or the folder of a model")
+    try:
+        values, _ = PreTrainedConfig.get_config_dict(resolve(name))
+    except (OSError, ValueError) as error:
+        reason = str(error).partition("\n")[0]
+        raise InputError(f"{name} is neither an index nor a model: {reason}") from error
+    if (kind := values.get("model_type")) not in known:
+        reason = f"its config.json is of a {kind}" if kind else "it has no config.json of one"
+        raise InputError(f"{name} is neither an index nor a model that can be measured: {reason}")
+    return str(kind)
+
+
+def open_images(model: Model, folder: Path) -> FeatureStore | PhotoFolder:
+    """What a model encodes: a feature store, or photos for a model with a vision network inside.
+
+    Raises:
+        InputError: if the folder holds neither, or not what the model takes.
+    """
+    config = model.model.config
+    if isinstance(model, SparseModel) or config.vision is None:
+        return FeatureStore.open(folder)
+    if (folder / HEADER).is_file():
+        raise InputError(f"{folder} holds features; {model.name} takes a folder of photos")
+    return PhotoFolder(folder, FeatureSource(**config.feature_source))
+
+
+def check_features(model: Model, store: FeatureStore | PhotoFolder, transfer: bool) -> list[str]:
+    """Hold a store against what a model was trained on; photos are as good as any others.
+
+    Args:
+        model: whose features are wanted.
+        store: features that there are.
+        transfer: accept others, if they are of the same dimension.
+
+    Returns:
+        where they differ (the model's against the store's), [] without `transfer`.
+
+    Raises:
+        InputError: if the dimensions differ, or anything else does without `transfer`.
+    """
+    config = model.model.config
+    if isinstance(store, PhotoFolder):
+        return []
+    if store.source.dimension != config.feature_dim:
+        raise InputError(
+            f"{store.folder} has features of {store.source.dimension} numbers, {model.name} takes "
+            f"{config.feature_dim}"
+        )
+    if config.feature_source is None:
+        return []
+    differences = FeatureSource(**config.feature_source).differences(store.source)
+    if differences and not transfer:
+        raise InputError(
+            f"{store.folder} holds other features than {model.name} was trained on (the model's "
+            f"against the store's): {'; '.join(differences)}. Give --transfer to measure the model "
+            "on them all the same"
+        )
+    return differences

@@ -1,0 +1,138 @@
+"""Text→image recall through a searcher: what a user of the index gets."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.table import Table
+
+from indexer.search.api import Searcher, UnknownImageError
+from indexer.search.lucene import LuceneSearcher
+from sparta.captions.read import CaptionedPhoto
+from sparta.errors import InputError
+from sparta.metrics import Recall, recall
+
+FIRST_HITS = 10  # what recall at 10 needs; more are asked for only where the image is not there
+
+
+@dataclass(frozen=True)
+class SearcherRecall:
+    """Recall of a searcher over Q captions.
+
+    Attributes:
+        recall: shares in percent, and the median rank.
+        queries: Q.
+        images: among how many the right one was looked for: all the searcher has.
+        seconds: for everything, deeper searches for images ranked low included.
+        query_ms: milliseconds of a search for ten hits, tokenising included, on average.
+    """
+
+    recall: Recall
+    queries: int
+    images: int
+    seconds: float
+    query_ms: float
+
+    def record(self) -> dict[str, Any]:
+        """The figures for programs."""
+        return vars(self) | {"recall": self.recall._asdict()}
+
+    def table(self) -> Table:
+        """The figures for a terminal."""
+        figures = {
+            "R@1": f"{self.recall.at_1:.1f}",
+            "R@5": f"{self.recall.at_5:.1f}",
+            "R@10": f"{self.recall.at_10:.1f}",
+            "median rank": f"{self.recall.median_rank:g}",
+            "queries": f"{self.queries:,}",
+            "images": f"{self.images:,}",
+            "seconds": f"{self.seconds:.1f}",
+            "ms per query": f"{self.query_ms:.2f}",
+        }
+        table = Table(*figures)
+        table.add_row(*figures.values())
+        return table
+
+
+def open_searcher(index: Path, backend: str | None) -> Searcher:
+    """The index folder's inverted index, or its dense backend of a name.
+
+    Raises:
+        InputError: if the folder is no whole index, or has no such backend.
+    """
+    if backend is None:
+        return LuceneSearcher(index)
+    from indexer.search.open_dense import open_dense
+
+    return open_dense(index, backend)
+
+
+def recall_of(
+    searcher: Searcher,
+    captions: Sequence[CaptionedPhoto],
+    depth: int | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> SearcherRecall:
+    """Ask every caption as a query whose one right image is its photo.
+
+    Args:
+        searcher: all its images take part, captioned or not.
+        captions: the photos to look for.
+        depth: hits to look through, by default all images. An image that is not among them
+            counts as ranked just behind, and behind the tenth in any case; a median rank up to
+            `depth` is exact.
+        progress: called with queries done and in all.
+
+    Raises:
+        InputError: if a photo is not in the index.
+    """
+    _check_photos(searcher, captions)
+    depth = depth or len(searcher)
+    queries = [(text, photo.image_id) for photo in captions for text in photo.captions]
+    ranks, spent = [], 0.0
+    start = time.perf_counter()
+    for done, (text, image_id) in enumerate(queries, 1):
+        rank, milliseconds = _rank(searcher, text, image_id, depth)
+        ranks.append(rank)
+        spent += milliseconds
+        progress(done, len(queries))
+    seconds = time.perf_counter() - start
+    summary = recall(torch.tensor(ranks))
+    return SearcherRecall(summary, len(queries), len(searcher), seconds, spent / len(queries))
+
+
+def _check_photos(searcher: Searcher, captions: Sequence[CaptionedPhoto]) -> None:
+    missing = [photo.image_id for photo in captions if not _has(searcher, photo.image_id)]
+    if missing:
+        raise InputError(
+            f"{len(missing)} of {len(captions)} captioned photos are not in the index, "
+            f"{missing[0]!r} for one: index them, or choose the --split that the index holds"
+        )
+
+
+def _has(searcher: Searcher, image_id: str) -> bool:
+    try:
+        searcher.metadata(image_id)
+    except UnknownImageError:
+        return False
+    return True
+
+
+def _rank(searcher: Searcher, query: str, image_id: str, depth: int) -> tuple[int, float]:
+    """Rank of an image, 1 for the best, and the milliseconds of the first search."""
+    k = min(FIRST_HITS, depth)
+    result = searcher.search(query, k)
+    first = result.timings.total_ms
+    while True:
+        for hit in result.hits:
+            if hit.image_id == image_id:
+                return hit.rank, first
+        if k == depth or len(result.hits) < k:
+            return max(depth, FIRST_HITS) + 1, first
+        k = min(10 * k, depth)
+        result = searcher.search(query, k)

@@ -1,0 +1,170 @@
+"""Models by a protocol: opened, held against their features, encoded, ranked."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from eval.recall.bidirectional import ProtocolRecall, measure
+from eval.recall.caption_prior import PosteriorScores, Reference
+from eval.recall.images import Images
+from eval.recall.models import Model, check_features, open_images, open_model
+from eval.recall.score_matrix import MeanScores, Scores
+from indexer.model_loading import model_fingerprint
+from sparta.captions.read import CaptionedPhoto
+from sparta.errors import InputError
+from sparta.features.extract.backbone import pick_device
+from sparta.features.store import FeatureStore
+from sparta.progress import Show
+from sparta.vse.photo_folder import PhotoFolder
+
+
+@dataclass(frozen=True)
+class Member:
+    """A model and the features it is measured on.
+
+    Attributes:
+        model: opened.
+        store: of its features, or the photos it takes.
+        differences: where these are not the features it was trained on.
+    """
+
+    model: Model
+    store: FeatureStore | PhotoFolder
+    differences: list[str]
+
+    def record(self) -> dict[str, Any]:
+        """What the member is, for programs."""
+        return {
+            "model": self.model.name,
+            "fingerprint": model_fingerprint(self.model.model),
+            "features": str(self.store.folder),
+            "features_fingerprint": getattr(self.store, "fingerprint", None),
+            "other_features_than_trained_on": self.differences,
+        }
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What models found together.
+
+    Attributes:
+        members: several are an ensemble.
+        found: their recall.
+        seconds: for encoding and ranking.
+    """
+
+    members: Sequence[Member]
+    found: ProtocolRecall
+    seconds: float
+
+    def record(self) -> dict[str, Any]:
+        """Everything, for programs."""
+        members = [member.record() for member in self.members]
+        return self.found.record() | {"models": members, "seconds": self.seconds}
+
+    def table(self) -> Table:
+        """The figures for a terminal, with a warning below if features are others."""
+        table = self.found.table()
+        for member in self.members:
+            if member.differences:
+                differences = "; ".join(member.differences)
+                table.caption = f"{table.caption}\n{member.model.name}, transferred: {differences}"
+        return table
+
+
+def open_members(
+    models: Sequence[str], features: Sequence[Path], transfer: bool, device: str
+) -> list[Member]:
+    """Open models and their features.
+
+    Args:
+        models: folders or hub names.
+        features: feature stores, or photos for models with a vision network inside; one for each
+            model or one for all.
+        transfer: accept features that a model was not trained on.
+        device: "auto" takes a GPU if there is one.
+
+    Raises:
+        InputError: if the counts do not fit, or a model or store cannot be used.
+    """
+    if len(features) not in (1, len(models)):
+        raise InputError(
+            f"{len(features)} --features for {len(models)} models: give one feature store for "
+            "all, or one for each in the same order"
+        )
+    folders = [*features] * (len(models) // len(features))
+    chosen = pick_device(device)
+    members = []
+    for name, folder in zip(models, folders, strict=True):
+        model = open_model(name, chosen)
+        store = open_images(model, folder)
+        members.append(Member(model, store, check_features(model, store, transfer)))
+    return members
+
+
+def evaluate(
+    members: Sequence[Member],
+    protocol: str,
+    folds: Sequence[Sequence[CaptionedPhoto]],
+    batch_size: int,
+    show: Show,
+    reference: Reference | None = None,
+) -> Evaluation:
+    """Measure a model, or an ensemble by the mean of its members' scores.
+
+    Args:
+        members: at least one.
+        protocol: name of what chose the folds.
+        folds: of `eval.recall.protocols.choose`.
+        batch_size: images per pass.
+        show: told of the stages "texts", "images" and "rank".
+        reference: compare captions by what they make an image's probability, with these images
+            beside it; None compares the scores as they are.
+
+    Raises:
+        InputError: if a store lacks a photo.
+    """
+    start = time.perf_counter()
+    photos = [photo for fold in folds for photo in fold]
+    texts = [text for photo in photos for text in photo.captions]
+    ids = [photo.image_id for photo in photos]
+    scores = [
+        _scores(member, texts, ids, reference, batch_size, part_of(show, number, len(members)))
+        for number, member in enumerate(members)
+    ]
+    found = measure(
+        protocol, folds, MeanScores(scores), lambda done, total: show("rank", done, total)
+    )
+    return Evaluation(members, found, time.perf_counter() - start)
+
+
+def _scores(
+    member: Member,
+    texts: Sequence[str],
+    image_ids: Sequence[str],
+    reference: Reference | None,
+    batch_size: int,
+    show: Show,
+) -> Scores:
+    """Of one member: texts × images."""
+    others = reference.image_ids if reference else []
+    images = Images.of(member.store, [*image_ids, *others])
+    scores = member.model.scores(texts, images, batch_size, show)
+    if reference is None:
+        return scores
+    every, own = slice(None), slice(len(image_ids))
+    rest = slice(len(image_ids), None)
+    return PosteriorScores.of(
+        scores.select(every, own), scores.select(every, rest), reference.temperature
+    )
+
+
+def part_of(show: Show, number: int, parts: int) -> Show:
+    """Progress of one of several equal parts, told as progress of the whole."""
+    return lambda stage, done, total: show(stage, number * total + done, parts * total)

@@ -1,0 +1,86 @@
+"""The field's image-text retrieval protocols: which photos and captions take part, in which folds.
+
+- all: every photo given, with every caption it has; videos with twenty captions just as well.
+- coco-5k: COCO's 5,000 test (or validation) photos, the first five captions of each.
+- coco-1k: the same in five folds of 1,000 consecutive photos, the figures averaged: what VSE
+  papers call COCO 1K. The folds follow the order of the captions file, which has to be the split
+  file's own; sorted by id they would be other folds.
+- oscar-1k: the photos of one fixed list, as Oscar's 1K evaluation has it, five captions each.
+- flickr30k-1k: Flickr30K's 1,000 test (or validation) photos, five captions each.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+
+from sparta.captions.read import CaptionedPhoto
+from sparta.errors import InputError
+
+PHOTOS = {"coco-5k": 5000, "coco-1k": 5000, "oscar-1k": 1000, "flickr30k-1k": 1000}
+PROTOCOLS = ("all", *PHOTOS)
+CAPTIONS = (
+    5  # of a photo in these; a few photos of COCO have more, which no published figure counts
+)
+FOLD = 1000  # photos
+
+
+def choose(
+    protocol: str, photos: Sequence[CaptionedPhoto], images: Path | None = None
+) -> list[list[CaptionedPhoto]]:
+    """The photos of each fold of a protocol, with the captions that take part.
+
+    Args:
+        protocol: one of `PROTOCOLS`.
+        photos: of a split, in the order of its file.
+        images: for oscar-1k, a file of image ids or of COCO's numbers for them, one a line.
+
+    Raises:
+        InputError: if there is no such protocol, or the photos or captions are not those it is
+            defined on.
+    """
+    if protocol not in PROTOCOLS:
+        raise InputError(f"--protocol {protocol!r} is not one of: {', '.join(PROTOCOLS)}")
+    if (images is not None) != (protocol == "oscar-1k"):
+        raise InputError("--images FILE goes with --protocol oscar-1k, and only with it")
+    if images is not None:
+        photos = _listed(photos, images)
+    if protocol == "all":
+        return [list(photos)]
+    if len(photos) != PHOTOS[protocol]:
+        raise InputError(
+            f"--protocol {protocol} is defined on {PHOTOS[protocol]:,} photos, here are "
+            f"{len(photos):,}: check --captions and --split, or choose --protocol all"
+        )
+    photos = [_first_captions(photo, protocol) for photo in photos]
+    size = FOLD if protocol == "coco-1k" else len(photos)
+    return [photos[start : start + size] for start in range(0, len(photos), size)]
+
+
+def _listed(photos: Sequence[CaptionedPhoto], path: Path) -> list[CaptionedPhoto]:
+    known = {str(coco_number(photo.image_id)): photo for photo in photos}
+    known |= {photo.image_id: photo for photo in photos}
+    listed = {}
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if line.strip() not in known:
+            raise InputError(f"{path}, line {number}: {line.strip()!r} is no image of the split")
+        photo = known[line.strip()]
+        listed[photo.image_id] = photo
+    return list(listed.values())
+
+
+def coco_number(image_id: str) -> int | None:
+    """COCO's number for an image, with which its file name ends; None if it ends otherwise."""
+    digits = re.search(r"\d+$", PurePosixPath(image_id).stem)
+    return int(digits[0]) if digits else None
+
+
+def _first_captions(photo: CaptionedPhoto, protocol: str) -> CaptionedPhoto:
+    if len(photo.captions) < CAPTIONS:
+        raise InputError(
+            f"--protocol {protocol} takes {CAPTIONS} captions of every photo, {photo.image_id!r} "
+            f"has {len(photo.captions)}; choose --protocol all"
+        )
+    return replace(photo, captions=photo.captions[:CAPTIONS])

@@ -1,0 +1,146 @@
+"""Models on data sets they were not trained on, beside their own (VisualSparta, table 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+from rich.table import Table
+
+from eval.recall.of_model import Evaluation, Member, evaluate, open_members
+from eval.recall.protocols import choose
+from sparta.captions.read import CaptionedPhoto, ImageKey, read_captions
+from sparta.errors import InputError
+from sparta.progress import Show
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """Photos with captions, and their features.
+
+    Attributes:
+        features: feature store, or photos for a model with a vision network inside.
+        captions: as `sparta.captions.read` reads them.
+        split: whose photos are measured.
+        protocol: one of `eval.recall.protocols.PROTOCOLS` that takes no list of images.
+        image_key: how COCO's and Karpathy's captions name a photo, "file" or "cocoid".
+    """
+
+    features: Path
+    captions: Path
+    split: str
+    protocol: str
+    image_key: str
+
+    def record(self) -> dict[str, str]:
+        """What the data set is, for programs."""
+        return {name: str(value) for name, value in vars(self).items()}
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """What each model found on each data set.
+
+    Attributes:
+        found: the data sets' results one after another, in each the models in their order.
+    """
+
+    found: Sequence[tuple[DataSet, Evaluation]]
+
+    def record(self) -> dict[str, Any]:
+        """The figures for programs, one row a model and data set."""
+        return {"rows": [{"data_set": own.record()} | one.record() for own, one in self.found]}
+
+    def table(self) -> Table:
+        """The figures for a terminal."""
+        table = Table()
+        for column in ("model", "data set", "text → image", "image → text"):
+            table.add_column(column, overflow="fold")
+        for data_set, one in self.found:
+            ways = one.found.text_to_image, one.found.image_to_text
+            name = f"{data_set.captions}, {data_set.split}"
+            table.add_row(one.members[0].model.name, name, *map(str, ways))
+        table.caption = "R@1 / R@5 / R@10, median rank"
+        return table
+
+
+def data_sets(
+    features: Sequence[Path], captions: Sequence[Path], split: str, protocol: str, image_key: str
+) -> list[DataSet]:
+    """Put together what was given of each data set, in the same order.
+
+    Args:
+        features: one for each.
+        captions: one for each; at least two.
+        split: one for all, or one for each with commas between.
+        protocol: likewise.
+        image_key: likewise.
+
+    Raises:
+        InputError: if there are fewer than two data sets, the counts do not fit, or an image key
+            is neither "file" nor "cocoid".
+    """
+    count = len(captions)
+    if count < 2:
+        raise InputError("--captions: give two data sets or more, each with its --features")
+    if len(features) != count:
+        raise InputError(
+            f"{len(features)} --features for {count} --captions: give one of each for every data "
+            "set, in the same order"
+        )
+    splits = _one_each("--split", split, count)
+    protocols = _one_each("--protocol", protocol, count)
+    keys = _one_each("--image-key", image_key, count)
+    if wrong := [key for key in keys if key not in get_args(ImageKey)]:
+        raise InputError(f"--image-key {wrong[0]!r}: expected {' or '.join(get_args(ImageKey))}")
+    return [
+        DataSet(*parts) for parts in zip(features, captions, splits, protocols, keys, strict=True)
+    ]
+
+
+def _one_each(option: str, text: str, count: int) -> list[str]:
+    values = text.split(",")
+    if len(values) not in (1, count):
+        raise InputError(
+            f"{option} {text}: {len(values)} values for {count} data sets; give one for all, or "
+            "one for each in the same order"
+        )
+    return values * (count // len(values))
+
+
+def measure_transfer(
+    models: Sequence[str], sets: Sequence[DataSet], device: str, batch_size: int, show: Show
+) -> Transfer:
+    """Measure each model by itself on each data set.
+
+    Args:
+        models: folders or hub names.
+        sets: at least one.
+        device: "auto" takes a GPU if there is one.
+        batch_size: images per pass.
+        show: told of the stages "texts", "images" and "rank", anew for each measurement.
+
+    Raises:
+        InputError: if a model, store or captions file cannot be used, or features were made in
+            another way than those a model was trained on.
+    """
+    # All are opened before the first is measured: what is wrong shows at once.
+    opened = list(_open(models, sets, device))
+    return Transfer(
+        [
+            (own, evaluate([member], own.protocol, folds, batch_size, show))
+            for own, member, folds in opened
+        ]
+    )
+
+
+def _open(
+    models: Sequence[str], sets: Sequence[DataSet], device: str
+) -> Iterator[tuple[DataSet, Member, list[list[CaptionedPhoto]]]]:
+    for own in sets:
+        photos = read_captions(own.captions, own.split, image_key=own.image_key)  # type: ignore[arg-type]
+        folds = choose(own.protocol, photos)
+        for member in open_members(models, [own.features], False, device):
+            yield own, member, folds

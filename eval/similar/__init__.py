@@ -1,0 +1,1 @@
+"""Query by image, measured by how well captions agree."""

@@ -1,0 +1,157 @@
+"""Postings, image by image → columns, superblock by superblock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from indexer.columns.layout import (
+    BLOCK,
+    BLOCKS,
+    DENSE_SHARE,
+    PLACE_BITS,
+    SUPERBLOCK,
+    create,
+    edit,
+    save,
+)
+from indexer.columns.ordering import topical_order
+from indexer.columns.row_files import Chunk, RowFiles, Rows
+
+STRETCH = 64  # superblocks filled at once, after which their pages may leave memory
+
+
+def build_columns(
+    folder: Path,
+    chunks: Iterable[Chunk],
+    vocabulary: int,
+    bits: int,
+    progress: Callable[[int], None] = lambda done: None,
+) -> None:
+    """Write the files of `Columns`.
+
+    Args:
+        folder: to be made; must not exist.
+        chunks: postings of documents 0, 1, … in this order.
+        vocabulary: number of terms.
+        bits: of an impact, at most 16.
+        progress: called with the documents laid out so far.
+
+    Raises:
+        InputError: if a term or an impact is out of range.
+    """
+    folder.mkdir(parents=True)
+    with closing(RowFiles(folder, vocabulary, bits)) as files:
+        for chunk in chunks:
+            files.add(chunk)
+        lay_out(folder, files.rows(), vocabulary, progress)
+
+
+def lay_out(
+    folder: Path, rows: Rows, vocabulary: int, progress: Callable[[int], None] = lambda done: None
+) -> None:
+    """As `build_columns`, from all postings at once."""
+    images = len(rows.starts) - 1
+    order = topical_order(*rows, vocabulary)
+    frequencies = np.zeros(vocabulary, np.int64)
+    _count_documents(rows.terms, frequencies)
+    present = np.flatnonzero(frequencies)
+    by_frequency = present[np.argsort(-frequencies[present], kind="stable")]
+    row_of = np.full(vocabulary, -1, np.int32)
+    row_of[by_frequency] = np.arange(len(present))
+    dense = int((frequencies >= DENSE_SHARE * images).sum())
+    superblocks = -(-images // SUPERBLOCK)
+    kind = rows.impacts.dtype
+
+    maxima = np.zeros((len(present), superblocks), kind)
+    block_maxima = np.zeros((dense, superblocks, BLOCKS), kind)
+    starts = np.zeros((len(present) - dense, superblocks + 1), np.uint32)
+    _survey(rows, order, row_of, maxima, block_maxima, starts)
+    np.cumsum(starts, axis=1, out=starts)
+    bases = np.concatenate([[0], np.cumsum(starts[:, -1], dtype=np.int64)])
+
+    create(folder, "dense", (dense, superblocks, SUPERBLOCK), kind)
+    create(folder, "postings", (int(bases[-1]),), np.uint16 if kind == np.uint8 else np.uint32)
+    for first in range(0, superblocks, STRETCH):
+        last = min(first + STRETCH, superblocks)
+        # Mapped anew each time: pages of a mapping count as memory in use until it is let go of.
+        _fill(
+            rows,
+            order,
+            row_of,
+            first,
+            last,
+            starts,
+            bases,
+            edit(folder, "dense"),
+            edit(folder, "postings"),
+        )
+        progress(min(last * SUPERBLOCK, images))
+    arrays = {"order": order, "row_of": row_of, "maxima": maxima, "block_maxima": block_maxima}
+    for name, values in (arrays | {"bases": bases, "starts": starts}).items():
+        save(folder, name, values)
+
+
+@njit(cache=True, nogil=True)
+def _count_documents(terms: NDArray[Any], frequencies: NDArray[np.int64]) -> None:
+    for term in terms:
+        frequencies[term] += 1
+
+
+@njit(cache=True, nogil=True)
+def _survey(
+    rows: Rows,
+    order: NDArray[np.int32],
+    row_of: NDArray[np.int32],
+    maxima: NDArray[Any],
+    block_maxima: NDArray[Any],
+    starts: NDArray[np.uint32],
+) -> None:
+    """First pass: the largest impacts, and in starts[:, s + 1] the postings of superblock s."""
+    dense = len(block_maxima)
+    for position in range(len(order)):
+        superblock, block = position // SUPERBLOCK, position % SUPERBLOCK // BLOCK
+        document = order[position]
+        for posting in range(rows.starts[document], rows.starts[document + 1]):
+            row, impact = row_of[rows.terms[posting]], rows.impacts[posting]
+            maxima[row, superblock] = max(maxima[row, superblock], impact)
+            if row >= dense:
+                starts[row - dense, superblock + 1] += 1
+            elif impact > block_maxima[row, superblock, block]:
+                block_maxima[row, superblock, block] = impact
+
+
+@njit(cache=True, nogil=True)
+def _fill(
+    rows: Rows,
+    order: NDArray[np.int32],
+    row_of: NDArray[np.int32],
+    first: int,
+    last: int,
+    starts: NDArray[np.uint32],
+    bases: NDArray[np.int64],
+    dense: NDArray[Any],
+    postings: NDArray[Any],
+) -> None:
+    """Second pass over superblocks first to last."""
+    written = np.zeros(len(starts), np.int64)
+    for superblock in range(first, last):
+        written[:] = 0
+        begin = superblock * SUPERBLOCK
+        for position in range(begin, min(begin + SUPERBLOCK, len(order))):
+            document, place = order[position], position - begin
+            for posting in range(rows.starts[document], rows.starts[document + 1]):
+                row, impact = row_of[rows.terms[posting]], np.int64(rows.impacts[posting])
+                if row < len(dense):
+                    dense[row, superblock, place] = impact
+                else:
+                    listed = row - len(dense)
+                    at = bases[listed] + starts[listed, superblock] + written[listed]
+                    postings[at] = impact << PLACE_BITS | place
+                    written[listed] += 1

@@ -1,0 +1,96 @@
+"""The columns of an index folder: gathered while it is built, or read back out of Lucene."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import TracebackType
+
+from indexer.columns.builder import lay_out
+from indexer.columns.from_lucene import read_images, read_rows
+from indexer.columns.image_table import IMAGES, ImageWriter
+from indexer.columns.manifest import FOLDER, ColumnManifest, lucene_fingerprint
+from indexer.columns.row_files import RowFiles, Rows
+from indexer.lucene.reader import LuceneIndex
+from indexer.manifest import LUCENE, Manifest
+from indexer.postings import Postings
+from sparta.atomic import finish_swap, replace
+from sparta.tokenizer import WordPieceTokenizer
+
+Progress = Callable[[int], None]
+
+
+class ColumnGatherer:
+    """Collects what goes into Lucene, to lay it out as columns once Lucene is done.
+
+    Args:
+        beside: a folder beside which the files lie meanwhile, three bytes a posting.
+        vocabulary: number of terms.
+        bits: of an impact.
+    """
+
+    def __init__(self, beside: Path, vocabulary: int, bits: int) -> None:
+        self._work = TemporaryDirectory(dir=beside.parent, prefix=f"{beside.name}.rows.")
+        self._vocabulary = vocabulary
+        self._rows = RowFiles(Path(self._work.name), vocabulary, bits)
+        self._images = ImageWriter(Path(self._work.name))
+
+    def add(self, shard: Postings) -> None:
+        """Append some images."""
+        self._rows.add(shard)
+        self._images.add(shard.ids, shard.metadata)
+
+    def write(self, index: Path, progress: Progress = lambda done: None) -> None:
+        """Write the columns of a finished index folder."""
+        self._images.close()
+        _write(index, Path(self._work.name), self._rows.rows(), self._vocabulary, progress)
+
+    def __enter__(self) -> ColumnGatherer:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Remove the gathered files."""
+        self._rows.close()
+        self._work.cleanup()
+
+
+def rebuild_columns(index: Path, progress: Progress = lambda done: None) -> None:
+    """Make the columns of an index folder anew out of Lucene; any that are there stay until then.
+
+    Args:
+        index: the folder.
+        progress: called with the images laid out so far.
+
+    Raises:
+        InputError: if the folder is no index, or a damaged one.
+    """
+    manifest = Manifest.open(index)
+    vocabulary = WordPieceTokenizer.from_folder(index).vocabulary
+    with (
+        TemporaryDirectory(dir=index, prefix=f"{FOLDER}.rows.") as name,
+        closing(LuceneIndex(index / LUCENE)) as lucene,
+    ):
+        images = ImageWriter(Path(name))
+        for batch in read_images(lucene):
+            images.add(*zip(*batch, strict=True))
+        images.close()
+        rows = read_rows(lucene, vocabulary, manifest.bits, Path(name))
+        _write(index, Path(name), rows, len(vocabulary), progress)
+
+
+def _write(index: Path, work: Path, rows: Rows, vocabulary: int, progress: Progress) -> None:
+    """Lay rows out in a folder of the work folder, and put that into the index."""
+    made = work / FOLDER
+    made.mkdir()
+    lay_out(made, rows, vocabulary, progress)
+    (work / IMAGES).rename(made / IMAGES)
+    ColumnManifest.save(made, lucene_fingerprint(index))
+    finish_swap(index / FOLDER)
+    replace(made, index / FOLDER)

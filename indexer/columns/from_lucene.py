@@ -1,0 +1,94 @@
+"""All that Lucene keeps of an index's images and postings, read back in document order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from indexer.columns.row_files import Rows, impact_type, term_type
+from indexer.lucene.reader import LuceneIndex, Stored
+
+
+def read_images(lucene: LuceneIndex, batch: int = 65_536) -> Iterator[list[Stored]]:
+    """What is stored of documents 0, 1, …, a batch at a time."""
+    for first in range(0, lucene.documents, batch):
+        last = min(first + batch, lucene.documents)
+        yield [lucene.stored(document) for document in range(first, last)]
+
+
+def read_rows(lucene: LuceneIndex, vocabulary: Sequence[str], bits: int, folder: Path) -> Rows:
+    """The postings of every document; none for those that were deleted.
+
+    Lucene gives them term by term. They are turned in files, so that memory need not hold them.
+
+    Args:
+        lucene: the index.
+        vocabulary: [V] terms in id order.
+        bits: of an impact.
+        folder: of the files.
+    """
+    impact = impact_type(bits)
+    paths = folder / "documents.by_term", folder / "impacts.by_term"
+    frequencies = np.zeros(len(vocabulary), np.int64)
+    with paths[0].open("wb") as documents, paths[1].open("wb") as impacts:
+        for term, text in enumerate(vocabulary):
+            # Asked for as many as there are, a search for one term is the term's whole list.
+            frequency = lucene.document_frequency(text)
+            found = np.array(lucene.top(text, frequency) if frequency else [], np.int64)
+            found = found.reshape(-1, 2)
+            frequencies[term] = len(found)
+            documents.write(found[:, 0].astype(np.int32).tobytes())
+            impacts.write(found[:, 1].astype(impact).tobytes())
+    by_term = _mapped(paths[0], np.int32), _mapped(paths[1], impact)
+    starts = np.zeros(lucene.documents + 1, np.int64)
+    _count(by_term[0], starts[1:])
+    np.cumsum(starts, out=starts)
+    terms = _created(folder / "terms", term_type(len(vocabulary)), int(starts[-1]))
+    impacts_by_row = _created(folder / "impacts", impact, int(starts[-1]))
+    _turn(frequencies, *by_term, starts[:-1].copy(), terms, impacts_by_row)
+    return Rows(starts, terms, impacts_by_row)
+
+
+def _mapped(path: Path, dtype: Any) -> NDArray[Any]:
+    if not path.stat().st_size:
+        return np.empty(0, dtype)
+    return np.memmap(path, dtype, mode="r").view(np.ndarray)
+
+
+def _created(path: Path, dtype: Any, size: int) -> NDArray[Any]:
+    return (
+        np.memmap(path, dtype, mode="w+", shape=size).view(np.ndarray)
+        if size
+        else np.empty(0, dtype)
+    )
+
+
+@njit(cache=True, nogil=True)
+def _count(documents: NDArray[np.int32], counts: NDArray[np.int64]) -> None:
+    for document in documents:
+        counts[document] += 1
+
+
+@njit(cache=True, nogil=True)
+def _turn(
+    frequencies: NDArray[np.int64],
+    documents: NDArray[np.int32],
+    impacts: NDArray[Any],
+    free: NDArray[np.int64],
+    terms_out: NDArray[Any],
+    impacts_out: NDArray[Any],
+) -> None:
+    """Postings by term → by document; free[d] is where document d's next posting goes."""
+    posting = 0
+    for term in range(len(frequencies)):
+        for _ in range(frequencies[term]):
+            place = free[documents[posting]]
+            terms_out[place] = term
+            impacts_out[place] = impacts[posting]
+            free[documents[posting]] += 1
+            posting += 1

@@ -1,0 +1,47 @@
+"""Ids and metadata of images by document number, mapped from an Arrow file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from indexer.lucene.reader import STORED_CACHE, Stored
+
+IMAGES = "images.arrow"
+_SCHEMA = pa.schema([("id", pa.large_string()), ("metadata", pa.large_string())])
+
+
+class ImageWriter:
+    """Writes the images of documents 0, 1, … in this order."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = pa.OSFile(str(folder / IMAGES), "wb")
+        self._writer = pa.ipc.new_file(self._file, _SCHEMA)
+
+    def add(self, ids: Iterable[str], metadata: Iterable[dict[str, Any]]) -> None:
+        """Append some images."""
+        columns = [list(ids), [json.dumps(values) for values in metadata]]
+        self._writer.write_batch(pa.record_batch(columns, schema=_SCHEMA))
+
+    def close(self) -> None:
+        """Finish the file."""
+        self._writer.close()
+        self._file.close()
+
+
+class ImageTable:
+    """What an `ImageWriter` wrote, open for reading."""
+
+    def __init__(self, folder: Path) -> None:
+        table = pa.ipc.open_file(pa.memory_map(str(folder / IMAGES))).read_all()
+        self._ids, self._metadata = table.column("id"), table.column("metadata")
+        self.stored = lru_cache(STORED_CACHE)(self._read)
+
+    def _read(self, document: int) -> Stored:
+        metadata = json.loads(self._metadata[document].as_py())
+        return Stored(self._ids[document].as_py(), metadata)

@@ -1,0 +1,1 @@
+"""The commands that build and search an index."""

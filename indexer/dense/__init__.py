@@ -1,0 +1,1 @@
+"""The dense part of an index: vectors of images, and the text encoder that asks them."""

@@ -1,0 +1,106 @@
+"""The dense parts of an index folder: where they lie, what each says about itself."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from indexer.dense.vectors import Kind
+from indexer.manifest import MANIFEST, Manifest, open_manifest, save_manifest
+from sparta.errors import InputError
+
+FORMAT_VERSION = 1
+FOLDER = "dense"
+MODEL = "model"
+VECTORS = "vectors.faiss"
+SPARSE = "sparta"  # the inverted index itself
+ENSEMBLE = "ensemble"  # the mean of all dense parts
+# Free of dots, so that a folder half written ("NAME.building") has no part's name.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9+_-]*")
+
+
+@dataclass(frozen=True)
+class DenseManifest:
+    """`dense/NAME/manifest.json`.
+
+    Attributes:
+        format_version: of the folder's layout.
+        package_version: of the program that built it.
+        created: when, ISO 8601, UTC.
+        model: fingerprint of the model's weights and configuration.
+        features: fingerprint of the feature store that was embedded.
+        indexed_features: fingerprint of the (plain) store the sparse index was made of, which
+            tells whether this part belongs to an index.
+        images: count.
+        views: vectors of an image.
+        dimension: of a vector.
+        kind: "flat" (exact) or "hnsw".
+        parts: path in the folder → size in bytes.
+    """
+
+    format_version: int
+    package_version: str
+    created: str
+    model: str
+    features: str
+    indexed_features: str
+    images: int
+    views: int
+    dimension: int
+    kind: Kind
+    parts: dict[str, int]
+
+    def save(self, folder: Path) -> None:
+        """Write `folder/manifest.json`."""
+        save_manifest(self, folder)
+
+    @classmethod
+    def open(cls, index: Path, name: str, of: Manifest) -> DenseManifest:
+        """Read a part's manifest and check that it is whole and of this index.
+
+        Args:
+            index: the index folder.
+            name: of the part.
+            of: the index's own manifest.
+
+        Raises:
+            InputError: if there is no such part, it lacks something, or is of another index.
+        """
+        if name not in dense_names(index):
+            known = ", ".join(dense_names(index)) or "none"
+            raise InputError(
+                f"{index} has no dense part {name!r} (it has: {known}): add it with "
+                "`sparta index FEATURES --dense MODEL --out INDEX`"
+            )
+        folder = dense_folder(index, name)
+        manifest = open_manifest(cls, folder, FORMAT_VERSION)
+        if (manifest.images, manifest.indexed_features) != (of.images, of.features[0]):
+            raise InputError(
+                f"{folder} is of other images than {index} ({manifest.images:,} of features "
+                f"{manifest.indexed_features[:12]} instead of {of.images:,} of features "
+                f"{of.features[0][:12]}): build it anew with --dense"
+            )
+        return manifest
+
+
+def dense_folder(index: Path, name: str) -> Path:
+    """Where a part lies."""
+    return index / FOLDER / name
+
+
+def dense_names(index: Path) -> list[str]:
+    """The names of an index's dense parts, sorted."""
+    found = (index / FOLDER).glob(f"*/{MANIFEST}")
+    return sorted(path.parent.name for path in found if _NAME.fullmatch(path.parent.name))
+
+
+def backend_names(index: Path) -> list[str]:
+    """All that can answer from an index folder: the sparse index first."""
+    names = dense_names(index)
+    return [SPARSE, *names, *([ENSEMBLE] if len(names) > 1 else [])]
+
+
+def is_name(text: str) -> bool:
+    """Whether a dense part may have this name."""
+    return bool(_NAME.fullmatch(text)) and text not in (SPARSE, ENSEMBLE)

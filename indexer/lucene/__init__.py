@@ -1,0 +1,1 @@
+"""The Lucene index: how it is written and read through Java."""

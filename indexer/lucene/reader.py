@@ -1,0 +1,224 @@
+"""Reads a Lucene index of impacts through Java, with as few calls across as will do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from indexer.grounding import Grounding, unpack
+from indexer.lucene.jvm import declare, in_turn, java
+from indexer.lucene.schema import CONTENTS, GROUNDING, ID, RAW
+from sparta.errors import InputError
+
+STORED_CACHE = 100_000  # images whose id and metadata are kept, some 300 bytes each
+
+
+class Stored(NamedTuple):
+    """What the index keeps of an image beside its postings."""
+
+    image_id: str
+    metadata: dict[str, Any]
+
+
+class LuceneIndex:
+    """An open index: terms in, documents and scores out. Any thread may ask.
+
+    Attributes:
+        searcher: Lucene's own `IndexSearcher`.
+
+    Raises:
+        InputError: if the folder holds no Lucene index that this version of Lucene can read.
+    """
+
+    @in_turn
+    def __init__(self, folder: Path) -> None:
+        self._reader = _open_reader(folder)
+        classes = _classes()
+        # Every word of a long query counts; Lucene would stop at 1,024.
+        classes.searcher.setMaxClauseCount(2**31 - 1)
+        self.searcher = classes.searcher(self._reader)
+        self.searcher.setSimilarity(java("io.anserini.search.similarity.ImpactSimilarity")())
+        # One call builds the whole query, one more reads all hits: a call into Java for each
+        # term and each hit would cost as much as the search itself.
+        white_space = java("org.apache.lucene.analysis.core.WhitespaceAnalyzer")
+        self._parser = classes.parser(white_space())
+        self._json = _json_of_arrays(classes.json())
+        self._listed, self._explained = _java_set(ID, RAW), _java_set(GROUNDING)
+        # Keeping the order of use costs more than looking up: only where all would be too many.
+        kept = None if len(self) <= STORED_CACHE else STORED_CACHE
+        self.stored = lru_cache(kept)(self._read_stored)
+
+    @in_turn
+    def __len__(self) -> int:
+        return int(self._reader.numDocs())
+
+    @property
+    @in_turn
+    def documents(self) -> int:
+        """Document numbers given out, those of deleted images among them."""
+        return int(self._reader.maxDoc())
+
+    @in_turn
+    def document_frequency(self, term: str) -> int:
+        """In how many images a term has an impact."""
+        return int(self._reader.docFreq(self._term(CONTENTS, term)))
+
+    @in_turn
+    def top(self, terms: str, k: int) -> list[tuple[int, float]]:
+        """The k documents with the largest sums of count × impact, and those sums.
+
+        Falling by score, ties by document number, which is the order of image ids.
+
+        Args:
+            terms: of the query, with white space between them.
+            k: documents at most.
+        """
+        query = self.query(terms)
+        return self._best(query, k) if query is not None else []
+
+    def query(self, terms: str) -> Any:
+        """Lucene's query of some terms, None without any.
+
+        Lucene puts a repeated term together as one with the count as its boost.
+        """
+        return self._parser.createBooleanQuery(CONTENTS, terms)
+
+    def _best(self, query: Any, k: int) -> list[tuple[int, float]]:
+        _, found = json.loads(self._json.writeValueAsString(self.searcher.search(query, k)))
+        return [(document, score) for score, document, _ in found]
+
+    def _term(self, field: str, text: str) -> Any:
+        return _classes().term(field, text)
+
+    @in_turn
+    def _read_stored(self, document: int) -> Stored:
+        fields = self.searcher.doc(document, self._listed)
+        return Stored(fields.get(ID), json.loads(fields.get(RAW)))
+
+    @in_turn
+    def grounding(self, document: int) -> Grounding:
+        """What won an image's terms."""
+        value = self.searcher.doc(document, self._explained).getBinaryValue(GROUNDING)
+        start = value.offset
+        return unpack(bytes(bytearray(value.bytes[start : start + value.length])))
+
+    @in_turn
+    def document(self, image_id: str) -> int | None:
+        """The document number of an image, None if the index lacks it."""
+        if not _is_unicode(image_id):
+            return None
+        query = java("org.apache.lucene.search.TermQuery")(self._term(ID, image_id))
+        found = self._best(query, 1)
+        return found[0][0] if found else None
+
+    @in_turn
+    def impacts(self, document: int, terms: Sequence[str]) -> list[int]:
+        """An image's impacts for some terms, 0 where it has none."""
+        return [self._impact(document, term) for term in terms]
+
+    def _impact(self, document: int, term: str) -> int:
+        classes = _classes()
+        postings = classes.terms.getTermPostingsEnum(
+            self._reader, CONTENTS, classes.text(term.encode())
+        )
+        if postings is None or postings.advance(document) != document:
+            return 0
+        return int(postings.freq())
+
+    @in_turn
+    def close(self) -> None:
+        """Let go of the files."""
+        self._reader.close()
+
+
+class _Classes(NamedTuple):
+    searcher: Any
+    parser: Any
+    json: Any
+    term: Any
+    text: Any
+    terms: Any
+
+
+@cache
+def _classes() -> _Classes:
+    """The Java classes of the query path, with the members it calls."""
+    search = "org/apache/lucene/search/"
+    document = "Lorg/apache/lucene/document/Document;"
+    searcher = declare(
+        search + "IndexSearcher",
+        "(Lorg/apache/lucene/index/IndexReader;)V",
+        search=f"(L{search}Query;I)L{search}TopDocs;",
+        doc=f"(ILjava/util/Set;){document}",
+        setSimilarity=f"(L{search}similarities/Similarity;)V",
+        setMaxClauseCount="static (I)V",
+    )
+    parser = declare(
+        "org/apache/lucene/util/QueryBuilder",
+        "(Lorg/apache/lucene/analysis/Analyzer;)V",
+        createBooleanQuery=f"(Ljava/lang/String;Ljava/lang/String;)L{search}Query;",
+    )
+    jackson = "com/fasterxml/jackson/databind/"
+    mapper = declare(
+        jackson + "ObjectMapper",
+        configOverride=f"(Ljava/lang/Class;)L{jackson}cfg/MutableConfigOverride;",
+        writeValueAsString="(Ljava/lang/Object;)Ljava/lang/String;",
+    )
+    index = "org/apache/lucene/index/"
+    term = declare(index + "Term", "(Ljava/lang/String;Ljava/lang/String;)V")
+    text = declare("org/apache/lucene/util/BytesRef", "([B)V", bytes="[B", offset="I", length="I")
+    declare(index + "PostingsEnum", advance="(I)I", freq="()I")
+    postings = (
+        f"(L{index}IndexReader;Ljava/lang/String;Lorg/apache/lucene/util/BytesRef;)"
+        f"L{index}PostingsEnum;"
+    )
+    terms = declare(index + "MultiTerms", getTermPostingsEnum=f"static {postings}")
+    # Declared so that what a search gives back is not looked into member by member.
+    declare(search + "TopDocs")
+    declare(search + "BooleanQuery")
+    return _Classes(searcher, parser, mapper, term, text, terms)
+
+
+def _json_of_arrays(mapper: Any) -> Any:
+    """Let a mapper write what a search found as values alone: half the text, half the time.
+
+    Returns:
+        the mapper; of a search's answer it makes [totals, [[score, document, shard], …]].
+    """
+    formats = "com.fasterxml.jackson.annotation.JsonFormat$"
+    array = java(formats + "Value").forShape(java(formats + "Shape").ARRAY)
+    for name in ("TopDocs", "ScoreDoc", "TotalHits"):
+        found = java("java.lang.Class").forName("org.apache.lucene.search." + name)
+        mapper.configOverride(found).setFormat(array)
+    return mapper
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether Java can take a string; half a surrogate pair, as of a broken name, it cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _java_set(*values: str) -> Any:
+    made = java("java.util.HashSet")()
+    for value in values:
+        made.add(value)
+    return made
+
+
+def _open_reader(folder: Path) -> Any:
+    directories = java("org.apache.lucene.store.FSDirectory")
+    readers = java("org.apache.lucene.index.DirectoryReader")
+    path = java("java.nio.file.Paths").get(str(folder))
+    from jnius import JavaException
+
+    try:
+        return readers.open(directories.open(path))
+    except JavaException as error:
+        raise InputError(f"{folder} cannot be opened: {error}; build the index anew") from error

@@ -1,0 +1,146 @@
+"""The models of an index: loaded, named by their content, and held against each other."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+from transformers import PreTrainedConfig, PreTrainedModel
+
+from sparta.errors import InputError
+from sparta.features.extract.detector_settings import extract_options
+from sparta.features.record import FeatureSource
+from sparta.features.store import FeatureStore
+from sparta.model_id import resolve
+from sparta.tokenizer import WordPieceTokenizer
+from sparta.visualsparta.config import VisualSpartaConfig
+from sparta.visualsparta.model import VisualSparta
+
+Config = TypeVar("Config", bound=PreTrainedConfig)
+
+
+def load_models(
+    names: Sequence[str | Path], device: torch.device
+) -> tuple[list[VisualSparta], WordPieceTokenizer]:
+    """Models ready to encode, and the tokenizer they share.
+
+    Raises:
+        InputError: if there is none, one cannot be used, or their vocabularies differ.
+    """
+    if not names:
+        raise InputError("no --model: give at least one")
+    loaded = [_load_model(name, device) for name in names]
+    models, tokenizers = [model for model, _ in loaded], [tokenizer for _, tokenizer in loaded]
+    for name, tokenizer in zip(names, tokenizers, strict=True):
+        if tokenizer.vocabulary_hash != tokenizers[0].vocabulary_hash:
+            raise InputError(
+                f"--model {name} has another vocabulary than {names[0]} "
+                f"({_first_difference(tokenizers[0].vocabulary, tokenizer.vocabulary)}): only "
+                "models of one vocabulary can share an index"
+            )
+    return models, tokenizers[0]
+
+
+def _load_model(name: str | Path, device: torch.device) -> tuple[VisualSparta, WordPieceTokenizer]:
+    read_config(name, VisualSpartaConfig)
+    try:
+        model = VisualSparta.from_pretrained(name)
+    except (OSError, ValueError) as error:
+        raise InputError(f"--model {name} is not a VisualSparta model: {error}") from error
+    if model.tokenizer is None:
+        raise InputError(f"--model {name} has no tokenizer.json: a model folder needs one")
+    if len(model.tokenizer.vocabulary) != len(model.indexable):
+        raise InputError(
+            f"--model {name}: tokenizer.json has {len(model.tokenizer.vocabulary)} terms, the "
+            f"model {len(model.indexable)}: they are not of the same model"
+        )
+    model.to(device)  # type: ignore[arg-type]
+    return model.eval(), model.tokenizer
+
+
+def _first_difference(first: list[str], second: list[str]) -> str:
+    for number, (term, other) in enumerate(zip(first, second, strict=False)):
+        if term != other:
+            return f"term {number} is {other!r} instead of {term!r}"
+    return f"{len(second)} terms instead of {len(first)}"
+
+
+def read_config(name: str | Path, kind: type[Config], option: str = "--model") -> Config:
+    """A model's configuration, without its weights.
+
+    Args:
+        name: folder or hub name.
+        kind: of configuration, that of a VisualSparta or of a dense model.
+        option: of the command line that gave the name, for the messages.
+
+    Raises:
+        InputError: if there is none, or it is another kind of model's.
+    """
+    title = "VisualSparta model" if kind is VisualSpartaConfig else "dense model"
+    folder = Path(resolve(name))
+    # Only OWNER/NAME can be a model of the hub, which takes half a minute to answer that it is not.
+    hub = len(folder.parts) == 2 and not folder.parent.exists()
+    if not folder.is_dir() and not hub:
+        state = "is not a folder" if folder.exists() else "does not exist"
+        raise InputError(f"{option} {name} {state}: give the folder of a {title}")
+    try:
+        values, _ = kind.get_config_dict(resolve(name))
+    except (OSError, ValueError) as error:
+        reason = str(error).partition("\n")[0]
+        raise InputError(
+            f"{option} {name} is neither a folder nor a model of the hub: {reason}"
+        ) from error
+    found = values.get("model_type")
+    if found != kind.model_type:
+        reason = f"its config.json is of a {found}" if found else "it has no config.json of one"
+        raise InputError(f"{option} {name} is not a {title}: {reason}")
+    return kind.from_dict(values)
+
+
+def model_fingerprint(model: PreTrainedModel) -> str:
+    """SHA-256 over weights and configuration, whatever folder they came from."""
+    digest = hashlib.sha256()
+    config = model.config.to_diff_dict()
+    for changing in ("transformers_version", "_name_or_path"):
+        config.pop(changing, None)
+    digest.update(json.dumps(config, sort_keys=True, default=str).encode())
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(tensor.contiguous().cpu().reshape(-1).view(torch.uint8).numpy())
+    return digest.hexdigest()
+
+
+def check_source(name: str | Path, model: VisualSparta, store: FeatureStore) -> None:
+    """Refuse features a VisualSparta model was not trained on; see `check_features`."""
+    check_features(f"--model {name}", model.config, store)
+
+
+def check_features(model: str, config: PreTrainedConfig, store: FeatureStore) -> None:
+    """Refuse features a model was not trained on.
+
+    Args:
+        model: how the messages call it.
+        config: with `feature_source` and `feature_dim`.
+        store: the features.
+
+    Raises:
+        InputError: naming what differs (the model's against the store's).
+    """
+    if config.feature_source is None:
+        if store.source.dimension != config.feature_dim:
+            raise InputError(
+                f"{store.folder} has features of {store.source.dimension} numbers, {model} "
+                f"takes {config.feature_dim}"
+            )
+        return
+    wanted = FeatureSource(**config.feature_source)
+    if differences := wanted.differences(store.source):
+        raise InputError(
+            f"{store.folder} holds other features than {model} was trained on (the model's "
+            f"against the store's): {'; '.join(differences)}. Extract them with "
+            f"{extract_options(wanted)}"
+        )

@@ -1,0 +1,88 @@
+"""From term scores to impacts: subtract the baseline, keep the top n, quantise, in that order.
+
+On real photos the paper's scores are positive for most terms of most images: a large offset that
+all images share, and on it the small part that tells them apart. Keeping the n largest scores then
+keeps the wrong ones. Each term's corpus baseline, subtracted before the choice, repairs that; for
+one query it takes the same sum from every image, so it changes no ranking by itself.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from torch import Tensor
+
+Baseline = Literal["mean", "median", "minimum", "none"]
+BASELINES: tuple[Baseline, ...] = get_args(Baseline)
+
+
+def estimate_baseline(scores: Tensor, kind: Baseline) -> Tensor:
+    """Each term's baseline over a sample of images.
+
+    Args:
+        scores: [N, V] float32 term scores.
+        kind: "minimum" changes no ranking when nothing is pruned and the sample is the corpus;
+            "mean" and "median" also drop what is below par; "none" is the paper's pruning.
+
+    Returns:
+        [V] float32.
+    """
+    if kind == "mean":
+        return scores.mean(dim=0, dtype=torch.float64).float()
+    if kind == "median":
+        return scores.median(dim=0).values
+    if kind == "minimum":
+        return scores.min(dim=0).values
+    return torch.zeros(scores.shape[1], device=scores.device)
+
+
+def prune(scores: Tensor, baseline: Tensor | None, allowed: Tensor, top_n: int | None) -> Tensor:
+    """Each image's n largest scores above the baseline (equation 14, and its top-n of section 4).
+
+    Args:
+        scores: [B, V] float32 term scores.
+        baseline: [V] float32, or None for zero.
+        allowed: [V] bool, terms that may enter the index.
+        top_n: terms an image keeps at most; None keeps all.
+
+    Returns:
+        [B, V] float32, max(0, score - baseline) where kept and 0 elsewhere; of equal scores the
+        lower term ids are kept.
+
+    Raises:
+        ValueError: if a score is not a number.
+    """
+    if not torch.isfinite(scores.sum()):  # one bad score spoils the sum
+        raise ValueError("the model gives term scores that are not finite: it is broken")
+    if baseline is not None:
+        scores = (scores - baseline).clamp_min_(0)
+    scores = scores * allowed
+    if top_n is None or top_n >= scores.shape[1]:
+        return scores
+    smallest, following = _nth_largest(scores, top_n)
+    kept = scores >= smallest
+    # Rows where more scores than there is room for are as large as the smallest kept.
+    tied = ((smallest == following) & (smallest > 0))[:, 0]
+    kept[tied] = _first_of_equals(scores[tied], smallest[tied], top_n)
+    return scores * kept
+
+
+def _nth_largest(scores: Tensor, top_n: int) -> tuple[Tensor, Tensor]:
+    """Each row's n-th and (n + 1)-th largest scores, [B, 1] each."""
+    if scores.device.type == "cpu":
+        # NumPy sorts a whole row with the processor's vector instructions in a fifth of the time
+        # that torch takes to select without them.
+        ordered = torch.from_numpy(np.sort(scores.numpy(), axis=1))
+        return ordered[:, -top_n, None], ordered[:, -top_n - 1, None]
+    best = scores.topk(top_n + 1, dim=1).values
+    return best[:, -2:-1], best[:, -1:]
+
+
+def _first_of_equals(scores: Tensor, smallest: Tensor, top_n: int) -> Tensor:
+    """Which scores to keep, [B, V], where the smallest kept has equals: those of lower ids."""
+    above = scores > smallest
+    level = scores == smallest
+    room = top_n - above.sum(dim=1, keepdim=True)
+    return above | (level & (level.cumsum(dim=1) <= room))

@@ -1,0 +1,1 @@
+"""Searching an index: the protocols, and everything that answers by them."""

@@ -1,0 +1,207 @@
+"""Searchers over dense vectors, whatever made them."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from indexer.dense.vectors import ImageVectors, Nearest, best
+from indexer.lucene.reader import Stored
+from indexer.search.api import (
+    Explanation,
+    Hit,
+    SearchResult,
+    SimilarResult,
+    Timings,
+    UnknownImageError,
+)
+
+
+class TextEncoder(Protocol):
+    """The text side of a dense model."""
+
+    def encode(self, text: str) -> NDArray[np.float32]:
+        """Embed a text, [D] float32."""
+        ...
+
+    def unknown(self, text: str) -> list[str]:
+        """The text's words that the vocabulary lacks, each once."""
+        ...
+
+
+class Images(Protocol):
+    """What is known of images by number: a `LuceneIndex`."""
+
+    def stored(self, document: int) -> Stored: ...  # noqa: D102
+    def document(self, image_id: str) -> int | None: ...  # noqa: D102
+    def __len__(self) -> int: ...
+    def close(self) -> None: ...  # noqa: D102
+
+
+class VectorSearcher(ABC):
+    """A `Searcher` that embeds the query and asks which images are nearest to it.
+
+    Attributes:
+        images: what is known of the images.
+    """
+
+    explains = False
+
+    def __init__(self, images: Images) -> None:
+        self.images = images
+
+    @abstractmethod
+    def unknown(self, query: str) -> list[str]:
+        """The query's words that mean nothing here."""
+
+    @abstractmethod
+    def encode(self, query: str) -> Any:
+        """What `nearest` needs of a query."""
+
+    @abstractmethod
+    def nearest(self, encoded: Any, k: int) -> Nearest:
+        """The k best images."""
+
+    @abstractmethod
+    def likeness(self, image: int) -> NDArray[np.float32]:
+        """The similarity [N] of an image to each; exact, also where `nearest` is not."""
+
+    def search(self, query: str, k: int = 10) -> SearchResult:
+        """The k best images for a text, whatever their scores; see `Searcher.search`."""
+        if k < 1:
+            raise ValueError(f"k must be at least 1, got {k}")
+        start = time.perf_counter()
+        unknown = self.unknown(query)
+        tokenised = time.perf_counter()
+        encoded = self.encode(query)
+        ready = time.perf_counter()
+        hits = self._hits(self.nearest(encoded, k))
+        end = time.perf_counter()
+        times = (tokenised - start, end - ready, end - start, ready - tokenised)
+        return SearchResult(hits, unknown, Timings(*(1000 * time for time in times)))
+
+    def similar(self, image_id: str, k: int = 10) -> SimilarResult:
+        """The k images with the vectors nearest to an image's own; see `Searcher.similar`."""
+        if k < 1:
+            raise ValueError(f"k must be at least 1, got {k}")
+        start = time.perf_counter()
+        image = self._document(image_id)
+        found = best(self.likeness(image), k + 1)
+        rest = np.flatnonzero(found.images != image)[:k]
+        hits = self._hits(Nearest(found.images[rest], found.scores[rest]))
+        milliseconds = 1000 * (time.perf_counter() - start)
+        return SimilarResult(hits, [], Timings(0.0, milliseconds, milliseconds), {})
+
+    def _hits(self, found: Nearest) -> list[Hit]:
+        views: Iterable[int | None] = repeat(None) if found.views is None else found.views.tolist()
+        hits: list[Hit] = []
+        for image, score, view in zip(
+            found.images.tolist(), found.scores.tolist(), views, strict=False
+        ):
+            image_id, metadata = self.images.stored(image)
+            hits.append(Hit(len(hits) + 1, image_id, score, metadata, view))
+        return hits
+
+    def explain(self, query: str, image_id: str) -> Explanation:
+        """Nothing: a distance has no terms."""
+        raise NotImplementedError("the score of a dense model is no sum over terms")
+
+    def explain_terms(self, terms: Mapping[str, int], image_id: str) -> Explanation:
+        """Nothing, as `explain`."""
+        raise NotImplementedError("the score of a dense model is no sum over terms")
+
+    def metadata(self, image_id: str) -> dict[str, Any]:
+        """What the index stores beside an image; see `Searcher.metadata`."""
+        return self.images.stored(self._document(image_id)).metadata
+
+    def _document(self, image_id: str) -> int:
+        document = self.images.document(image_id)
+        if document is None:
+            raise UnknownImageError(image_id)
+        return document
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def close(self) -> None:
+        """Let go of the index's files."""
+        self.images.close()
+
+
+class DenseSearcher(VectorSearcher):
+    """One dense model's vectors.
+
+    Args:
+        images: in the order of the vectors.
+        vectors: of the images.
+        encoder: of the same model.
+    """
+
+    def __init__(self, images: Images, vectors: ImageVectors, encoder: TextEncoder) -> None:
+        super().__init__(images)
+        self._vectors = vectors
+        self._encoder = encoder
+
+    def unknown(self, query: str) -> list[str]:
+        """Words the model's vocabulary lacks."""
+        return self._encoder.unknown(query)
+
+    def encode(self, query: str) -> NDArray[np.float32]:
+        """The query's vector [D]."""
+        return self._encoder.encode(query)
+
+    def nearest(self, encoded: NDArray[np.float32], k: int) -> Nearest:
+        """The k images with the nearest view."""
+        return self._vectors.nearest(encoded, k)
+
+    def likeness(self, image: int) -> NDArray[np.float32]:
+        """The cosine of the most similar pair of their views."""
+        views = self._vectors.of(image)
+        return np.max([self.scores(view) for view in views], axis=0)
+
+    def scores(self, encoded: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Each image's exact score [N]: the best of its views."""
+        return self._vectors.scores(encoded).max(axis=1)
+
+
+class EnsembleSearcher(VectorSearcher):
+    """The mean of several models' similarities (GPO, arXiv 2011.04305, section 5.1.1).
+
+    Always exact, also where a member's own index is not.
+
+    Args:
+        members: over the same images.
+    """
+
+    def __init__(self, members: Sequence[DenseSearcher]) -> None:
+        super().__init__(members[0].images)
+        self._members = members
+
+    def unknown(self, query: str) -> list[str]:
+        """Words that no member knows."""
+        first, *others = (member.unknown(query) for member in self._members)
+        return [word for word in first if all(word in other for other in others)]
+
+    def encode(self, query: str) -> list[NDArray[np.float32]]:
+        """The query's vector for each member."""
+        return [member.encode(query) for member in self._members]
+
+    def nearest(self, encoded: list[NDArray[np.float32]], k: int) -> Nearest:
+        """The k images with the largest mean."""
+        scores = [
+            member.scores(vector) for member, vector in zip(self._members, encoded, strict=True)
+        ]
+        return best(np.mean(scores, axis=0), k)
+
+    def likeness(self, image: int) -> NDArray[np.float32]:
+        """The mean over the members."""
+        likeness: NDArray[np.float32] = np.mean(
+            [member.likeness(image) for member in self._members], axis=0
+        )
+        return likeness

@@ -1,0 +1,179 @@
+"""The `Searcher` over a Lucene index folder; needs no torch and no transformers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from indexer.lucene.reader import LuceneIndex, Stored
+from indexer.manifest import LUCENE, Manifest
+from indexer.search.api import (
+    Explanation,
+    Hit,
+    SearchResult,
+    SimilarResult,
+    TermExplanation,
+    Timings,
+    UnknownImageError,
+)
+from indexer.search.query_by_image import others, photo_query, text_of
+from sparta.errors import InputError
+from sparta.tokenizer import WordPieceTokenizer
+
+PART_CACHE = 50_000  # parts of queries, mostly words, of which terms and unknown words are kept
+WARM_UP_QUERIES = 200
+READ_AHEAD = 20_000  # images, a quarter of a second
+
+
+class Finder(Protocol):
+    """What finds the best documents and names them: a `LuceneIndex`, or columns in memory."""
+
+    def top(self, terms: str, k: int) -> list[tuple[int, float]]: ...  # noqa: D102
+    def impacts(self, document: int, terms: Sequence[str]) -> list[int]: ...  # noqa: D102
+    @property
+    def stored(self) -> Callable[[int], Stored]: ...  # noqa: D102
+
+
+class _Part(NamedTuple):
+    """What stands between two spaces of a query, as Lucene is asked for it."""
+
+    terms: str
+    unknown: list[str]
+
+
+class LuceneSearcher:
+    """Sums the impacts of a query's word pieces in Lucene (equation 15 on integers).
+
+    Attributes:
+        manifest: what the index folder says about itself.
+        index: Lucene's part of it, which knows the images.
+        quick: whether a search takes a millisecond at most, whatever the number of images.
+
+    Args:
+        folder: an index folder as `sparta index` makes it.
+
+    Raises:
+        InputError: if the folder is no index, one of another format, or damaged.
+    """
+
+    explains = True
+    quick = False
+
+    def __init__(self, folder: str | Path) -> None:
+        folder = Path(folder)
+        self.manifest = Manifest.open(folder)
+        self._tokenizer = WordPieceTokenizer.from_folder(folder)
+        self.manifest.check_vocabulary(folder, self._tokenizer.vocabulary_hash)
+        self.index = LuceneIndex(folder / LUCENE)
+        if len(self.index) != self.manifest.images:
+            raise InputError(
+                f"{folder}: the manifest counts {self.manifest.images} images, Lucene "
+                f"{len(self.index)}; build the index anew"
+            )
+        self._finder: Finder = self.index
+        self._parts: dict[str, _Part] = {}
+        self._term_ids = {term: i for i, term in enumerate(self._tokenizer.vocabulary)}
+
+    def search(self, query: str, k: int = 10) -> SearchResult:
+        """The k best images for a text; see `Searcher.search`."""
+        if k < 1:
+            raise ValueError(f"k must be at least 1, got {k}")
+        start = time.perf_counter()
+        parts = [self._parts.get(part) or self._part(part) for part in self._tokenizer.parts(query)]
+        terms = " ".join([part.terms for part in parts])
+        unknown = list(dict.fromkeys([word for part in parts for word in part.unknown]))
+        tokenised = time.perf_counter()
+        hits = self._hits(self._finder.top(terms, k))
+        end = time.perf_counter()
+        tokenise, search = 1000 * (tokenised - start), 1000 * (end - tokenised)
+        return SearchResult(hits, unknown, Timings(tokenise, search, tokenise + search))
+
+    def similar(self, image_id: str, k: int = 10) -> SimilarResult:
+        """The k images most like one of them; see `Searcher.similar`."""
+        if k < 1:
+            raise ValueError(f"k must be at least 1, got {k}")
+        start = time.perf_counter()
+        document = self._document(image_id)
+        terms = [self._tokenizer.vocabulary[i] for i in self.index.grounding(document).terms]
+        impacts = self._finder.impacts(document, terms)
+        query = photo_query(dict(zip(terms, impacts, strict=True)))
+        read = time.perf_counter()
+        hits = self._hits(others(self._finder.top(text_of(query), k + 1), document, k))
+        end = time.perf_counter()
+        timings = Timings(*(1000 * t for t in (read - start, end - read, end - start)))
+        return SimilarResult(hits, [], timings, query)
+
+    def _hits(self, found: Iterable[tuple[int, float]]) -> list[Hit]:
+        hits = []
+        for rank, (document, score) in enumerate(found, start=1):
+            image_id, metadata = self._finder.stored(document)
+            hits.append(Hit(rank, image_id, score, metadata))
+        return hits
+
+    def warm_up(self) -> None:
+        """Answer some queries, and read ahead the ids of some images and all whole words.
+
+        After that Java has compiled what every query runs, the hits of a small index need no
+        reading any more, and most words of a query no tokenising.
+        """
+        for document in range(min(len(self), READ_AHEAD)):
+            self._finder.stored(document)
+        words = [term for term in self._tokenizer.vocabulary if term.isalpha()]
+        for word in words:
+            self._part(word)
+        for start in range(WARM_UP_QUERIES):
+            self.search(" ".join(words[start::WARM_UP_QUERIES][:10]))
+
+    def _part(self, text: str) -> _Part:
+        """Read a part and keep it; when too many are kept, begin anew: order of use costs time."""
+        parsed = self._tokenizer.encode_query(text)
+        unknown = [
+            word.text
+            for word in parsed.words
+            if not any(self.index.document_frequency(piece) for piece in word.pieces)
+        ]
+        if len(self._parts) >= PART_CACHE:
+            self._parts.clear()
+        part = self._parts[text] = _Part(" ".join(parsed.pieces), unknown)
+        return part
+
+    def explain(self, query: str, image_id: str) -> Explanation:
+        """Explain one image's score for a text; see `Searcher.explain`."""
+        parsed = self._tokenizer.encode_query(query)
+        words = {piece: word.text for word in reversed(parsed.words) for piece in word.pieces}
+        return self._explain(parsed.terms, words, image_id)
+
+    def explain_terms(self, terms: Mapping[str, int], image_id: str) -> Explanation:
+        """Explain one image's score for some terms; see `Searcher.explain_terms`."""
+        return self._explain(terms, {term: term for term in terms}, image_id)
+
+    def _explain(
+        self, counts: Mapping[str, int], words: Mapping[str, str], image_id: str
+    ) -> Explanation:
+        document = self._document(image_id)
+        grounding = self.index.grounding(document)
+        terms = []
+        for term, impact in zip(counts, self._finder.impacts(document, [*counts]), strict=True):
+            winner = grounding.winner(self._term_ids[term], self._tokenizer.vocabulary)
+            score = float(counts[term] * impact)
+            terms.append(TermExplanation(term, words[term], counts[term], impact, score, *winner))
+        return Explanation(image_id, sum(term.score for term in terms), terms)
+
+    def metadata(self, image_id: str) -> dict[str, Any]:
+        """What the index stores beside an image; see `Searcher.metadata`."""
+        return self.index.stored(self._document(image_id)).metadata
+
+    def _document(self, image_id: str) -> int:
+        document = self.index.document(image_id)
+        if document is None:
+            raise UnknownImageError(image_id)
+        return document
+
+    def __len__(self) -> int:
+        return self.manifest.images
+
+    def close(self) -> None:
+        """Let go of the index's files."""
+        self.index.close()

@@ -1,0 +1,1 @@
+"""Captions of photos and videos, in any of the formats people have."""

@@ -1,0 +1,57 @@
+"""`sparta captions`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sparta.errors import InputError
+
+
+def captions(
+    source: Annotated[
+        Path, typer.Argument(help="COCO's or Karpathy's JSON, a precomp or HGR folder, or .jsonl.")
+    ],
+    out: Annotated[Path, typer.Option(help="File to write, a .jsonl.")],
+    split: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A split to take, all by default; may be given again. dev:1000: its "
+            "first 1,000 images (precomp)."
+        ),
+    ] = None,
+    image_key: Annotated[
+        str, typer.Option(help="How COCO's and Karpathy's JSON name an image: file, or cocoid.")
+    ] = "file",
+    image_suffix: Annotated[str, typer.Option(help="Put behind each image's id (.jpg).")] = "",
+) -> None:
+    """Write captions of any format as captions.jsonl, under the image ids that the features have.
+
+    [bold]Examples[/bold]
+
+    sparta captions coco_precomp/ --split train --split dev:1000 --split testall
+    --image-suffix .jpg --out captions.jsonl
+
+    sparta captions dataset_coco.json --image-key cocoid --out captions.jsonl
+    """
+    import json
+
+    from rich.console import Console
+
+    from sparta.captions.read import read_captions
+
+    if image_key not in ("file", "cocoid"):
+        raise InputError(f"--image-key {image_key!r}: expected file or cocoid")
+    if out.suffix != ".jsonl":
+        raise InputError(f"--out {out} must be a .jsonl file")
+    splits: list[str] | list[None] = split or [None]
+    lines: dict[str, str] = {}
+    for name in splits:
+        for photo in read_captions(source, name, image_key=image_key):  # type: ignore[arg-type]
+            image = photo.image_id + image_suffix
+            if image in lines:
+                raise InputError(f"{source}: image {image!r} is in two of the splits asked for")
+            line = {"image": image, "split": photo.split, "captions": photo.captions}
+            lines[image] = json.dumps(line, ensure_ascii=False)
+    out.write_text("".join(line + "\n" for line in lines.values()), encoding="utf-8")
+    Console().print(f"{out}: captions of {len(lines):,} images")

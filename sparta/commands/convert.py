@@ -1,0 +1,69 @@
+"""The `convert` command."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sparta.errors import InputError
+
+
+def convert(
+    checkpoint: Annotated[
+        Path, typer.Argument(help="model_best.pth, checkpoint.pth or model_best.pth.tar.")
+    ],
+    out: Annotated[Path, typer.Option(help="Folder for the model.")],
+    vocabulary: Annotated[
+        Path | None,
+        typer.Option(help="JSON file with word2idx, of a model whose text side is a GRU."),
+    ] = None,
+    text: Annotated[
+        str | None,
+        typer.Option(
+            help="Hub name or folder of the BERT that the text side was trained from, for its "
+            "configuration and tokenizer."
+        ),
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option(help="What a server calls the model (default: vse-inf, vse-2ad or mv-vse)."),
+    ] = None,
+) -> None:
+    """Turn a published checkpoint of VSE∞, VSE+2AD or MV-VSE into a model folder.
+
+    For checkpoints as the authors' training code saves them, over stored features. What they hold
+    decides the model's configuration; a weight that is missing, left over or of another shape is
+    an error. Features must be those it was trained on: published are 36 bottom-up regions.
+
+    [bold]Examples[/bold]
+
+    sparta convert model_best.pth --out vse-inf/ --text bert-base-uncased
+
+    sparta convert model_best.pth --out vse-inf/ --vocabulary vocab/coco_precomp_vocab.json
+    """
+    from rich.console import Console
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise InputError(f"{out} is not empty: use another --out, or delete it")
+    from sparta.vse.convert import convert_checkpoint
+
+    converted = convert_checkpoint(checkpoint, vocabulary=vocabulary, text=text, name=name)
+    converted.model.save_pretrained(out)
+    config = converted.model.config
+    reads = f"{len(converted.model.get_input_embeddings().weight):,}"
+    reads += " word pieces by a BERT" if config.text == "bert" else f" words by a {config.text}"
+    console = Console()
+    console.print(
+        f"{out}: {config.name}, {config.visual} features of {config.feature_dim} numbers, {reads}, "
+        f"{config.views} x {config.dimension}",
+        soft_wrap=True,
+        highlight=False,
+    )
+    if converted.unused:
+        left = ", ".join(converted.unused)
+        console.print(f"Left out, as nothing uses them: {left}", soft_wrap=True, highlight=False)
+    console.print(
+        f"Next: sparta eval recall {out} --features FEATURES --captions CAPTIONS", soft_wrap=True
+    )

@@ -1,0 +1,66 @@
+"""Several views of the same photos, each a feature store of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from sparta.features.extract.detector_settings import Detection
+from sparta.features.extract.job import extract_photos
+from sparta.features.store import FeatureStore
+
+
+def view_names(count: int) -> list[str]:
+    """The first views: plain, flip, crop:1, crop:2, …; see `augmentations.View`."""
+    crops = [f"crop:{seed}" for seed in range(1, count - 1)]
+    return ["plain", "flip", *crops][:count]
+
+
+def extract_views(
+    photos: Path,
+    out: Path,
+    backbone: str | None,
+    count: int,
+    *,
+    detection: Detection | None = None,
+    image_size: int | None = None,
+    labels: int = 0,
+    device: str = "auto",
+    progress: Callable[[int, int], None] | None = None,
+) -> list[FeatureStore]:
+    """Extract `count` views of a folder of photos into `out/plain`, `out/flip`, …; reuses them.
+
+    Args:
+        photos: folder, searched at any depth.
+        out: folder of the stores.
+        backbone: hub name or folder of a vision network, or "pixels"; None where a detector
+            gives the vectors too.
+        count: of views.
+        detection: the detector whose regions to take, None for a grid.
+        image_size: side of the square the photos are stretched to; None for the backbone's own.
+        labels: classes of the backbone's classifier that name the whole photo.
+        device: "auto" takes a GPU if there is one.
+        progress: called with photos done and in all, over all views.
+
+    Raises:
+        InputError: as `extract_photos` does.
+    """
+    names = view_names(count)
+    for number, name in enumerate(names):
+
+        def show(done: int, total: int, before: int = number) -> None:
+            if progress is not None:
+                progress(before * total + done, len(names) * total)
+
+        extract_photos(
+            photos,
+            out / name,
+            backbone,
+            detection=detection,
+            image_size=image_size,
+            labels=labels,
+            view=name,
+            device=device,
+            progress=show,
+        )
+    return [FeatureStore.open(out / name) for name in names]

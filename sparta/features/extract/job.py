@@ -1,0 +1,193 @@
+"""The offline job from a folder of photos to a feature store."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from sparta.errors import InputError
+from sparta.features.extract.augmentations import View
+from sparta.features.extract.decode_pool import Decoded, decode_all
+from sparta.features.extract.detector_settings import Detection
+from sparta.features.extract.grid import GridRegions, load_encoder
+from sparta.features.extract.photos import Decoder, Photo, find_photos
+from sparta.features.extract.regions import DetectorRegions
+from sparta.features.record import FeatureSource, ImageFeatures
+from sparta.features.skipped import SKIPPED, Skipped
+from sparta.features.writer import SHARD_SIZE, StoreWriter
+
+Progress = Callable[[int, int], None]
+
+
+class Extractor(Protocol):
+    """Turns the photos that its decoder has read into regions, some for each.
+
+    Attributes:
+        source: what makes the features.
+        batch_size: photos per pass.
+    """
+
+    source: FeatureSource
+    batch_size: int
+
+    def decoder(self, folder: Path, view: View) -> Decoder: ...  # noqa: D102
+
+    def __call__(self, photos: list[Photo]) -> list[ImageFeatures]: ...  # noqa: D102
+
+
+@dataclass(frozen=True)
+class ExtractReport:
+    """What an extraction did.
+
+    Attributes:
+        images: in the store.
+        skipped: photos that could not be used, listed in `skipped.jsonl`.
+        seconds: this run took.
+        reused: photos an earlier run had already seen to.
+    """
+
+    images: int
+    skipped: int
+    seconds: float
+    reused: int
+
+
+def extract_photos(
+    photos: Path,
+    out: Path,
+    backbone: str | None,
+    *,
+    detection: Detection | None = None,
+    image_size: int | None = None,
+    labels: int = 0,
+    view: str = "plain",
+    device: str = "auto",
+    batch_size: int | None = None,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> ExtractReport:
+    """Turn every photo of a folder into regions, the whole photo last.
+
+    A run that was killed continues when it is called again in the same way, and ends with the
+    same bytes as an unbroken one; batches never span shards.
+
+    Args:
+        photos: folder, searched at any depth.
+        out: folder of the store.
+        backbone: hub name or folder of a vision network, or "pixels"; None where a detector
+            gives the vectors too.
+        detection: the detector whose regions to take, None for a grid.
+        image_size: side of the square the photos are stretched to; None for the backbone's own.
+        labels: classes of the backbone's classifier that name the whole photo.
+        view: "plain", "flip" or "crop:SEED".
+        device: "auto" takes a GPU if there is one.
+        batch_size: photos per pass of the backbone; by default what suits the device.
+        workers: decoding processes, one fewer than cores by default, 0 for none.
+        progress: called with the photos done and all photos.
+
+    Raises:
+        InputError: if there is nothing to extract, no photo can be used, the backbone does not
+            fit, or `out` holds features of other inputs.
+    """
+    started = time.perf_counter()
+    chosen = View(view)
+    ids = find_photos(photos)
+    extractor = load_extractor(backbone, detection, image_size, labels, device)
+    listing = {"files": f"{len(ids)} with hash {_listing_hash(photos, ids)}"}
+    writer = StoreWriter(out, extractor.source, photos=photos, view=view, inputs=listing)
+    shards = _split(ids, SHARD_SIZE)
+    reused = sum(len(shard) for shard in shards[: writer.done])
+    report = progress or (lambda _done, _total: None)
+    report(reused, len(ids))
+    decoder = extractor.decoder(photos, chosen)
+    plan = [_split(shard, batch_size or extractor.batch_size) for shard in shards[writer.done :]]
+    _fill(writer, extractor, decoder, plan, workers, lambda done: report(reused + done, len(ids)))
+    if not writer.images:
+        raise InputError(f"{photos}: no photo could be used; {out / SKIPPED} says why")
+    writer.finish()
+    return ExtractReport(writer.images, writer.skipped, time.perf_counter() - started, reused)
+
+
+def _split(ids: list[str], size: int) -> list[list[str]]:
+    return [ids[start : start + size] for start in range(0, len(ids), size)]
+
+
+def _fill(
+    writer: StoreWriter,
+    extractor: Extractor,
+    decoder: Decoder,
+    plan: list[list[list[str]]],
+    workers: int | None,
+    report: Callable[[int], None],
+) -> None:
+    """Write one shard for each list of batches in the plan."""
+    # The network keeps a core busy; a worker for that one too would slow both.
+    count = max(1, min(16, (os.cpu_count() or 1) - 1)) if workers is None else workers
+    done = 0
+    with closing(decode_all(decoder, chain.from_iterable(plan), count)) as decoded:
+        for batches in plan:
+            images: list[ImageFeatures] = []
+            skipped: list[Skipped] = []
+            for batch in islice(decoded, len(batches)):
+                good, bad = _regions(extractor, batch)
+                images += good
+                skipped += bad
+                done += len(batch)
+                report(done)
+            writer.write_shard(images, skipped)
+
+
+def load_extractor(
+    backbone: str | None,
+    detection: Detection | None,
+    image_size: int | None = None,
+    labels: int = 0,
+    device: str = "auto",
+) -> Extractor:
+    """A detector's regions, or the cells of a backbone's grid.
+
+    Raises:
+        InputError: if neither is named, or one cannot be used.
+    """
+    if backbone is None and (image_size or labels):
+        raise InputError("--image-size and --labels are for a --backbone: name it too")
+    encoder = load_encoder(backbone, image_size, labels, device) if backbone else None
+    if detection is not None:
+        return DetectorRegions(detection, encoder, device)
+    if encoder is None:
+        raise InputError("--backbone: name what turns the photos into features (or --detector)")
+    return GridRegions(encoder)
+
+
+def _regions(extractor: Extractor, batch: Decoded) -> tuple[list[ImageFeatures], list[Skipped]]:
+    """Regions of a batch's photos; those of other photos, and why each is skipped."""
+    photos = [entry for entry in batch if isinstance(entry, Photo)]
+    skipped = [entry for entry in batch if isinstance(entry, Skipped)]
+    images = []
+    for image in extractor(photos) if photos else []:
+        if np.isfinite(image.features).all():
+            images.append(image)
+        else:
+            skipped.append(Skipped(image.image_id, "the network's output exceeds float16"))
+    return images, skipped
+
+
+def _listing_hash(folder: Path, ids: list[str]) -> str:
+    """Hash of names and sizes, to notice other photos without reading them."""
+    digest = hashlib.sha256()
+    for image_id in ids:
+        try:
+            size = (folder / image_id).stat().st_size
+        except OSError:
+            size = -1
+        digest.update(os.fsencode(f"{image_id}\0{size}\0"))
+    return digest.hexdigest()[:16]

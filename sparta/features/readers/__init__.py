@@ -1,0 +1,1 @@
+"""Readers of image features that others extracted, one module a format."""

@@ -1,0 +1,77 @@
+"""From features that others extracted to a feature store."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from sparta.errors import InputError
+from sparta.features.readers.base import FeatureReader
+from sparta.features.record import ImageFeatures
+from sparta.features.skipped import SKIPPED, Skipped
+from sparta.features.store import FeatureStore
+from sparta.features.writer import SHARD_SIZE, StoreWriter
+
+
+def convert(
+    reader: FeatureReader,
+    out: Path,
+    progress: Callable[[int, int], None] | None = None,
+    skip_bad: bool = False,
+) -> FeatureStore:
+    """Write a reader's images into a store, a shard at a time in memory.
+
+    A run that was killed, or ended at a malformed image, continues when it is called again.
+
+    Args:
+        reader: of the files.
+        out: folder of the store.
+        progress: called with the images done and all images.
+        skip_bad: whether a malformed image is left out and listed in `out/skipped.jsonl`.
+
+    Raises:
+        InputError: if an image is malformed and not to be skipped, all are, or `out` holds
+            features of other inputs.
+    """
+    images = len(reader.ids)
+    files = [f"{path.resolve()}\0{path.stat().st_size}" for path in reader.files]
+    listing = {
+        "files": f"{len(files)} with hash {_hash(files)}",
+        "images": f"{images} with hash {_hash(reader.ids)}",
+    }
+    writer = StoreWriter(out, reader.source, inputs=listing)
+    if writer.complete:
+        return FeatureStore.open(out)
+    for start in range(writer.done * SHARD_SIZE, images, SHARD_SIZE):
+        rows = range(start, min(start + SHARD_SIZE, images))
+        writer.write_shard(*_read(reader, rows, skip_bad))
+        if progress is not None:
+            progress(rows.stop, images)
+    if not writer.images:
+        raise InputError(f"no image could be used; {out / SKIPPED} says why")
+    return writer.finish()
+
+
+def _read(
+    reader: FeatureReader, rows: range, skip_bad: bool
+) -> tuple[list[ImageFeatures], list[Skipped]]:
+    """The images of some rows, and those that are malformed."""
+    images: list[ImageFeatures] = []
+    skipped: list[Skipped] = []
+    for row in rows:
+        try:
+            images.append(reader[row])
+        except InputError as error:
+            if not skip_bad:
+                raise InputError(
+                    f"{error}. Images like this are left out with --skip-bad"
+                ) from error
+            skipped.append(Skipped(reader.ids[row], str(error)))
+    return images, skipped
+
+
+def _hash(lines: Sequence[str]) -> str:
+    """Hash by which another run notices other files (by name and size) or images."""
+    return hashlib.sha256(os.fsencode("\n".join(lines))).hexdigest()[:16]

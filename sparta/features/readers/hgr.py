@@ -1,0 +1,183 @@
+"""Video features in the folders of HGR (MSR-VTT, VATEX, TGIF, Youtube2Text)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparta.errors import InputError
+from sparta.features.readers.base import named_source, without_boxes
+from sparta.features.readers.parsing.numpy_files import map_array
+from sparta.features.readers.parsing.validation import check_features
+from sparta.features.record import ImageFeatures
+
+MAX_FRAMES = 20
+SPLITS = ("trn", "val", "tst")
+
+
+def fits(path: Path) -> bool:
+    """Whether a path looks like a folder of features under SA or MP."""
+    return any(
+        (path / f"{split}_ft.{kind}").exists() for split in SPLITS for kind in ("hdf5", "npy")
+    )
+
+
+def read_names(root: Path, split: str) -> list[str]:
+    """Names of a split's videos, in the order of its features.
+
+    Args:
+        root: folder that holds `public_split`.
+        split: "trn", "val" or "tst".
+
+    Raises:
+        InputError: if `public_split/{split}_names.npy` is absent, holds no strings or none, or
+            one is no text, blank or there twice.
+    """
+    path = root / "public_split" / f"{split}_names.npy"
+    names = _decode(map_array(path, 1, "str"), path)
+    if not names:
+        raise InputError(f"{path} holds no name")
+    first: dict[str, int] = {}
+    for row, name in enumerate(names):
+        if not name.strip():
+            raise InputError(f"{path}, name {row + 1}: it is blank")
+        if first.setdefault(name, row) != row:
+            raise InputError(f"{path}, name {row + 1}: {name!r} was already name {first[name] + 1}")
+    return names
+
+
+def pick_frames(frames: int, most: int = MAX_FRAMES) -> NDArray[np.int64]:
+    """Indices of at most so many frames, evenly spaced, the first and the last among them."""
+    return np.round(np.linspace(0, frames - 1, min(frames, most))).astype(np.int64)
+
+
+class HgrReader:
+    """Videos of some splits as sets of frames, by row in order of their names.
+
+    `ROOT/ordered_feature/SA/FEATURES/{split}_ft.hdf5` holds [frames, d] floats under each name
+    ("/" as "_"), of which at most 20 evenly spaced frames are taken;
+    `ROOT/ordered_feature/MP/FEATURES/{split}_ft.npy` holds [videos, d], one mean per video, in
+    the order of `ROOT/public_split/{split}_names.npy`. A frame becomes a region whose box is the
+    whole picture; there are neither labels nor sizes.
+
+    Args:
+        folder: the `FEATURES` above, under SA or MP.
+        splits: any of "trn", "val" and "tst".
+        name: what made the features; by default the folder's.
+
+    Attributes:
+        source: kind "region".
+        ids: of the videos, rising.
+        files: those read.
+
+    Raises:
+        InputError: if a file is missing or damaged, names and features disagree in number, splits
+            in their dimension, a video is in two of the splits, or an HDF5 file is to be read
+            without h5py. Reading a video raises it if it has no features, they are of another
+            dimension, not finite, or all zeros.
+    """
+
+    def __init__(self, folder: Path, splits: Sequence[str], name: str | None = None) -> None:
+        folder = folder.absolute()
+        names = {split: read_names(folder.parents[2], split) for split in splits}
+        self._parts = [_open_features(folder, split, names[split]) for split in splits]
+        self.files: Sequence[Path] = [part.path for part in self._parts]
+        self._dimension = self._parts[0].dimension
+        self.source = named_source(name or folder.name, self._dimension)
+        found: dict[str, tuple[int, int]] = {}
+        for part, split in enumerate(splits):
+            for row, video in enumerate(names[split]):
+                if video in found:
+                    raise InputError(
+                        f"{folder}: video {video!r} is in two splits: {splits[found[video][0]]} "
+                        f"and {split}"
+                    )
+                found[video] = part, row
+        self._rows = sorted((video, *place) for video, place in found.items())
+        self.ids: Sequence[str] = [row[0] for row in self._rows]
+
+    def __getitem__(self, row: int) -> ImageFeatures:
+        """The video of one row.
+
+        Raises:
+            InputError: if it has no features, or they are odd.
+        """
+        video, number, line = self._rows[row]
+        part = self._parts[number]
+        where = f"{part.path}, video {video!r}"
+        frames = part.frames(line, video)
+        if frames.ndim != 2 or frames.shape[1] != self._dimension:
+            raise InputError(
+                f"{where}: expected [frames, {self._dimension}], found {list(frames.shape)}"
+            )
+        return without_boxes(video, check_features(frames[pick_frames(len(frames))], where))
+
+
+def _decode(array: NDArray[Any], path: Path) -> list[str]:
+    """Strings of an array of them; NumPy itself fails over what is no character."""
+    codec = "utf-32-le" if array.dtype.kind == "U" else "utf-8"
+    array = array.astype(array.dtype.newbyteorder("<"))
+    names = []
+    for row in range(len(array)):
+        try:
+            names.append(array[row : row + 1].tobytes().decode(codec).rstrip("\0"))
+        except UnicodeDecodeError as error:
+            raise InputError(f"{path}, name {row + 1}: it is no text: {error.reason}") from error
+    return names
+
+
+class _Means:
+    """One vector per video, in the order of the names."""
+
+    def __init__(self, path: Path, names: Sequence[str]) -> None:
+        self.path = path
+        self._array = map_array(path, 2, "float")
+        if len(self._array) != len(names):
+            raise InputError(
+                f"{path}: expected {len(names)} rows, one for each name of the split, found "
+                f"{len(self._array)}"
+            )
+        self.dimension: int = self._array.shape[1]
+
+    def frames(self, row: int, _name: str) -> NDArray[Any]:
+        return self._array[row : row + 1]
+
+
+class _Frames:
+    """A matrix per video, under its name."""
+
+    def __init__(self, path: Path, names: Sequence[str]) -> None:
+        try:
+            import h5py
+        except ImportError as error:
+            raise InputError(
+                f"{path}: reading HDF5 takes h5py; install it with: "
+                "pip install 'visualsparta[video]'"
+            ) from error
+        self.path = path
+        try:
+            self._file = h5py.File(path, "r")
+        except OSError as error:
+            raise InputError(f"{path} is damaged or no HDF5 file: {error}") from error
+        self.dimension: int = self.frames(0, names[0]).shape[-1]
+
+    def frames(self, _row: int, name: str) -> NDArray[Any]:
+        try:
+            return self._file[name.replace("/", "_")][()]
+        except KeyError as error:
+            raise InputError(f"{self.path}: video {name!r} is missing") from error
+        except OSError as error:
+            raise InputError(f"{self.path}, video {name!r}: damaged: {error}") from error
+
+
+def _open_features(folder: Path, split: str, names: Sequence[str]) -> _Means | _Frames:
+    frames, means = folder / f"{split}_ft.hdf5", folder / f"{split}_ft.npy"
+    if frames.exists():
+        return _Frames(frames, names)
+    if means.exists():
+        return _Means(means, names)
+    raise InputError(f"{folder} holds neither {frames.name} nor {means.name}")

@@ -1,0 +1,99 @@
+"""Region features in the TSVs of LXMERT: those of bottom-up attention, with classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from sparta.features.readers.base import named_source
+from sparta.features.readers.parsing.class_names import Vocabularies
+from sparta.features.readers.parsing.class_numbers import Classes
+from sparta.features.readers.parsing.region_limit import RegionChoice
+from sparta.features.readers.parsing.region_tsv import Columns, RegionLines
+from sparta.features.record import ImageFeatures
+
+COLUMNS = Columns(
+    (
+        "img_id",
+        "img_h",
+        "img_w",
+        "objects_id",
+        "objects_conf",
+        "attrs_id",
+        "attrs_conf",
+        "num_boxes",
+        "boxes",
+        "features",
+    ),
+    "img_w",
+    "img_h",
+)
+CLASSES = {"objects_id": "<i8", "objects_conf": "<f4", "attrs_id": "<i8", "attrs_conf": "<f4"}
+
+
+def fits(path: Path) -> bool:
+    """Whether a file looks like one of these."""
+    return COLUMNS.fit(path)
+
+
+class LxmertReader:
+    """Images of one or more TSVs, by row in order of their ids; one is in memory at a time.
+
+    Each line has the columns above, arrays in base64: boxes are [n, 4] float32 in pixels, features
+    [n, d] float32, classes [n] int64 counted without a background, confidences [n] float32.
+    Regions stand in order of confidence only where the detector's number of them was cut to the
+    least or the most allowed.
+
+    Args:
+        paths: of the files, such as those of train and val.
+        image_suffix: put behind each key to make the image id.
+        name: what made the features; stands for the detector's weights.
+        choice: of the regions to keep.
+        vocabulary: folder of the words for classes; None for regions without labels.
+
+    Attributes:
+        source: kind "region".
+        ids: of the images, in order; equal ones are neighbours.
+        files: those read.
+
+    Raises:
+        InputError: naming file and line, if a file is missing or no line can be read. Reading an
+            image raises it, naming the field too, if its line is cut, something in it is odd, a
+            class is none of the vocabulary's, or the image was there before.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        image_suffix: str = "",
+        name: str = "lxmert",
+        choice: RegionChoice = RegionChoice(),
+        vocabulary: Path | None = None,
+    ) -> None:
+        self._choice = choice
+        self._vocabularies = None if vocabulary is None else Vocabularies(vocabulary)
+        self._lines = RegionLines(paths, COLUMNS, image_suffix)
+        words = () if self._vocabularies is None else self._vocabularies.files
+        self.files: Sequence[Path] = [*self._lines.files, *words]
+        self.ids: Sequence[str] = self._lines.ids
+        source = named_source(name, self._lines.dimension)
+        self.source = replace(source, extra=choice.extra)
+
+    def __getitem__(self, row: int) -> ImageFeatures:
+        """The image of one row.
+
+        Raises:
+            InputError: if it is malformed, naming file, line and field.
+        """
+        cells = self._lines.cells(row)
+        image = self._lines.image(row, cells)
+        count = len(image.features)
+        found = Classes(
+            cells.where,
+            **{name: cells.rows(name, kind, count, 1)[:, 0] for name, kind in CLASSES.items()},
+        )
+        if self._vocabularies is not None:
+            labels, attributes = self._vocabularies.words(found)
+            image = replace(image, labels=labels, attributes=attributes)
+        return image.take(self._choice.rows(count, found.objects_conf, cells.where))

@@ -1,0 +1,163 @@
+"""Region features in the `.pt` dictionaries of Oscar's first version."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparta.errors import InputError
+from sparta.features.readers.oscar_base import OscarReader
+from sparta.features.readers.parsing.base64_floats import LOCATION
+from sparta.features.readers.parsing.detected_objects import Seen, check_objects
+from sparta.features.readers.parsing.region_limit import RegionChoice
+from sparta.features.readers.parsing.torch_dict import PtDictionary
+
+FEATURES = "_feats.pt"  # ends of names
+LABELS = "_labels.pt"
+KIND = "_img_"  # parts the split from the rest of the name of features
+
+log = logging.getLogger(__name__)
+
+
+def fits(path: Path) -> bool:
+    """Whether a path looks like one of these files, or a folder of them."""
+    if path.is_dir():
+        return any(path.glob(f"*{FEATURES}"))
+    return path.name.endswith((FEATURES, LABELS))
+
+
+class OscarPtReader(OscarReader):
+    """Images of one or more files, by row in order of their ids.
+
+    `SPLIT_img_KIND_feats.pt` is a dictionary from image keys to [n, d + 6] floats, a location at
+    each row's end; `SPLIT_KIND_labels.pt` beside it, one from image keys to a list of objects or
+    to one string with all labels. Such a string speaks of the whole photo and stands with its
+    largest region. Sizes of photos are unknown.
+
+    Files are mapped into memory; those written by PyTorch before 1.6 cannot be, and are loaded as
+    a whole.
+
+    Args:
+        paths: of files of features, or of folders with them; and of files of labels, where there
+            are several of a split.
+        image_suffix: put behind each key to make the image id.
+        name: what made the features; stands for the detector's weights.
+        choice: of the regions to keep.
+
+    Raises:
+        InputError: if a file is missing, damaged, or holds more than tensors, text and numbers;
+            or a split has several files of labels, of which none is named; further as
+            `OscarReader`.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        image_suffix: str = "",
+        name: str = "oscar",
+        choice: RegionChoice = RegionChoice(),
+    ) -> None:
+        features, labels = _sorted_out(paths)
+        parts = [_Dictionaries(path, _labels_of(path, labels)) for path in features]
+        super().__init__(parts, image_suffix, name, choice)
+
+
+class _Dictionaries:
+    def __init__(self, features: Path, labels: Path | None) -> None:
+        self.features = PtDictionary(features)
+        self.labels = None if labels is None else PtDictionary(labels)
+        self.files = [features] if labels is None else [features, labels]
+
+    def width(self, entry: int) -> int:
+        return self._rows(entry).shape[1]
+
+    def values(self, entry: int, width: int) -> NDArray[np.floating[Any]]:
+        rows = self._rows(entry)
+        if rows.shape[1] != width:
+            raise InputError(
+                f"{self.features.where(entry)}: features: expected rows of {width} numbers, "
+                f"found {rows.shape[1]}"
+            )
+        return rows
+
+    def seen(self, key: str, entry: int | None) -> tuple[Seen, str]:
+        if self.labels is None or entry is None:
+            return Seen(), self.features.where(self.features.first[key])
+        found, where = self.labels.values[entry], self.labels.where(entry)
+        if isinstance(found, str):
+            return Seen((_checked(found, where),), ("",)), where
+        objects = check_objects(found, where)
+        for each in objects:
+            _checked(" ".join([each.label, *each.attributes]), where)
+        return Seen.of(objects, 0, 0, where), where
+
+    def _rows(self, entry: int) -> NDArray[np.floating[Any]]:
+        import torch
+
+        found, where = self.features.values[entry], f"{self.features.where(entry)}: features"
+        if not isinstance(found, torch.Tensor):
+            raise InputError(f"{where}: expected a tensor, found {type(found).__name__}")
+        plain = found.layout is torch.strided and found.device.type == "cpu"
+        if not plain or found.ndim != 2 or not found.is_floating_point():
+            raise InputError(
+                f"{where}: expected [regions, numbers] of floats, found {list(found.shape)} of "
+                f"{found.dtype}, {found.layout}, on {found.device}"
+            )
+        if found.shape[1] <= LOCATION:
+            raise InputError(
+                f"{where}: expected rows of more than {LOCATION} numbers, found {found.shape[1]}"
+            )
+        return found.detach().float().numpy()
+
+
+def _checked(text: str, where: str) -> str:
+    """A text that can be written as UTF-8, which one out of a pickle need not be."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(f"{where}: labels: not text ({error.reason})") from error
+    return text
+
+
+def _sorted_out(paths: Sequence[Path]) -> tuple[list[Path], list[Path]]:
+    """Files of features and files of labels among some paths."""
+    files = []
+    for path in paths:
+        found = sorted(path.glob(f"*{FEATURES}")) if path.is_dir() else [path]
+        if not found:
+            raise InputError(f"{path} holds no file whose name ends with {FEATURES}")
+        files += found
+    for path in files:
+        if not path.name.endswith((FEATURES, LABELS)):
+            raise InputError(f"{path}: expected a name that ends with {FEATURES} or {LABELS}")
+    features = [path for path in files if path.name.endswith(FEATURES)]
+    labels = [path for path in files if path.name.endswith(LABELS)]
+    for path in labels:
+        if not any(path.name.startswith(_split(file)) for file in features):
+            raise InputError(f"{path}: there are no features of its split; name their file too")
+    return features, labels
+
+
+def _labels_of(features: Path, named: Sequence[Path]) -> Path | None:
+    """The labels of some features: among those the user named, or beside them."""
+    split = _split(features)
+    found = [path for path in named if path.name.startswith(split)]
+    found = found or sorted(features.parent.glob(f"{split}*{LABELS}"))
+    if len(found) > 1:
+        raise InputError(
+            f"{features}: there are several files of labels: "
+            f"{', '.join(path.name for path in found)}; name one of them beside the features"
+        )
+    if not found:
+        log.warning("%s: no %s*%s is beside it: its regions have none", features, split, LABELS)
+    return found[0] if found else None
+
+
+def _split(features: Path) -> str:
+    """The split a file's name begins with, such as `train_`."""
+    return features.name.split(KIND)[0].removesuffix(FEATURES) + "_"

@@ -1,0 +1,1 @@
+"""What several readers of foreign feature formats share."""

@@ -1,0 +1,97 @@
+"""Words for the numbers of classes, as detectors of Visual Genome's objects write them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparta.errors import InputError
+from sparta.features.readers.parsing.class_numbers import Classes
+from sparta.features.readers.parsing.text_lines import read_lines
+
+OBJECTS = "objects_vocab.txt"
+ATTRIBUTES = "attributes_vocab.txt"
+# Above it an attribute is shown in the demonstrations of bottom-up-attention and its descendants.
+ATTRIBUTE_CONFIDENCE = 0.1
+
+
+class Vocabulary:
+    """The words of a file, one class a line; class 0 is the first, no line stands for background.
+
+    A line may hold synonyms, separated by commas ("gray,grey"); the first of them is used.
+
+    Attributes:
+        path: the file.
+        words: by class.
+
+    Raises:
+        InputError: if the file is absent, empty, not UTF-8, or a line is blank.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.words = [line.split(",")[0].strip() for line in read_lines(path)]
+        if not self.words:
+            raise InputError(f"{path} is empty")
+        if "" in self.words:
+            raise InputError(f"{path}, line {self.words.index('') + 1}: the word is blank")
+
+    def look_up(self, classes: NDArray[Any], where: str) -> list[str]:
+        """The words of some classes.
+
+        Args:
+            classes: [n] of any integer type.
+            where: file, line and field, for messages.
+
+        Raises:
+            InputError: if a class is none of the vocabulary's.
+        """
+        for row in np.flatnonzero((classes < 0) | (classes >= len(self.words)))[:1]:
+            raise InputError(
+                f"{where}, row {row + 1}: expected 0 to {len(self.words) - 1}, the lines of "
+                f"{self.path} counted from 0, found {classes[row]}"
+            )
+        return [self.words[number] for number in classes]
+
+
+class Vocabularies:
+    """Both files of a folder: `objects_vocab.txt` and `attributes_vocab.txt`.
+
+    Attributes:
+        files: the two.
+
+    Raises:
+        InputError: as `Vocabulary` does.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._objects = Vocabulary(folder / OBJECTS)
+        self._attributes = Vocabulary(folder / ATTRIBUTES)
+        self.files = (self._objects.path, self._attributes.path)
+
+    def words(self, classes: Classes) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Words for what n regions show and for how they look.
+
+        Detectors name the likeliest attribute, however unlikely; and those that know none write
+        class 0 with confidence 0.
+
+        Args:
+            classes: of them.
+
+        Returns:
+            n labels and n attributes, an attribute "" where the detector is not sure enough of it.
+
+        Raises:
+            InputError: if a class is none of the vocabulary's.
+        """
+        labels = self._objects.look_up(classes.objects_id, f"{classes.where}: objects_id")
+        if classes.attrs_id is None or classes.attrs_conf is None:
+            return tuple(labels), ("",) * len(labels)
+        attributes = self._attributes.look_up(classes.attrs_id, f"{classes.where}: attrs_id")
+        sure = (classes.attrs_conf > ATTRIBUTE_CONFIDENCE).tolist()
+        return tuple(labels), tuple(
+            word if kept else "" for word, kept in zip(attributes, sure, strict=True)
+        )

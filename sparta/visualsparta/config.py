@@ -1,0 +1,97 @@
+"""What a VisualSparta model is made of, as saved in its `config.json`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from transformers import AutoConfig, PreTrainedConfig
+
+from sparta.model_id import resolve
+
+
+class VisualSpartaConfig(PreTrainedConfig):
+    """Configuration of `VisualSparta`.
+
+    Args:
+        encoder: configuration of the BERT-like image transformer, as a dict with `model_type`.
+        feature_dim: d of the visual vectors (2048 for a Faster R-CNN's).
+        feature_source: what made the features (`FeatureSource` as a dict), None for any.
+        use_visual: whether the regions take part; without them an image is its labels alone.
+        use_locations: whether the six location numbers are concatenated (equation 4).
+        use_labels: whether label and attribute tokens are fed to the transformer (equation 8).
+        use_attributes: whether a label's attribute goes before it.
+        max_regions: regions an image may have.
+        max_label_tokens: word pieces of labels and attributes an image may have.
+        label_segment: segment id of label tokens; Oscar was pre-trained with 1.
+        square_root: take the square root of the visual vectors, signs kept, which evens out
+            the few large values that ReLU networks give.
+        region_layer_norm: normalise projected regions, as some Oscar checkpoints do.
+        region_norm_eps: added to the variance when normalising; Oscar's is 1e-12.
+        region_dropout: share of each projected region's numbers dropped in training.
+        input_dropout: share of each visual vector's numbers dropped in training.
+        initial_bias: where b of equation 11 starts. Above the spread of the first y every term
+            is alive at the start: ReLU gives a term that no image holds no way back.
+        tie_query_embedding: score with the encoder's own token embedding; otherwise the query
+            embedding is a parameter of its own (section 3.1.1).
+
+    Raises:
+        ValueError: if neither regions nor labels are used.
+    """
+
+    model_type = "visual_sparta"
+
+    def __init__(
+        self,
+        encoder: dict[str, Any] | None = None,
+        feature_dim: int = 2048,
+        feature_source: dict[str, Any] | None = None,
+        use_visual: bool = True,
+        use_locations: bool = True,
+        use_labels: bool = True,
+        use_attributes: bool = True,
+        max_regions: int = 50,
+        max_label_tokens: int = 70,
+        label_segment: int = 1,
+        square_root: bool = False,
+        region_layer_norm: bool = False,
+        region_norm_eps: float = 1e-5,
+        region_dropout: float = 0.1,
+        input_dropout: float = 0.0,
+        initial_bias: float = 0.0,
+        tie_query_embedding: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        self.encoder = encoder or {"model_type": "bert"}
+        self.feature_dim = feature_dim
+        self.feature_source = feature_source
+        if not (use_visual or use_labels):
+            raise ValueError("an image needs its regions (use_visual), its labels or both")
+        self.use_visual = use_visual
+        self.use_locations = use_locations
+        self.use_labels = use_labels
+        self.use_attributes = use_attributes
+        self.max_regions = max_regions
+        self.max_label_tokens = max_label_tokens
+        self.label_segment = label_segment
+        self.square_root = square_root
+        self.region_layer_norm = region_layer_norm
+        self.region_norm_eps = region_norm_eps
+        self.region_dropout = region_dropout
+        self.input_dropout = input_dropout
+        self.initial_bias = initial_bias
+        self.tie_query_embedding = tie_query_embedding
+        # The name by which transformers asks whether `_tied_weights_keys` hold.
+        super().__init__(**{**kwargs, "tie_word_embeddings": tie_query_embedding})
+
+    @property
+    def encoder_config(self) -> PreTrainedConfig:
+        """The image transformer's own configuration."""
+        options = dict(self.encoder)
+        return AutoConfig.for_model(options.pop("model_type"), **options)
+
+    @classmethod
+    def from_pretrained(cls, name: str | Path, **kwargs: Any) -> VisualSpartaConfig:  # type: ignore[override]
+        """Read the configuration of a hub name, a folder, or "sample"."""
+        config: VisualSpartaConfig = super().from_pretrained(resolve(name), **kwargs)
+        return config

@@ -1,0 +1,100 @@
+"""Start a VisualSparta from a BERT-like checkpoint."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModel, PreTrainedConfig, PreTrainedModel
+from transformers.utils import cached_file
+
+from sparta.errors import InputError
+from sparta.features.record import FeatureSource
+from sparta.tokenizer import WordPieceTokenizer
+from sparta.visualsparta.config import VisualSpartaConfig
+from sparta.visualsparta.model import VisualSparta
+
+
+def from_bert(
+    name: str | Path, source: FeatureSource, layers: int | None = None, **options: Any
+) -> VisualSparta:
+    """A VisualSparta whose transformer and query embedding both start from a checkpoint.
+
+    Args:
+        name: hub name or folder of a BERT-like model with a `tokenizer.json`.
+        source: what made the features the model will be trained on.
+        layers: keep only the first layers of the checkpoint (None: all).
+        options: further fields of `VisualSpartaConfig`.
+
+    Raises:
+        InputError: if the checkpoint is no encoder with BERT's parts, its tokenizer is another
+            model's, or an option is unknown.
+        OSError: if there is no such checkpoint, or it lacks a `tokenizer.json`.
+    """
+    encoder = AutoModel.from_pretrained(name, dtype=torch.float32)
+    _check_parts(encoder, name)
+    tokenizer_file = cached_file(str(name), "tokenizer.json")
+    tokenizer = WordPieceTokenizer.from_folder(Path(str(tokenizer_file)).parent)
+    config = encoder.config
+    if layers is not None and layers > config.num_hidden_layers:
+        raise InputError(f"{name} has {config.num_hidden_layers} layers, {layers} were asked for")
+    config.num_hidden_layers = layers or config.num_hidden_layers
+    model = from_config(config, tokenizer, source, **options)
+    wanted = model.encoder.state_dict().keys()
+    model.encoder.load_state_dict({k: v for k, v in encoder.state_dict().items() if k in wanted})
+    with torch.no_grad():
+        words = model.encoder.embeddings.word_embeddings.weight
+        model.query_embedding.weight.copy_(words)
+    return model
+
+
+def _check_parts(encoder: PreTrainedModel, name: str | Path) -> None:
+    words = getattr(getattr(encoder, "embeddings", None), "word_embeddings", None)
+    if words is None or not hasattr(encoder, "encoder"):
+        raise InputError(
+            f"{name} ({type(encoder).__name__}) is not BERT-like: it lacks word embeddings or an "
+            "encoder of its own; try a BERT, RoBERTa or ELECTRA checkpoint"
+        )
+    width = encoder.config.hidden_size
+    if words.embedding_dim != width:
+        raise InputError(
+            f"{name}: token embeddings have {words.embedding_dim} numbers, hidden states {width}; "
+            "the query embedding must match the hidden states, so both must be equal"
+        )
+
+
+def from_config(
+    encoder: PreTrainedConfig, tokenizer: WordPieceTokenizer, source: FeatureSource, **options: Any
+) -> VisualSparta:
+    """A VisualSparta with random weights, the tokenizer attached.
+
+    Raises:
+        InputError: if the encoder's vocabulary is not the tokenizer's, or an option is unknown.
+    """
+    given = {"encoder", "feature_dim", "feature_source", "kwargs"}
+    known = signature(VisualSpartaConfig).parameters.keys() - given
+    if unknown := sorted(options.keys() - known):
+        raise InputError(f"unknown model options {unknown}; there are {sorted(known)}")
+    if encoder.vocab_size != len(tokenizer.vocabulary):
+        raise InputError(
+            f"the encoder has {encoder.vocab_size} token embeddings, the tokenizer "
+            f"{len(tokenizer.vocabulary)} terms: they belong to different models"
+        )
+    segments = getattr(encoder, "type_vocab_size", 1)
+    options = {"label_segment": min(1, segments - 1), **options}
+    fields = encoder.to_dict()
+    fields.pop("_name_or_path", None)  # a path of the machine that trains
+    model = VisualSparta(
+        VisualSpartaConfig(
+            encoder=fields,
+            feature_dim=source.dimension,
+            feature_source=asdict(source),
+            **options,
+        )
+    )
+    model.tokenizer = tokenizer
+    model.indexable.copy_(torch.from_numpy(tokenizer.indexable))
+    return model

@@ -1,0 +1,336 @@
+"""VisualSparta (arXiv 2101.00265), to be read beside section 3 of the paper.
+
+Offline, a transformer over an image's regions and labels gives a weight to every term of the
+vocabulary; online, a query's terms are looked up and summed. No network runs at query time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from transformers import AutoModel, PreTrainedModel
+from transformers.masking_utils import create_bidirectional_mask
+from transformers.utils import cached_file
+
+from sparta.features.record import FeatureSource
+from sparta.model_id import resolve
+from sparta.tokenizer import WordPieceTokenizer
+from sparta.visualsparta.collate import ImageBatch
+from sparta.visualsparta.config import VisualSpartaConfig
+
+# Terms matched at once: their products with B images' positions stay in a cache, so that the
+# maximum is taken of them there. A GPU has one of 50 MB for all, and wants more work at once.
+VOCABULARY_CHUNK = 512
+GPU_PRODUCTS = 1 << 24
+
+
+class TermScores(NamedTuple):
+    """Scores of B images for T terms.
+
+    Attributes:
+        scores: [B, T] float32, log(1 + ReLU(y + b)), zero where a term is absent.
+        positions: [B, T] int16, the position that won the maximum of equation 10. An image of r
+            regions and k label tokens has its regions at 0 to r - 1, its tokens at r to r + k - 1.
+    """
+
+    scores: Tensor
+    positions: Tensor
+
+
+class SparseTermScores(NamedTuple):
+    """Positive term scores of B images, as rows of a compressed sparse matrix.
+
+    Attributes:
+        indptr: [B + 1] int64, image i owns entries indptr[i] to indptr[i + 1].
+        terms: [nnz] int32, term ids, rising within an image.
+        scores: [nnz] float32.
+        positions: [nnz] int16, the winning position of each kept term, as in `TermScores`.
+    """
+
+    indptr: NDArray[np.int64]
+    terms: NDArray[np.int32]
+    scores: NDArray[np.float32]
+    positions: NDArray[np.int16]
+
+
+class TermCounts(NamedTuple):
+    """Q queries as bags of terms.
+
+    Attributes:
+        terms: [U] int64, the distinct term ids of all Q queries, rising.
+        counts: [Q, U] float32, how often each query holds each term.
+    """
+
+    terms: Tensor
+    counts: Tensor
+
+
+def count_terms(ids: Tensor, mask: Tensor) -> TermCounts:
+    """Count the terms of tokenised queries; a term twice counts twice.
+
+    Args:
+        ids: [Q, L] int64 term ids.
+        mask: [Q, L] bool, False for padding, which never counts.
+    """
+    terms, columns = torch.unique(ids[mask], return_inverse=True)
+    counts = torch.zeros(len(ids), len(terms), device=ids.device)
+    rows = mask.nonzero()[:, 0]
+    counts.index_put_((rows, columns), torch.ones_like(rows, dtype=counts.dtype), accumulate=True)
+    return TermCounts(terms, counts)
+
+
+class VisualSparta(PreTrainedModel):
+    """The image transformer, the query embedding and the score between them.
+
+    Attributes:
+        tokenizer: word pieces of the model's folder; None until attached or loaded.
+        trained_terms: [V] bool, terms seen in training captions.
+        indexable: [V] bool, False for special and unused tokens, which never score.
+    """
+
+    config_class = VisualSpartaConfig
+    config: VisualSpartaConfig
+    base_model_prefix = "visual_sparta"
+    main_input_name = "regions"
+    _supports_sdpa = True
+    # In force if the configuration's tie_query_embedding says so.
+    _tied_weights_keys = {  # noqa: RUF012  # declared so by transformers
+        "query_embedding.weight": "encoder.embeddings.word_embeddings.weight"
+    }
+    trained_terms: Tensor
+    indexable: Tensor
+
+    def __init__(self, config: VisualSpartaConfig) -> None:
+        super().__init__(config)
+        inner = config.encoder_config
+        self.encoder = AutoModel.from_config(inner)
+        if getattr(self.encoder, "pooler", None) is not None:
+            self.encoder.pooler = None
+        # E_tok of equation 1, at first a copy of the encoder's.
+        self.query_embedding = nn.Embedding(inner.vocab_size, inner.hidden_size)
+        width = config.feature_dim + (6 if config.use_locations else 0)
+        self.input_dropout = nn.Dropout(config.input_dropout)
+        self.region_projection = nn.Linear(width, inner.hidden_size)  # W and b of equation 8
+        self.region_norm = (
+            nn.LayerNorm(inner.hidden_size, config.region_norm_eps)
+            if config.region_layer_norm
+            else nn.Identity()
+        )
+        self.region_dropout = nn.Dropout(config.region_dropout)
+        self.bias = nn.Parameter(torch.tensor(float(config.initial_bias)))  # b of equation 11
+        self.register_buffer("trained_terms", torch.ones(inner.vocab_size, dtype=torch.bool))
+        self.register_buffer("indexable", torch.ones(inner.vocab_size, dtype=torch.bool))
+        self.tokenizer: WordPieceTokenizer | None = None
+        self.post_init()
+
+    # ---- image side: equations 2 to 9 -------------------------------------------------------
+
+    def embed_regions(self, batch: ImageBatch) -> Tensor:
+        """Equations 4, 5 and the first half of 8: [visual ; location] W + b, [B, n, h]."""
+        visual = batch.regions.float()
+        if self.config.square_root:
+            # Of the size alone: vectors other than a ReLU network's may be negative.
+            visual = visual.abs().sqrt().copysign(visual)
+        visual = self.input_dropout(visual)
+        if self.config.use_locations:
+            visual = torch.cat([visual, batch.locations], dim=-1)
+        return self.region_dropout(self.region_norm(self.region_projection(visual)))
+
+    def embed_labels(self, batch: ImageBatch) -> Tensor:
+        """Equations 6 and 7: token + position + segment embedding, [B, k, h]."""
+        segments = torch.full_like(batch.label_ids, self.config.label_segment)
+        return self.encoder.embeddings(input_ids=batch.label_ids, token_type_ids=segments)
+
+    def contextualise(self, batch: ImageBatch) -> tuple[Tensor, Tensor]:
+        """Equations 8 and 9: the transformer over regions and labels.
+
+        Returns:
+            H [B, n + k, h] and its mask [B, n + k] bool.
+        """
+        parts, mask = [self.embed_regions(batch)], batch.region_mask & self.config.use_visual
+        if self.config.use_labels:
+            parts.append(self.embed_labels(batch))
+            mask = torch.cat([mask, batch.label_mask], dim=1)
+        a = torch.cat(parts, dim=1)
+        attention = create_bidirectional_mask(
+            config=self.encoder.config, inputs_embeds=a, attention_mask=mask.long()
+        )
+        hidden = self.encoder.encoder(a, attention_mask=attention).last_hidden_state
+        return hidden, mask
+
+    # ---- scores: equations 10 to 12 ---------------------------------------------------------
+
+    def match(self, hidden: Tensor, mask: Tensor, terms: Tensor) -> tuple[Tensor, Tensor]:
+        """Equation 10 for every image and term: the maximum over positions, and where it is.
+
+        Args:
+            hidden: [B, n + k, h].
+            mask: [B, n + k] bool; padding never takes part in the maximum.
+            terms: [T] int64 term ids.
+
+        Returns:
+            y [B, T] and the winning column of `hidden` [B, T] int64.
+        """
+        products = hidden @ self.query_embedding(terms).to(hidden.dtype).T
+        products = products.masked_fill(~mask[:, :, None], float("-inf"))
+        best, column = products.max(dim=1)
+        return best.float(), column
+
+    def match_vocabulary(
+        self, hidden: Tensor, mask: Tensor, terms: Tensor, chunk: int | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """As `match`, for so many terms that their products [B, n + k, T] would not fit.
+
+        Args:
+            hidden: [B, n + k, h].
+            mask: [B, n + k] bool.
+            terms: [T] int64 term ids.
+            chunk: terms at once; None for what suits the device.
+        """
+        if chunk is None:
+            room = GPU_PRODUCTS // max(1, mask.numel()) if hidden.is_cuda else 0
+            chunk = max(VOCABULARY_CHUNK, room)
+        kind = hidden.device.type
+        if torch.is_autocast_enabled(kind):
+            hidden = hidden.to(torch.get_autocast_dtype(kind))  # else done for every chunk
+        found = [self.match(hidden, mask, part) for part in terms.split(chunk)]
+        best, columns = zip(*found, strict=True)
+        return torch.cat(best, dim=1), torch.cat(columns, dim=1)
+
+    def activate(self, best: Tensor) -> Tensor:
+        """Equations 11 and 12 before the sum: log(1 + ReLU(y + b))."""
+        return torch.log1p(torch.relu(best + self.bias))
+
+    def image_term_scores(self, batch: ImageBatch, terms: Tensor) -> Tensor:
+        """[B, T] float32 scores of the given terms, differentiable: what training uses."""
+        hidden, mask = self.contextualise(batch)
+        best, _ = self.match(hidden, mask, terms)
+        return self.activate(best)
+
+    def forward(self, batch: ImageBatch, queries: TermCounts) -> Tensor:
+        """Equation 12, f(q, v) for every pair: [Q, B] float32."""
+        return queries.counts @ self.image_term_scores(batch, queries.terms).T
+
+    # ---- encoding -----------------------------------------------------------------------------
+
+    @torch.inference_mode()
+    def term_scores(
+        self, batch: ImageBatch, wanted: Tensor | None = None, precision: torch.dtype | None = None
+    ) -> TermScores:
+        """Scores of the whole vocabulary. Special and unused tokens score 0.
+
+        Args:
+            batch: B images.
+            wanted: [V] bool, terms worth computing (None: all); the others score 0.
+            precision: of matrix products; None for bfloat16 on a GPU and float32 on a CPU.
+
+        Returns:
+            scores [B, V] float32 and winning positions [B, V] int16, on the model's device.
+        """
+        device = self.bias.device
+        batch = batch.to(device)
+        terms = (self.indexable if wanted is None else self.indexable & wanted).nonzero()[:, 0]
+        scores = torch.zeros(len(batch), len(self.indexable), device=device)
+        positions = torch.zeros_like(scores, dtype=torch.int16)
+        precision = precision or (torch.bfloat16 if device.type == "cuda" else torch.float32)
+        with torch.autocast(device.type, precision, enabled=precision != torch.float32):
+            best, columns = self.match_vocabulary(*self.contextualise(batch), terms)
+        scores[:, terms] = self.activate(best)
+        positions[:, terms] = own_positions(batch).gather(1, columns)
+        return TermScores(scores, positions)
+
+    def compile_encoding(self, backend: str = "inductor") -> None:
+        """Have torch compile the transformer and the matching of terms, maximum included.
+
+        The first batches wait for it, minutes on a CPU.
+        """
+        compiled = partial(torch.compile, dynamic=True, backend=backend)
+        self.contextualise = compiled(self.contextualise)  # type: ignore[method-assign]
+        self.match = compiled(self.match)  # type: ignore[method-assign]
+
+    def encode_images(self, batch: ImageBatch) -> SparseTermScores:
+        """Every positive term score of B images, with the position that won it (equation 14)."""
+        scores, positions = self.term_scores(batch)
+        kept = scores > 0
+        indptr = np.zeros(len(scores) + 1, np.int64)
+        indptr[1:] = kept.sum(dim=1).cumsum(0).cpu().numpy()
+        return SparseTermScores(
+            indptr,
+            kept.nonzero()[:, 1].int().cpu().numpy(),
+            scores[kept].cpu().numpy(),
+            positions[kept].cpu().numpy(),
+        )
+
+    def encode_queries(self, texts: Sequence[str]) -> TermCounts:
+        """Tokenise queries and count their terms (equation 1 needs no more); no network runs.
+
+        Raises:
+            ValueError: if the model has no tokenizer.
+        """
+        if self.tokenizer is None:
+            raise ValueError("the model has no tokenizer: load it from a folder, or set .tokenizer")
+        return count_terms(*pad_ids(map(self.tokenizer.encode_ids, texts), self.bias.device))
+
+    def score(self, queries: TermCounts, images: ImageBatch) -> Tensor:
+        """f(q, v) of equation 12 for every pair: [Q, B] float32, without gradients."""
+        with torch.inference_mode():
+            return self(images.to(self.bias.device), queries)
+
+    # ---- on disk ------------------------------------------------------------------------------
+
+    def save_pretrained(  # type: ignore[override]
+        self, save_directory: str | Path, **kwargs: Any
+    ) -> None:
+        """Write `config.json`, `model.safetensors` and, if attached, `tokenizer.json`."""
+        super().save_pretrained(save_directory, **kwargs)
+        if self.tokenizer is not None:
+            self.tokenizer.save(save_directory)
+
+    @classmethod
+    def from_pretrained(  # type: ignore[override]
+        cls, name: str | Path, *args: Any, **kwargs: Any
+    ) -> VisualSparta:
+        """Load a hub name, a folder or "sample" in float32, with its tokenizer if it has one."""
+        name = resolve(name)
+        kwargs.setdefault("dtype", torch.float32)
+        model: VisualSparta = super().from_pretrained(name, *args, **kwargs)
+        path = cached_file(str(name), "tokenizer.json", _raise_exceptions_for_missing_entries=False)
+        if path is not None:
+            model.tokenizer = WordPieceTokenizer.from_folder(Path(path).parent)
+        return model.eval()
+
+    @classmethod
+    def from_oscar(
+        cls, folder: str | Path, source: FeatureSource | None = None, **options: Any
+    ) -> VisualSparta:
+        """Start from a checkpoint of Oscar; see `sparta.visualsparta.init_oscar.from_oscar`."""
+        from sparta.visualsparta.init_oscar import from_oscar
+
+        return from_oscar(folder, source, **options)
+
+
+def own_positions(batch: ImageBatch) -> Tensor:
+    """[B, n + k] int16: the position in its own image, without padding, of each column of H."""
+    n, k = batch.regions.shape[1], batch.label_ids.shape[1]
+    columns = torch.arange(n + k, device=batch.regions.device).expand(len(batch), n + k)
+    padding = n - batch.region_mask.sum(dim=1, keepdim=True)
+    return (columns - padding * (columns >= n)).to(torch.int16)
+
+
+def pad_ids(texts: Iterable[list[int]], device: torch.device | str) -> tuple[Tensor, Tensor]:
+    """Tokenised texts → ids [Q, L] int64 and mask [Q, L] bool."""
+    rows = list(texts)
+    length = max(map(len, rows), default=0)
+    ids = torch.zeros(len(rows), length, dtype=torch.int64)
+    mask = torch.zeros(len(rows), length, dtype=torch.bool)
+    for i, row in enumerate(rows):
+        ids[i, : len(row)] = torch.tensor(row, dtype=torch.int64)
+        mask[i, : len(row)] = True
+    return ids.to(device), mask.to(device)

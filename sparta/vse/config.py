@@ -1,0 +1,142 @@
+"""What a dense VSE model is made of, as saved in its `config.json`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from transformers import PreTrainedConfig
+
+from sparta.errors import InputError
+
+Visual = Literal["region", "grid", "patch"]
+Text = Literal["bigru", "gru", "bert"]
+ViewProjections = Literal["shared", "separate"]
+
+
+class VseConfig(PreTrainedConfig):
+    """Configuration of `sparta.vse.model.VseModel`.
+
+    Args:
+        name: what a server calls the model, such as "vse++", "vse-inf", "vse-2ad", "mv-vse".
+        feature_dim: d of the visual vectors.
+        feature_source: what made the features (`FeatureSource` as a dict), None for any. With
+            `vision`: the network it began as, the size photos are stretched to (`image_size`) and
+            Pillow's filter for it (`extra["resample"]`).
+        visual: how they are projected: "region" adds a residual MLP with batch norm to the linear
+            layer that "grid" and "patch" have alone (GPO section 5.1).
+        square_root: take the square root of the visual vectors first, signs kept.
+        input_dropout: share of each visual vector's numbers dropped in training.
+        max_regions: vectors an image may have, None for any number.
+        vision: configuration of a vision network inside the model, which then takes photos
+            instead of features; a dict with `model_type`.
+        text: "bigru" over words, "gru" for one that reads forwards alone (as MV-VSE's published
+            code does, with the text pooling "last"), or "bert" for any BERT-like transformer over
+            word pieces.
+        word_dim: width of the GRU's word embedding.
+        vocabulary_size: words the GRU knows, special ones included.
+        text_encoder: configuration of the BERT-like transformer, a dict with `model_type`.
+        text_dropout: share dropped in training from the GRU's word embeddings, or from the
+            transformer's projected tokens.
+        dimension: of the joint space.
+        visual_pooling: a name `sparta.vse.pooling.registry.make_pooling` knows.
+        visual_pooling_options: further arguments of that pooling.
+        text_pooling: as `visual_pooling`.
+        text_pooling_options: as `visual_pooling_options`.
+        views: K, the embeddings of one image; the best one counts (MV-VSE equation 6).
+        view_projections: "shared" pools one projected set K times, as MV-VSE's equation 4 and
+            figure 3 have it; "separate" gives each view a projection of its own, as the authors'
+            code does.
+
+    Raises:
+        InputError: if a field has a value there is not.
+    """
+
+    model_type = "vse"
+
+    def __init__(
+        self,
+        name: str = "vse",
+        feature_dim: int = 2048,
+        feature_source: dict[str, Any] | None = None,
+        visual: Visual = "region",
+        square_root: bool = False,
+        input_dropout: float = 0.0,
+        max_regions: int | None = None,
+        vision: dict[str, Any] | None = None,
+        text: Text = "bigru",
+        word_dim: int = 300,
+        vocabulary_size: int = 0,
+        text_encoder: dict[str, Any] | None = None,
+        text_dropout: float = 0.0,
+        dimension: int = 1024,
+        visual_pooling: str = "mean",
+        visual_pooling_options: dict[str, Any] | None = None,
+        text_pooling: str = "mean",
+        text_pooling_options: dict[str, Any] | None = None,
+        views: int = 1,
+        view_projections: ViewProjections = "shared",
+        **kwargs: Any,
+    ) -> None:
+        _check("visual", visual, Visual)
+        _check("text", text, Text)
+        _check("view_projections", view_projections, ViewProjections)
+        if views < 1:
+            raise InputError(f"views: {views} is less than one")
+        if (text == "bert") != (text_encoder is not None):
+            raise InputError(
+                f"text: {text!r} with text_encoder: {text_encoder!r} do not go together"
+            )
+        self.name = name
+        self.feature_dim = feature_dim
+        self.feature_source = feature_source
+        self.visual = visual
+        self.square_root = square_root
+        self.input_dropout = input_dropout
+        self.max_regions = max_regions
+        self.vision = vision
+        self.text = text
+        self.word_dim = word_dim
+        self.vocabulary_size = vocabulary_size
+        self.text_encoder = text_encoder
+        self.text_dropout = text_dropout
+        self.dimension = dimension
+        self.visual_pooling = visual_pooling
+        self.visual_pooling_options = visual_pooling_options or {}
+        self.text_pooling = text_pooling
+        self.text_pooling_options = text_pooling_options or {}
+        self.views = views
+        self.view_projections = view_projections
+        super().__init__(**kwargs)
+
+    def get_text_config(
+        self, decoder: bool | None = None, encoder: bool | None = None
+    ) -> VseConfig:
+        """This configuration: transformers would take `text_encoder`, a dict, for one."""
+        return self
+
+
+def _check(field: str, value: str, known: Any) -> None:
+    if value not in get_args(known):
+        raise InputError(f"{field}: {value!r} is none of {', '.join(get_args(known))}")
+
+
+def check_kind(name: str | Path) -> None:
+    """Refuse what is no VSE model before its weights are read.
+
+    Raises:
+        InputError: naming the folder and what it is instead.
+    """
+    folder = Path(name)
+    # Only OWNER/NAME can be a model of the hub, which takes half a minute to answer that it is not.
+    hub = len(folder.parts) == 2 and not folder.parent.exists()
+    if not folder.is_dir() and not hub:
+        raise InputError(f"{name} is not a folder: give the folder of a VSE model")
+    try:
+        values, _ = VseConfig.get_config_dict(str(name))
+    except (OSError, ValueError) as error:
+        reason = str(error).partition("\n")[0]
+        raise InputError(f"{name} is neither a model's folder nor on the hub: {reason}") from error
+    if (kind := values.get("model_type")) != VseConfig.model_type:
+        reason = f"its config.json is of a {kind}" if kind else "it has no config.json of one"
+        raise InputError(f"{name} is not a VSE model: {reason}")

@@ -1,0 +1,194 @@
+"""Start a dense model: over the words of training captions, or over a BERT-like checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer
+from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel
+from transformers.utils import cached_file
+
+from sparta.errors import InputError
+from sparta.features.extract.pretrained import load_model, load_preprocessing
+from sparta.features.record import FeatureSource
+from sparta.vse.config import VseConfig
+from sparta.vse.model import VseModel, evaluating
+from sparta.vse.tokenizer import FILE, TextTokenizer
+from sparta.vse.vision import vision_part
+
+# A feature source's kind → how its vectors are projected.
+_VISUAL = {"region": "region", "grid": "grid", "patch": "patch", "pixels": "patch"}
+
+
+def from_captions(
+    texts: Iterable[str],
+    source: FeatureSource,
+    *,
+    min_count: int = 4,
+    vision: str | Path | None = None,
+    **options: Any,
+) -> VseModel:
+    """A model whose text side, a GRU, knows the words of the training captions alone.
+
+    Args:
+        texts: training captions, and no others.
+        source: what made the features the model will be trained on.
+        min_count: how often the captions must hold a word of the vocabulary.
+        vision: hub name or folder of a vision network to take into the model, which then encodes
+            photos of the source's size; None for a model that takes features.
+        options: further fields of `VseConfig`. Without `visual`, the source's kind decides it;
+            without `text`, the GRU reads both ways.
+
+    Raises:
+        InputError: if an option is unknown, or the vision network is none or does not give
+            vectors of the source's dimension.
+        OSError: if there is no such vision network.
+    """
+    tokenizer = TextTokenizer.from_captions(texts, min_count)
+    return _build({"vocabulary_size": len(tokenizer)}, tokenizer, source, vision, options)
+
+
+def from_bert(
+    checkpoint: str | Path,
+    source: FeatureSource,
+    /,
+    *,
+    layers: int | None = None,
+    vision: str | Path | None = None,
+    **options: Any,
+) -> VseModel:
+    """A model whose text side starts from a BERT-like checkpoint.
+
+    Args:
+        checkpoint: hub name or folder of the checkpoint, with a `tokenizer.json` or a `vocab.txt`.
+        source: as in `from_captions`.
+        layers: keep only the first layers of the checkpoint (None: all).
+        vision: as in `from_captions`.
+        options: as in `from_captions`.
+
+    Raises:
+        InputError: if the checkpoint is no BERT-like encoder, has fewer layers, its tokenizer is
+            another model's, or as in `from_captions`.
+        OSError: if there is no such checkpoint, or it has no tokenizer.
+    """
+    config = AutoConfig.from_pretrained(checkpoint)
+    if layers is not None:
+        if layers > config.num_hidden_layers:
+            raise InputError(
+                f"{checkpoint} has {config.num_hidden_layers} layers, {layers} were asked for"
+            )
+        config.num_hidden_layers = layers
+    encoder = AutoModel.from_pretrained(checkpoint, config=config, dtype=torch.float32)
+    if encoder.main_input_name != "input_ids" or encoder.config.is_encoder_decoder:
+        raise InputError(f"{checkpoint} ({type(encoder).__name__}) is no BERT-like text encoder")
+    tokenizer = load_tokenizer(checkpoint)
+    _fit(encoder, tokenizer, checkpoint)
+    fields = {"text": "bert", "text_encoder": _fields(encoder)}
+    model = _build(fields, tokenizer, source, vision, options)
+    _copy(encoder, model.text_encoder)
+    return model
+
+
+def load_tokenizer(name: str | Path) -> TextTokenizer:
+    """The tokenizer of a BERT-like checkpoint, from its `tokenizer.json` or `vocab.txt`.
+
+    Raises:
+        InputError: if it lacks a special token.
+        OSError: if there is none.
+    """
+    path = cached_file(str(name), FILE, _raise_exceptions_for_missing_entries=False)
+    if path is not None:
+        return TextTokenizer.from_folder(Path(path).parent)
+    tokenizer = AutoTokenizer.from_pretrained(name).backend_tokenizer
+    return TextTokenizer(Tokenizer.from_str(tokenizer.to_str()), name)
+
+
+def _fit(encoder: Any, tokenizer: TextTokenizer, name: str | Path) -> None:
+    """One embedding per id (some checkpoints pad theirs), and texts no longer than positions."""
+    known = encoder.get_input_embeddings().num_embeddings
+    if known < len(tokenizer):
+        raise InputError(
+            f"{name} has {known} token embeddings, its tokenizer {len(tokenizer)} entries: they "
+            "belong to different models"
+        )
+    if known > len(tokenizer):
+        encoder.resize_token_embeddings(len(tokenizer))
+    limit_length(tokenizer, encoder)
+
+
+def limit_length(tokenizer: TextTokenizer, encoder: Any) -> None:
+    """Cut texts at the number of positions a BERT-like encoder has."""
+    positions = getattr(getattr(encoder, "embeddings", None), "position_embeddings", None)
+    if positions is not None:
+        # RoBERTa counts positions from behind that of padding.
+        first = 0 if positions.padding_idx is None else positions.padding_idx + 1
+        limits = (tokenizer.max_length, positions.num_embeddings - first)
+        tokenizer.max_length = min(limit for limit in limits if limit is not None)
+
+
+def _build(
+    fields: dict[str, Any],
+    tokenizer: TextTokenizer,
+    source: FeatureSource,
+    vision: str | Path | None,
+    options: dict[str, Any],
+) -> VseModel:
+    given = {*fields, "text_encoder", "vocabulary_size", "feature_dim", "feature_source"}
+    known = signature(VseConfig).parameters.keys() - given - {"vision", "kwargs"}
+    if unknown := sorted(options.keys() - known):
+        raise InputError(f"unknown model options {unknown}; there are {sorted(known)}")
+    network = None if vision is None else _vision_network(str(vision))
+    fields = {
+        "feature_dim": source.dimension,
+        "feature_source": asdict(source),
+        "visual": _VISUAL[source.kind],
+        "vision": None if network is None else _fields(network),
+        **fields,
+        **options,
+    }
+    model = VseModel(VseConfig(**fields))
+    model.attach(tokenizer, "the vocabulary")
+    if network is not None:
+        _start_vision(model, network, str(vision), source)
+    return model
+
+
+def _vision_network(name: str) -> Any:
+    network = vision_part(load_model(name))
+    if network.main_input_name != "pixel_values":
+        raise InputError(f"{name}: {type(network).__name__} is not a vision model")
+    return network
+
+
+def _start_vision(model: VseModel, network: Any, name: str, source: FeatureSource) -> None:
+    assert model.vision is not None
+    _copy(network, model.vision.network)
+    preprocessing = load_preprocessing(name, source.image_size)
+    model.vision.prepare_as(preprocessing)
+    # With the size, all that has to be known to stretch photos as the network wants them.
+    model.config.feature_source["extra"]["resample"] = preprocessing.resample
+    side = source.image_size
+    with torch.no_grad(), evaluating(model):
+        width = model.vision(torch.zeros(1, 3, side, side)).shape[-1]
+    if width != source.dimension:
+        raise InputError(
+            f"{name} gives vectors of {width} numbers, the feature source says {source.dimension}"
+        )
+
+
+def _fields(network: PreTrainedModel) -> dict[str, Any]:
+    """A network's configuration, without paths of the machine that trains."""
+    fields = network.config.to_dict()
+    fields.pop("_name_or_path", None)
+    return fields
+
+
+def _copy(pretrained: PreTrainedModel, into: Any) -> None:
+    """Copy the weights that the model has; it has no pooler."""
+    wanted = into.state_dict().keys()
+    into.load_state_dict({k: v for k, v in pretrained.state_dict().items() if k in wanted})

@@ -1,0 +1,224 @@
+"""Visual-semantic embedding: images and texts in one space, scored by their cosine.
+
+One frame for VSE++ (mean or max pooling), VSE∞ (GPO), VSE+2AD (ADPOOL) and MV-VSE (several visual
+poolings); which one a model is, its configuration says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+from transformers.utils import cached_file
+
+from sparta.errors import InputError
+from sparta.vse.batch import PixelBatch, RegionBatch, TextBatch, collate_texts, real_rows
+from sparta.vse.config import VseConfig, check_kind
+from sparta.vse.encoders import VisualProjection, WordEncoder, build_network, unit
+from sparta.vse.pooling.registry import make_pooling
+from sparta.vse.tokenizer import FILE, TextTokenizer
+from sparta.vse.vision import Vision
+
+
+def view_scores(texts: Tensor, images: Tensor) -> Tensor:
+    """Cosines of unit texts [Q, D] and unit images [N, K, D] view by view: [Q, N, K].
+
+    In the vectors' own precision under autocast too: in 16 bits, near cosines become equal.
+    """
+    with torch.autocast(texts.device.type, enabled=False):
+        return (texts @ images.flatten(0, 1).T).unflatten(1, images.shape[:2])
+
+
+def score(texts: Tensor, images: Tensor) -> Tensor:
+    """Texts [Q, D] against images [N, K, D] by their best view (MV-VSE equation 6): [Q, N]."""
+    return view_scores(texts, images).amax(dim=-1)
+
+
+class VseModel(PreTrainedModel):
+    """Two encoders and two poolings into one space.
+
+    Attributes:
+        tokenizer: of the model's folder; None until attached or loaded.
+        vision: the pretrained vision network inside the model, None if it takes features.
+        text_encoder: the pretrained BERT-like transformer inside the model, None for a GRU.
+    """
+
+    config_class = VseConfig
+    base_model_prefix = "vse"
+    main_input_name = "regions"
+    _supports_sdpa = True
+
+    def __init__(self, config: VseConfig) -> None:
+        super().__init__(config)
+        shared = config.view_projections == "shared"
+        self.vision = Vision(config.vision) if config.vision is not None else None
+        self.input_dropout = nn.Dropout(config.input_dropout)
+        self.visual_projections = nn.ModuleList(
+            VisualProjection(config.feature_dim, config.dimension, config.visual == "region")
+            for _ in range(1 if shared else config.views)
+        )
+        self.visual_poolings = nn.ModuleList(
+            make_pooling(config.visual_pooling, config.dimension, **config.visual_pooling_options)
+            for _ in range(config.views)
+        )
+        self.text_encoder: PreTrainedModel | None = None
+        if config.text_encoder is None:
+            self.word_encoder = WordEncoder(
+                config.vocabulary_size,
+                config.word_dim,
+                config.dimension,
+                config.text_dropout,
+                bidirectional=config.text == "bigru",
+            )
+        else:
+            encoder = build_network(config.text_encoder)
+            if getattr(encoder, "pooler", None) is not None:
+                encoder.pooler = None
+            self.text_encoder = encoder
+            self.text_projection = nn.Linear(encoder.config.hidden_size, config.dimension)
+            self.text_dropout = nn.Dropout(config.text_dropout)
+        self.text_pooling = make_pooling(
+            config.text_pooling, config.dimension, **config.text_pooling_options
+        )
+        self.tokenizer: TextTokenizer | None = None
+        self.post_init()
+
+    def _init_weights(self, module: nn.Module) -> None:
+        """Nothing to do: every part's constructor gives it the weights it was published with."""
+
+    def get_input_embeddings(self) -> Any:
+        """The embedding of words or word pieces."""
+        if self.text_encoder is None:
+            return self.word_encoder.embedding
+        return self.text_encoder.get_input_embeddings()
+
+    # ---- encoding -----------------------------------------------------------------------------
+
+    def encode_images(self, images: RegionBatch | PixelBatch) -> Tensor:
+        """B images → [B, K, D] float32 of unit length, differentiable.
+
+        Raises:
+            ValueError: if it is given photos and has no vision network.
+        """
+        if isinstance(images, PixelBatch):
+            images = self._look(images)
+        visual = images.regions.float()
+        if self.config.square_root:
+            # Of the size alone: vectors other than a ReLU network's may be negative.
+            visual = visual.abs().sqrt().copysign(visual)
+        visual = self.input_dropout(visual)
+        projected = [project(visual, images.lengths) for project in self.visual_projections]
+        if len(projected) == 1:
+            projected *= self.config.views
+        views = [
+            pool(features, images.lengths)
+            for pool, features in zip(self.visual_poolings, projected, strict=True)
+        ]
+        return unit(torch.stack(views, dim=1))
+
+    def _look(self, photos: PixelBatch) -> RegionBatch:
+        if self.vision is None:
+            raise ValueError("the model has no vision network: give it features, not pixels")
+        regions = self.vision(photos.pixels)
+        size, n, _ = regions.shape
+        return RegionBatch(regions, torch.full((size,), n, device=regions.device))
+
+    def encode_texts(self, texts: TextBatch) -> Tensor:
+        """B texts → [B, D] float32 of unit length, differentiable."""
+        return unit(self.text_pooling(self._read(texts), texts.lengths))
+
+    def _read(self, texts: TextBatch) -> Tensor:
+        """One vector of the joint space per token, start and end included: [B, L, D]."""
+        if self.text_encoder is None:
+            return self.word_encoder(texts.ids, texts.lengths)
+        mask = real_rows(texts.lengths, texts.ids.shape[1]).long()
+        hidden = self.text_encoder(input_ids=texts.ids, attention_mask=mask).last_hidden_state
+        return self.text_dropout(self.text_projection(hidden))
+
+    def forward(self, texts: TextBatch, images: RegionBatch | PixelBatch) -> Tensor:
+        """Similarities of every text with every view of every image: [Q, N, K]."""
+        return view_scores(self.encode_texts(texts), self.encode_images(images))
+
+    @torch.no_grad()
+    def embed_texts(self, texts: Sequence[str], batch_size: int = 128) -> Tensor:
+        """Q texts as typed → [Q, D] float32 on the CPU, computed in eval mode.
+
+        Raises:
+            ValueError: if the model has no tokenizer.
+        """
+        if self.tokenizer is None:
+            raise ValueError("the model has no tokenizer: load it from a folder, or set .tokenizer")
+        ids = [self.tokenizer.encode(text) for text in texts]
+        found = torch.empty(len(ids), self.config.dimension)
+        with evaluating(self):
+            for start in range(0, len(ids), batch_size):
+                batch = collate_texts(ids[start : start + batch_size], self.tokenizer.pad_id)
+                found[start : start + batch_size] = self.encode_texts(batch.to(self.device)).cpu()
+        return found
+
+    # ---- on disk ------------------------------------------------------------------------------
+
+    def save_pretrained(  # type: ignore[override]
+        self, save_directory: str | Path, **kwargs: Any
+    ) -> None:
+        """Write `config.json`, `model.safetensors` and, if attached, `tokenizer.json`."""
+        super().save_pretrained(save_directory, **kwargs)
+        if self.tokenizer is not None:
+            self.tokenizer.save(save_directory)
+
+    @classmethod
+    def from_pretrained(  # type: ignore[override]
+        cls, name: str | Path, **kwargs: Any
+    ) -> VseModel:
+        """Load a folder or hub name in float32 and eval mode, with its tokenizer if it has one.
+
+        Raises:
+            InputError: if there is none, it is another kind of model's, weights are missing,
+                left over or of other shapes, or the tokenizer is another model's.
+        """
+        check_kind(name)
+        kwargs.setdefault("dtype", torch.float32)
+        try:
+            loaded: Any = super().from_pretrained(name, output_loading_info=True, **kwargs)
+        except (OSError, ValueError, RuntimeError) as error:
+            raise InputError(f"{name} is not a whole VSE model: {error}") from error
+        model: VseModel
+        model, info = loaded
+        for state in ("missing", "unexpected"):
+            if keys := sorted(info[f"{state}_keys"]):
+                raise InputError(f"{name}: {state} weights in its file: {', '.join(keys[:5])}")
+        path = cached_file(str(name), FILE, _raise_exceptions_for_missing_entries=False)
+        if path is not None:
+            model.attach(TextTokenizer.from_folder(Path(path).parent), name)
+        return model.eval()
+
+    def attach(self, tokenizer: TextTokenizer, where: str | Path) -> None:
+        """Use a tokenizer.
+
+        Raises:
+            InputError: naming `where` it is from, if its size is not that of the embedding.
+        """
+        known = len(self.get_input_embeddings().weight)
+        if len(tokenizer) != known:
+            raise InputError(
+                f"{where}: the tokenizer has {len(tokenizer)} entries, the model embeds {known}: "
+                "they belong to different models"
+            )
+        self.tokenizer = tokenizer
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Eval mode within; afterwards every part is in the mode it was in, frozen ones too."""
+    modes = [(part, part.training) for part in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for part, training in modes:
+            part.training = training

@@ -1,0 +1,99 @@
+"""Photos as a model with a vision network of its own takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparta.errors import InputError
+from sparta.features.extract.augmentations import Crop, View
+from sparta.features.extract.backbone import Backbone
+from sparta.features.extract.decode_pool import decode_all
+from sparta.features.extract.photos import Decoder, find_photos
+from sparta.features.record import FeatureSource
+from sparta.features.skipped import Skipped
+
+BATCH = 32
+
+
+def vision_source(network: str) -> FeatureSource:
+    """What a vision network makes of photos, and how it wants them.
+
+    Args:
+        network: hub name or folder of its checkpoint.
+
+    Returns:
+        the source of its features; `extra["resample"]` is Pillow's filter to stretch photos with.
+
+    Raises:
+        InputError: if it is no vision network, or its output cannot be laid on a grid.
+        OSError: if there is no such checkpoint.
+    """
+    backbone = Backbone(network, device="cpu")
+    return replace(backbone.source, extra={"resample": backbone.resample})
+
+
+class PhotoFolder:
+    """Photos of a folder by row, stretched to the size a vision network takes; decoded when asked.
+
+    Args:
+        folder: searched at any depth.
+        source: of the network: `vision_source`, or a model's `feature_source`.
+        ids: paths of photos relative to the folder; all there are by default.
+
+    Attributes:
+        ids: of the photos, sorted.
+
+    Raises:
+        InputError: if there is no photo.
+    """
+
+    def __init__(
+        self, folder: Path, source: FeatureSource, ids: Iterable[str] | None = None
+    ) -> None:
+        self.folder = folder
+        self.source = source
+        self.ids: list[str] = find_photos(folder) if ids is None else sorted(ids)
+        self._rows = {image_id: row for row, image_id in enumerate(self.ids)}
+        resample = source.extra["resample"]
+        self._decoder = Decoder(folder, source.image_size, resample, View("plain"))
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def index(self, image_id: str) -> int:
+        """Row of a photo.
+
+        Raises:
+            KeyError: if there is none of that id.
+        """
+        return self._rows[image_id]
+
+    def __getitem__(self, row: int) -> NDArray[np.uint8]:
+        """A photo whole, [side, side, 3] uint8 RGB.
+
+        Raises:
+            InputError: naming the file, if it cannot be read.
+        """
+        return self.show(row)
+
+    def show(self, row: int, crop: Crop | None = None) -> NDArray[np.uint8]:
+        """Part of a photo; see `__getitem__`."""
+        found = self._decoder.decode(self.ids[row], crop)
+        if isinstance(found, Skipped):
+            raise InputError(f"{self.folder / found.image_id}: {found.reason}")
+        return found.pixels
+
+    def unreadable(self, workers: int) -> list[Skipped]:
+        """Decode every photo once, in so many processes, and say which cannot be and why."""
+        batches = (self.ids[at : at + BATCH] for at in range(0, len(self), BATCH))
+        return [
+            found
+            for batch in decode_all(self._decoder, batches, workers)
+            for found in batch
+            if isinstance(found, Skipped)
+        ]

@@ -1,0 +1,1 @@
+"""Poolings: from a set of vectors to one."""

@@ -1,0 +1,85 @@
+"""A vision network inside a dense model, so that it can be fine-tuned with it."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from sparta.errors import InputError
+from sparta.features.extract.backbone import patch_side
+from sparta.features.extract.pretrained import Preprocessing
+from sparta.vse.encoders import build_network
+
+
+class Vision(nn.Module):
+    """Photos → the cells of a CNN's feature map or a transformer's patches, and their mean last.
+
+    These are the regions that extraction with the same network would store (in float16), so that
+    a model can start from stored features and go on with the network itself. Its batch norms keep
+    the statistics they were pretrained with, in training too, as in GPO's published code.
+
+    Args:
+        config: configuration of a transformers vision network, a dict with `model_type`.
+
+    Attributes:
+        mean: [3, 1, 1] float32, subtracted from pixel values of 0 to 255.
+        std: [3, 1, 1] float32, which the difference is divided by.
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        super().__init__()
+        self.network = vision_part(build_network(config))
+        self.register_buffer("mean", torch.zeros(3, 1, 1))
+        self.register_buffer("std", torch.ones(3, 1, 1))
+        # Where position embeddings are stretched to other sizes only on demand, they always are.
+        known = inspect.signature(self.network.forward).parameters
+        self._options = {name: True for name in ("interpolate_pos_encoding",) if name in known}
+
+        self.train()
+
+    def train(self, mode: bool = True) -> Self:
+        """As in torch, but for the batch norms."""
+        super().train(mode)
+        for part in self.modules():
+            if isinstance(part, nn.modules.batchnorm._BatchNorm):
+                part.eval()
+        return self
+
+    def prepare_as(self, preprocessing: Preprocessing) -> None:
+        """Normalise pixels as a checkpoint wants it: (pixels * scale - mean) / std."""
+        self.mean.copy_(preprocessing.mean / preprocessing.scale)
+        self.std.copy_(preprocessing.std / preprocessing.scale)
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """[B, 3, H, W] uint8 RGB → [B, cells + 1, d] float, cells row by row.
+
+        Raises:
+            InputError: if the network's tokens form no square grid at this size.
+        """
+        values = (pixels.float() - self.mean) / self.std
+        hidden = self.network(pixel_values=values, **self._options).last_hidden_state
+        cells = self._cells(hidden, *pixels.shape[2:])
+        return torch.cat([cells, cells.mean(dim=1, keepdim=True)], dim=1)
+
+    def _cells(self, hidden: Tensor, height: int, width: int) -> Tensor:
+        """[B, d, rows, columns] or [B, prefix + cells, d] → [B, cells, d]."""
+        if hidden.ndim == 4:
+            return hidden.flatten(2).transpose(1, 2)
+        rows = patch_side(hidden.shape[1], width, self.network.config)
+        if rows is None:
+            raise InputError(
+                f"vision: {hidden.shape[1]} tokens for {width} x {height} pixels form no square "
+                "grid of patches; use a size the network was made for"
+            )
+        return hidden[:, -rows * rows :]
+
+
+def vision_part(network: nn.Module) -> Any:
+    """A network of photos itself, or the half of a two-sided one (CLIP) that sees them."""
+    return getattr(network, "vision_model", network)

@@ -1,0 +1,196 @@
+"""The benchmark in small: 1,000 and 5,000 images, every exact engine, the same hits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from eval.bench.query_latency.collections.queries import Query
+from eval.bench.query_latency.engines.base import Answer
+from eval.bench.query_latency.engines.scipy_columns import ScipyColumns
+from eval.bench.query_latency.ground_truth import WrongAnswer
+from eval.bench.query_latency.reporting.plots import SIZES, TOP_NS, read_recall, save_plots
+from eval.bench.query_latency.reporting.report import markdown
+from eval.bench.query_latency.reporting.results import Cell, Results
+from eval.bench.query_latency.reporting.tables import full, sheets
+from eval.bench.query_latency.run import measure
+from eval.bench.query_latency.timing import Timed
+from sparta.__main__ import cli
+from sparta.errors import InputError
+from tests.eval.bench.query_latency.tiny import EXACT, plan
+
+RUN = {"warm_up": 0, "seconds": 0, "processor": "p", "cores": 2, "package_version": "0", "date": ""}
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Results]:
+    folder = tmp_path_factory.mktemp("speed")
+    engines = [*EXACT, "numpy", "faiss-flat", "mv-flat"]
+    results = Results.open(folder)
+    results.begin(RUN)
+    measure(plan(folder / "work", engines), results, lambda line: None)
+    yield results
+
+
+def test_every_exact_engine_gives_the_same_hits_in_every_cell(measured: Results) -> None:
+    """What `measure` itself makes sure of; here, that nothing was left out."""
+    sizes = (1000, 5000)
+    cells = {(one["engine"], one["images"], one["top_n"]) for one in measured.records}
+    dense = product(("numpy", "faiss-flat", "mv-flat"), sizes, (None,))
+    assert cells == {*product(EXACT, sizes, (100, 50)), *dense}
+    assert len(measured.records) == 4 * len(cells)
+    for one in measured.records:
+        assert one["overlap_at_10"] == 1 and one["checked"] == one["queries"] == 10
+        assert 0 < one["p50_ms"] <= one["p95_ms"] <= one["p99_ms"]
+        assert one["queries_per_second"] > 0 and one["memory_bytes"] > 0
+        assert one["build_seconds"] >= 0 and len(one["beside"]) >= 5
+
+
+def test_collections_are_deleted_when_they_are_done(measured: Results) -> None:
+    assert [path.name for path in measured.path.parent.iterdir()] == ["speed.json"]
+
+
+def test_what_is_measured_is_not_measured_again(measured: Results, tmp_path: Path) -> None:
+    again = Results.open(measured.path.parent)
+    assert again.records == measured.records
+    said: list[str] = []
+    same = plan(tmp_path, ["scipy", "bm25s", "numpy"])
+    measure(same, again, said.append)
+    assert said == [] and len(again.records) == len(measured.records)
+
+
+def test_an_interrupted_run_goes_on_with_what_was_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builds = []
+    monkeypatch.setattr(ScipyColumns, "build", _noting(builds, ScipyColumns.build))
+    small = plan(tmp_path / "work", ["scipy", "numpy"], sizes=[1000], top_n=[50], dense=[])
+    results = Results(tmp_path / "speed.json")
+    results.begin(RUN)
+    timings = iter([1, 2])
+
+    def interrupted(timed: Timed) -> dict[str, float]:
+        if next(timings) == 2:
+            raise KeyboardInterrupt
+        return {"mean_ms": 1.0, "queries_per_second": 1.0}
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Timed, "figures", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            measure(small, results, lambda line: None)
+    results = Results.open(tmp_path)
+    assert len(results.records) == 1
+    measure(small, results, lambda line: None)
+    assert len(builds) == 1 and len(results.records) == 4
+    first = Cell("copies", "synthetic", "scipy", 1000, 50, 10, 1)
+    assert [results.has(first._replace(k=k, threads=t)) for k in (10, 100) for t in (1, 2)]
+
+
+def _noting(calls: list[object], call: object) -> object:
+    def noted(self: ScipyColumns) -> None:
+        calls.append(self)
+        call(self)  # type: ignore[operator]
+
+    return noted
+
+
+def test_a_wrong_answer_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = ScipyColumns.search
+
+    def wrong(self: ScipyColumns, query: Query, k: int) -> Answer:
+        found = right(self, query, k)
+        return Answer(found.documents[::-1], found.scores)
+
+    monkeypatch.setattr(ScipyColumns, "search", wrong)
+    small = plan(tmp_path / "work", ["scipy"], sizes=[1000], top_n=[50])
+    with pytest.raises(WrongAnswer, match="scipy"):
+        measure(small, Results(tmp_path / "speed.json"), lambda line: None)
+
+
+def test_tables_and_plots(measured: Results, tmp_path: Path) -> None:
+    measured.engines = {"scipy": {"settings": "plain", "promise": "exact"}}
+    measured.left_out = {"bmp": "impact-index is not installed"}
+    text = markdown(measured)
+    assert "- **scipy**: plain. Exact." in text and "- bmp was left out: impact-index" in text
+    rows = full(measured).rows
+    assert len(rows) == len(measured.records) and {len(row) for row in rows} == {17}
+    by_title = {sheet.title.partition(":")[0]: sheet for sheet in sheets(measured)}
+    ratios = by_title["Times as many queries/s by columns"]
+    assert ratios.columns == ["engine", "1,000", "5,000"]
+    assert [row[1:] for row in ratios.rows if row[0] == "columns"] == [["1", "1"]]
+    by_n = by_title["Mean ms of a query by top-n"]
+    assert by_n.columns == ["engine", "50", "100"] and len(by_n.rows) == len(EXACT)
+    save_plots(measured, tmp_path, {})
+    assert {path.name for path in tmp_path.iterdir()} == {SIZES, TOP_NS}
+
+
+def test_recall_is_that_of_indexes_pruned_alike(measured: Results, tmp_path: Path) -> None:
+    row = {"terms": "seen", "bits": 8, "baseline": "mean", "top_n": 50, "r10": 50.0}
+    path = tmp_path / "pruning.json"
+    path.write_text(json.dumps({"rows": [row, row | {"top_n": 100, "r10": 60.0}]}))
+    recall = read_recall(path)
+    assert recall == {("mean", "seen", 8, 50): 50.0, ("mean", "seen", 8, 100): 60.0}
+    about = {"baseline": "mean", "terms": "seen", "bits": 8}
+    save_plots(replace(measured, sources={"synthetic": about}), tmp_path, recall)
+    drawn = tmp_path / "recall-by-latency.png"
+    assert drawn.stat().st_size > 10_000
+    drawn.unlink()
+    save_plots(replace(measured, sources={"synthetic": about | {"bits": 6}}), tmp_path, recall)
+    assert not drawn.exists()
+    path.write_text(json.dumps([]))
+    with pytest.raises(InputError, match="not a file of sparta eval pruning"):
+        read_recall(path)
+
+
+def test_another_machine_or_other_vectors_are_refused(tmp_path: Path) -> None:
+    results = Results(tmp_path / "speed.json")
+    results.begin(RUN)
+    results.source("mean", {"bits": 8})
+    results.save()
+    again = Results.open(tmp_path)
+    with pytest.raises(InputError, match="another machine"):
+        again.begin(RUN | {"cores": 64})
+    again.source("mean", {"bits": 8})
+    with pytest.raises(InputError, match="other mean vectors"):
+        again.source("mean", {"bits": 6})
+    (tmp_path / "speed.json").write_text("{}[")
+    with pytest.raises(InputError, match="not a file of sparta bench speed"):
+        Results.open(tmp_path)
+
+
+def run(*arguments: str | Path) -> tuple[int, str, BaseException | None]:
+    found = CliRunner().invoke(cli, ["bench", "speed", *map(str, arguments)])
+    return found.exit_code, found.output, found.exception
+
+
+def test_the_command_needs_nothing_but_a_folder(tmp_path: Path) -> None:
+    options = ["--sizes", "1000", "--top-n", "50", "--engines", "scipy,lucene", "--limit", "40"]
+    hurry = ["--warm-up", "0", "--seconds", "0", "-k", "10", "--threads", "1"]
+    code, shown, problem = run("--out", tmp_path / "o", *options, *hurry)
+    assert code == 0, problem
+    assert (
+        "scipy" in shown and "Queries/s by images, threads: 1: copies, synthetic, top-n 50" in shown
+    )
+    assert {path.name for path in (tmp_path / "o").iterdir()} == {"speed.json", "speed.md"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--sizes", "10,x"], "--sizes: 'x' is not a number"),
+        (["--top-n", "0"], "--top-n: '0'"),
+        (["--kind", "clones"], "--kind must be one of copies, mixed"),
+        (["--engines", "lucy"], "'lucy' is not one of"),
+        (["--dense", "vse"], "without an index there is only clustered"),
+    ],
+)
+def test_bad_options(tmp_path: Path, options: list[str], message: str) -> None:
+    code, _, problem = run("--out", tmp_path / "o", *options)
+    assert code == 1 and isinstance(problem, InputError) and message in str(problem)
+    assert not (tmp_path / "o").exists()

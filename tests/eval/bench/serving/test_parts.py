@@ -1,0 +1,31 @@
+"""One request taken apart."""
+
+import pytest
+
+from eval.bench.serving.parts import PARTS, time_parts
+from indexer.search.api import SearchResult
+from server.backends import Backend, Backends
+from tests.server.fake import FakeSearcher
+
+
+class Recording(FakeSearcher):
+    """Keeps what it is asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[tuple[str, int]] = []
+
+    def search(self, query: str, k: int = 10) -> SearchResult:
+        self.asked.append((query, k))
+        return super().search(query, k)
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_every_query_is_asked_through_the_application_and_directly(quick: bool) -> None:
+    searcher = Recording()
+    queries = ["red", "blue & green", "100% +", "purple"]
+    parts = time_parts(Backends([Backend("sparta", searcher, quick=quick)]), queries, 3)
+    assert searcher.asked == [(query, 3) for query in queries for _ in range(2)]
+    assert tuple(parts) == PARTS
+    assert (parts["tokenise"], parts["search"]) == (0.25, 1.0)  # what the fake one says
+    assert parts["serialise"] > 0

@@ -1,0 +1,270 @@
+"""The recall command on models: dense, sparse, together, and on features of another set."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from typer.testing import CliRunner
+
+from eval.recall.bidirectional import measure
+from eval.recall.score_matrix import DenseScores
+from sparta.__main__ import cli
+from sparta.captions.read import CaptionedPhoto
+from sparta.errors import InputError
+from sparta.features.record import FeatureSource, ImageFeatures
+from sparta.features.store import FeatureStore
+from sparta.features.writer import StoreWriter
+from sparta.visualsparta.collate import ImageCollator
+from sparta.visualsparta.model import VisualSparta
+from sparta.vse.batch import collate_regions
+from sparta.vse.model import VseModel, score
+from tests.eval.conftest import save_dense
+from tests.indexer.tiny import SOURCE, write_store
+
+
+@pytest.fixture(scope="module")
+def dense(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    root = tmp_path_factory.mktemp("dense")
+    return [save_dense(root / "one", 0), save_dense(root / "three", 1, views=3)]
+
+
+def texts_of(captioned: list[CaptionedPhoto]) -> list[str]:
+    return [text for photo in captioned for text in photo.captions]
+
+
+def dense_matrix(folder: Path, store: FeatureStore, captioned: list[CaptionedPhoto]) -> Tensor:
+    """[T, N], one image and one text at a time."""
+    model = VseModel.from_pretrained(folder)
+    rows = [store[store.index(photo.image_id)] for photo in captioned]
+    with torch.no_grad():
+        images = torch.cat([model.encode_images(collate_regions([row])) for row in rows])
+    texts = torch.cat([model.embed_texts([text]) for text in texts_of(captioned)])
+    return score(texts, images)
+
+
+def sparse_matrix(folder: Path, store: FeatureStore, captioned: list[CaptionedPhoto]) -> Tensor:
+    """[T, N] by equation 12, as the model itself has it."""
+    model = VisualSparta.from_pretrained(folder)
+    assert model.tokenizer is not None
+    collate = ImageCollator(model.tokenizer, 50, 70)
+    rows = [store[store.index(photo.image_id)] for photo in captioned]
+    return model.score(model.encode_queries(texts_of(captioned)), collate(rows))
+
+
+def expected(matrix: Tensor, captioned: list[CaptionedPhoto]) -> dict[str, Any]:
+    exact = DenseScores(matrix, torch.eye(len(captioned))[:, None])
+    return measure("all", [captioned], exact).record()
+
+
+def run(targets: list[Path], features: list[Path], captions: Path, *more: str) -> Any:
+    arguments = ["eval", "recall", *map(str, targets), "--captions", str(captions)]
+    for store in features:
+        arguments += ["--features", str(store)]
+    return CliRunner().invoke(cli, [*arguments, "--device", "cpu", *more], env={"COLUMNS": "200"})
+
+
+def figures(found: Any) -> dict[str, Any]:
+    assert found.exit_code == 0, (found.output, found.exception)
+    answer: dict[str, Any] = json.loads(found.stdout)
+    return answer
+
+
+def agree(found: dict[str, Any], slow: dict[str, Any]) -> None:
+    for way in ("text_to_image", "image_to_text"):
+        assert found[way] == pytest.approx(slow[way])
+    assert found["rsum"] == pytest.approx(slow["rsum"])
+    assert (found["images"], found["captions"]) == (slow["images"], slow["captions"])
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_dense_model(
+    which: int,
+    dense: list[Path],
+    views: list[FeatureStore],
+    captions_file: Path,
+    captioned: list[CaptionedPhoto],
+) -> None:
+    found = figures(run([dense[which]], [views[0].folder], captions_file, "--json"))
+    agree(found, expected(dense_matrix(dense[which], views[0], captioned), captioned))
+    (model,) = found["models"]
+    assert model["model"] == str(dense[which]) and len(model["fingerprint"]) == 64
+    assert model["features_fingerprint"] == views[0].fingerprint
+    assert model["other_features_than_trained_on"] == []
+
+
+def test_a_sparse_model(
+    models: list[Path],
+    views: list[FeatureStore],
+    captions_file: Path,
+    captioned: list[CaptionedPhoto],
+) -> None:
+    found = figures(
+        run([models[0]], [views[0].folder], captions_file, "--json", "--batch-size", "4")
+    )
+    agree(found, expected(sparse_matrix(models[0], views[0], captioned), captioned))
+
+
+def test_an_ensemble_of_dense_and_sparse(
+    dense: list[Path],
+    models: list[Path],
+    views: list[FeatureStore],
+    captions_file: Path,
+    captioned: list[CaptionedPhoto],
+) -> None:
+    stores = [views[0].folder, views[1].folder, views[0].folder]
+    found = figures(run([*dense, models[0]], stores, captions_file, "--json"))
+    matrices = [
+        dense_matrix(dense[0], views[0], captioned),
+        dense_matrix(dense[1], views[1], captioned),
+        sparse_matrix(models[0], views[0], captioned),
+    ]
+    agree(found, expected(sum(matrices[1:], matrices[0]) / 3, captioned))
+    one_for_all = figures(run(dense, [views[0].folder], captions_file, "--json"))
+    matrices[1] = dense_matrix(dense[1], views[0], captioned)
+    agree(one_for_all, expected((matrices[0] + matrices[1]) / 2, captioned))
+
+
+@pytest.mark.parametrize("which", ["sparse", "dense and sparse"])
+def test_captions_compared_by_probability(
+    which: str,
+    dense: list[Path],
+    models: list[Path],
+    views: list[FeatureStore],
+    captioned: list[CaptionedPhoto],
+    tmp_path: Path,
+) -> None:
+    """The other photos are of another split; their own captions play no part."""
+    own, others = captioned[::2], captioned[1::2]
+    captions = tmp_path / "captions.jsonl"
+    lines = [
+        {"image": photo.image_id, "split": split, "captions": photo.captions}
+        for split, photos in (("val", own), ("train", others))
+        for photo in photos
+    ]
+    captions.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    members = [models[0]] if which == "sparse" else [dense[0], models[0]]
+    options = ["--reference", "train", "--temperature", "0.5", "--json"]
+    found = figures(run(members, [views[0].folder], captions, *options))
+    matrices = []
+    texts = [i for i in range(len(captioned)) if i % 2 == 0]
+    rows = [2 * i + caption for i in texts for caption in (0, 1)]
+    for model in members:
+        matrix = sparse_matrix if model == models[0] else dense_matrix
+        scores = matrix(model, views[0], captioned)[rows]
+        mean = (scores[:, 1::2].double() / 0.5).exp().mean(dim=1, keepdim=True)
+        matrices.append((scores[:, ::2] - 0.5 * mean.log()).float())
+    slow = expected(sum(matrices[1:], matrices[0]) / len(matrices), own)
+    agree(found, slow)
+    plain = figures(run(members, [views[0].folder], captions, "--json"))
+    assert plain["image_to_text"] != found["image_to_text"]
+    assert which != "sparse" or plain["text_to_image"] == found["text_to_image"]
+
+
+def test_the_table_and_the_file(
+    dense: list[Path], views: list[FeatureStore], captions_file: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "found.json"
+    found = run([dense[0]], [views[0].folder], captions_file, "--out", str(out))
+    assert found.exit_code == 0, found.output
+    written = json.loads(out.read_text())
+    assert "all: 21 images, 42 captions" in found.stdout
+    for cell in ("text → image", "image → text", f"RSUM {written['rsum']:.1f}"):
+        assert cell in found.stdout
+    assert written["arguments"]["target"] == [str(dense[0])]
+    assert written["arguments"]["protocol"] == "all" and written["arguments"]["split"] == "val"
+    assert written["cores"] >= 1 and written["seconds"] > 0
+
+
+def test_transfer_to_another_set(
+    dense: list[Path], captions_file: Path, captioned: list[CaptionedPhoto], tmp_path: Path
+) -> None:
+    """The same photos, but features that say they come from another detector."""
+    other = write_store(tmp_path / "other", FeatureSource("grid", "resnet", "ffff", 768, 32))
+    refused = run([dense[0]], [other.folder], captions_file)
+    assert isinstance(refused.exception, InputError)
+    message = str(refused.exception)
+    assert "kind: 'pixels' against 'grid'" in message and "Give --transfer" in message
+    found = run([dense[0]], [other.folder], captions_file, "--transfer")
+    assert found.exit_code == 0 and "transferred: kind: 'pixels' against 'grid'" in found.stdout
+    answer = figures(run([dense[0]], [other.folder], captions_file, "--transfer", "--json"))
+    assert answer["models"][0]["other_features_than_trained_on"]
+    agree(answer, expected(dense_matrix(dense[0], other, captioned), captioned))
+    narrow = write_store(tmp_path / "narrow", FeatureSource("grid", "resnet", "ffff", 12, 32))
+    refused = run([dense[0]], [narrow.folder], captions_file, "--transfer")
+    assert isinstance(refused.exception, InputError)
+    assert "features of 12 numbers" in str(refused.exception)
+
+
+def test_karpathys_file_over_features_named_by_number(dense: list[Path], tmp_path: Path) -> None:
+    """The ids of Oscar's and SCAN's features are COCO's numbers."""
+    random = np.random.default_rng(0)
+    boxes = np.sort(random.random((5, 4)).astype(np.float32))
+    writer = StoreWriter(tmp_path / "features", SOURCE)
+    texts = {"42": ["a dog", "the dog"], "7": ["two cats", "a cat", "red ball"]}
+    features = {key: random.standard_normal((5, 768)).astype(np.float16) for key in texts}
+    writer.write_shard(
+        [
+            ImageFeatures(key, features[key], boxes, ("",) * 5, ("",) * 5, 40, 30)
+            for key in sorted(texts)
+        ]
+    )
+    store = writer.finish()
+    five = {key: tuple((captions * 5)[:5]) for key, captions in texts.items()}
+    images = [
+        {
+            "filepath": "val2014",
+            "filename": f"COCO_val2014_{int(key):012}.jpg",
+            "cocoid": int(key),
+            "split": "test",
+            "sentences": [{"raw": text} for text in captions],
+        }
+        for key, captions in five.items()
+    ]
+    captions = tmp_path / "dataset_coco.json"
+    captions.write_text(json.dumps({"images": images, "dataset": "coco"}))
+    options = ["--split", "test", "--json"]
+    found = figures(run([dense[0]], [store.folder], captions, *options, "--image-key", "cocoid"))
+    captioned = [CaptionedPhoto(key, "test", captions) for key, captions in five.items()]
+    agree(found, expected(dense_matrix(dense[0], store, captioned), captioned))
+    refused = run([dense[0]], [store.folder], captions, *options)
+    assert isinstance(refused.exception, InputError)
+    assert "'val2014/COCO_val2014_000000000042.jpg' for one" in str(refused.exception)
+
+
+def test_wrong_combinations(
+    dense: list[Path], views: list[FeatureStore], captions_file: Path, tmp_path: Path
+) -> None:
+    index = tmp_path / "index"
+    index.mkdir()
+    (index / "manifest.json").write_text("{}")
+    (tmp_path / "empty").mkdir()
+    features = [views[0].folder]
+    cases: list[tuple[list[Path], list[Path], list[str], str]] = [
+        ([dense[0]], [], [], "needs --features"),
+        ([dense[0]], features, ["--backend", "vse"], "--backend is for one"),
+        ([dense[0]], features, ["--image-key", "id"], "--image-key 'id': expected file or cocoid"),
+        ([dense[0]], features * 2, [], "2 --features for 1 models"),
+        ([tmp_path / "nowhere"], features, [], "is no folder: give an index"),
+        ([tmp_path / "empty"], features, [], "is neither an index nor a model"),
+        ([views[0].folder], features, [], "is neither an index nor a model"),
+        ([dense[0]], features, ["--split", "other"], "lacks 1 of the 1 captioned photos"),
+        ([dense[0]], features, ["--protocol", "coco-5k"], "defined on 5,000 photos, here are 21"),
+        ([dense[0]], features, ["--reference", "val"], "--reference val is what is measured"),
+        ([dense[0]], features, ["--reference", "train"], "no photo has split 'train'"),
+        ([dense[0]], features, ["--temperature", "2"], "--temperature goes with --reference"),
+        ([dense[0]], features, ["--temperature", "0"], "--temperature 0: expected a number"),
+        ([index], [], ["--reference", "train"], "leave out --reference"),
+        ([dense[0]], features, ["--out", "found.txt"], "must be a .json file"),
+        ([index, dense[0]], features, [], "leave out a second target, --features"),
+        ([index], [], ["--protocol", "coco-1k"], "leave out --protocol"),
+    ]
+    for targets, stores, more, message in cases:
+        found = run(targets, stores, captions_file, *more)
+        assert isinstance(found.exception, InputError), (targets, more, found.output)
+        assert message in str(found.exception)

@@ -1,0 +1,79 @@
+"""Columns hold what went into them, whatever order the images stand in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from indexer.columns.builder import build_columns
+from indexer.columns.layout import DENSE_SHARE, PLACE_BITS, PLACE_MASK, SUPERBLOCK, Columns
+from indexer.columns.ordering import topical_order
+from indexer.columns.row_files import Rows
+from sparta.errors import InputError
+from tests.indexer.columns.corpus import VOCABULARY, built, random_rows
+
+
+def impacts_of(columns: Columns) -> np.ndarray:
+    """[N, V] impacts, read entry by entry."""
+    found = np.zeros((len(columns.order), VOCABULARY), np.int64)
+    for term, row in enumerate(columns.row_of):
+        for superblock in range(columns.maxima.shape[1]):
+            documents = columns.order[superblock * SUPERBLOCK : (superblock + 1) * SUPERBLOCK]
+            if row < 0:
+                continue
+            if row < len(columns.dense):
+                found[documents, term] = columns.dense[row, superblock, : len(documents)]
+            else:
+                listed = row - len(columns.dense)
+                first, last = columns.starts[listed, superblock : superblock + 2]
+                base = columns.bases[listed]
+                for posting in columns.postings[base + first : base + last]:
+                    found[documents[posting & PLACE_MASK], term] = posting >> PLACE_BITS
+    return found
+
+
+@pytest.mark.parametrize(("images", "bits"), [(1, 8), (700, 8), (20_000, 8), (1500, 12)])
+def test_every_posting_is_there(tmp_path: Path, images: int, bits: int) -> None:
+    rows = random_rows(images, bits, seed=images)
+    columns = built(tmp_path / "columns", rows, bits).columns
+    right = np.zeros((images, VOCABULARY), np.int64)
+    right[np.repeat(np.arange(images), np.diff(rows.starts)), rows.terms] = rows.impacts
+    np.testing.assert_array_equal(impacts_of(columns), right)
+    frequencies = (right > 0).sum(axis=0)
+    dense = {term for term, row in enumerate(columns.row_of) if 0 <= row < len(columns.dense)}
+    # A term in no image is no column, however few the images.
+    assert dense == set(np.flatnonzero((frequencies >= DENSE_SHARE * images) & (frequencies > 0)))
+    for term, row in enumerate(columns.row_of):
+        assert (row < 0) == (frequencies[term] == 0)
+        if row >= 0:
+            assert columns.maxima[row].max() == right[:, term].max()
+    for superblock in range(columns.maxima.shape[1]):
+        own = columns.order[superblock * SUPERBLOCK : (superblock + 1) * SUPERBLOCK]
+        for term, row in enumerate(columns.row_of):
+            if row >= 0:
+                assert columns.maxima[row, superblock] == right[own, term].max()
+
+
+def test_images_alike_are_neighbours() -> None:
+    """Eight kinds of images, shuffled: the order brings each kind together again."""
+    rng = np.random.default_rng(0)
+    kinds = rng.permutation(np.repeat(np.arange(8), 256))
+    own = [rng.choice(np.arange(5 * kind, 5 * kind + 5), 4, replace=False) for kind in kinds]
+    rows = Rows(
+        np.arange(0, 4 * len(kinds) + 1, 4), np.concatenate(own), rng.integers(1, 9, 4 * len(kinds))
+    )
+    order = topical_order(*rows, VOCABULARY)
+    assert sorted(order) == list(range(len(kinds)))
+    np.testing.assert_array_equal(order, topical_order(*rows, VOCABULARY))
+    of_superblocks = kinds[order].reshape(-1, SUPERBLOCK)
+    assert np.mean([len(set(kinds_there)) for kinds_there in of_superblocks]) <= 3  # of 8
+
+
+def test_terms_and_impacts_out_of_range_are_refused(tmp_path: Path) -> None:
+    starts = np.array([0, 1])
+    for term, impact, name in ((VOCABULARY, 1, "terms"), (-1, 1, "terms"), (0, 256, "impacts")):
+        chunk = Rows(starts, np.array([term]), np.array([impact]))
+        with pytest.raises(InputError, match=name):
+            build_columns(tmp_path / f"{term} {impact}", [chunk], VOCABULARY, 8)

@@ -1,0 +1,288 @@
+"""Adding a dense model's vectors to an index: what is in the folder, what is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from PIL import Image
+from typer.testing import CliRunner
+
+from indexer.dense.build import add_dense, name_models
+from indexer.dense.manifest import DenseManifest, backend_names, dense_names
+from indexer.dense.vectors import Kind
+from indexer.inputs import open_features
+from indexer.manifest import Manifest
+from indexer.search.open_dense import open_dense
+from sparta.__main__ import cli
+from sparta.errors import InputError
+from sparta.features.store import FeatureStore
+from sparta.features.writer import StoreWriter
+from sparta.vse.model import VseModel
+from tests.indexer.tiny import SOURCE
+from tests.indexer.tiny_dense import save_dense_model, slow_scores
+
+
+@pytest.fixture
+def index(sparse_index: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(sparse_index, tmp_path / "index"))
+
+
+@pytest.mark.parametrize("kind", ["flat", "hnsw"])
+@pytest.mark.parametrize("views", [1, 3])
+def test_the_part_answers_as_its_model(
+    index: Path,
+    store: FeatureStore,
+    dense_model: Path,
+    multi_view: Path,
+    views: int,
+    kind: Kind,
+) -> None:
+    model = multi_view if views == 3 else dense_model
+    seen: list[tuple[int, int]] = []
+    made = add_dense(
+        index,
+        store,
+        "mine",
+        model,
+        kind=kind,
+        batch_size=4,
+        device="cpu",
+        progress=lambda done, total: seen.append((done, total)),
+    )
+    assert seen == [(4, 21), (8, 21), (12, 21), (16, 21), (20, 21), (21, 21)]
+    assert made == DenseManifest.open(index, "mine", Manifest.open(index))
+    assert (made.images, made.views, made.dimension, made.kind) == (21, views, 16, kind)
+    assert made.features == made.indexed_features == store.fingerprint
+    assert dense_names(index) == ["mine"]
+    searcher = open_dense(index, "mine")
+    for query in ["a dog", "red zebra ball", "qqq"]:
+        rows = slow_scores(model, store, query)
+        hits = searcher.search(query, 100).hits
+        assert sorted(hit.image_id for hit in hits) == store.ids
+        for hit in hits:
+            own = rows[store.index(hit.image_id)]
+            assert hit.score == pytest.approx(max(own), abs=1e-5)
+            if views == 1:
+                assert hit.view is None
+            else:
+                assert hit.view is not None and own[hit.view] == pytest.approx(max(own), abs=1e-5)
+    searcher.close()
+
+
+def test_names_come_from_the_model_or_the_command(dense_model: Path, multi_view: Path) -> None:
+    assert name_models([str(dense_model), str(multi_view)]) == {
+        "vse++": str(dense_model),
+        "mv-vse": str(multi_view),
+    }
+    assert name_models([f"b={dense_model}", f"a={dense_model}"]) == {
+        "b": str(dense_model),
+        "a": str(dense_model),
+    }
+    for wrong, said in [
+        ([str(dense_model), str(dense_model)], "are both named 'vse\\+\\+': .* NAME=MODEL"),
+        ([f"x={dense_model}", f"x={multi_view}"], "are both named 'x'"),
+        ([f"sparta={dense_model}"], "'sparta' cannot be a backend's name"),
+        ([f"ensemble={dense_model}"], "'ensemble' cannot be"),
+        ([f"a.b={dense_model}"], "'a.b' cannot be"),
+        ([f"={dense_model}"], "'' cannot be"),
+        (["absent"], "--dense absent does not exist: give the folder of a dense model"),
+    ]:
+        with pytest.raises(InputError, match=said):
+            name_models(wrong)
+
+
+def test_a_path_with_an_equals_sign_is_a_path(tmp_path: Path) -> None:
+    folder = save_dense_model(tmp_path / "lr=0.1", "vse-inf")
+    assert name_models([str(folder)]) == {"vse-inf": str(folder)}
+    assert name_models([f"x={folder}"]) == {"x": str(folder)}
+
+
+def test_a_part_is_replaced_at_once_or_not_at_all(
+    index: Path,
+    store: FeatureStore,
+    dense_model: Path,
+    multi_view: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    old = add_dense(index, store, "mine", dense_model, device="cpu")
+    embed, batches = VseModel.encode_images, []
+
+    def dying(model: VseModel, batch: Any) -> torch.Tensor:
+        if len(batches) == 2:
+            raise KeyboardInterrupt
+        batches.append(batch)
+        return embed(model, batch)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(VseModel, "encode_images", dying)
+        with pytest.raises(KeyboardInterrupt):
+            add_dense(index, store, "mine", multi_view, batch_size=4, device="cpu")
+    with monkeypatch.context() as patch:
+        patch.setattr(VseModel, "save_pretrained", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            add_dense(index, store, "mine", multi_view, device="cpu")
+    assert dense_names(index) == ["mine"]
+    assert DenseManifest.open(index, "mine", Manifest.open(index)) == old
+    new = add_dense(index, store, "mine", multi_view, device="cpu")
+    assert DenseManifest.open(index, "mine", Manifest.open(index)) == new != old
+    assert [path.name for path in (index / "dense").iterdir()] == ["mine"]
+
+
+def same_but(folder: Path, store: FeatureStore, drop: str = "", rename: str = "") -> FeatureStore:
+    writer = StoreWriter(folder, store.source)
+    images = [image for image in store if image.image_id != drop]
+    if rename:
+        images[-1] = replace(images[-1], image_id=rename)
+    writer.write_shard(images)
+    return writer.finish()
+
+
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        ({"drop": "0/3.jpg"}, "image 3 is 0/4.jpg instead of 0/3.jpg"),
+        ({"drop": "2/5.jpg"}, "image 20 is missing instead of 2/5.jpg"),
+        ({"rename": "z.jpg"}, "image 20 is z.jpg instead of 2/5.jpg"),
+    ],
+)
+def test_other_images_are_refused(
+    index: Path,
+    store: FeatureStore,
+    dense_model: Path,
+    tmp_path: Path,
+    broken: dict[str, str],
+    said: str,
+) -> None:
+    other = same_but(tmp_path / "store", store, **broken)
+    with pytest.raises(InputError, match=f"has other images than .*: {said}"):
+        add_dense(index, other, "mine", dense_model, device="cpu")
+    assert not (index / "dense").exists()
+
+
+def test_other_features_other_models_and_no_index_are_refused(
+    index: Path, store: FeatureStore, dense_model: Path, model_dir: Path, tmp_path: Path
+) -> None:
+    larger = save_dense_model(tmp_path / "64", source=replace(SOURCE, image_size=64))
+    photos = save_dense_model(tmp_path / "photos")
+    config = json.loads((photos / "config.json").read_text())
+    config["vision"] = {"model_type": "resnet"}
+    (photos / "config.json").write_text(json.dumps(config))
+    for model, said in [
+        (larger, "holds other features than --dense .*64 was trained on"),
+        (photos, "takes photos, and those of .* are not where it says .nowhere."),
+        (model_dir, f"--dense {model_dir} is not a dense model: .* of a visual_sparta"),
+        (tmp_path / "absent", "does not exist: give the folder of a dense model"),
+    ]:
+        with pytest.raises(InputError, match=said):
+            add_dense(index, store, "mine", model, device="cpu")
+    with pytest.raises(InputError, match=r"is no index yet.*--model"):
+        add_dense(tmp_path / "none", store, "mine", dense_model, device="cpu")
+
+
+def test_photos_are_extracted_as_the_dense_model_needs(
+    dense_model: Path, model_dir: Path, tmp_path: Path
+) -> None:
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    for name in ("1.png", "2.png"):
+        Image.new("RGB", (30, 20), "red").save(photos / name)
+    [made] = open_features([photos], [], tmp_path / "index", dense=[dense_model])
+    assert made.source == SOURCE and made.ids == ["1.png", "2.png"]
+    other = save_dense_model(tmp_path / "other", source=replace(SOURCE, image_size=64))
+    with pytest.raises(InputError, match=rf"--dense {other} takes other features than --model"):
+        open_features([photos], [model_dir], tmp_path / "index", dense=[other])
+
+
+def test_a_model_gone_astray_is_said(index: Path, store: FeatureStore, tmp_path: Path) -> None:
+    model = VseModel.from_pretrained(save_dense_model(tmp_path / "model"))
+    with torch.no_grad():
+        model.visual_projections[0].linear.bias.fill_(float("nan"))
+    model.save_pretrained(tmp_path / "model")
+    with pytest.raises(InputError, match="are not finite"):
+        add_dense(index, store, "mine", tmp_path / "model", device="cpu")
+    assert dense_names(index) == []
+
+
+def change(part: Path, **values: Any) -> None:
+    path = part / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+Breaker = Callable[[Path], object]
+
+
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        (lambda part: change(part, format_version=9), "index format 9"),
+        (lambda part: change(part, images=20), r"is of other images than .*\(20 of features"),
+        (lambda part: change(part, indexed_features="0" * 32), "of features 000000000000 instead"),
+        (lambda part: change(part, dimension=17), "21 images of 16 numbers instead of 21 of 17"),
+        (lambda part: change(part, views=3), "7 images of 16 numbers instead of 21 of 16"),
+        (lambda part: change(part, model="0" * 64), "the vectors are of 000000000000"),
+        (lambda part: change(part, colour="red"), "fields missing or unknown: colour"),
+        (lambda part: cut(part / "vectors.faiss"), "vectors.faiss has .* bytes instead of"),
+        (lambda part: cut(part / "model/model.safetensors"), "model.safetensors has .* bytes"),
+        (lambda part: (part / "model/tokenizer.json").unlink(), "tokenizer.json is missing"),
+        (lambda part: (part / "manifest.json").unlink(), "no dense part .mine. .it has: none"),
+    ],
+)
+def test_damaged_or_foreign_parts_are_refused(
+    index: Path, store: FeatureStore, dense_model: Path, broken: Breaker, said: str
+) -> None:
+    add_dense(index, store, "mine", dense_model, device="cpu")
+    broken(index / "dense" / "mine")
+    with pytest.raises(InputError, match=said):
+        open_dense(index, "mine")
+
+
+def test_the_command(
+    store: FeatureStore,
+    model_dir: Path,
+    dense_model: Path,
+    multi_view: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    out = tmp_path / "index"
+
+    def run(*options: str) -> Any:
+        arguments = ["index", str(store.folder), "--out", str(out), "--device", "cpu", *options]
+        return CliRunner().invoke(cli, arguments)
+
+    refused = run("--dense", str(dense_model))
+    assert isinstance(refused.exception, InputError) and "give --model" in str(refused.exception)
+    assert "give --model, --dense or both" in str(run().exception)
+    assert "give one" in str(run("--model", str(model_dir), "--hnsw").exception)
+    both = run("--model", str(model_dir), "--dense", str(dense_model))
+    assert both.exit_code == 0, both.output
+    assert "21 images, " in both.output and "vse++: vectors of 21 images, 16 numbers" in both.output
+    assert backend_names(out) == ["sparta", "vse++"]
+    more = run("--dense", str(multi_view), "--dense", f"second={dense_model}", "--hnsw")
+    assert more.exit_code == 0, more.output
+    assert "mv-vse: vectors of 21 images in 3 views" in more.output and "hnsw" in more.output
+    assert backend_names(out) == ["sparta", "mv-vse", "second", "vse++", "ensemble"]
+    # Features that do not fit are found before the index is touched.
+    other = save_dense_model(tmp_path / "other", source=replace(SOURCE, dimension=5))
+    built = Manifest.open(out).created
+    assert "768" in str(run("--model", str(model_dir), "--dense", str(other)).exception)
+    assert Manifest.open(out).created == built and len(dense_names(out)) == 3
+    twice = run(str(store.folder), "--dense", str(dense_model))
+    assert "plain view alone" in str(twice.exception)
+    assert "plain view alone" in str(run("--views", "2", "--dense", str(dense_model)).exception)
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    assert "visualsparta[dense]" in str(run("--dense", str(dense_model)).exception)
+    assert run("--model", str(model_dir)).exit_code == 0
+    assert backend_names(out) == ["sparta"]

@@ -1,0 +1,122 @@
+"""Nearest vectors: what FAISS answers is a matrix product's ranking, ties by image number."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from indexer.dense.vectors import ImageVectors, Kind, best
+from sparta.errors import InputError
+
+
+def whole_numbers(images: int, views: int, seed: int = 0) -> NDArray[np.float32]:
+    """[N, K, 8] of few small whole numbers: sums are exact, so that many scores are equal."""
+    random = np.random.default_rng(seed)
+    return random.integers(-1, 2, (images, views, 8)).astype(np.float32)
+
+
+def filled(vectors: NDArray[np.float32], kind: Kind = "flat") -> ImageVectors:
+    made = ImageVectors.create(vectors.shape[2], vectors.shape[1], kind)
+    for start in range(0, len(vectors), 17):
+        made.add(vectors[start : start + 17])
+    return made
+
+
+def slow_ranking(vectors: NDArray[np.float32], query: NDArray[np.float32]) -> list[tuple[int, ...]]:
+    """(image, score, view), sorted one image at a time."""
+    products = vectors @ query
+    rows = [(int(i), float(row.max()), int(row.argmax())) for i, row in enumerate(products)]
+    return sorted(rows, key=lambda row: (-row[1], row[0]))
+
+
+@pytest.mark.parametrize("views", [1, 3])
+@pytest.mark.parametrize("kind", ["flat", "hnsw"])
+def test_ranking_with_ties_is_that_of_a_matrix_product(views: int, kind: Kind) -> None:
+    vectors = whole_numbers(120, views)
+    made = filled(vectors, kind)
+    assert (len(made), made.dimension, made.views) == (120, 8, views)
+    for seed in range(4):
+        query = whole_numbers(1, 1, seed + 1)[0, 0]
+        right = slow_ranking(vectors, query)
+        assert len({score for _, score, _ in right}) < 20  # ties all over
+        for k in [120, 121, 1000] if kind == "hnsw" else [1, 2, 7, 50, 119, 120, 121, 1000]:
+            found = made.nearest(query, k)
+            assert found.images.tolist() == [image for image, _, _ in right[:k]]
+            assert found.scores.tolist() == [score for _, score, _ in right[:k]]
+            if views == 1:
+                assert found.views is None
+            else:
+                assert found.views is not None
+                assert found.views.tolist() == [view for _, _, view in right[:k]]
+        assert made.scores(query).tolist() == (vectors @ query).tolist()
+
+
+@pytest.mark.parametrize("views", [1, 3])
+def test_equal_vectors_tie_whatever_their_numbers_and_places(views: int) -> None:
+    random = np.random.default_rng(0)
+    vectors = random.standard_normal((300, views, 100)).astype(np.float32)
+    twins = np.sort(random.choice(300, 40, replace=False))
+    vectors[twins] = vectors[twins[0]]
+    query = vectors[twins[0], -1] + random.standard_normal(100).astype(np.float32) * 0.1
+    found = filled(vectors).nearest(query, 25)
+    assert found.images.tolist() == twins[:25].tolist()
+    assert len(set(found.scores.tolist())) == 1
+
+
+def test_the_graph_finds_nearly_all_at_its_own_exact_scores() -> None:
+    random = np.random.default_rng(0)
+    vectors = random.standard_normal((2000, 2, 32)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=2, keepdims=True)
+    exact, graph = filled(vectors), filled(vectors, "hnsw")
+    shared = 0
+    for query in random.standard_normal((20, 32)).astype(np.float32):
+        right, found = exact.nearest(query, 10), graph.nearest(query, 10)
+        assert len(set(found.images.tolist())) == 10
+        assert found.scores == pytest.approx(exact.scores(query)[found.images].max(axis=1))
+        assert (np.diff(found.scores) <= 0).all()
+        shared += len(set(right.images) & set(found.images))
+    assert shared > 0.9 * 200
+
+
+@pytest.mark.parametrize("kind", ["flat", "hnsw"])
+def test_a_file_answers_as_what_was_saved(kind: Kind, tmp_path: Path) -> None:
+    vectors = whole_numbers(50, 2)
+    filled(vectors, kind).save(tmp_path / "vectors")
+    opened = ImageVectors.open(tmp_path / "vectors", views=2)
+    query = np.arange(8, dtype=np.float32)
+    right = slow_ranking(vectors, query)
+    assert opened.nearest(query, 50).images.tolist() == [image for image, _, _ in right]
+    assert opened.scores(query).shape == (50, 2)
+
+
+def test_a_file_that_faiss_cannot_read_is_said(tmp_path: Path) -> None:
+    (tmp_path / "vectors").write_bytes(b"nothing of the kind")
+    for path in (tmp_path / "vectors", tmp_path / "absent"):
+        with pytest.raises(InputError, match=f"{path} cannot be read"):
+            ImageVectors.open(path, views=1)
+
+
+def test_vectors_of_another_shape_or_not_finite_are_refused() -> None:
+    made = ImageVectors.create(8, 2)
+    broken = whole_numbers(3, 2)
+    broken[1, 1, 3] = np.nan
+    for wrong in (whole_numbers(3, 1), np.zeros((3, 2, 7), np.float32), broken):
+        with pytest.raises(ValueError, match=r"finite vectors \[B, 2, 8\]"):
+            made.add(wrong)
+    assert len(made) == 0
+
+
+@pytest.mark.parametrize("k", [1, 3, 9, 10, 11])
+def test_best_keeps_the_first_of_equals(k: int) -> None:
+    scores = np.array([1, 3, 2, 3, 1, 1, 3, 2, 0, 1], np.float32)
+    assert best(scores, k).images.tolist() == [1, 3, 6, 2, 7, 0, 4, 5, 9, 8][:k]
+
+
+def test_missing_faiss_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    with pytest.raises(InputError, match=r"pip install 'visualsparta\[dense\]'"):
+        ImageVectors.create(8, 1)

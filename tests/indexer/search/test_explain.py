@@ -1,0 +1,92 @@
+"""What won a term, from features with labels through a model and Lucene to the explanation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from indexer.commands.output import won_by
+from indexer.encode import read_inputs
+from indexer.search.api import Label, TermExplanation
+from indexer.search.lucene import LuceneSearcher
+from sparta.visualsparta.collate import ImageCollator
+from tests import tiny
+from tests.indexer.labelled import LEFT, RIGHT, WHOLE, labelled_index
+
+RUNS = ["brown", "run", "##s", "sea", "brown", "man"]  # of the third image's regions 1 to 3
+
+
+@pytest.fixture(scope="module")
+def searcher(tmp_path_factory: pytest.TempPathFactory) -> LuceneSearcher:
+    index, _, _ = labelled_index(tmp_path_factory.mktemp("labelled"))
+    return LuceneSearcher(index)
+
+
+def explain(searcher: LuceneSearcher, term: str, image_id: str) -> TermExplanation:
+    [found] = searcher.explain(term, image_id).terms
+    return found
+
+
+@pytest.mark.parametrize(
+    ("term", "image_id", "region", "box", "label", "words"),
+    [
+        (
+            "dog",
+            "a.png",
+            0,
+            LEFT,
+            Label("dog", "brown dog"),
+            "label “dog” in “brown dog”, region 0",
+        ),
+        ("brown", "a.png", 0, LEFT, Label("brown", "brown dog"), None),
+        ("cat", "a.png", 1, RIGHT, Label("cat", "cat"), "label “cat”, region 1"),
+        ("ball", "a.png", 1, RIGHT, None, "region 1"),
+        ("tree", "a.png", 2, WHOLE, None, "whole photo"),
+        ("ball", "b.png", 0, LEFT, None, "region 0"),
+        ("red", "b.png", 1, RIGHT, Label("red", "red ball"), None),
+        ("man", "c.png", 0, LEFT, Label("man", "man"), None),
+        ("dog", "c.png", None, None, None, ""),
+    ],
+)
+def test_region_or_label_that_won(
+    searcher: LuceneSearcher,
+    term: str,
+    image_id: str,
+    region: int | None,
+    box: tuple[float, ...] | None,
+    label: Label | None,
+    words: str | None,
+) -> None:
+    found = explain(searcher, term, image_id)
+    assert (found.region, found.label) == (region, label)
+    assert (found.impact > 0) == (region is not None)
+    assert found.box == (None if box is None else pytest.approx(box, abs=1e-4))
+    assert found.whole == (box == WHOLE)
+    assert words is None or won_by(found) == words
+
+
+@pytest.mark.parametrize(
+    ("options", "regions", "labels"),
+    [
+        ({}, [3, 1, 5, 4], [["dog", "brown", "red", "ball"], [], RUNS, ["tree"]]),
+        ({"use_labels": False}, [3, 1, 5, 4], [[], [], [], []]),
+        ({"max_label_tokens": 2}, [3, 1, 5, 4], [["dog", "brown"], [], RUNS[:2], ["tree"]]),
+        (
+            {"max_regions": 2},
+            [2, 1, 2, 2],
+            [["dog", "brown", "red", "ball"], [], RUNS[:3], ["tree"]],
+        ),
+    ],
+)
+def test_inputs_are_what_the_model_reads(
+    options: dict[str, Any], regions: list[int], labels: list[list[str]]
+) -> None:
+    config, images = tiny.model(**options).config, tiny.images()
+    batch = ImageCollator.of(tiny.tokenizer(), config)(images)
+    inputs = list(read_inputs(images, batch, config.use_labels))
+    for image, read, r, own in zip(images, inputs, regions, labels, strict=True):
+        assert read.boxes.tolist() == image.boxes[:r].tolist()
+        assert [tiny.VOCABULARY[i] for i in read.label_terms] == own
+        assert len(read.label_regions) == len(own)
+    assert inputs[0].label_regions.tolist() == [0, 1, 1, 1][: len(labels[0])]

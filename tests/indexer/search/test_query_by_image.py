@@ -1,0 +1,166 @@
+"""Images like an image: the query made of it, both engines against the judge, the command."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from indexer.postings import ImagePostings, Postings
+from indexer.search.api import Searcher, SimilarResult, UnknownImageError
+from indexer.search.columns import ColumnSearcher
+from indexer.search.lucene import LuceneSearcher
+from indexer.search.query_by_image import COUNTS, TERMS, others, photo_query, text_of
+from sparta.tokenizer import WordPieceTokenizer
+from tests.indexer.commands.test_index import sparta
+from tests.indexer.conftest import random_postings
+from tests.indexer.search.test_lucene import answer
+from tests.reference.searcher import ExactSearcher
+
+
+@pytest.fixture(scope="module", params=[LuceneSearcher, ColumnSearcher])
+def searcher(request: pytest.FixtureRequest, index: Path) -> Searcher:
+    made: Searcher = request.param(index)
+    return made
+
+
+def without_times(result: SimilarResult) -> tuple[object, ...]:
+    return answer(result), [hit.metadata for hit in result.hits], result.unknown, result.terms
+
+
+def test_a_query_done_by_hand() -> None:
+    impacts = {"a": 10, "b": 200, "c": 100, "d": 100}
+    assert photo_query(impacts, 3) == {"b": 128, "c": 64, "d": 64}
+    assert list(photo_query(impacts, 2)) == ["b", "c"]  # of equals, the first
+    assert photo_query(impacts, 4) == {"b": 124, "c": 62, "d": 62, "a": 6}
+    assert photo_query({"a": 1, "b": 65_535}) == {"b": 255}
+    assert photo_query({}) == {}
+    assert text_of({"b": 2, "##s": 1}) == "b b ##s"
+
+
+@given(st.lists(st.integers(1, 65_535), max_size=600), st.integers(1, 600))
+def test_no_sum_leaves_what_lucene_adds_exactly(impacts: list[int], terms: int) -> None:
+    query = photo_query({str(i): impact for i, impact in enumerate(impacts)}, terms)
+    assert len(query) <= terms and min(query.values(), default=1) >= 1
+    assert sum(query.values()) <= COUNTS
+    assert COUNTS * (2**16 - 1) < 2**24
+
+
+def test_the_image_itself_is_left_out_wherever_it_is() -> None:
+    found = [(3, 9.0), (1, 8.0), (2, 7.0)]
+    assert others(found, 3, 2) == [(1, 8.0), (2, 7.0)]
+    assert others(found, 1, 2) == [(3, 9.0), (2, 7.0)]
+    assert others(found, 7, 2) == [(3, 9.0), (1, 8.0)]
+
+
+@pytest.mark.parametrize("k", [1, 10, 299, 300, 1000])
+def test_hits_equal_the_judge(
+    searcher: Searcher, exact: ExactSearcher, postings: Postings, k: int
+) -> None:
+    for image_id in postings.ids[::7]:
+        found = searcher.similar(image_id, k)
+        assert without_times(found) == without_times(exact.similar(image_id, k))
+        assert image_id not in [hit.image_id for hit in found.hits]
+        assert 0 < len(found.hits) <= k and 0 < len(found.terms) <= TERMS
+
+
+def test_scores_are_products_of_counts_and_impacts(
+    exact: ExactSearcher, postings: Postings, tokenizer: WordPieceTokenizer
+) -> None:
+    impacts = [
+        dict(zip((tokenizer.vocabulary[t] for t in row.terms), row.impacts.tolist(), strict=True))
+        for row in postings
+    ]
+    asked = max(range(300), key=lambda row: len(impacts[row]))
+    query = photo_query(impacts[asked])
+    assert len(query) == TERMS < len(impacts[asked])
+    assert min(impacts[asked][term] for term in query) >= max(
+        impact for term, impact in impacts[asked].items() if term not in query
+    )
+    scores = [sum(count * own.get(term, 0) for term, count in query.items()) for own in impacts]
+    rows = [row for row, score in enumerate(scores) if score and row != asked]
+    right = sorted((-scores[row], postings.ids[row]) for row in rows)
+    hits = exact.similar(postings.ids[asked], 300).hits
+    assert [(-hit.score, hit.image_id) for hit in hits] == right
+
+
+def test_explanations_equal_the_judge_and_sum_to_the_score(
+    searcher: Searcher, exact: ExactSearcher, postings: Postings
+) -> None:
+    found = searcher.similar(postings.ids[11], 40)
+    for hit in found.hits:
+        mine = searcher.explain_terms(found.terms, hit.image_id)
+        theirs = exact.explain_terms(found.terms, hit.image_id)
+        assert mine.score == hit.score == sum(term.score for term in mine.terms)
+        assert {term.word: term.count for term in mine.terms} == found.terms
+        for one, other in zip(mine.terms, theirs.terms, strict=True):
+            assert (one.term, one.impact, one.region) == (other.term, other.impact, other.region)
+
+
+def test_what_cannot_be_asked(searcher: Searcher, exact: ExactSearcher, postings: Postings) -> None:
+    for one in (searcher, exact):
+        for image_id in ("absent.jpg", "", postings.ids[0] + "\0"):
+            with pytest.raises(UnknownImageError):
+                one.similar(image_id)
+        with pytest.raises(UnknownImageError):
+            one.explain_terms({"dog": 1}, "absent.jpg")
+        with pytest.raises(ValueError, match="at least 1"):
+            one.similar(postings.ids[0], 0)
+
+
+def test_twins_and_an_image_without_terms(
+    tokenizer: WordPieceTokenizer, make_index: Callable[[Path, Postings], Path], tmp_path: Path
+) -> None:
+    """Two with equal impacts, one stronger in all of them, which comes first for both; one bare."""
+    twin, stronger, bare = list(random_postings(tokenizer, 3, seed=4))
+    terms = np.array([20, 21], np.int32)
+
+    def row(image_id: str, like: ImagePostings, impacts: list[int]) -> ImagePostings:
+        n = len(impacts)
+        positions = np.full(n, -1, np.int16)
+        levels = np.array(impacts, np.int32)
+        return ImagePostings(image_id, {}, terms[:n], levels, positions, like.inputs)
+
+    rows = [row("a", twin, [3, 4]), row("b", twin, [3, 4]), row("c", stronger, [9, 9])]
+    postings = Postings.of([*rows, row("d", bare, [])])
+    folder = make_index(tmp_path / "index", postings)
+    for searcher in (LuceneSearcher(folder), ColumnSearcher(folder)):
+        assert [hit.image_id for hit in searcher.similar("a", 2).hits] == ["c", "b"]
+        assert [hit.image_id for hit in searcher.similar("b", 1).hits] == ["c"]
+        assert [hit.image_id for hit in searcher.similar("c").hits] == ["a", "b"]
+        nothing = searcher.similar("d")
+        assert (nothing.hits, nothing.terms) == ([], {})
+        searcher.close()
+
+
+def test_json_answer_of_both_engines_without_torch(index: Path, exact: ExactSearcher) -> None:
+    image_id = "a/00007 é.jpg"
+    right = exact.similar(image_id, 3)
+    for engine in ("lucene", "columns"):
+        run = sparta("similar", str(index), image_id, "-k", "3", "--json", "--engine", engine)
+        assert run.returncode == 0 and run.stderr == "", run.stderr
+        found = json.loads(run.stdout)
+        assert found["image_id"] == image_id and found["terms"] == right.terms
+        assert [(h["rank"], h["image_id"], h["score"]) for h in found["hits"]] == answer(right)
+
+
+def test_table(index: Path, exact: ExactSearcher) -> None:
+    image_id = "a/00007 é.jpg"
+    run = sparta("similar", str(index), image_id)
+    assert run.returncode == 0 and run.stderr == "", run.stderr
+    found = exact.similar(image_id)
+    assert all(hit.image_id in run.stdout for hit in found.hits)
+    for term, count in found.terms.items():
+        assert f"{term} ({count})" in run.stdout
+
+
+def test_bad_arguments(index: Path) -> None:
+    run = sparta("similar", str(index), "nowhere.jpg")
+    assert run.returncode == 1 and "Traceback" not in run.stderr
+    assert "has no image 'nowhere.jpg'" in run.stderr
+    assert sparta("similar", str(index), "a/00007 é.jpg", "-k", "0").returncode == 2

@@ -1,0 +1,105 @@
+"""Pruning and quantising against slow plain code."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from indexer.pruning import BASELINES, estimate_baseline, prune
+from indexer.quantisation import Quantiser
+
+
+def slow_prune(
+    scores: list[float], baseline: list[float], allowed: list[bool], top_n: int | None
+) -> list[float]:
+    above = [
+        max(0.0, score - base) if ok else 0.0
+        for score, base, ok in zip(scores, baseline, allowed, strict=True)
+    ]
+    order = sorted(range(len(above)), key=lambda term: (-above[term], term))
+    kept = set(order[: len(above) if top_n is None else top_n])
+    return [value if term in kept else 0.0 for term, value in enumerate(above)]
+
+
+@settings(deadline=None)
+@given(data=st.data())
+def test_prune_equals_the_slow_way(data: st.DataObject) -> None:
+    terms = data.draw(st.integers(1, 12))
+    # Quarters are exact in float32, and few, so that scores tie.
+    quarters = st.lists(st.integers(0, 6).map(lambda i: i / 4), min_size=terms, max_size=terms)
+    images = data.draw(st.lists(quarters, min_size=1, max_size=4))
+    baseline = data.draw(quarters)
+    allowed = data.draw(st.lists(st.booleans(), min_size=terms, max_size=terms))
+    top_n = data.draw(st.none() | st.integers(1, terms + 2))
+    kept = prune(torch.tensor(images), torch.tensor(baseline), torch.tensor(allowed), top_n)
+    assert kept.tolist() == [slow_prune(row, baseline, allowed, top_n) for row in images]
+
+
+def test_without_baseline_the_largest_scores_stay() -> None:
+    scores = torch.tensor([[3.0, 1.0, 2.0, 2.0]])
+    kept = prune(scores, None, torch.ones(4, dtype=torch.bool), 2)
+    assert kept.tolist() == [[3.0, 0.0, 2.0, 0.0]]
+
+
+def test_broken_scores_are_refused() -> None:
+    with pytest.raises(ValueError, match="not finite"):
+        prune(torch.tensor([[float("nan")]]), None, torch.tensor([True]), None)
+
+
+def test_baselines_are_what_they_are_called() -> None:
+    scores = torch.rand(31, 50, generator=torch.Generator().manual_seed(0))
+    plain = scores.numpy().astype(np.float64)
+    right = {
+        "mean": plain.mean(axis=0),
+        "median": np.median(plain, axis=0),
+        "minimum": plain.min(axis=0),
+        "none": np.zeros(50),
+    }
+    assert set(right) == set(BASELINES)
+    for kind in BASELINES:
+        assert estimate_baseline(scores, kind).numpy() == pytest.approx(right[kind], rel=1e-6)
+
+
+def test_minimum_baseline_changes_no_unpruned_ranking() -> None:
+    random = np.random.default_rng(0)
+    # Multiples of 1/1024, so that float32 sums are exact and equal means equal.
+    scores = torch.from_numpy((random.integers(0, 4096, (200, 300)) / 1024).astype(np.float32))
+    allowed = torch.ones(300, dtype=torch.bool)
+    queries = torch.from_numpy(random.integers(0, 2, (50, 300)).astype(np.float32))
+    kept = prune(scores, estimate_baseline(scores, "minimum"), allowed, None)
+    before = (queries @ scores.T).sort(dim=1, descending=True, stable=True).indices
+    after = (queries @ kept.T).sort(dim=1, descending=True, stable=True).indices
+    assert torch.equal(before, after)
+    # The mean also drops what is below par, so it does change rankings.
+    mean = prune(scores, estimate_baseline(scores, "mean"), allowed, None)
+    other = (queries @ mean.T).sort(dim=1, descending=True, stable=True).indices
+    assert not torch.equal(before, other)
+
+
+@pytest.mark.parametrize("bits", [1, 4, 8, 16])
+def test_quantised_scores_lie_within_half_a_level(bits: int) -> None:
+    scores = np.random.default_rng(0).random(1000).astype(np.float32) * 5 + 1e-3
+    quantiser = Quantiser.fit(float(scores.max()), bits)
+    impacts = quantiser.impacts(scores)
+    assert impacts.dtype == np.int32
+    assert impacts.min() >= 1 and impacts.max() == 2**bits - 1
+    right = [max(1, min(2**bits - 1, round(s / quantiser.scale))) for s in scores.astype(float)]
+    assert np.abs(impacts - right).max() <= 1
+    report = quantiser.report(scores, impacts)
+    errors = [abs(i * quantiser.scale - float(s)) for i, s in zip(impacts, scores, strict=True)]
+    assert report.clipped == 0
+    assert report.largest_error == pytest.approx(max(errors))
+    assert report.total_error == pytest.approx(sum(errors))
+
+
+def test_scores_above_the_top_level_are_clipped_and_counted() -> None:
+    quantiser = Quantiser.fit(1.0, 8)
+    scores = np.array([0.4, 1.0, 1.5, 2.0], np.float32)
+    impacts = quantiser.impacts(scores)
+    assert impacts.tolist() == [102, 255, 255, 255]
+    report = quantiser.report(scores, impacts) + quantiser.report(scores, impacts)
+    assert report.clipped == 4
+    assert report.largest_error == pytest.approx(1.0)

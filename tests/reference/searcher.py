@@ -1,0 +1,133 @@
+"""The judge: scores every image for a query with one sparse product; slow, obvious, exact."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from indexer.grounding import Grounding
+from indexer.postings import Postings
+from indexer.search.api import (
+    Explanation,
+    Hit,
+    SearchResult,
+    SimilarResult,
+    TermExplanation,
+    Timings,
+    UnknownImageError,
+)
+from indexer.search.query_by_image import photo_query
+from sparta.tokenizer import Query, WordPieceTokenizer
+
+
+class ExactSearcher:
+    """A `Searcher` over postings in memory: equation 15 on integers, ties by image id."""
+
+    explains = True
+
+    def __init__(self, postings: Postings, tokenizer: WordPieceTokenizer) -> None:
+        shape = (len(postings), len(tokenizer.vocabulary))
+        self._impacts = csr_array(
+            (postings.impacts.astype(np.int64), postings.terms, postings.starts), shape=shape
+        )
+        self._postings = postings
+        self._rows = {image_id: row for row, image_id in enumerate(postings.ids)}
+        self._places = np.argsort(np.argsort(np.array(postings.ids, dtype=object)))
+        self._tokenizer = tokenizer
+        self._term_ids = {term: i for i, term in enumerate(tokenizer.vocabulary)}
+        self._frequencies = np.bincount(postings.terms, minlength=shape[1])
+
+    def search(self, query: str, k: int = 10) -> SearchResult:
+        """The k best images; see `Searcher.search`."""
+        if k < 1:
+            raise ValueError(f"k must be at least 1, got {k}")
+        start = time.perf_counter()
+        parsed = self._tokenizer.encode_query(query)
+        tokenised = time.perf_counter()
+        hits = [
+            Hit(rank, self._postings.ids[row], score, self._postings.metadata[row])
+            for rank, (row, score) in enumerate(self.top(parsed.terms, k), start=1)
+        ]
+        end = time.perf_counter()
+        timings = Timings(*(1000 * t for t in (tokenised - start, end - tokenised, end - start)))
+        return SearchResult(hits, self._unknown(parsed), timings)
+
+    def similar(self, image_id: str, k: int = 10) -> SimilarResult:
+        """The k images most like one of them; see `Searcher.similar`."""
+        if k < 1:
+            raise ValueError(f"k must be at least 1, got {k}")
+        start = time.perf_counter()
+        row = self._row(image_id)
+        image = list(self._postings)[row]
+        terms = [self._tokenizer.vocabulary[term] for term in image.terms]
+        query = photo_query(dict(zip(terms, image.impacts.tolist(), strict=True)))
+        read = time.perf_counter()
+        hits: list[Hit] = []
+        for other, score in self.top(query, len(self)):
+            if other != row and len(hits) < k:
+                image_id, metadata = self._postings.ids[other], self._postings.metadata[other]
+                hits.append(Hit(len(hits) + 1, image_id, score, metadata))
+        end = time.perf_counter()
+        timings = Timings(*(1000 * t for t in (read - start, end - read, end - start)))
+        return SimilarResult(hits, [], timings, query)
+
+    def top(self, terms: Mapping[str, int], k: int) -> list[tuple[int, float]]:
+        """Rows and scores of the k best images of those that share a term with the query."""
+        counts = np.zeros(self._impacts.shape[1], np.int64)
+        for term, count in terms.items():
+            counts[self._term_ids[term]] = count
+        scores: NDArray[np.int64] = np.asarray(self._impacts @ counts)
+        best = np.lexsort((self._places, -scores))[:k]
+        return [(int(row), float(scores[row])) for row in best if scores[row] > 0]
+
+    def _unknown(self, query: Query) -> list[str]:
+        words = [
+            word.text
+            for word in query.words
+            if not any(self._frequencies[self._term_ids[piece]] for piece in word.pieces)
+        ]
+        return list(dict.fromkeys(words))
+
+    def explain(self, query: str, image_id: str) -> Explanation:
+        """Explain one image's score; see `Searcher.explain`."""
+        parsed = self._tokenizer.encode_query(query)
+        words = {piece: word.text for word in reversed(parsed.words) for piece in word.pieces}
+        return self._explain(parsed.terms, words, image_id)
+
+    def explain_terms(self, terms: Mapping[str, int], image_id: str) -> Explanation:
+        """Explain one image's score for some terms; see `Searcher.explain_terms`."""
+        return self._explain(terms, {term: term for term in terms}, image_id)
+
+    def _explain(
+        self, counts: Mapping[str, int], words: Mapping[str, str], image_id: str
+    ) -> Explanation:
+        row = self._row(image_id)
+        image = list(self._postings)[row]
+        grounding = Grounding(image.terms, image.positions, image.inputs)
+        terms = []
+        for term, count in counts.items():
+            impact = int(self._impacts[row, self._term_ids[term]])
+            winner = grounding.winner(self._term_ids[term], self._tokenizer.vocabulary)
+            score = float(count * impact)
+            terms.append(TermExplanation(term, words[term], count, impact, score, *winner))
+        return Explanation(image_id, sum(term.score for term in terms), terms)
+
+    def metadata(self, image_id: str) -> dict[str, Any]:
+        """What is known beside an image; see `Searcher.metadata`."""
+        return self._postings.metadata[self._row(image_id)]
+
+    def _row(self, image_id: str) -> int:
+        if image_id not in self._rows:
+            raise UnknownImageError(image_id)
+        return self._rows[image_id]
+
+    def __len__(self) -> int:
+        return len(self._postings)
+
+    def close(self) -> None:
+        """Nothing is open."""

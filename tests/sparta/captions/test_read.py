@@ -1,0 +1,69 @@
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparta.captions.read import CaptionedPhoto, read_captions
+from sparta.errors import InputError
+
+GOOD = {"image": "beach/a.jpg", "split": "train", "captions": ["A dog.", "Sea and sky."]}
+
+
+def write(folder: Path, *lines: Any) -> Path:
+    path = folder / "captions.jsonl"
+    texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
+    path.write_text("\n".join(texts) + "\n", encoding="utf-8")
+    return path
+
+
+def test_reads_photos_of_a_split_in_file_order(tmp_path: Path) -> None:
+    val = {"image": "ü.jpg", "split": "val", "captions": ["Ein Hund \u2028 am Meer"], "more": 1}
+    path = write(tmp_path, GOOD, val, {"image": "0.jpg", "captions": ["x"]})
+    first = CaptionedPhoto("beach/a.jpg", "train", ("A dog.", "Sea and sky."))
+    second = CaptionedPhoto("ü.jpg", "val", ("Ein Hund \u2028 am Meer",))
+    third = CaptionedPhoto("0.jpg", "train", ("x",))  # "train" when nothing is said
+    assert read_captions(path) == [first, second, third]
+    assert read_captions(path, "train") == [first, third]
+    assert read_captions(path, "val") == [second]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{not json", "not a JSON object"),
+        ("", "not a JSON object"),
+        ("[1, 2]", "the line: "),
+        ({"captions": ["x"]}, "image: Field required"),
+        ({**GOOD, "image": 7}, "image: Input should be a valid string"),
+        ({**GOOD, "image": ""}, "image: String should have at least 1 character"),
+        ({**GOOD, "split": None}, "split: Input should be a valid string"),
+        ({"image": "b.jpg"}, "captions: Field required"),
+        ({**GOOD, "captions": "A dog."}, "captions: Input should be a valid list"),
+        ({**GOOD, "captions": []}, "captions: List should have at least 1 item"),
+        ({**GOOD, "captions": ["x", 3]}, "captions.1: Input should be a valid string"),
+        ({**GOOD, "image": "b.jpg", "captions": ["x", " "]}, "captions: one of them is blank"),
+        (GOOD, "image 'beach/a.jpg' appears twice"),
+    ],
+)
+def test_errors_name_file_line_and_field(tmp_path: Path, line: Any, message: str) -> None:
+    path = write(tmp_path, GOOD, line)
+    with pytest.raises(InputError, match="^" + re.escape(f"{path}, line 2: {message}")):
+        read_captions(path)
+
+
+def test_text_that_is_not_utf8_is_named_by_its_line(tmp_path: Path) -> None:
+    path = write(tmp_path, GOOD)
+    with path.open("ab") as file:
+        file.write('{"image": "ü.jpg", "captions": ["x"]}'.encode("latin-1"))
+    with pytest.raises(InputError, match=re.escape(f"{path}, line 2: not a JSON object")):
+        read_captions(path)
+
+
+def test_a_split_nobody_has_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path, GOOD)
+    with pytest.raises(InputError, match=r"no photo has split 'dev'; the file has \['train'\]"):
+        read_captions(path, "dev")
+    with pytest.raises(FileNotFoundError):
+        read_captions(tmp_path / "absent.jsonl")

@@ -1,0 +1,245 @@
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from transformers import (
+    BertConfig,
+    BertModel,
+    CLIPConfig,
+    CLIPImageProcessor,
+    CLIPModel,
+    CLIPTextConfig,
+    CLIPVisionConfig,
+    Dinov2WithRegistersConfig,
+    Dinov2WithRegistersModel,
+    MobileNetV2Config,
+    MobileNetV2Model,
+    ResNetConfig,
+    ResNetForImageClassification,
+    ResNetModel,
+    SiglipVisionConfig,
+    SiglipVisionModel,
+    SwinConfig,
+    SwinModel,
+    ViTConfig,
+    ViTModel,
+)
+
+from sparta.errors import InputError
+from sparta.features.extract.backbone import Backbone, pick_device
+from sparta.features.extract.pretrained import weights_hash
+
+SIDE = 32
+SMALL: dict[str, Any] = {
+    "hidden_size": 16,
+    "intermediate_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "image_size": SIDE,
+    "patch_size": 8,
+}
+RESNET: dict[str, Any] = {
+    "embedding_size": 8,
+    "hidden_sizes": [8, 12],
+    "depths": [1, 1],
+    "num_labels": 4,
+    "id2label": {0: "background", 1: "dog, hound", 2: "cat", 3: "boat, ship"},
+}
+
+
+def clip() -> CLIPModel:
+    text = CLIPTextConfig(
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        vocab_size=50,
+        bos_token_id=0,
+        eos_token_id=1,
+    )
+    return CLIPModel(
+        CLIPConfig(text_config=text, vision_config=CLIPVisionConfig(**SMALL), projection_dim=16)
+    )
+
+
+def save(model: Any, folder: Path, **options: Any) -> Path:
+    torch.manual_seed(0)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.2)
+    model.save_pretrained(folder)
+    given = {"size": {"height": SIDE, "width": SIDE}, "do_center_crop": False} | options
+    CLIPImageProcessor(**given).save_pretrained(folder)
+    return folder
+
+
+def photos(count: int = 2, side: int = SIDE) -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 256, (count, side, side, 3), np.uint8)
+
+
+def prepared(pixels: np.ndarray) -> torch.Tensor:
+    """What the checkpoints of these tests ask for, said once more in numpy."""
+    mean, std = CLIPImageProcessor().image_mean, CLIPImageProcessor().image_std
+    values = (pixels.astype(np.float32) / 255 - np.float32(mean)) / np.float32(std)
+    return torch.from_numpy(values.transpose(0, 3, 1, 2).copy())
+
+
+@pytest.mark.parametrize(
+    ("model", "prefix"),
+    [
+        (lambda: ViTModel(ViTConfig(**SMALL), add_pooling_layer=False), 1),
+        (lambda: Dinov2WithRegistersModel(Dinov2WithRegistersConfig(**SMALL)), 5),
+        (lambda: SiglipVisionModel(SiglipVisionConfig(**SMALL)), 0),
+        (clip, 1),
+    ],
+    ids=["vit", "dinov2-registers", "siglip", "clip"],
+)
+def test_patches_leave_out_the_tokens_before_them(tmp_path: Path, model: Any, prefix: int) -> None:
+    network = model()
+    backbone = Backbone(str(save(network, tmp_path)), device="cpu")
+    assert (backbone.source.kind, backbone.source.dimension) == ("patch", 16)
+    assert backbone.grid == (4, 4)
+    features, labels = backbone.encode(photos())
+    assert features.shape == (2, 17, 16)
+    assert labels == ["", ""]
+    vision = getattr(network, "vision_model", network).eval()
+    with torch.no_grad():
+        hidden = vision(pixel_values=prepared(photos())).last_hidden_state.numpy()
+    assert hidden.shape[1] == prefix + 16
+    np.testing.assert_allclose(features[:, :-1], hidden[:, prefix:], atol=5e-3)
+    np.testing.assert_allclose(features[:, -1], hidden[:, prefix:].mean(1), atol=5e-3)
+
+
+def test_merged_patches_form_a_grid(tmp_path: Path) -> None:
+    config = SwinConfig(
+        image_size=SIDE, patch_size=4, embed_dim=8, depths=[1, 1], num_heads=[1, 1], window_size=2
+    )
+    backbone = Backbone(str(save(SwinModel(config), tmp_path)), device="cpu")
+    assert backbone.grid == (4, 4)
+    assert backbone.encode(photos())[0].shape == (2, 17, 16)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        lambda: ResNetModel(ResNetConfig(**RESNET)),
+        lambda: MobileNetV2Model(MobileNetV2Config(depth_multiplier=0.35, image_size=SIDE)),
+    ],
+    ids=["resnet", "mobilenet"],
+)
+def test_cells_of_a_feature_map_row_by_row(tmp_path: Path, model: Any) -> None:
+    backbone = Backbone(str(save(model(), tmp_path)), image_size=64, device="cpu")
+    assert (backbone.source.kind, backbone.source.image_size) == ("grid", 64)
+    pixels = photos(side=64)
+    features, _ = backbone.encode(pixels)
+    network = type(model()).from_pretrained(tmp_path).eval()
+    with torch.no_grad():
+        hidden = network(pixel_values=prepared(pixels)).last_hidden_state.numpy()
+    rows, columns = hidden.shape[2:]
+    assert backbone.grid == (rows, columns)
+    for row in range(rows):
+        for column in range(columns):
+            found = features[:, row * columns + column].astype(np.float32)
+            np.testing.assert_allclose(found, hidden[:, :, row, column], rtol=2e-3, atol=2e-3)
+    whole = features[:, -1].astype(np.float32)
+    np.testing.assert_allclose(whole, hidden.mean((2, 3)), rtol=2e-3, atol=2e-3)
+
+
+def test_labels_are_the_classifiers_best_words(tmp_path: Path) -> None:
+    folder = str(save(ResNetForImageClassification(ResNetConfig(**RESNET)), tmp_path))
+    plain, named = (Backbone(folder, labels=k, device="cpu") for k in (0, 2))
+    assert named.source.label_count == 2
+    features, labels = named.encode(photos())
+    np.testing.assert_array_equal(features, plain.encode(photos())[0])
+    network = ResNetForImageClassification.from_pretrained(tmp_path).eval()
+    with torch.no_grad():
+        logits = network(pixel_values=prepared(photos())).logits.numpy()
+    words = np.array(["", "dog", "cat", "boat"])
+    for found, row in zip(labels, logits, strict=True):
+        assert found == ", ".join(words[1 + np.argsort(-row[1:])[:2]])
+    assert len(Backbone(folder, labels=9, device="cpu").encode(photos())[1][0].split(", ")) == 3
+
+
+def test_labels_need_a_trained_classifier(tmp_path: Path) -> None:
+    bare = save(ResNetModel(ResNetConfig(**RESNET)), tmp_path / "bare")
+    with pytest.raises(InputError, match=r"lacks the weights classifier.*leave out --labels"):
+        Backbone(str(bare), labels=3, device="cpu")
+    unnamed = ResNetConfig(embedding_size=8, hidden_sizes=[8, 12], depths=[1, 1], num_labels=4)
+    folder = save(ResNetForImageClassification(unnamed), tmp_path / "unnamed")
+    with pytest.raises(InputError, match="does not name its classes"):
+        Backbone(str(folder), labels=3, device="cpu")
+
+
+def test_size_is_what_the_network_sees(tmp_path: Path) -> None:
+    options = {
+        "size": {"shortest_edge": 48},
+        "do_center_crop": True,
+        "crop_size": {"height": SIDE, "width": SIDE},
+        "resample": int(Image.Resampling.BICUBIC),
+    }
+    folder = str(save(ViTModel(ViTConfig(**SMALL)), tmp_path, **options))
+    backbone = Backbone(folder, device="cpu")
+    assert backbone.source.image_size == SIDE
+    assert backbone.resample == Image.Resampling.BICUBIC
+    larger = Backbone(folder, image_size=48, device="cpu")  # position embeddings are stretched
+    assert larger.grid == (6, 6)
+    assert larger.encode(photos(side=48))[0].shape == (2, 37, 16)
+
+
+def test_refuses_what_is_no_vision_network(tmp_path: Path) -> None:
+    words = BertConfig(
+        hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8, vocab_size=9
+    )
+    folder = save(BertModel(words), tmp_path / "bert")
+    with pytest.raises(InputError, match="BertModel is not a vision model"):
+        Backbone(str(folder), device="cpu")
+    with pytest.raises(InputError, match="nowhere"):
+        Backbone(str(tmp_path / "nowhere"), device="cpu")
+
+
+def test_refuses_a_size_without_a_grid(tmp_path: Path) -> None:
+    folder = save(ViTModel(ViTConfig(**SMALL)), tmp_path)
+    with pytest.raises(InputError, match="--image-size"):
+        Backbone(str(folder), image_size=4, device="cpu")
+
+
+def test_refuses_checkpoints_with_missing_weights(tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    folder = save(ViTModel(ViTConfig(**SMALL)), tmp_path)
+    weights = load_file(folder / "model.safetensors")
+    gone = {key: value for key, value in weights.items() if "patch_embeddings" not in key}
+    save_file(gone, folder / "model.safetensors", {"format": "pt"})
+    with pytest.raises(InputError, match=r"lacks the weights embeddings.patch_embeddings"):
+        Backbone(str(folder), device="cpu")
+
+
+def test_weights_hash_is_of_content(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    first = save(ResNetModel(ResNetConfig(**RESNET)), tmp_path / "a")
+    second = save(ResNetModel(ResNetConfig(**RESNET)), tmp_path / "b")
+    assert weights_hash(str(first)) == weights_hash(str(second))
+    model = ResNetModel.from_pretrained(first)
+    next(model.parameters()).data += 1
+    model.save_pretrained(second)
+    assert weights_hash(str(first)) != weights_hash(str(second))
+    model.save_pretrained(tmp_path / "c", max_shard_size="2KB")
+    assert len(list((tmp_path / "c").glob("*.safetensors"))) > 1
+    assert len(weights_hash(str(tmp_path / "c"))) == 16
+    with pytest.raises(InputError, match=r"neither model.safetensors nor"):
+        (second / "model.safetensors").unlink()
+        weights_hash(str(second))
+
+
+def test_unknown_devices_are_refused() -> None:
+    assert pick_device("cpu").type == "cpu"
+    with pytest.raises(InputError, match="--device toaster"):
+        pick_device("toaster")
+
+
+def test_the_real_network_gives_49_cells(shared: Path) -> None:
+    backbone = Backbone(str(shared / "backbones" / "mobilenet_v2_1.0_224"), device="cpu")
+    assert backbone.grid == (7, 7)
+    assert (backbone.source.dimension, backbone.source.image_size) == (1280, 224)

@@ -1,0 +1,123 @@
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import (
+    AutoImageProcessor,
+    AutoModelForObjectDetection,
+    CLIPImageProcessor,
+    DetrConfig,
+    DetrImageProcessor,
+    ResNetConfig,
+    ResNetForImageClassification,
+)
+
+from sparta.errors import InputError
+from sparta.features.extract import detector as module
+from sparta.features.extract.detector import Detector
+from tests.sparta.features.extract.tiny_detectors import (
+    FAMILIES,
+    QUERIES,
+    WORDS,
+    detr,
+    picture,
+    save_detector,
+)
+
+SIZES = [(60, 45), (45, 60), (60, 45), (100, 40)]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_finds_what_the_library_finds(tmp_path: Path, family: str) -> None:
+    folder = save_detector(tmp_path, family)
+    detector = Detector(str(folder), "cpu")
+    photo = picture(100, 40)
+    found = detector([detector.resize(photo)])[0]
+    processor = AutoImageProcessor.from_pretrained(folder, backend="pil")
+    with torch.no_grad():
+        model = AutoModelForObjectDetection.from_pretrained(folder).eval()
+        output = model(**processor(images=photo, return_tensors="pt"))
+    right = processor.post_process_object_detection(output, -1.0, [(1, 1)])[0]
+    boxes = right["boxes"].clamp(0, 1).numpy()
+    # Some families give a query several classes, and leave out the least likely pairs.
+    for row in np.flatnonzero(found.confidences > float(right["scores"].min()) + 1e-6):
+        same = np.abs(boxes - found.boxes[row]).max(axis=1) < 1e-4
+        same &= np.abs(right["scores"].numpy() - found.confidences[row]) < 1e-4
+        assert (right["labels"].numpy()[same] == found.classes[row]).any()
+    assert found.confidences.max() == pytest.approx(float(right["scores"].max()), abs=1e-5)
+    states = output.last_hidden_state[0, -QUERIES:].numpy()
+    np.testing.assert_allclose(found.states, states, atol=1e-4)
+    assert found.boxes.shape == (QUERIES, 4)
+    assert found.boxes.min() >= 0 and found.boxes.max() <= 1
+    assert (found.boxes[:, :2] <= found.boxes[:, 2:]).all()
+    assert len(set(found.classes.tolist())) > 1
+    assert np.ptp(found.boxes, axis=0).max() > 0.05
+    assert np.ptp(found.confidences) > 0.05
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_neighbours_of_a_photo_change_nothing(tmp_path: Path, family: str) -> None:
+    detector = Detector(str(save_detector(tmp_path, family)), "cpu")
+    photos = [detector.resize(picture(*size, seed)) for seed, size in enumerate(SIZES)]
+    together = detector(photos)
+    for photo, found in zip(photos, together, strict=True):
+        alone = detector([photo])[0]
+        np.testing.assert_array_equal(found.classes, alone.classes)
+        for one, other in zip(found, alone, strict=True):
+            np.testing.assert_allclose(one, other, atol=1e-4)
+    assert np.abs(together[0].states - together[2].states).max() > 1e-3
+
+
+def test_photos_keep_their_shape(tmp_path: Path) -> None:
+    resize = Detector(str(save_detector(tmp_path)), "cpu").resize
+    assert [resize(picture(*size)).shape for size in SIZES] == [
+        (3, 48, 64),
+        (3, 64, 48),
+        (3, 48, 64),
+        (3, 32, 80),
+    ]
+    assert resize(picture(60, 45)).dtype == np.uint8
+
+
+def test_what_it_says_of_itself(tmp_path: Path) -> None:
+    detector = Detector(str(save_detector(tmp_path)), "cpu")
+    assert detector.labels == WORDS
+    assert detector.size == {"shortest_edge": 48, "longest_edge": 80}
+    assert detector.dimension == 16
+    other = Detector(str(save_detector(tmp_path / "other", seed=1)), "cpu")
+    assert len(detector.weights) == 16 and detector.weights != other.weights
+
+
+def test_refuses_what_is_no_detector(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match=r"--detector .*nowhere: neither a folder"):
+        Detector(str(tmp_path / "nowhere"), "cpu")
+    config = ResNetConfig(embedding_size=8, hidden_sizes=[8, 12], depths=[1, 1], num_labels=4)
+    classifier = ResNetForImageClassification(config)
+    classifier.save_pretrained(tmp_path)
+    CLIPImageProcessor().save_pretrained(tmp_path)
+    with pytest.raises(InputError, match="is not an object detector"):
+        Detector(str(tmp_path), "cpu")
+    monkeypatch.setattr(module, "load_model", lambda _name, _task: classifier)
+    with pytest.raises(InputError, match="does not give boxes, classes and a state"):
+        Detector(str(tmp_path), "cpu")
+
+
+def test_refuses_checkpoints_with_missing_weights(tmp_path: Path) -> None:
+    folder = save_detector(tmp_path)
+    weights = load_file(folder / "model.safetensors")
+    del weights["class_labels_classifier.weight"]
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    with pytest.raises(InputError, match=r"lacks the weights class_labels_classifier.weight"):
+        Detector(str(folder), "cpu")
+
+
+@pytest.mark.skipif(importlib.util.find_spec("timm") is not None, reason="timm is installed")
+def test_says_which_library_a_checkpoint_needs(tmp_path: Path) -> None:
+    DetrConfig(use_timm_backbone=True, backbone="resnet18").save_pretrained(tmp_path)
+    DetrImageProcessor().save_pretrained(tmp_path)
+    save_file(detr()[0].state_dict(), tmp_path / "model.safetensors", {"format": "pt"})
+    with pytest.raises(InputError, match=r"cannot be loaded: .*timm"):
+        Detector(str(tmp_path), "cpu")

@@ -1,0 +1,212 @@
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from transformers import AutoModel
+
+from sparta.errors import InputError
+from sparta.features.extract import job as job
+from sparta.features.extract.grid import grid_boxes
+from sparta.features.extract.job import extract_photos
+from sparta.features.store import FeatureStore
+
+KILLED = """
+import multiprocessing, os, signal, sys
+from pathlib import Path
+from sparta.features import extract
+
+def die(done, total):
+    if done > 16:
+        print(*(child.pid for child in multiprocessing.active_children()), flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+extract.SHARD_SIZE = 8
+photos, out = map(Path, sys.argv[1:])
+extract.extract_photos(photos, out, "pixels", image_size=32, workers=2, batch_size=3, progress=die)
+"""
+
+
+@pytest.fixture(autouse=True)
+def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job, "SHARD_SIZE", 8)
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    """30 photos, three of them no photos."""
+    folder = tmp_path / "photos"
+    (folder / "trip").mkdir(parents=True)
+    for i in range(30):
+        noise = np.random.default_rng(i).integers(0, 256, (20, 30, 3), np.uint8)
+        Image.fromarray(noise).save(folder / ("trip" if i % 2 else ".") / f"{i:02d}.png")
+    for name in ("04.png", "trip/05.png", "28.png"):
+        (folder / name).write_text("broken")
+    return folder
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_every_photo_is_a_row(photos: Path, tmp_path: Path) -> None:
+    seen: list[tuple[int, int]] = []
+    report = extract_photos(
+        photos,
+        tmp_path / "out",
+        "pixels",
+        image_size=32,
+        workers=2,
+        batch_size=3,
+        progress=lambda done, total: seen.append((done, total)),
+    )
+    assert (report.images, report.skipped, report.reused) == (27, 3, 0)
+    assert seen[0] == (0, 30)
+    assert seen[-1] == (30, 30)
+    assert seen == sorted(seen)
+    store = FeatureStore.open(tmp_path / "out")
+    assert len(store) == 27
+    assert store.ids == sorted(store.ids)
+    assert {"00.png", "trip/01.png"} < set(store.ids)
+    assert store.photos == photos
+    entry = store[store.index("trip/01.png")]
+    assert (entry.width, entry.height) == (30, 20)
+    assert entry.features.shape == (5, 768)
+    np.testing.assert_array_equal(entry.boxes, grid_boxes(2, 2))
+    picture = Image.open(photos / "trip/01.png").resize((32, 32), Image.Resampling.BILINEAR)
+    corner = np.asarray(picture, np.float32)[:16, 16:] / 127.5 - 1
+    np.testing.assert_allclose(entry.features[1], corner.reshape(-1), atol=1e-3)
+    lines = (tmp_path / "out" / "skipped.jsonl").read_text().splitlines()
+    assert [json.loads(line)["image_id"] for line in lines] == ["04.png", "28.png", "trip/05.png"]
+    assert all("not an image" in json.loads(line)["reason"] for line in lines)
+
+
+def test_boxes_of_cells_and_whole() -> None:
+    boxes = grid_boxes(2, 4)
+    assert boxes.shape == (9, 4)
+    np.testing.assert_allclose(boxes[0], [0, 0, 0.25, 0.5])
+    np.testing.assert_allclose(boxes[6], [0.5, 0.5, 0.75, 1])
+    np.testing.assert_allclose(boxes[-1], [0, 0, 1, 1])
+
+
+@pytest.mark.parametrize("stop", [1, 9, 20, 30])
+def test_a_broken_run_ends_with_the_same_bytes(photos: Path, tmp_path: Path, stop: int) -> None:
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    extract_photos(photos, whole, "pixels", image_size=32, workers=0, batch_size=3)
+
+    def interrupt(done: int, _total: int) -> None:
+        if done >= stop:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        extract_photos(
+            photos, broken, "pixels", image_size=32, workers=0, batch_size=3, progress=interrupt
+        )
+    with pytest.raises(InputError, match="unfinished"):
+        FeatureStore.open(broken)
+    report = extract_photos(photos, broken, "pixels", image_size=32, workers=1, batch_size=3)
+    assert report.reused == (stop - 1) // 8 * 8
+    assert contents(broken) == contents(whole)
+
+
+def test_a_killed_run_ends_with_the_same_bytes(photos: Path, tmp_path: Path) -> None:
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    extract_photos(photos, whole, "pixels", image_size=32, workers=0)
+    command = [sys.executable, "-c", KILLED, str(photos), str(killed)]
+    done = subprocess.run(command, timeout=120, check=False, stdout=subprocess.PIPE, text=True)
+    assert done.returncode == -signal.SIGKILL
+    workers = done.stdout.split()
+    assert len(workers) == 2
+    report = extract_photos(photos, killed, "pixels", image_size=32, workers=0)
+    assert report.reused == 16
+    assert contents(killed) == contents(whole)
+    for _ in range(200):
+        if not any(map(running, workers)):
+            break
+        time.sleep(0.1)
+    assert not any(map(running, workers))
+
+
+def running(pid: str) -> bool:
+    try:
+        return Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_a_finished_store_is_reused(photos: Path, tmp_path: Path) -> None:
+    first = extract_photos(photos, tmp_path / "out", "pixels", image_size=32, workers=0)
+    before = contents(tmp_path / "out")
+    again = extract_photos(photos, tmp_path / "out", "pixels", image_size=32, workers=0)
+    assert (again.images, again.skipped, again.reused) == (first.images, first.skipped, 30)
+    assert contents(tmp_path / "out") == before
+    (tmp_path / "out" / "shard-00001.arrow").unlink()
+    with pytest.raises(InputError, match=r"shard-00001.arrow is missing"):
+        extract_photos(photos, tmp_path / "out", "pixels", image_size=32, workers=0)
+
+
+def test_other_inputs_are_refused(photos: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    extract_photos(photos, out, "pixels", image_size=32, workers=0)
+    with pytest.raises(InputError, match=r"image_size: 48 against 32.*another --out"):
+        extract_photos(photos, out, "pixels", image_size=48, workers=0)
+    with pytest.raises(InputError, match="view: 'flip' against 'plain'"):
+        extract_photos(photos, out, "pixels", image_size=32, view="flip", workers=0)
+    Image.new("RGB", (20, 20)).save(photos / "new.png")
+    with pytest.raises(InputError, match=r"files: '31 with hash .* against '30 with hash"):
+        extract_photos(photos, out, "pixels", image_size=32, workers=0)
+    (photos / "new.png").unlink()
+    Image.new("RGB", (90, 90)).save(photos / "00.png")
+    with pytest.raises(InputError, match=r"files: '30 with hash .* against '30 with hash"):
+        extract_photos(photos, out, "pixels", image_size=32, workers=0)
+
+
+def test_views_belong_to_one_source(photos: Path, tmp_path: Path) -> None:
+    stores = []
+    for view in ("plain", "flip", "crop:1"):
+        out = tmp_path / view.replace(":", "-")
+        extract_photos(photos, out, "pixels", image_size=32, view=view, workers=0)
+        stores.append(FeatureStore.open(out))
+    assert [store.view for store in stores] == ["plain", "flip", "crop:1"]
+    assert stores[0].source == stores[1].source == stores[2].source
+    assert stores[0].ids == stores[1].ids == stores[2].ids
+    assert len({store.fingerprint for store in stores}) == 3
+    plain, flipped = (store[3].features[0].reshape(16, 16, 3) for store in stores[:2])
+    mirrored = stores[0][3].features[1].reshape(16, 16, 3)[:, ::-1]
+    np.testing.assert_array_equal(flipped, mirrored)
+    assert not np.array_equal(plain, flipped)
+
+
+def test_a_folder_without_usable_photo_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "a.jpg").touch()
+    with pytest.raises(InputError, match=r"no photo could be used; .*skipped.jsonl says why"):
+        extract_photos(tmp_path / "photos", tmp_path / "out", "pixels", workers=0)
+    with pytest.raises(InputError, match="--labels needs a backbone"):
+        extract_photos(tmp_path / "photos", tmp_path / "out", "pixels", labels=3)
+
+
+def test_real_photo_against_the_plain_path(shared: Path, tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    name = min(path.name for path in (shared / "photos" / "images").iterdir())
+    (tmp_path / "photos" / name).symlink_to(shared / "photos" / "images" / name)
+    folder = shared / "backbones" / "mobilenet_v2_1.0_224"
+    extract_photos(tmp_path / "photos", tmp_path / "out", str(folder), labels=3, workers=1)
+    entry = FeatureStore.open(tmp_path / "out")[0]
+    picture = Image.open(shared / "photos" / "images" / name).convert("RGB").resize((224, 224), 2)
+    values = np.asarray(picture, np.float32) / 255
+    values = (values - 0.5019607843137255) / 0.5019607843137255
+    model = AutoModel.from_pretrained(folder).eval()
+    with torch.no_grad():
+        output = model(torch.from_numpy(values).permute(2, 0, 1)[None]).last_hidden_state[0]
+    cells = output.permute(1, 2, 0).reshape(49, 1280).numpy()
+    np.testing.assert_allclose(entry.features[:49], cells, rtol=1e-2, atol=2e-3)
+    np.testing.assert_allclose(entry.features[49], cells.mean(0), rtol=1e-2, atol=2e-3)
+    assert entry.labels[:49] == ("",) * 49
+    assert entry.labels[49].count(", ") == 2

@@ -1,0 +1,240 @@
+import errno
+import os
+import struct
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import ExifTags, Image
+
+from sparta.errors import InputError
+from sparta.features.extract.augmentations import Crop, View
+from sparta.features.extract.photos import Decoder, Photo, find_photos, load_photo
+from sparta.features.skipped import Skipped
+
+
+def scene(width: int = 40, height: int = 24) -> Image.Image:
+    """Red on the left, blue on the right."""
+    picture = Image.new("RGB", (width, height), (220, 20, 20))
+    picture.paste((20, 20, 220), (width // 2, 0, width, height))
+    return picture
+
+
+def decoder(folder: Path, view: str = "plain", side: int = 16) -> Decoder:
+    return Decoder(folder, side, int(Image.Resampling.BILINEAR), View(view))
+
+
+def decode(folder: Path, name: str) -> Photo:
+    found = decoder(folder).decode(name)
+    assert isinstance(found, Photo), found
+    return found
+
+
+def reason(folder: Path, name: str) -> str:
+    found = decoder(folder).decode(name)
+    assert isinstance(found, Skipped)
+    return found.reason
+
+
+def assert_red_then_blue(pixels: np.ndarray) -> None:
+    np.testing.assert_allclose(pixels[:, :4].mean((0, 1)), [220, 20, 20], atol=6)
+    np.testing.assert_allclose(pixels[:, -4:].mean((0, 1)), [20, 20, 220], atol=6)
+
+
+def huge_png(path: Path) -> None:
+    """A few bytes that claim 60,000 x 60,000 pixels."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return (
+            struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        )
+
+    header = chunk(b"IHDR", struct.pack(">IIBBBBB", 60000, 60000, 8, 2, 0, 0, 0))
+    data = chunk(b"IDAT", zlib.compress(bytes(1000)))
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + header + data + chunk(b"IEND", b""))
+
+
+@pytest.mark.parametrize("name", ["a.png", "a.JPG", "a.webp", "a.bmp", "a.gif", "a.tiff"])
+def test_reads_every_format(tmp_path: Path, name: str) -> None:
+    scene().save(tmp_path / name, quality=95)
+    photo = decode(tmp_path, name)
+    assert (photo.image_id, photo.width, photo.height) == (name, 40, 24)
+    assert photo.pixels.shape == (16, 16, 3)
+    assert photo.pixels.dtype == np.uint8
+    assert_red_then_blue(photo.pixels)
+
+
+def test_turns_photos_upright(tmp_path: Path) -> None:
+    exif = Image.Exif()
+    exif[ExifTags.Base.Orientation] = 6  # stored lying on its left side
+    scene().transpose(Image.Transpose.ROTATE_90).save(tmp_path / "a.jpg", exif=exif, quality=95)
+    photo = decode(tmp_path, "a.jpg")
+    assert (photo.width, photo.height) == (40, 24)
+    assert_red_then_blue(photo.pixels)
+
+
+def test_shows_the_first_frame(tmp_path: Path) -> None:
+    black = Image.new("RGB", (40, 24))
+    for name in ("a.gif", "a.webp", "a.png"):
+        scene().save(tmp_path / name, save_all=True, append_images=[black], duration=50)
+        assert_red_then_blue(decode(tmp_path, name).pixels)
+
+
+def test_reads_other_colour_modes(tmp_path: Path) -> None:
+    scene().convert("CMYK").save(tmp_path / "cmyk.jpg", quality=95)
+    scene().quantize(8).save(tmp_path / "palette.png")
+    scene().convert("1").save(tmp_path / "bits.png")
+    assert_red_then_blue(decode(tmp_path, "cmyk.jpg").pixels)
+    assert_red_then_blue(decode(tmp_path, "palette.png").pixels)
+    assert decode(tmp_path, "bits.png").pixels.shape == (16, 16, 3)
+
+
+@pytest.mark.parametrize("suffix", ["png", "tif"])
+def test_scales_16_bits_to_8(tmp_path: Path, suffix: str) -> None:
+    grey = np.zeros((20, 20), np.uint16)
+    grey[:, :10], grey[:, 10:] = 65535, 128 * 257
+    Image.fromarray(grey).save(tmp_path / f"a.{suffix}")
+    pixels = decode(tmp_path, f"a.{suffix}").pixels
+    assert pixels[0, 0].tolist() == [255] * 3
+    assert pixels[0, -1].tolist() == [128] * 3
+
+
+def test_lays_transparent_photos_on_white(tmp_path: Path) -> None:
+    clear = scene().convert("RGBA")
+    clear.putalpha(0)
+    clear.save(tmp_path / "alpha.png")
+    palette = Image.new("P", (20, 20), 3)
+    palette.putpalette(range(12))
+    palette.save(tmp_path / "palette.png", transparency=3)
+    Image.new("LA", (20, 20), (0, 128)).save(tmp_path / "half.png")
+    assert (decode(tmp_path, "alpha.png").pixels == 255).all()
+    assert (decode(tmp_path, "palette.png").pixels == 255).all()
+    np.testing.assert_allclose(decode(tmp_path, "half.png").pixels, 127, atol=1)
+
+
+def test_large_jpegs_are_shrunk_while_decoding(tmp_path: Path) -> None:
+    scene(1203, 1201).save(tmp_path / "a.jpg", quality=95)
+    small, width, height = load_photo(tmp_path / "a.jpg", side=16)
+    assert (width, height) == (1203, 1201)
+    assert 32 <= small.height < 200
+    assert_red_then_blue(decode(tmp_path, "a.jpg").pixels)
+
+
+def test_says_why_a_file_is_no_photo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scene(200, 200).save(tmp_path / "whole.jpg")
+    content = (tmp_path / "whole.jpg").read_bytes()
+    (tmp_path / "cut.jpg").write_bytes(content[: len(content) // 2])
+    (tmp_path / "text.jpg").write_text("no photo at all")
+    (tmp_path / "empty.jpg").touch()
+    huge_png(tmp_path / "huge.png")
+    Image.new("RGB", (1, 1)).save(tmp_path / "dot.png")
+    Image.new("F", (20, 20)).save(tmp_path / "float.tif")
+    (tmp_path / "folder.jpg").mkdir()
+    (tmp_path / "broken.jpg").symlink_to("nowhere.jpg")
+    os.mkfifo(tmp_path / "pipe.jpg")
+    assert "truncated" in reason(tmp_path, "cut.jpg")
+    assert reason(tmp_path, "text.jpg") == "not an image, or of an unknown format"
+    assert reason(tmp_path, "empty.jpg") == "the file is empty"
+    assert "3600000000 pixels" in reason(tmp_path, "huge.png")
+    assert reason(tmp_path, "dot.png") == "1x1 pixels; both sides must be 8 or more"
+    assert "floating-point" in reason(tmp_path, "float.tif")
+    assert reason(tmp_path, "folder.jpg") == "a folder that cannot be read"
+    assert reason(tmp_path, "broken.jpg") == "No such file or directory"
+    assert reason(tmp_path, "pipe.jpg") == "not a regular file"
+
+    def refuse(path: Path) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Image, "open", refuse)
+    assert reason(tmp_path, "whole.jpg") == "Permission denied"
+
+
+def test_a_name_that_is_not_utf8_is_reported(tmp_path: Path) -> None:
+    name = os.fsdecode(b"caf\xe9.png")
+    scene().save(tmp_path / "a.png")
+    (tmp_path / "a.png").rename(tmp_path / name)
+    assert find_photos(tmp_path) == [name]
+    assert decoder(tmp_path).decode(name) == Skipped("caf\\xe9.png", "the file name is not UTF-8")
+
+
+def test_finds_photos_at_any_depth_in_order(tmp_path: Path) -> None:
+    for name in ("b.JPG", "a/z.png", "a.tif/x.jpeg", "a/notes.txt", "B.gif"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    assert find_photos(tmp_path) == ["B.gif", "a.tif/x.jpeg", "a/z.png", "b.JPG"]
+
+
+def test_folders_that_cannot_be_read_are_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "closed").mkdir()
+    (tmp_path / "a.png").touch()
+    scandir = os.scandir
+
+    def refuse(path: str) -> object:
+        if Path(path).name == "closed":
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    assert find_photos(tmp_path) == ["a.png", "closed"]
+
+
+def test_nothing_to_find_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").touch()
+    with pytest.raises(InputError, match="holds no photo"):
+        find_photos(tmp_path)
+    with pytest.raises(InputError, match="is not a folder"):
+        find_photos(tmp_path / "a.txt")
+
+
+def test_flip_mirrors(tmp_path: Path) -> None:
+    scene().save(tmp_path / "a.png")
+    flipped = decoder(tmp_path, "flip").decode("a.png")
+    assert isinstance(flipped, Photo)
+    np.testing.assert_array_equal(flipped.pixels, decode(tmp_path, "a.png").pixels[:, ::-1])
+
+
+def test_crops_depend_on_seed_and_id_alone() -> None:
+    crops = [View("crop:1").of(f"{i}.jpg") for i in range(500)]
+    assert crops == [View("crop:1").of(f"{i}.jpg") for i in range(500)]
+    assert crops != [View("crop:2").of(f"{i}.jpg") for i in range(500)]
+    boxes = np.array([box for box, _ in crops])
+    assert boxes.min() >= 0
+    assert boxes.max() <= 1
+    sides = boxes[:, 2:] - boxes[:, :2]
+    assert sides.prod(axis=1).min() >= 0.5
+    shapes = sides[:, 0] / sides[:, 1]
+    assert shapes.min() >= 3 / 4 - 1e-9
+    assert shapes.max() <= 4 / 3 + 1e-9
+    assert 200 < sum(mirrored for _, mirrored in crops) < 300
+
+
+def test_a_crop_shows_that_part(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    picture = Image.fromarray(rng.integers(0, 255, (64, 96, 3), np.uint8))
+    picture.save(tmp_path / "a.png")
+    (x1, y1, x2, y2), mirrored = View("crop:5").of("a.png")
+    box = (x1 * 96, y1 * 64, x2 * 96, y2 * 64)
+    expected = np.asarray(picture.resize((16, 16), Image.Resampling.BILINEAR, box))
+    found = decoder(tmp_path, "crop:5").decode("a.png")
+    assert isinstance(found, Photo)
+    np.testing.assert_array_equal(found.pixels, expected[:, ::-1] if mirrored else expected)
+
+
+def test_what_to_show_may_be_given(tmp_path: Path) -> None:
+    scene().save(tmp_path / "a.png")
+    right = decoder(tmp_path, "flip").decode("a.png", Crop((0.5, 0.0, 1.0, 1.0), False))
+    assert isinstance(right, Photo)
+    assert (right.pixels[:, 2:] == [20, 20, 220]).all()
+    mirrored = decoder(tmp_path).decode("a.png", Crop((0.25, 0.0, 1.0, 1.0), True))
+    assert isinstance(mirrored, Photo)
+    assert (mirrored.pixels[:, :9] == [20, 20, 220]).all()
+    assert (mirrored.pixels[:, -4:] == [220, 20, 20]).all()
+
+
+@pytest.mark.parametrize("name", ["", "mirror", "crop", "crop:", "crop:x", "crop:-1", "flip:1"])
+def test_unknown_views_are_refused(name: str) -> None:
+    with pytest.raises(InputError, match="expected plain, flip or crop:SEED"):
+        View(name)

@@ -1,0 +1,259 @@
+"""From photos to a detector's regions in a store."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from transformers import (
+    AutoModelForObjectDetection,
+    CLIPImageProcessor,
+    ResNetConfig,
+    ResNetForImageClassification,
+)
+from typer import Typer
+from typer.testing import CliRunner
+
+from sparta.commands.extract import extract as command
+from sparta.errors import InputError
+from sparta.features.extract import job as job
+from sparta.features.extract.backbone import Backbone
+from sparta.features.extract.colours import NAMES, box_colours
+from sparta.features.extract.detector import Detector
+from sparta.features.extract.detector_settings import Detection
+from sparta.features.extract.job import extract_photos
+from sparta.features.extract.roi_pooling import pool_boxes
+from sparta.features.store import FeatureStore, source_hash
+from tests.sparta.features.extract.tiny_detectors import WORDS, picture, save_detector
+
+SIZES = [(60, 45), (45, 60), (90, 30), (60, 45), (64, 64), (30, 90), (60, 45)]
+
+
+@pytest.fixture(scope="module")
+def detector(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(save_detector(tmp_path_factory.mktemp("detector"), "yolos"))
+
+
+@pytest.fixture(scope="module")
+def backbone(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("backbone")
+    names = {0: "beach", 1: "park", 2: "street"}
+    config = ResNetConfig(embedding_size=8, hidden_sizes=[8, 12], depths=[1, 1], id2label=names)
+    torch.manual_seed(0)
+    ResNetForImageClassification(config).save_pretrained(folder)
+    size = {"height": 48, "width": 48}
+    CLIPImageProcessor(size=size, do_center_crop=False).save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Seven photos of several shapes, and one that is none."""
+    folder = tmp_path_factory.mktemp("photos")
+    for seed, size in enumerate(SIZES):
+        picture(*size, seed).save(folder / f"{seed}.png")
+    (folder / "4b.png").write_text("broken")
+    return folder
+
+
+def extract(photos: Path, out: Path, detection: Detection, **options: Any) -> FeatureStore:
+    given = {"backbone": None, "workers": 0, "device": "cpu"} | options
+    extract_photos(photos, out, detection=detection, **given)
+    return FeatureStore.open(out)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_states_boxes_labels_and_colours(photos: Path, tmp_path: Path, detector: str) -> None:
+    store = extract(photos, tmp_path / "out", Detection(detector, 5, 0.0, colours=True))
+    network = Detector(detector, "cpu")
+    assert store.ids == [f"{number}.png" for number in range(len(SIZES))]
+    for image, size in zip(store, SIZES, strict=True):
+        photo = Image.open(photos / image.image_id)
+        found = network([network.resize(photo)])[0]
+        order = sorted(range(len(found.boxes)), key=lambda row: -found.confidences[row])[:5]
+        np.testing.assert_allclose(image.features[:5], found.states[order], rtol=2e-3, atol=2e-3)
+        mean = found.states.mean(axis=0)
+        np.testing.assert_allclose(image.features[5], mean, rtol=2e-3, atol=2e-3)
+        np.testing.assert_allclose(image.boxes[:5], found.boxes[order], atol=1e-4)
+        np.testing.assert_array_equal(image.boxes[5], [0, 0, 1, 1])
+        assert image.labels == (*(WORDS[found.classes[row]] for row in order), "")
+        square = np.asarray(photo.resize((224, 224), Image.Resampling.BILINEAR))
+        assert image.attributes == (*box_colours(square, image.boxes[:5]), "")
+        assert (image.width, image.height) == size
+    assert {label for image in store for label in image.labels} > {""}
+    assert {colour for image in store for colour in image.attributes} & set(NAMES)
+    line = json.loads((tmp_path / "out" / "skipped.jsonl").read_text())
+    assert line["image_id"] == "4b.png" and "not an image" in line["reason"]
+
+
+def test_a_threshold_may_leave_the_whole_photo_alone(
+    photos: Path, tmp_path: Path, detector: str
+) -> None:
+    all_of_them = extract(photos, tmp_path / "all", Detection(detector, 12, 0.0))
+    some = extract(photos, tmp_path / "some", Detection(detector, 12, 0.5))
+    none = extract(photos, tmp_path / "none", Detection(detector, 12, 1.0))
+    assert {len(image.features) for image in all_of_them} == {13}
+    assert 1 < max(len(image.features) for image in some) < 13
+    assert {len(image.features) for image in none} == {1}
+    for three in zip(all_of_them, some, none, strict=True):
+        wholes = [image.features[-1].tobytes() for image in three]
+        assert wholes[0] == wholes[1] == wholes[2]
+        kept = len(three[1].features) - 1
+        np.testing.assert_array_equal(three[0].features[:kept], three[1].features[:kept])
+    assert set(all_of_them[0].attributes) == {""}
+
+
+def test_vectors_pooled_from_a_backbone(
+    photos: Path, tmp_path: Path, detector: str, backbone: str
+) -> None:
+    detection = Detection(detector, 4, 0.0, colours=True)
+    pooled = extract(photos, tmp_path / "pooled", detection, backbone=backbone, labels=1)
+    plain = extract(photos, tmp_path / "plain", detection)
+    network = Backbone(backbone, labels=1, device="cpu")
+    for image, same in zip(pooled, plain, strict=True):
+        photo = Image.open(photos / image.image_id)
+        square = np.array(photo.resize((48, 48), Image.Resampling.BICUBIC))
+        rows, labels = network.encode(square[None])
+        cells = rows[0, :-1].reshape(*network.grid, -1)
+        right = pool_boxes(cells, image.boxes[:4])
+        np.testing.assert_allclose(image.features[:4], right, rtol=2e-3, atol=1e-3)
+        np.testing.assert_allclose(image.features[4], rows[0, -1], rtol=2e-3, atol=1e-3)
+        np.testing.assert_array_equal(image.boxes, same.boxes)
+        assert image.labels == (*same.labels[:-1], *labels)
+        assert image.attributes == (*box_colours(square, image.boxes[:4]), "")
+    assert {image.labels[-1] for image in pooled} <= {"beach", "park", "street"}
+
+
+def test_pixel_patches_are_pooled_too(photos: Path, tmp_path: Path, detector: str) -> None:
+    detection = Detection(detector, 4, 0.0)
+    store = extract(photos, tmp_path / "out", detection, backbone="pixels", image_size=48)
+    assert store[0].features.shape == (5, 768)
+
+
+def test_the_source_tells_what_decides_the_features(
+    photos: Path, tmp_path: Path, detector: str, backbone: str
+) -> None:
+    base = Detection(detector, 4, 0.0)
+    other = save_detector(tmp_path / "other_detector", "yolos", seed=1)
+    runs: dict[str, tuple[Detection, dict[str, Any]]] = {
+        "base": (base, {}),
+        "regions": (replace(base, regions=5), {}),
+        "threshold": (replace(base, threshold=0.1), {}),
+        "colours": (replace(base, colours=True), {}),
+        "other": (replace(base, detector=str(other)), {}),
+        "pooled": (base, {"backbone": backbone}),
+        "small": (base, {"backbone": backbone, "image_size": 32}),
+    }
+    sources = {
+        name: extract(photos, tmp_path / name, detection, **options).source
+        for name, (detection, options) in runs.items()
+    }
+    assert len({source_hash(source) for source in sources.values()}) == len(sources)
+    for name, source in sources.items():
+        assert source.kind == "region" and source.detector
+        assert bool(source.differences(sources["base"])) == (name != "base")
+    assert (sources["base"].dimension, sources["base"].image_size) == (16, 0)
+    assert (sources["pooled"].dimension, sources["pooled"].image_size) == (12, 48)
+    copy = save_detector(tmp_path / "copy", "yolos")
+    again = extract(photos, tmp_path / "again", Detection(str(copy), 4, 0.0))
+    assert again.source.detector == str(copy)
+    assert again.source.differences(sources["base"]) == []
+    assert again.fingerprint == FeatureStore.open(tmp_path / "base").fingerprint
+
+
+def test_other_settings_do_not_continue_a_store(
+    photos: Path, tmp_path: Path, detector: str
+) -> None:
+    extract(photos, tmp_path / "out", Detection(detector, 4, 0.0))
+    with pytest.raises(InputError, match=r"extra: .*'regions': 3.* against .*'regions': 4"):
+        extract(photos, tmp_path / "out", Detection(detector, 3, 0.0))
+
+
+def test_a_broken_run_ends_with_the_same_bytes(
+    photos: Path, tmp_path: Path, detector: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job, "SHARD_SIZE", 3)
+    detection = Detection(detector, 4, 0.0)
+    whole = extract(photos, tmp_path / "whole", detection, batch_size=2)
+
+    def interrupt(done: int, _total: int) -> None:
+        if done >= 5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        extract(photos, tmp_path / "broken", detection, batch_size=2, progress=interrupt)
+    extract(photos, tmp_path / "broken", detection, batch_size=2, workers=1)
+    assert contents(tmp_path / "broken") == contents(whole.folder)
+
+
+def test_views_are_of_what_the_detector_sees(photos: Path, tmp_path: Path, detector: str) -> None:
+    detection = Detection(detector, 4, 0.0)
+    flipped = extract(photos, tmp_path / "flip", detection, view="flip")
+    (tmp_path / "mirrored").mkdir()
+    for image_id in flipped.ids:
+        photo = Image.open(photos / image_id).transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+        photo.save(tmp_path / "mirrored" / image_id)
+    mirrored = extract(tmp_path / "mirrored", tmp_path / "out", detection)
+    for one, other in zip(flipped, mirrored, strict=True):
+        np.testing.assert_array_equal(one.features, other.features)
+        np.testing.assert_array_equal(one.boxes, other.boxes)
+    plain = extract(photos, tmp_path / "plain", detection)
+    cropped = extract(photos, tmp_path / "crop", detection, view="crop:1")
+    for view in (flipped, cropped):
+        assert np.abs(plain[0].features - view[0].features).max() > 0.01
+    assert (cropped[0].width, cropped[0].height) == SIZES[0]
+
+
+def test_states_beyond_half_precision_are_skipped(photos: Path, tmp_path: Path) -> None:
+    folder = save_detector(tmp_path / "detector", "yolos")
+    model = AutoModelForObjectDetection.from_pretrained(folder)
+    model.vit.layernorm.weight.data *= 1e6
+    model.save_pretrained(folder)
+    with pytest.raises(InputError, match="no photo could be used"):
+        extract(photos, tmp_path / "out", Detection(str(folder), 4, 0.0))
+    lines = (tmp_path / "out" / "skipped.jsonl").read_text().splitlines()
+    reasons = [json.loads(line)["reason"] for line in lines]
+    assert reasons.count("the network's output exceeds float16") == len(SIZES)
+
+
+def test_photos_too_narrow_to_see_are_skipped(tmp_path: Path, detector: str) -> None:
+    (tmp_path / "photos").mkdir()
+    picture(60, 45).save(tmp_path / "photos" / "a.png")
+    picture(8, 4000).save(tmp_path / "photos" / "b.png")
+    store = extract(tmp_path / "photos", tmp_path / "out", Detection(detector, 4, 0.0))
+    assert store.ids == ["a.png"]
+    line = json.loads((tmp_path / "out" / "skipped.jsonl").read_text())
+    assert line["reason"] == "8x4000 pixels, too narrow for the detector"
+
+
+def test_the_command(photos: Path, tmp_path: Path, detector: str, backbone: str) -> None:
+    app = Typer()
+    app.command()(command)
+    asked = [str(photos), "--detector", detector, "--regions", "4", "--threshold", "0.001"]
+    asked += ["--colours", "--workers", "0", "--device", "cpu", "--out"]
+    done = CliRunner().invoke(app, [*asked, str(tmp_path / "out")], env={"COLUMNS": "300"})
+    assert done.exit_code == 0, done.output
+    assert "7 images, 8 photos in" in done.output
+    detection = Detection(detector, 4, 0.001, colours=True)
+    store = FeatureStore.open(tmp_path / "out")
+    assert Detection.of(store.source) == detection
+    assert store.fingerprint == extract(photos, tmp_path / "same", detection).fingerprint
+    pooled = [*asked, str(tmp_path / "pooled"), "--backbone", backbone]
+    assert CliRunner().invoke(app, pooled).exit_code == 0
+    assert FeatureStore.open(tmp_path / "pooled").source.dimension == 12
+
+
+def test_options_of_a_backbone_need_one(photos: Path, tmp_path: Path, detector: str) -> None:
+    for options in ({"image_size": 48}, {"labels": 2}):
+        with pytest.raises(InputError, match="are for a --backbone"):
+            extract(photos, tmp_path / "out", Detection(detector), **options)
+    with pytest.raises(InputError, match="--backbone: name what turns"):
+        extract_photos(photos, tmp_path / "out", None)
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,195 @@
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparta.errors import InputError
+from sparta.features.readers.oscar_captioning import OscarCaptioningReader, fits
+from sparta.features.readers.parsing.region_limit import RegionChoice
+from tests.sparta.features.readers.mutations import FUZZ, mutated, mutated_cells, read_all
+from tests.sparta.features.readers.oscar_files import (
+    encoded,
+    objects,
+    random_images,
+    rows,
+    same,
+    write_captioning,
+    write_tsv,
+)
+
+IMAGES = random_images("abc")
+
+
+@pytest.mark.parametrize("dtype", ["<f4", "<f2"])
+def test_reads_what_the_yaml_names(tmp_path: Path, dtype: str) -> None:
+    folder = write_captioning(tmp_path, IMAGES[::-1], dtype)
+    for path in (folder, folder / "train.yaml"):
+        reader = OscarCaptioningReader([path], name="x152")
+        assert reader.ids == ["a", "b", "c"]
+        assert (reader.source.dimension, reader.source.weights) == (5, "x152")
+        for row, image in enumerate(IMAGES):
+            same(reader[row], image)
+            assert (reader[row].width, reader[row].height) == (640, 448)
+
+
+def test_several_data_sets_are_put_together(tmp_path: Path) -> None:
+    train = write_captioning(tmp_path / "train", IMAGES[:2])
+    val = write_captioning(tmp_path / "val", IMAGES[2:])
+    reader = OscarCaptioningReader([val, train], image_suffix=".jpg")
+    assert reader.ids == ["a.jpg", "b.jpg", "c.jpg"]
+    assert reader[2].labels == IMAGES[2].labels
+
+
+def test_labels_of_another_detector_are_told_by_their_boxes(tmp_path: Path) -> None:
+    folder = write_captioning(tmp_path, IMAGES)
+    image = max(IMAGES, key=lambda image: len(image.features))
+    whole = {"class": "street", "rect": [0, 0, image.width, image.height]}
+    write_tsv(folder / "train.label.tsv", [(each.image_id, [whole]) for each in IMAGES])
+    reader = OscarCaptioningReader([folder])
+    found = reader[reader.ids.index(image.image_id)]
+    assert len(found.labels) > 1
+    assert found.labels[-1] == "street"  # the last region is the whole photo
+    assert not any(found.labels[:-1])
+
+
+def test_labels_and_sizes_may_be_absent(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = write_captioning(tmp_path, IMAGES)
+    (folder / "train.yaml").write_text("feature: train.feature.tsv\nhw: null\n")
+    with caplog.at_level(logging.WARNING):
+        reader = OscarCaptioningReader([folder])
+    assert "train.yaml names no labels" in caplog.text
+    assert not any(reader[0].labels)
+    assert (reader[0].width, reader[0].height) == (0, 0)
+    with pytest.raises(InputError, match=r"feature\.tsv, line 1: confidence: there is none"):
+        OscarCaptioningReader([folder], choice=RegionChoice(1, "confident"))[0]
+
+
+@pytest.mark.parametrize(
+    ("part", "cell", "message"),
+    [
+        ("feature", {"num_boxes": 2}, "features: Field required"),
+        ("feature", {"num_boxes": 0, "features": ""}, "num_boxes: Input should be greater"),
+        ("feature", {"num_boxes": 1, "features": "AAA"}, "features: not base64"),
+        ("feature", {"num_boxes": 1, "features": "ä"}, "features: not base64 (it is not ASCII)"),
+        ("feature", {"num_boxes": 1, "features": "AAAA"}, "features: expected 1 rows of 11 num"),
+        ("label", [{"conf": 1}], "0.class: Field required"),
+        ("label", [{"class": "", "rect": [0, 0, 999, 9]}], "objects.rect, row 1: expected x1"),
+        ("hw", [], "List should have at least 1 item"),
+        ("hw", [{"width": 3}], "0.height: Field required"),
+        ("hw", {"width": 3, "height": 0}, "height: Input should be greater than 0"),
+        ("hw", 640, "1: Field required"),
+    ],
+)
+def test_a_malformed_line_is_named(tmp_path: Path, part: str, cell: Any, message: str) -> None:
+    folder = write_captioning(tmp_path, IMAGES)
+    path = folder / f"train.{part}.tsv"
+    lines = path.read_text().splitlines(keepends=True)
+    write_tsv(path, [("b", cell)])
+    path.write_text(lines[0] + path.read_text() + lines[2])
+    reader = OscarCaptioningReader([folder])
+    with pytest.raises(InputError) as raised:
+        reader[1]
+    assert str(raised.value).startswith(f"{path}, line 2: ")
+    assert message in str(raised.value)
+    same(reader[2], IMAGES[2])
+
+
+@pytest.mark.parametrize("line", ['b\t{"width": 640, "height": 448}\n', "b\t448 640\n"])
+def test_sizes_are_written_in_several_ways(tmp_path: Path, line: str) -> None:
+    folder = write_captioning(tmp_path, IMAGES)
+    (folder / "train.hw.tsv").write_text(line)
+    reader = OscarCaptioningReader([folder])
+    assert (reader[1].width, reader[1].height) == (640, 448)
+    with pytest.raises(InputError, match=r"train\.hw\.tsv: size: there is none of image 'a'"):
+        reader[0]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("label: train.label.tsv\n", "feature: it is missing"),
+        ("feature: [", "not YAML"),
+        ("feature: 2001-99-99", "not YAML"),
+        ("[" * 400, "not YAML"),
+        ("- feature\n", "expected names of files"),
+        ("feature: absent.tsv\n", "absent.tsv: cannot be read: No such file"),
+    ],
+)
+def test_a_malformed_yaml_is_named(tmp_path: Path, content: str, message: str) -> None:
+    path = tmp_path / "train.yaml"
+    path.write_text(content)
+    with pytest.raises(InputError, match=message):
+        OscarCaptioningReader([path])
+
+
+def test_missing_files_are_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="holds no YAML file that names features"):
+        OscarCaptioningReader([tmp_path])
+    with pytest.raises(InputError, match=r"a\.yaml: cannot be read: No such file"):
+        OscarCaptioningReader([tmp_path / "a.yaml"])
+
+
+def test_knows_its_files(tmp_path: Path) -> None:
+    assert not fits(tmp_path)
+    write_captioning(tmp_path, IMAGES)
+    (tmp_path / "other.yaml").write_text("{")
+    assert fits(tmp_path)
+    assert fits(tmp_path / "train.yaml")
+    assert not fits(tmp_path / "other.yaml")
+    assert not fits(tmp_path / "train.feature.tsv")
+    assert not fits(tmp_path / "absent.yaml")
+
+
+def test_a_width_is_what_most_lines_have(tmp_path: Path) -> None:
+    folder = write_captioning(tmp_path, IMAGES)
+    narrow = {"num_boxes": 1, "features": encoded(np.ones((1, 8), "<f4"))}
+    cells = [("0", narrow)]
+    for image in IMAGES:
+        found = {"num_boxes": len(image.features), "features": encoded(rows(image))}
+        cells.append((image.image_id, found))
+    write_tsv(folder / "train.feature.tsv", cells)
+    labels = [(image.image_id, objects(image)) for image in IMAGES]
+    write_tsv(folder / "train.label.tsv", [("0", []), *labels])
+    reader = OscarCaptioningReader([folder])
+    with pytest.raises(InputError, match=r"line 1: features: expected 1 rows of 11 numbers"):
+        reader[0]
+    same(reader[1], IMAGES[0])
+
+
+def _contents(tmp: Path) -> dict[str, bytes]:
+    folder = write_captioning(tmp, IMAGES)
+    return {
+        part: (folder / f"train.{part}.tsv").read_bytes() for part in ("feature", "label", "hw")
+    }
+
+
+@settings(FUZZ, max_examples=60)
+@given(data=st.data())
+@pytest.mark.filterwarnings("error")
+def test_whatever_changes_in_the_files_is_noticed_or_harmless(
+    tmp_path: Path, data: st.DataObject
+) -> None:
+    contents = _contents(tmp_path)
+    part = data.draw(st.sampled_from(sorted(contents)))
+    content = data.draw(mutated(contents[part]) | mutated_cells(contents[part]))
+    (tmp_path / f"train.{part}.tsv").write_bytes(content)
+    for image in read_all(lambda: OscarCaptioningReader([tmp_path])):
+        "".join([*image.labels, *image.attributes]).encode()
+
+
+YAML = b"feature: train.feature.tsv\nlabel: train.label.tsv\n"
+
+
+@settings(FUZZ, max_examples=40)
+@given(content=mutated(YAML))
+def test_whatever_changes_in_the_yaml_is_noticed_or_harmless(
+    tmp_path: Path, content: bytes
+) -> None:
+    write_captioning(tmp_path, IMAGES)
+    (tmp_path / "train.yaml").write_bytes(content)
+    fits(tmp_path)
+    read_all(lambda: OscarCaptioningReader([tmp_path / "train.yaml"]))

@@ -1,0 +1,208 @@
+import logging
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparta.errors import InputError
+from sparta.features.readers.oscar_pt import OscarPtReader, fits
+from sparta.features.readers.parsing.region_limit import RegionChoice
+from tests.sparta.features.readers.mutations import FUZZ, mutated, read_all
+from tests.sparta.features.readers.oscar_files import objects, random_images, rows, same, write_pt
+
+IMAGES = random_images("123")
+FEATURES, LABELS = "test_img_frcnn_feats.pt", "test_vg_labels.pt"
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_reads_features_and_labels(tmp_path: Path, zipped: bool) -> None:
+    folder = write_pt(tmp_path, IMAGES[::-1], zipped)
+    for path in (folder, folder / FEATURES):
+        reader = OscarPtReader([path], image_suffix=".jpg", name="x152")
+        assert reader.ids == ["1.jpg", "2.jpg", "3.jpg"]
+        assert (reader.source.dimension, reader.source.weights) == (5, "x152")
+        for row, image in enumerate(IMAGES):
+            found = reader[row]
+            np.testing.assert_array_equal(found.features, image.features)
+            np.testing.assert_array_equal(found.boxes, image.boxes)
+            assert (found.labels, found.attributes) == (image.labels, image.attributes)
+            assert (found.width, found.height) == (0, 0)
+
+
+def test_files_are_mapped_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, Any]] = []
+    load: Callable[..., Any] = torch.load
+
+    def spy(path: Path, **options: Any) -> Any:
+        asked.append(options)
+        return load(path, **options)
+
+    monkeypatch.setattr(torch, "load", spy)
+    OscarPtReader([write_pt(tmp_path / "new", IMAGES)])
+    assert [(kw["mmap"], kw["weights_only"]) for kw in asked] == [(True, True)] * 2
+    asked.clear()
+    OscarPtReader([write_pt(tmp_path / "old", IMAGES, zipped=False)])
+    assert [(kw["mmap"], kw["weights_only"]) for kw in asked] == [(False, True)] * 2
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_any_float_type_is_read(tmp_path: Path, dtype: torch.dtype) -> None:
+    folder = write_pt(tmp_path, IMAGES)
+    values = {int(image.image_id): torch.from_numpy(rows(image)).to(dtype) for image in IMAGES}
+    torch.save(values, folder / FEATURES)
+    reader = OscarPtReader([folder])
+    wanted = values[1][:, :5].to(torch.float16).numpy()
+    np.testing.assert_array_equal(reader[0].features, wanted)
+
+
+def test_one_string_of_labels_stands_with_the_largest_region(tmp_path: Path) -> None:
+    folder = write_pt(tmp_path, IMAGES)
+    torch.save({int(image.image_id): "dog grass dog" for image in IMAGES}, folder / LABELS)
+    for row, image in enumerate(IMAGES):
+        found = OscarPtReader([folder])[row]
+        assert found.labels == ("",) * (len(image.labels) - 1) + ("dog grass dog",)
+        assert found.attributes == ("",) * len(image.labels)
+
+
+def test_more_objects_than_regions_speak_of_the_photo(tmp_path: Path) -> None:
+    folder = write_pt(tmp_path, IMAGES)
+    found = [{"class": "dog"}, {"class": "grass"}] * 4
+    torch.save({int(image.image_id): found for image in IMAGES}, folder / LABELS)
+    assert OscarPtReader([folder])[0].labels[-1] == "dog grass dog grass dog grass dog grass"
+
+
+def test_labels_are_found_or_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = write_pt(tmp_path, IMAGES)
+    torch.save(dict.fromkeys((1, 2, 3), "oid"), folder / "test_oid_labels.pt")
+    torch.save(dict.fromkeys((1, 2, 3), "no"), folder / "train_vg_labels.pt")
+    with pytest.raises(InputError, match=r"several .*: test_oid_labels\.pt, test_vg_labels\.pt; n"):
+        OscarPtReader([folder])
+    reader = OscarPtReader([folder / FEATURES, folder / "test_oid_labels.pt"])
+    assert reader[0].labels[-1] == "oid"
+    with pytest.raises(InputError, match=r"train_vg_labels\.pt: there are no features of its spl"):
+        OscarPtReader([folder / FEATURES, folder / "train_vg_labels.pt"])
+    for path in folder.glob("test*_labels.pt"):
+        path.unlink()
+    with caplog.at_level(logging.WARNING):
+        reader = OscarPtReader([folder])
+    assert "no test_*_labels.pt is beside it" in caplog.text
+    assert not any(reader[0].labels)
+    with pytest.raises(InputError, match=r"image '1': confidence: there is none"):
+        OscarPtReader([folder], choice=RegionChoice(1, "confident"))[0]
+
+
+GOOD = {int(image.image_id): torch.from_numpy(rows(image)) for image in IMAGES}
+WORDS = {int(image.image_id): objects(image) for image in IMAGES}
+
+
+@pytest.mark.parametrize(
+    ("file", "values", "row", "message"),
+    [
+        (FEATURES, GOOD | {2: [1.0]}, 1, "image '2': features: expected a tensor, found list"),
+        (FEATURES, GOOD | {2: torch.ones(11)}, 1, "features: expected [regions, numbers] of floa"),
+        (FEATURES, GOOD | {2: torch.ones(1, 11, dtype=torch.int64)}, 1, "of torch.int64"),
+        (FEATURES, GOOD | {2: torch.ones(1, 11).to_sparse()}, 1, "torch.sparse_coo"),
+        (FEATURES, GOOD | {2: torch.ones(1, 11, device="meta")}, 1, "on meta"),
+        (FEATURES, GOOD | {2: torch.ones(1, 6)}, 1, "expected rows of more than 6 numbers, foun"),
+        (FEATURES, GOOD | {2: torch.ones(1, 9)}, 1, "expected rows of 11 numbers, found 9"),
+        (FEATURES, GOOD | {2: torch.ones(0, 11)}, 1, "features: there is no row"),
+        (FEATURES, GOOD | {2: torch.full((1, 11), torch.nan)}, 1, "features, row 1: expected fin"),
+        (FEATURES, GOOD | {2: torch.ones(1, 11)}, 1, "location, row 1: expected x1, y1"),
+        (FEATURES, GOOD | {"2": GOOD[1]}, 2, "image '2': image key: it is there as number and as"),
+        (FEATURES, GOOD | {1.5: GOOD[1]}, 1, "image '1.5': image key: expected a number or text"),
+        (FEATURES, GOOD | {" ": GOOD[1]}, 0, "image ' ': image key: expected a number or text"),
+        (FEATURES, GOOD | {"\ud800": GOOD[1]}, 3, "image key: expected a number or text"),
+        (FEATURES, GOOD | {4: GOOD[1]}, 3, "_feats.pt, image '4': image '4' is not in "),
+        (LABELS, WORDS | {4: []}, 3, "_labels.pt, image '4': image '4' is not in "),
+        (LABELS, WORDS | {2: [{"conf": 1}]}, 1, "_labels.pt, image '2': 0.class: Field required"),
+        (LABELS, WORDS | {2: 3}, 1, "_labels.pt, image '2': objects: Input should be a valid lis"),
+        (LABELS, WORDS | {2: "\ud800"}, 1, "_labels.pt, image '2': labels: not text"),
+        (LABELS, WORDS | {2: [{"class": "\ud800"}]}, 1, "image '2': labels: not text"),
+    ],
+)
+def test_an_odd_entry_is_named(
+    tmp_path: Path, file: str, values: dict[Any, Any], row: int, message: str
+) -> None:
+    folder = write_pt(tmp_path, IMAGES)
+    torch.save(values, folder / file)
+    reader = OscarPtReader([folder])
+    with pytest.raises(InputError) as raised:
+        reader[row]
+    assert message in str(raised.value)
+    assert str(folder) in str(raised.value)
+    good = [at for at in range(len(reader.ids)) if at != row]
+    assert {reader[at].image_id for at in good} >= {"1", "3"}
+
+
+def test_an_image_of_two_files_is_taken_from_the_first(tmp_path: Path) -> None:
+    write_pt(tmp_path / "a", IMAGES)
+    write_pt(tmp_path / "b", IMAGES[:1])
+    reader = OscarPtReader([tmp_path / "a", tmp_path / "b"])
+    assert reader.ids == ["1", "1", "2", "3"]
+    same(reader[0], IMAGES[0])
+    with pytest.raises(InputError, match=r"b/test.*, image '1': image '1' was already in .*/a/te"):
+        reader[1]
+
+
+class Danger:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (Path("run"),)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({}, "expected a dictionary by image keys, found an empty one"),
+        ([1], "expected a dictionary by image keys, found list"),
+        ({1: Danger()}, "is damaged, or holds more than tensors, text and numbers"),
+    ],
+)
+def test_a_file_of_something_else_is_named(
+    tmp_path: Path, content: Any, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = write_pt(tmp_path, IMAGES)
+    torch.save(content, folder / FEATURES)
+    with pytest.raises(InputError, match=r"test_img_frcnn_feats\.pt.* " + message):
+        OscarPtReader([folder])
+    assert not Path("run").exists()
+
+
+def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"holds no file whose name ends with _feats\.pt"):
+        OscarPtReader([tmp_path])
+    with pytest.raises(InputError, match=r"x_feats\.pt: cannot be read: No such file"):
+        OscarPtReader([tmp_path / "x_feats.pt"])
+    with pytest.raises(InputError, match=r"a\.pt: expected a name that ends with _feats\.pt"):
+        OscarPtReader([tmp_path / "a.pt"])
+    (tmp_path / "x_feats.pt").write_bytes(pickle.dumps({1: Path}, protocol=2))
+    with pytest.raises(InputError, match=r"x_feats\.pt is damaged, or holds more than"):
+        OscarPtReader([tmp_path])
+
+
+def test_knows_its_files(tmp_path: Path) -> None:
+    assert not fits(tmp_path)
+    write_pt(tmp_path, IMAGES)
+    assert fits(tmp_path)
+    assert fits(tmp_path / FEATURES)
+    assert fits(tmp_path / LABELS)
+    assert not fits(tmp_path / "captions.pt")
+
+
+@settings(FUZZ, max_examples=80)
+@given(data=st.data(), file=st.sampled_from([FEATURES, LABELS]), zipped=st.booleans())
+@pytest.mark.filterwarnings("error")
+def test_whatever_changes_in_the_files_is_noticed_or_harmless(
+    tmp_path: Path, data: st.DataObject, file: str, zipped: bool
+) -> None:
+    folder = write_pt(tmp_path, IMAGES[:2], zipped)
+    content = data.draw(mutated((folder / file).read_bytes()))
+    (folder / file).write_bytes(content)
+    for image in read_all(lambda: OscarPtReader([folder])):
+        "".join([*image.labels, *image.attributes]).encode()

@@ -1,0 +1,146 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from sparta.errors import InputError
+from sparta.features.readers.parsing.region_limit import RegionChoice
+from sparta.features.readers.scene_graph import SceneGraphReader, fits
+from tests.sparta.features.readers.mutations import FUZZ, mutated, mutated_cells, read_all
+from tests.sparta.features.readers.oscar_files import (
+    encoded,
+    objects,
+    random_images,
+    same,
+    write_scene_graph,
+    write_sizes,
+    write_tsv,
+)
+
+IMAGES = random_images("abc")
+
+
+def test_locations_are_added(tmp_path: Path) -> None:
+    folder = write_scene_graph(tmp_path, IMAGES[::-1])
+    for path in (folder, folder / "predictions.tsv"):
+        reader = SceneGraphReader([path], name="x152")
+        assert reader.ids == ["a", "b", "c"]
+        assert (reader.source.dimension, reader.source.weights) == (5, "x152")
+        for row, image in enumerate(IMAGES):
+            same(reader[row], image)
+            np.testing.assert_allclose(reader[row].locations, image.locations, atol=1e-6)
+            assert (reader[row].width, reader[row].height) == (640, 448)
+
+
+def test_the_surest_regions_may_be_kept(tmp_path: Path) -> None:
+    folder = write_scene_graph(tmp_path, IMAGES)
+    reader = SceneGraphReader([folder], choice=RegionChoice(1, "confident"))
+    for row, image in enumerate(IMAGES):
+        assert reader[row].features.tolist() == image.features[-1:].tolist()
+
+
+def test_half_precision_is_told_by_the_published_width(tmp_path: Path) -> None:
+    vector = np.linspace(-1, 1, 2048).astype("<f2")
+    found = {"class": "dog", "conf": 1.0, "rect": [0, 0, 64, 64]}
+    for dtype in ("<f2", "<f4"):
+        cell = {"objects": [found | {"feature": encoded(vector.astype(dtype))}]}
+        write_tsv(tmp_path / "predictions.tsv", [("a", cell)])
+        write_sizes(tmp_path / "hw.tsv", IMAGES)
+        np.testing.assert_array_equal(SceneGraphReader([tmp_path])[0].features[0], vector)
+
+
+def test_sizes_are_found_or_named(tmp_path: Path) -> None:
+    folder = write_scene_graph(tmp_path / "in", IMAGES)
+    (folder / "test.hw.tsv").unlink()
+    with pytest.raises(InputError, match=r"expected one \.hw\.tsv .* there is none; name it with"):
+        SceneGraphReader([folder])
+    one = write_sizes(tmp_path / "one.hw.tsv", IMAGES[:1])
+    two = write_sizes(tmp_path / "two.hw.tsv", IMAGES[1:])
+    reader = SceneGraphReader([folder, one, two])
+    for row, image in enumerate(IMAGES):
+        same(reader[row], image)
+    with pytest.raises(InputError, match=r"one\.hw\.tsv: size: there is none of image 'b'"):
+        SceneGraphReader([folder, one])[1]
+    with pytest.raises(InputError, match="holds sizes only"):
+        SceneGraphReader([one])
+    write_sizes(folder / "a.hw.tsv", IMAGES)
+    write_sizes(folder / "b.hw.tsv", IMAGES)
+    with pytest.raises(InputError, match=r"there are a\.hw\.tsv, b\.hw\.tsv"):
+        SceneGraphReader([folder])
+
+
+def changed(**fields: Any) -> dict[str, Any]:
+    """A good line, with fields of its first object changed or, where None, taken away."""
+    image = next(image for image in IMAGES if len(image.features) > 1)
+    found = objects(image)
+    for entry, vector in zip(found, image.features.astype("<f4"), strict=True):
+        entry["feature"] = encoded(vector)
+    first = {name: value for name, value in (found[0] | fields).items() if value is not None}
+    return {"objects": [first, *found[1:]]}
+
+
+@pytest.mark.parametrize(
+    ("cell", "message"),
+    [
+        ({"objects": []}, "objects: there is none"),
+        ({"relations": []}, "objects: Field required"),
+        (changed(feature=None), "objects.0.feature: Field required"),
+        (changed(rect=None), "objects.0.rect: Field required"),
+        (changed(rect=[0, 0, 1]), "objects.0.rect: List should have at least 4 items"),
+        (changed(rect=[0, 0, 700, 448]), "objects.rect, row 1: expected x1, y1, x2, y2 in pixels"),
+        (changed(feature="AA"), "objects.0.feature: not base64"),
+        (changed(feature="AAA="), "objects.0.feature: 2 bytes are not floats"),
+        (changed(feature="AAAAAA=="), "objects.0.feature: expected 5 numbers, found 1"),
+        (changed(feature=encoded(np.zeros(5, "<f4"))), "features, row 1: all its numbers are 0"),
+        (changed(feature=encoded(np.full(5, np.nan, "<f4"))), "features, row 1: expected finite"),
+    ],
+)
+def test_a_malformed_line_is_named(tmp_path: Path, cell: Any, message: str) -> None:
+    path = write_scene_graph(tmp_path, IMAGES) / "predictions.tsv"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text(f"{lines[0]}b\t{json.dumps(cell)}\n{lines[2]}")
+    reader = SceneGraphReader([tmp_path])
+    with pytest.raises(InputError) as raised:
+        reader[1]
+    assert str(raised.value).startswith(f"{path}, line 2: ")
+    assert message in str(raised.value)
+    same(reader[2], IMAGES[2])
+
+
+def test_knows_its_files(tmp_path: Path) -> None:
+    assert not fits(tmp_path)
+    assert not fits(tmp_path / "absent.hw.tsv")
+    folder = write_scene_graph(tmp_path, IMAGES)
+    assert fits(folder)
+    assert fits(folder / "predictions.tsv")
+    assert fits(folder / "test.hw.tsv")
+    write_tsv(folder / "predictions.tsv", [("a", {"image_h": 1, "image_w": 1, "objects": []})])
+    assert not fits(folder)  # VinVL's
+
+
+CONTENT = b"".join(
+    f"{image.image_id}\t{json.dumps(changed() | {'relations': None})}\n".encode()
+    for image in IMAGES
+)
+
+
+@settings(FUZZ, max_examples=100)
+@given(content=mutated(CONTENT) | mutated_cells(CONTENT))
+@pytest.mark.filterwarnings("error")
+def test_whatever_changes_in_the_file_is_noticed_or_harmless(
+    tmp_path: Path, content: bytes
+) -> None:
+    write_sizes(tmp_path / "hw.tsv", IMAGES)
+    (tmp_path / "predictions.tsv").write_bytes(content)
+    fits(tmp_path)
+    for image in read_all(lambda: SceneGraphReader([tmp_path])):
+        "".join([*image.labels, *image.attributes]).encode()
+
+
+def test_what_has_not_changed_is_read(tmp_path: Path) -> None:
+    write_sizes(tmp_path / "hw.tsv", IMAGES)
+    (tmp_path / "predictions.tsv").write_bytes(CONTENT)
+    assert len(read_all(lambda: SceneGraphReader([tmp_path]))) == 3

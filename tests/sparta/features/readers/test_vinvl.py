@@ -1,0 +1,399 @@
+import base64
+import json
+import math
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from sparta.errors import InputError
+from sparta.features.readers.convert import convert
+from sparta.features.readers.parsing.region_limit import RegionChoice
+from sparta.features.readers.vinvl import VinvlReader
+from tests.sparta.features.readers.mutations import FUZZ, mutated, mutated_cells, read_all
+
+# Numbers float16 holds exactly: 5 features, then x1, y1, x2, y2, w, h.
+DOG = [1, -2, 3, 4, 5, 0.25, 0.5, 0.75, 1, 0.5, 0.5]
+WHOLE = [0.5, 0, 0, 0, -1, 0, 0, 1, 1, 1, 1]
+ROWS = np.array([DOG, WHOLE])
+OBJECTS = [
+    {"class": "dog", "conf": 0.9, "rect": [8, 24, 24, 48], "attributes": ["brown", "wet"]},
+    {"class": "", "conf": 1.0, "rect": [0, 0, 32, 48]},
+]
+
+
+def feature_line(key: str, rows: Any = ROWS, dtype: str = "<f4", count: object = None) -> str:
+    values = np.asarray(rows, dtype)
+    text = base64.b64encode(values.tobytes()).decode()
+    return f"{key}\t{len(values) if count is None else count}\t{text}\n"
+
+
+def label_line(key: str, objects: object = OBJECTS, **more: object) -> str:
+    return f"{key}\t{json.dumps({'image_h': 48, 'image_w': 32, 'objects': objects} | more)}\n"
+
+
+def write(folder: Path, features: Sequence[str], labels: Sequence[str] | None = None) -> Path:
+    """A folder of VinVL's files; by default with good labels for every line of features."""
+    folder.mkdir(exist_ok=True)
+    keys = [line.split("\t")[0] for line in features]
+    lines = [label_line(key) for key in keys] if labels is None else labels
+    (folder / "features.tsv").write_text("".join(features))
+    (folder / "predictions.tsv").write_text("".join(lines))
+    return folder
+
+
+def write_index(path: Path) -> None:
+    lines = path.read_bytes().splitlines(keepends=True)
+    starts = [sum(map(len, lines[:number])) for number in range(len(lines))]
+    path.with_suffix(".lineidx").write_text("".join(f"{start}\n" for start in starts))
+
+
+@pytest.mark.parametrize("dtype", ["<f4", "<f2"])
+def test_reads_features_boxes_labels_and_size(tmp_path: Path, dtype: str) -> None:
+    reader = VinvlReader([write(tmp_path, [feature_line("a", dtype=dtype)])], name="x152")
+    image = reader[0]
+    assert reader.source.kind == "region"
+    assert reader.source.dimension == 5
+    assert reader.source.weights == "x152"
+    assert image.features.tolist() == ROWS[:, :5].tolist()
+    assert image.boxes.tolist() == [[0.25, 0.5, 0.75, 1], [0, 0, 1, 1]]
+    assert image.locations.tolist() == ROWS[:, 5:].tolist()
+    assert image.labels == ("dog", "")
+    assert image.attributes == ("brown wet", "")
+    assert (image.width, image.height) == (32, 48)
+
+
+def test_lines_in_half_and_single_precision_may_be_mixed(tmp_path: Path) -> None:
+    lines = [feature_line("a", dtype="<f2"), feature_line("b"), feature_line("c", ROWS[:1])]
+    labels = [label_line("a"), label_line("b"), label_line("c", OBJECTS[:1])]
+    reader = VinvlReader([write(tmp_path, lines, labels)])
+    for row, count in enumerate([2, 2, 1]):
+        assert reader[row].features.tolist() == ROWS[:count, :5].tolist()
+
+
+def test_ids_rise_over_folders_and_predictions_may_be_in_another_order(tmp_path: Path) -> None:
+    half = ROWS * np.array([0.5] * 5 + [1] * 6)
+    train = write(
+        tmp_path / "train",
+        [feature_line("c"), feature_line("a", half)],
+        [label_line("a", [{"class": "cat"}] * 2), label_line("c")],
+    )
+    val = write(tmp_path / "val", [feature_line("b")])
+    store = convert(VinvlReader([train, val], image_suffix=".jpg"), tmp_path / "store")
+    assert store.ids == ["a.jpg", "b.jpg", "c.jpg"]
+    assert store[0].features.tolist() == half[:, :5].tolist()
+    assert [image.labels[0] for image in store] == ["cat", "dog", "dog"]
+
+
+def test_order_is_of_the_ids_not_of_the_keys(tmp_path: Path) -> None:
+    # "a" < "a-b", but "a.jpg" > "a-b.jpg": a store is searched by id.
+    folder = write(tmp_path / "in", [feature_line("a"), feature_line("a-b")])
+    store = convert(VinvlReader([folder], image_suffix=".jpg"), tmp_path / "store")
+    assert store.ids == ["a-b.jpg", "a.jpg"]
+    assert store.index("a.jpg") == 1
+
+
+def test_an_index_changes_nothing(tmp_path: Path) -> None:
+    twice = ROWS * np.array([2] * 5 + [1] * 6)
+    folder = write(tmp_path, [feature_line("b"), feature_line("a", twice)])
+    without = [VinvlReader([folder])[row].features.tolist() for row in range(2)]
+    write_index(folder / "features.tsv")
+    write_index(folder / "predictions.tsv")
+    assert [VinvlReader([folder])[row].features.tolist() for row in range(2)] == without
+    assert without == [twice[:, :5].tolist(), ROWS[:, :5].tolist()]
+
+
+# A line missing at the end, not at a line's start, none, no number, beyond the end, beyond 64 bits,
+# not rising.
+@pytest.mark.parametrize(
+    "text",
+    ["0\n", "0\n5\n", "", "0\nx\n", "0\n99999\n", f"0\n{10**30}\n", "0\nSECOND\nSECOND\n"],
+)
+def test_an_index_of_another_file_is_refused(tmp_path: Path, text: str) -> None:
+    folder = write(tmp_path, [feature_line("a"), feature_line("b")])
+    second = len(feature_line("a"))
+    (folder / "features.lineidx").write_text(text.replace("SECOND", str(second)))
+    with pytest.raises(InputError, match=r"features\.lineidx"):
+        VinvlReader([folder])
+
+
+def changed(row: int, column: int | slice, value: float) -> NDArray[Any]:
+    rows = ROWS.copy()
+    rows[row, column] = value
+    return rows
+
+
+def located(*location: float) -> NDArray[Any]:
+    return np.array([DOG, [*WHOLE[:5], *location]])
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (feature_line("b")[:-10], "features: "),
+        (feature_line("b")[:-9] + "*" + feature_line("b")[-8:], "features: not base64"),
+        ("b\n", "expected 3 columns (image key, number of regions, features), found 1"),
+        (feature_line("b", count=3), "features: expected 3 rows of 11 numbers, 132 or 66 bytes"),
+        (feature_line("b", count=0), "number of regions: expected 1 or more, found '0'"),
+        (feature_line("b", count="two"), "number of regions: expected 1 or more, found 'two'"),
+        (feature_line("b", ROWS[:, :9]), "features: expected 2 rows of 11 numbers, 88 or 44"),
+        (feature_line("b", changed(1, 2, np.nan)), "features, row 2: expected finite numbers"),
+        (feature_line("b", changed(0, 2, 1e5)), "within ±65504, found 100000.0"),
+        (feature_line("b", changed(0, slice(0, 5), 0)), "features, row 1: all its numbers are 0"),
+        (feature_line("b", located(0.5, 0, 0.25, 1, -0.25, 1)), "location, row 2"),
+        (feature_line("b", located(0.5, 0, 0.25, 1, 0.25, 1)), "0.25, 1: x1 > x2 or y1 > y2"),
+        (feature_line("b", located(0, 0, 200, 224, 200, 224)), "are not between 0 and 1"),
+        (feature_line("b", located(0, 0, np.nan, 1, 1, 1)), "are not between 0 and 1"),
+        # xmin, xmax, ymin, ymax, w, h: the order of VisualSparta's equation 3.
+        (feature_line("b", located(0, 0.25, 0.5, 1, 0.25, 0.5)), "are not x2 - x1 and y2 - y1"),
+    ],
+)
+def test_a_malformed_line_is_named(tmp_path: Path, line: str, message: str) -> None:
+    folder = write(tmp_path, [feature_line("a"), line], [label_line("a"), label_line("b")])
+    reader = VinvlReader([folder])
+    text = re.escape(f"{folder / 'features.tsv'}, line 2: ") + ".*" + re.escape(message)
+    with pytest.raises(InputError, match=text):
+        reader[1]
+
+
+def test_the_very_first_line_may_be_the_malformed_one(tmp_path: Path) -> None:
+    folder = write(tmp_path, [feature_line("a", count=7)])
+    with pytest.raises(InputError, match=r"features\.tsv, line 1: features: 88 bytes are not 7"):
+        VinvlReader([folder])
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("b\n", "expected 2 columns (image key, JSON), found 1"),
+        (label_line("b")[:-5] + "\n", "JSON: Invalid JSON"),
+        ("b\t3\n", "JSON: Input should be an object"),
+        ("b\t[3]\n", "0: Input should be an object"),
+        (label_line("b", [{"conf": 1}] * 2), "objects.0.class: Field required"),
+        (label_line("b", [{"class": 3}] * 2), "objects.0.class: Input should be a valid string"),
+        (
+            label_line("b", [{"class": "", "conf": math.nan}]),
+            "objects.0.conf: Input should be a fin",
+        ),
+        (
+            label_line("b", [{"class": "", "rect": [0, 0, 1]}]),
+            "objects.0.rect: List should have at l",
+        ),
+        (
+            label_line("b", [{"class": "", "rect": [0, 0, 32, 99]}]),
+            "objects.rect, row 1: expected x1",
+        ),
+        (label_line("b", image_h=0), "image_h: Input should be greater than 0"),
+        (label_line("b", image_w=None), "image_w: Input should be a valid integer"),
+    ],
+)
+def test_malformed_labels_are_named(tmp_path: Path, line: str, message: str) -> None:
+    features = [feature_line("a"), feature_line("b")]
+    folder = write(tmp_path, features, [label_line("a"), line])
+    reader = VinvlReader([folder])
+    text = re.escape(f"{folder / 'predictions.tsv'}, line 2: {message}")
+    with pytest.raises(InputError, match=text):
+        reader[1]
+
+
+def failures(reader: VinvlReader) -> dict[int, str]:
+    """What each row that cannot be read raises."""
+    found = {}
+    for row in range(len(reader.ids)):
+        try:
+            reader[row]
+        except InputError as error:
+            found[row] = str(error)
+    return found
+
+
+A, B = feature_line("a"), feature_line("b")
+
+
+LABELS = [label_line("a"), label_line("b")]
+
+
+@pytest.mark.parametrize(
+    ("features", "labels", "row", "message"),
+    [
+        ([A, B, A], LABELS, 1, "features.tsv, line 3: image 'a' was already in IN/features.tsv, l"),
+        ([A, B], [*LABELS, LABELS[0]], 1, "predictions.tsv, line 3: image 'a' was already in IN/p"),
+        ([A, B], LABELS[:1], 1, "features.tsv, line 2: image 'b' is not in IN/predictions.tsv"),
+        ([A], LABELS, 1, "predictions.tsv, line 2: image 'b' is not in IN/features.tsv"),
+        ([A, "\n", B], LABELS, 0, "features.tsv, line 2: image key: it is blank"),
+        ([A, B[:-9]], LABELS, 1, "features.tsv, line 2: features: "),
+        ([feature_line("a", count=7), B], LABELS, 0, "features.tsv, line 1: features: "),
+    ],
+)
+def test_an_image_that_cannot_be_used_leaves_the_others(
+    tmp_path: Path, features: list[str], labels: list[str] | None, row: int, message: str
+) -> None:
+    folder = write(tmp_path / "in", features, labels)
+    reader = VinvlReader([folder])
+    found = failures(reader)
+    assert list(found) == [row]
+    assert f"{folder}/{message}".replace("IN", str(folder)) in found[row]
+    store = convert(reader, tmp_path / "out", skip_bad=True)
+    assert store.ids == [image_id for at, image_id in enumerate(reader.ids) if at != row]
+    lines = (tmp_path / "out" / "skipped.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == [
+        {"image_id": reader.ids[row], "reason": found[row]}
+    ]
+
+
+def test_keys_that_are_not_text_are_named(tmp_path: Path) -> None:
+    folder = write(tmp_path, [A, B])
+    (folder / "features.tsv").write_bytes(A.encode() + B.encode().replace(b"b\t", b"\xff\t", 1))
+    reader = VinvlReader([folder])
+    assert list(reader.ids) == ["\\xff", "a", "b"]
+    assert failures(reader) == {
+        0: f"{folder}/features.tsv, line 2: image key: not UTF-8",
+        2: f"{folder}/predictions.tsv, line 2: image 'b' is not in {folder}/features.tsv",
+    }
+
+
+def test_an_image_of_two_folders_is_taken_from_the_first(tmp_path: Path) -> None:
+    train, val = write(tmp_path / "train", [A, B]), write(tmp_path / "val", [B])
+    assert failures(VinvlReader([train, val])) == {
+        2: f"{val}/features.tsv, line 1: image 'b' was already in {train}/features.tsv, line 2"
+    }
+    # Labels that are in both folders hide no features.
+    both = [label_line("a"), label_line("b")]
+    one, other = write(tmp_path / "one", [B], both), write(tmp_path / "other", [A], both)
+    reader = VinvlReader([one, other])
+    assert list(reader.ids) == ["a", "a", "b", "b"]
+    assert set(failures(reader)) == {1, 3}
+
+
+def test_files_that_are_absent_or_empty_are_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"features\.tsv: cannot be read: No such file"):
+        VinvlReader([tmp_path])
+    with pytest.raises(InputError, match=r"features\.tsv is empty"):
+        VinvlReader([write(tmp_path, [])])
+
+
+def test_without_any_good_image_there_is_no_store(tmp_path: Path) -> None:
+    folder = write(tmp_path / "in", [feature_line("a", changed(0, 0, np.nan))])
+    with pytest.raises(InputError, match=r"line 1: features, row 1: .*left out with --skip-bad"):
+        convert(VinvlReader([folder]), tmp_path / "out")
+    with pytest.raises(InputError, match=r"no image could be used; .*skipped\.jsonl says why"):
+        convert(VinvlReader([folder]), tmp_path / "out", skip_bad=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"a": 0, "b": 0}', "image 'b' is not in line 1; delete it"),
+        ('{"a": 0, "b": 2}', "image 'b' is not in line 3; delete it"),
+        ('{"a": 0, "b": -1}', "image 'b' is not in line 0; delete it"),
+        ('{"a": 0}', "it lacks image 'b'; delete it"),
+        ('{"a": "0"}', "a: Input should be a valid integer"),
+        ("[", "JSON: Invalid JSON"),
+    ],
+)
+def test_an_index_of_images_must_be_of_the_file(tmp_path: Path, text: str, message: str) -> None:
+    folder = write(tmp_path, [A, B])
+    (folder / "imageid2idx.json").write_text('{"b": 1, "a": 0}')
+    assert VinvlReader([folder])[1].image_id == "b"
+    (folder / "imageid2idx.json").write_text(text)
+    with pytest.raises(InputError, match=r"imageid2idx\.json.*" + re.escape(message)):
+        VinvlReader([folder])
+
+
+def test_a_bare_list_of_objects_tells_no_size(tmp_path: Path) -> None:
+    image = VinvlReader([write(tmp_path, [A], [f"a\t{json.dumps(OBJECTS)}\n"])])[0]
+    assert image.labels == ("dog", "")
+    assert image.boxes.tolist() == [[0.25, 0.5, 0.75, 1], [0, 0, 1, 1]]
+    assert (image.width, image.height) == (0, 0)
+
+
+def test_the_surest_regions_may_be_kept(tmp_path: Path) -> None:
+    folder = write(tmp_path, [A])
+    reader = VinvlReader([folder], choice=RegionChoice(1, "confident"))
+    assert reader[0].boxes.tolist() == [[0, 0, 1, 1]]  # of confidence 1
+    assert reader.source.extra == {"regions": 1, "keep": "confident"}
+    reader = VinvlReader([folder], choice=RegionChoice(1))
+    assert (reader[0].labels, reader[0].attributes) == (("dog",), ("brown wet",))
+    assert VinvlReader([folder]).source.extra == {}
+
+
+def test_a_broken_run_continues_and_other_inputs_are_refused(tmp_path: Path) -> None:
+    keys = [f"{number:04}" for number in range(600)]  # more than a shard
+    lines = [feature_line(key) for key in keys]
+    whole = convert(VinvlReader([write(tmp_path / "in", lines)]), tmp_path / "whole")
+    good = (tmp_path / "in" / "features.tsv").read_bytes()
+    bad = good[:-20] + b"*" + good[-19:]
+    (tmp_path / "in" / "features.tsv").write_bytes(bad)
+    out = tmp_path / "broken"
+    with pytest.raises(InputError, match="line 600"):
+        convert(VinvlReader([tmp_path / "in"]), out)
+    (tmp_path / "in" / "features.tsv").write_bytes(good)
+    shown: list[tuple[int, int]] = []
+    again = convert(VinvlReader([tmp_path / "in"]), out, lambda *step: shown.append(step))
+    assert shown == [(600, 600)]  # the first 512 were there
+    assert again.fingerprint == whole.fingerprint
+    assert again.ids == keys
+    with pytest.raises(InputError, match="holds features of other inputs"):
+        convert(VinvlReader([tmp_path / "in"], image_suffix=".jpg"), out)
+
+
+def test_reads_real_regions(shared: Path) -> None:
+    folder = shared / "regions" / "val"
+    if not folder.is_dir():
+        pytest.skip(f"real regions are not installed: {folder} is absent")
+    reader = VinvlReader([folder], image_suffix=".jpg")
+    assert len(reader.ids) == 1000
+    assert reader.source.dimension == 256
+    for row in (0, 500, 999):
+        image = reader[row]
+        assert image.boxes[-1].tolist() == [0, 0, 1, 1]  # the last region is the whole photo
+        assert image.labels[-1] == ""
+        assert (image.width, image.height) == (224, 224)
+        assert 1 <= len(image.features) <= 11
+    image = reader[reader.ids.index("1022454332_6af2c1449a.jpg")]
+    assert image.labels == ("person", "person", "car", "person", "")
+    assert image.attributes == ("black", "black", "blue", "grey", "")
+    np.testing.assert_allclose(image.boxes[0] * 224, [119.4, 126.4, 173.4, 224.0], atol=0.1, rtol=0)
+
+
+FEATURES = "".join(feature_line(key) for key in "acb").encode()
+PREDICTIONS = "".join(label_line(key) for key in "abc").encode()
+
+
+@settings(FUZZ, max_examples=100)
+@given(
+    features=st.just(FEATURES) | mutated(FEATURES) | mutated_cells(FEATURES),
+    predictions=st.just(PREDICTIONS) | mutated(PREDICTIONS) | mutated_cells(PREDICTIONS),
+    choice=st.sampled_from([RegionChoice(), RegionChoice(1, "confident")]),
+)
+@pytest.mark.filterwarnings("error")
+def test_whatever_changes_in_the_files_is_noticed_or_harmless(
+    tmp_path: Path, features: bytes, predictions: bytes, choice: RegionChoice
+) -> None:
+    (tmp_path / "features.tsv").write_bytes(features)
+    (tmp_path / "predictions.tsv").write_bytes(predictions)
+    images = read_all(lambda: VinvlReader([tmp_path], choice=choice))
+    assert len(images) == 3 or (features, predictions) != (FEATURES, PREDICTIONS)
+
+
+INDEX = b"0\n%d\n%d\n" % (len(feature_line("a")), len(feature_line("a") * 2))
+
+
+@settings(FUZZ, max_examples=50)
+@given(
+    index=st.just(INDEX) | mutated(INDEX),
+    lines=st.just(b'{"a":0,"c":1,"b":2}') | mutated(b'{"a":0,"c":1,"b":2}'),
+)
+def test_whatever_changes_in_the_indexes_is_noticed_or_harmless(
+    tmp_path: Path, index: bytes, lines: bytes
+) -> None:
+    write(tmp_path, FEATURES.decode().splitlines(keepends=True))
+    (tmp_path / "features.lineidx").write_bytes(index)
+    (tmp_path / "imageid2idx.json").write_bytes(lines)
+    assert len(read_all(lambda: VinvlReader([tmp_path]))) in (0, 3)

@@ -1,0 +1,313 @@
+"""Checkpoints in Oscar's layout, and its forward pass written out slowly."""
+
+import json
+import math
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import save_file
+from torch import Tensor
+from torch.testing import assert_close
+from transformers import BertTokenizer
+
+from sparta.errors import InputError
+from sparta.tokenizer import WordPieceTokenizer
+from sparta.visualsparta.collate import ImageBatch
+from sparta.visualsparta.init_oscar import PICKLED, SAFE
+from sparta.visualsparta.model import VisualSparta
+from tests import tiny
+from tests.sparta.visualsparta.oscar_checkpoint import HEADS, WIDTH, config, weights, write
+
+Array = NDArray[np.float64]
+
+
+# ---- Oscar's forward pass -----------------------------------------------------------------------
+
+
+def normalise(rows: Array, scale: Array, shift: Array, eps: float = 1e-12) -> Array:
+    centred = rows - rows.mean(axis=1, keepdims=True)
+    return centred / np.sqrt((centred**2).mean(axis=1, keepdims=True) + eps) * scale + shift
+
+
+def gelu(x: Array) -> Array:
+    return np.vectorize(lambda v: v * 0.5 * (1 + math.erf(v / math.sqrt(2))))(x)
+
+
+class SlowOscar:
+    """One image at a time: text first, regions behind it, and a mask of -10000."""
+
+    def __init__(self, state: dict[str, Tensor]) -> None:
+        self.state = {key: value.numpy().astype(np.float64) for key, value in state.items()}
+
+    def linear(self, name: str, rows: Array) -> Array:
+        weight, bias = (self.state[f"bert.{name}.{part}"] for part in ("weight", "bias"))
+        return np.array([[w @ row for w in weight] for row in rows]) + bias
+
+    def norm(self, name: str, rows: Array) -> Array:
+        return normalise(rows, self.state[f"bert.{name}.weight"], self.state[f"bert.{name}.bias"])
+
+    def text(self, ids: list[int], segment: int) -> Array:
+        tables = "word_embeddings", "position_embeddings", "token_type_embeddings"
+        word, position, kind = (self.state[f"bert.embeddings.{name}.weight"] for name in tables)
+        rows = [word[term] + position[place] + kind[segment] for place, term in enumerate(ids)]
+        return self.norm("embeddings.LayerNorm", np.array(rows))
+
+    def regions(self, features: Array, locations: Array) -> Array:
+        rows = self.linear("img_embedding", np.concatenate([features, locations], axis=1))
+        return self.norm("LayerNorm", rows) if "bert.LayerNorm.weight" in self.state else rows
+
+    def attention(self, name: str, rows: Array, mask: Array) -> Array:
+        parts = (self.linear(f"{name}.self.{part}", rows) for part in ("query", "key", "value"))
+        query, key, value = (np.split(part, HEADS, axis=1) for part in parts)
+        heads = []
+        for q, k, v in zip(query, key, value, strict=True):
+            scores = q @ k.T / math.sqrt(q.shape[1]) + (1 - mask) * -10000.0
+            powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+            heads.append(powers / powers.sum(axis=1, keepdims=True) @ v)
+        mixed = self.linear(f"{name}.output.dense", np.concatenate(heads, axis=1))
+        return self.norm(f"{name}.output.LayerNorm", mixed + rows)
+
+    def encode(self, text: Array, regions: Array, mask: Array) -> Array:
+        rows = np.concatenate([text, regions])
+        for layer in ("encoder.layer.0", "encoder.layer.1"):
+            rows = self.attention(f"{layer}.attention", rows, mask)
+            inner = gelu(self.linear(f"{layer}.intermediate.dense", rows))
+            rows = self.norm(
+                f"{layer}.output.LayerNorm", self.linear(f"{layer}.output.dense", inner) + rows
+            )
+        return rows
+
+    def __call__(self, batch: ImageBatch, i: int) -> Array:
+        """Image i of a padded batch, as ours stands: [n + k, h], regions first."""
+        text = self.text(batch.label_ids[i].tolist(), segment=1)
+        regions = self.regions(batch.regions[i].double().numpy(), batch.locations[i].numpy())
+        mask = torch.cat([batch.label_mask[i], batch.region_mask[i]]).numpy().astype(np.float64)
+        rows = self.encode(text, regions, mask)
+        return np.concatenate([rows[len(text) :], rows[: len(text)]])
+
+
+def assert_like_oscar(model: VisualSparta, state: dict[str, Tensor]) -> None:
+    batch, slow = tiny.batch(), SlowOscar(state)
+    assert not batch.region_mask.all() and not batch.label_mask.all()
+    with torch.no_grad():
+        hidden, mask, *_ = model.eval().contextualise(batch)
+    for i in range(len(batch)):
+        expected = torch.from_numpy(slow(batch, i)).float()
+        assert_close(hidden[i][mask[i]], expected[mask[i]], rtol=1e-5, atol=1e-5)
+    words = state["bert.embeddings.word_embeddings.weight"]
+    assert torch.equal(model.query_embedding.weight, words)
+
+
+@pytest.mark.parametrize("norm", [False, True], ids=["plain", "image LayerNorm"])
+def test_the_transformer_is_oscars(norm: bool, tmp_path: Path) -> None:
+    state = weights(norm)
+    # What config.json says of the normalisation does not count: the weights do.
+    folder = write(tmp_path / "oscar", state, use_img_layernorm=int(not norm))
+    (folder / "training_args.bin").write_bytes(b"no pickle at all")
+    model = VisualSparta.from_oscar(folder, tiny.source())
+    assert model.config.region_layer_norm == norm
+    assert_like_oscar(model, state)
+    assert (model.config.feature_source or {})["weights"] == "abc"
+    assert model.config.label_segment == 1
+    assert model.tokenizer is not None
+    assert model.tokenizer.vocabulary == tiny.VOCABULARY
+    assert model.indexable.tolist() == [i >= 6 for i in range(len(tiny.VOCABULARY))]
+    words = model.encoder.embeddings.word_embeddings.weight
+    assert model.query_embedding.weight is not words
+    model.save_pretrained(tmp_path / "saved")
+    assert_like_oscar(VisualSparta.from_pretrained(tmp_path / "saved"), state)
+
+
+def test_a_normalisation_keeps_its_own_epsilon(tmp_path: Path) -> None:
+    state = weights(norm=True)
+    for key in ("bert.img_embedding.weight", "bert.img_embedding.bias"):
+        state[key] *= 1e-3  # so that it matters
+    assert_like_oscar(VisualSparta.from_oscar(write(tmp_path, state)), state)
+    other = VisualSparta.from_oscar(write(tmp_path, state, img_layer_norm_eps=1e-2))
+    with pytest.raises(AssertionError):
+        assert_like_oscar(other, state)
+
+
+def older_name(key: str) -> str:
+    key = key.replace("LayerNorm.weight", "LayerNorm.gamma")
+    return key.replace("LayerNorm.bias", "LayerNorm.beta")
+
+
+def test_older_names_and_other_prefixes_are_known(tmp_path: Path) -> None:
+    state = weights(norm=True)
+    named = {older_name(key): value for key, value in state.items()}
+    assert sum("gamma" in key for key in named) == 7
+    assert_like_oscar(VisualSparta.from_oscar(write(tmp_path / "old", named)), state)
+    bare = {key.removeprefix("bert."): value for key, value in state.items()}
+    bare["embeddings.position_ids"] = torch.arange(40)[None]
+    assert_like_oscar(VisualSparta.from_oscar(write(tmp_path / "bare", bare)), state)
+
+
+def test_safetensors_go_before_a_pickle(tmp_path: Path) -> None:
+    state = weights(norm=False)
+    folder = write(tmp_path, {})
+    save_file(state, folder / SAFE)
+    assert_like_oscar(VisualSparta.from_oscar(folder, tiny.source()), state)
+
+
+def test_half_precision_is_widened(tmp_path: Path) -> None:
+    halves = {key: value.half() for key, value in weights(norm=True).items()}
+    model = VisualSparta.from_oscar(write(tmp_path, halves), tiny.source())
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
+    assert_like_oscar(model, {key: value.float() for key, value in halves.items()})
+
+
+def test_without_a_source_any_features_of_the_width_will_do(tmp_path: Path) -> None:
+    model = VisualSparta.from_oscar(write(tmp_path, weights(norm=False)))
+    assert (model.config.feature_source, model.config.feature_dim) == (None, tiny.DIMENSION)
+
+
+def test_options_are_the_models(tmp_path: Path) -> None:
+    folder = write(tmp_path, weights(norm=False))
+    model = VisualSparta.from_oscar(folder, tiny.source(), max_regions=3, tie_query_embedding=True)
+    assert model.config.max_regions == 3
+    assert model.query_embedding.weight is model.encoder.embeddings.word_embeddings.weight
+    first = VisualSparta.from_oscar(folder, tiny.source(), layers=1)
+    assert len(first.encoder.encoder.layer) == first.encoder.config.num_hidden_layers == 1
+    for name, value in first.encoder.state_dict().items():
+        assert torch.equal(value, model.encoder.state_dict()[name]), name
+    with pytest.raises(InputError, match="has 2 layers, 3 were asked for"):
+        VisualSparta.from_oscar(folder, tiny.source(), layers=3)
+    with pytest.raises(InputError, match=r"unknown model options \['max_region'\]"):
+        VisualSparta.from_oscar(folder, tiny.source(), max_region=3)
+    for option in ("use_locations", "region_layer_norm"):
+        with pytest.raises(InputError, match=f"its weights decide {option}"):
+            VisualSparta.from_oscar(folder, tiny.source(), **{option: False})
+
+
+def test_the_tokenizer_is_berts(tmp_path: Path) -> None:
+    path = write(tmp_path, {}) / "vocab.txt"
+    ours, theirs = WordPieceTokenizer.from_vocabulary(path), BertTokenizer(vocab=str(path))
+    for text in ("A RED ball.", "runs running", "thé dög", "by\u2028sea", "[MASK] hats 犬 man"):
+        ids = theirs(text, add_special_tokens=False)["input_ids"]
+        assert ours.encode_ids(text) == [i for i in ids if i >= 5]
+
+
+# ---- what is refused ----------------------------------------------------------------------------
+
+
+def refused(folder: Path, match: str, **options: Any) -> None:
+    with pytest.raises(InputError, match=match):
+        VisualSparta.from_oscar(folder, **{"source": tiny.source(), **options})
+
+
+def test_missing_left_over_and_misshapen_weights_are_listed(tmp_path: Path) -> None:
+    state = weights(norm=True)
+    key, query = "bert.encoder.layer.1.output.dense.bias", "encoder.layer.0.attention.self.query"
+    del state[key], state["bert.LayerNorm.bias"]
+    state["bert.code_embeddings.weight"] = state["decoder.weight"] = torch.zeros(2)
+    state[f"bert.{query}.weight"] = torch.zeros(32, 31)
+    refused(
+        write(tmp_path, state),
+        rf"missing: bert\.LayerNorm\.bias, {key}; "
+        r"left over: bert\.code_embeddings\.weight, bert\.decoder\.weight; "
+        rf"of another shape .*: bert\.{query}\.weight \[32, 31\] instead of \[32, 32\]",
+    )
+
+
+def test_a_layer_more_than_the_configuration_says_is_left_over(tmp_path: Path) -> None:
+    folder = write(tmp_path, weights(norm=False), num_hidden_layers=1)
+    refused(folder, r"left over: bert\.encoder\.layer\.1\.attention", layers=1)
+
+
+def test_one_weight_under_two_names(tmp_path: Path) -> None:
+    state = weights(norm=False)
+    state["bert.embeddings.LayerNorm.gamma"] = torch.ones(32)
+    refused(write(tmp_path, state), r"bert\.embeddings\.LayerNorm\.weight twice")
+
+
+def test_features_of_another_width(tmp_path: Path) -> None:
+    folder = write(tmp_path, weights(norm=False))
+    match = "takes regions of 11 numbers, 5 and a location of 6; the features have 11"
+    refused(folder, match, source=tiny.source(WIDTH))
+
+
+class Harmful:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (self.folder,)
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_code_in_a_pickle_is_not_run(zipped: bool, tmp_path: Path) -> None:
+    trap = tmp_path / "made by the pickle"
+    folder = write(tmp_path / "oscar", {})
+    content: Any = {**weights(norm=False), "bert.x": Harmful(str(trap))}
+    torch.save(content, folder / PICKLED, _use_new_zipfile_serialization=zipped)
+    refused(folder, r"pytorch_model\.bin is damaged, or holds more than tensors")
+    assert not trap.exists()
+    # The trap is one.
+    torch.load(folder / PICKLED, weights_only=False)
+    assert trap.exists()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"rubbish", b"PK\x03\x04 cut", pickle.dumps({"a": 1}, 2), pickle.dumps([1], 2)],
+    ids=["empty", "rubbish", "cut", "a number", "a list"],
+)
+def test_damaged_weights(content: bytes, tmp_path: Path) -> None:
+    folder = write(tmp_path, {})
+    (folder / PICKLED).write_bytes(content)
+    refused(folder, PICKLED.replace(".", r"\."))
+    (folder / SAFE).write_bytes(content)
+    refused(folder, SAFE.replace(".", r"\."))
+
+
+@pytest.mark.parametrize("file", ["config.json", "vocab.txt", PICKLED])
+def test_a_missing_file_is_named(file: str, tmp_path: Path) -> None:
+    folder = write(tmp_path, weights(norm=False))
+    (folder / file).unlink()
+    refused(folder, file.replace(".", r"\."))
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("{", "JSON: "),
+        ("[]", "JSON: "),
+        (json.dumps(config(hidden_size="32")), "hidden_size: "),
+        (json.dumps(config(img_feature_dim=None)), "img_feature_dim: "),
+        (json.dumps(config(img_feature_dim=6)), "img_feature_dim: "),
+        (json.dumps(config(hidden_act="step")), "hidden_act: "),
+        (json.dumps(config(num_attention_heads=5)), "no multiple of num_attention_heads 5"),
+        (json.dumps(config(img_feature_type="dis_code_t")), "img_feature_type: dis_code_t"),
+    ],
+)
+def test_a_configuration_that_is_none(text: str, match: str, tmp_path: Path) -> None:
+    folder = write(tmp_path, weights(norm=False))
+    (folder / "config.json").write_text(text)
+    refused(folder, rf"config\.json: {match}" if match[-2:] == ": " else match)
+
+
+@pytest.mark.parametrize(
+    ("content", "match"),
+    [
+        ("\n".join([*tiny.VOCABULARY, "dog"]), "'dog' is in the vocabulary twice"),
+        ("\n".join(tiny.VOCABULARY).replace("[SEP]", "sep"), r"lacks \[SEP\]"),
+        ("\n".join([*tiny.VOCABULARY, "more"]), "25 token embeddings, the tokenizer 26 terms"),
+    ],
+)
+def test_a_vocabulary_of_another_model(content: str, match: str, tmp_path: Path) -> None:
+    folder = write(tmp_path, weights(norm=False))
+    (folder / "vocab.txt").write_text(content)
+    refused(folder, match)
+
+
+def test_a_vocabulary_of_another_encoding(tmp_path: Path) -> None:
+    folder = write(tmp_path, weights(norm=False))
+    (folder / "vocab.txt").write_bytes(b"\xff\xfe")
+    refused(folder, r"vocab\.txt: .*utf-8")

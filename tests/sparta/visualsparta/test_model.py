@@ -1,0 +1,358 @@
+"""Equations 1 to 12 of the paper, each against a slow and obvious implementation."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.testing import assert_close
+from transformers import BertModel
+
+import sparta.visualsparta.model
+from sparta.features.record import ImageFeatures
+from sparta.visualsparta.collate import ImageBatch
+from sparta.visualsparta.model import VisualSparta, count_terms, pad_ids
+from tests import tiny
+
+CLOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-5}
+QUERIES = ["a dog", "dog dog on the red beach", "zebra", "running", "[MASK] two"]
+
+
+@pytest.fixture(scope="module")
+def model() -> VisualSparta:
+    return tiny.model()
+
+
+def array(tensor: Tensor) -> np.ndarray:
+    return tensor.detach().numpy().astype(np.float64)
+
+
+def slow_regions(model: VisualSparta, image: ImageFeatures) -> np.ndarray:
+    """Equations 2 to 5 and the first half of 8, number by number."""
+    weight, bias = (array(p) for p in model.region_projection.parameters())
+    rows = []
+    for visual, (x1, y1, x2, y2) in zip(image.features, image.boxes, strict=True):
+        entry = [*map(float, visual), x1, y1, x2, y2, x2 - x1, y2 - y1]
+        rows.append([sum(w * e for w, e in zip(row, entry, strict=True)) for row in weight] + bias)
+    return np.array(rows)
+
+
+def label_pieces(image: ImageFeatures) -> list[tuple[int, int]]:
+    """(term id, region) of each word piece of the attributes and labels."""
+    pieces = []
+    for region, words in enumerate(zip(image.attributes, image.labels, strict=True)):
+        for word in " ".join(words).split():
+            parts = ["run", "##s"] if word == "runs" else [word]
+            pieces += [(tiny.VOCABULARY.index(part), region) for part in parts]
+    return pieces
+
+
+def slow_labels(model: VisualSparta, image: ImageFeatures) -> np.ndarray:
+    """Equations 6 and 7: the sum of three table rows, normalised as BERT does."""
+    tables = model.encoder.embeddings
+    token, position, segment = (
+        array(table.weight)
+        for table in (
+            tables.word_embeddings,
+            tables.position_embeddings,
+            tables.token_type_embeddings,
+        )
+    )
+    scale, shift = (array(p) for p in tables.LayerNorm.parameters())
+    rows = []
+    for place, (term, _) in enumerate(label_pieces(image)):
+        row = token[term] + position[place] + segment[1]
+        normal = (row - row.mean()) / math.sqrt(row.var() + tables.LayerNorm.eps)
+        rows.append(normal * scale + shift)
+    return np.array(rows).reshape(-1, token.shape[1])
+
+
+def slow_hidden(model: VisualSparta, image: ImageFeatures) -> np.ndarray:
+    """Equations 8 and 9: a plain BERT over one image's rows, nothing padded."""
+    bert = BertModel(tiny.encoder(), add_pooling_layer=False).eval()
+    bert.load_state_dict(model.encoder.state_dict())
+    rows = np.concatenate([slow_regions(model, image), slow_labels(model, image)])
+    with torch.no_grad():
+        return array(bert.encoder(torch.tensor(rows, dtype=torch.float32)[None])[0][0])
+
+
+def slow_scores(model: VisualSparta, image: ImageFeatures) -> tuple[list[float], list[int]]:
+    """Equations 10 to 12 for every term of the vocabulary: its score, and the position that won."""
+    hidden, words = slow_hidden(model, image), array(model.query_embedding.weight)
+    scores, positions = [], []
+    for word in words:
+        products = [sum(a * b for a, b in zip(word, row, strict=True)) for row in hidden]
+        best = max(range(len(products)), key=products.__getitem__)
+        scores.append(math.log(1 + max(0.0, products[best] + model.bias.item())))
+        positions.append(best)
+    return scores, positions
+
+
+def widen(batch: ImageBatch, regions: int, tokens: int) -> ImageBatch:
+    """More padding, and rubbish in it."""
+    torch.manual_seed(regions + 7 * tokens)
+    size = len(batch)
+    visual = 9 * torch.rand(size, regions, batch.regions.shape[2]).half()
+    rubbish = torch.randint(len(tiny.VOCABULARY), (size, tokens))
+    return ImageBatch(
+        torch.cat([batch.regions, visual], dim=1),
+        torch.cat([batch.locations, torch.rand(size, regions, 6)], dim=1),
+        torch.cat([batch.region_mask, torch.zeros(size, regions, dtype=torch.bool)], dim=1),
+        torch.cat([batch.label_ids, rubbish], dim=1),
+        torch.cat([batch.label_mask, torch.zeros(size, tokens, dtype=torch.bool)], dim=1),
+        torch.cat([batch.label_regions, rubbish], dim=1),
+    )
+
+
+def test_regions_are_projected_with_their_locations(model: VisualSparta) -> None:
+    found = model.embed_regions(tiny.batch())
+    for row, image in zip(found, tiny.images(), strict=True):
+        assert_close(array(row[: len(image.features)]), slow_regions(model, image), **CLOSE)
+
+
+def test_regions_without_locations_with_roots_and_norm() -> None:
+    model = tiny.model(use_locations=False, square_root=True, region_layer_norm=True)
+    image = tiny.images()[2]
+    weight, bias = (array(p) for p in model.region_projection.parameters())
+    scale, shift = (array(p) for p in model.region_norm.parameters())
+    projected = np.sqrt(image.features.astype(np.float64)) @ weight.T + bias
+    centred = projected - projected.mean(axis=1, keepdims=True)
+    expected = centred / np.sqrt(projected.var(axis=1, keepdims=True) + 1e-5) * scale + shift
+    assert_close(array(model.embed_regions(tiny.batch([image]))[0]), expected, **CLOSE)
+
+
+def test_label_tokens_are_token_plus_position_plus_segment(model: VisualSparta) -> None:
+    found = model.embed_labels(tiny.batch())
+    lengths = [len(label_pieces(image)) for image in tiny.images()]
+    assert lengths == [4, 0, 6, 1]
+    for row, image, length in zip(found, tiny.images(), lengths, strict=True):
+        assert_close(array(row[:length]), slow_labels(model, image), **CLOSE)
+
+
+def test_transformer_sees_regions_then_labels_and_no_padding(model: VisualSparta) -> None:
+    hidden, mask = model.contextualise(tiny.batch())
+    for i, image in enumerate(tiny.images()):
+        assert_close(array(hidden[i][mask[i]]), slow_hidden(model, image), **CLOSE)
+
+
+def test_term_scores_and_winning_positions_of_every_term(model: VisualSparta) -> None:
+    found = model.term_scores(tiny.batch())
+    assert (found.scores.dtype, found.positions.dtype) == (torch.float32, torch.int16)
+    first = tiny.VOCABULARY.index("a")
+    by_label = 0
+    for i, image in enumerate(tiny.images()):
+        scores, positions = slow_scores(model, image)
+        assert {score > 0 for score in scores[first:]} == {True, False}
+        assert_close(found.scores[i, first:].tolist(), scores[first:], **CLOSE)
+        assert found.positions[i, first:].tolist() == positions[first:]
+        by_label += sum(position >= len(image.features) for position in positions[first:])
+    assert by_label, "no label token ever won: the test would not see a wrong position"
+
+
+def test_positions_of_labels_do_not_depend_on_whether_regions_are_seen() -> None:
+    alone, both = tiny.model(use_visual=False), tiny.model()
+    image = tiny.image(3, ("dog", "red ball"), 1)
+    batch = tiny.batch([image, tiny.image(5, seed=2)])
+    found, (hidden, mask) = alone.term_scores(batch), alone.contextualise(batch)
+    assert mask[0].tolist() == [False] * 5 + [True] * 4
+    for term in range(6, 25):
+        products = (hidden[0, 5:] @ alone.query_embedding.weight[term]).tolist()
+        assert found.positions[0, term] == 3 + products.index(max(products))
+    unlabelled = tiny.model(use_labels=False).term_scores(batch).positions
+    assert set(unlabelled[0].tolist()) <= {0, 1, 2}
+    assert set(both.term_scores(batch).positions[0].tolist()) - {0, 1, 2}
+
+
+def test_activation_is_a_biased_relu_then_a_logarithm(model: VisualSparta) -> None:
+    found = model.activate(torch.tensor([-3.0, 2.0, 3.0, 22.0, float("-inf")]))
+    assert_close(found.tolist(), [0.0, 0.0, math.log(2), math.log(21), 0.0], **CLOSE)
+
+
+def test_special_and_unused_terms_never_score() -> None:
+    model = tiny.model()
+    torch.nn.init.constant_(model.bias, 50.0)
+    kept = model.term_scores(tiny.batch()).scores > 0
+    assert not kept[:, :6].any()
+    assert kept[:, 6:].all()
+    assert model.encode_images(tiny.batch()).terms.min() == 6
+
+
+def test_score_sums_over_query_tokens_and_counts_repeats(model: VisualSparta) -> None:
+    queries = model.encode_queries(QUERIES)
+    found = model.score(queries, tiny.batch())
+    bags = [["a", "dog"], ["dog", "dog", "on", "the", "red", "beach"], [], ["run", "##ning"]]
+    bags.append(["two"])
+    for column, image in enumerate(tiny.images()):
+        scores, _ = slow_scores(model, image)
+        for row, bag in enumerate(bags):
+            expected = sum((scores[tiny.VOCABULARY.index(term)] for term in bag), 0.0)
+            assert_close(float(found[row, column]), expected, **CLOSE)
+    assert_close(model(tiny.batch(), queries), found)
+    assert not found.requires_grad
+
+
+def test_query_terms_are_counted() -> None:
+    ids, mask = torch.tensor([[7, 8, 7, 3], [9, 3, 3, 3]]), torch.ones(2, 4, dtype=torch.bool)
+    mask[0, 3] = mask[1, 1:] = False
+    terms, counts = count_terms(ids, mask)
+    assert terms.tolist() == [7, 8, 9]
+    assert counts.tolist() == [[2, 1, 0], [0, 0, 1]]
+
+
+def test_ids_are_padded_behind() -> None:
+    ids, mask = pad_ids(iter([[4, 5], [], [6]]), "cpu")
+    assert ids.tolist() == [[4, 5], [0, 0], [6, 0]]
+    assert mask.tolist() == [[True, True], [False, False], [True, False]]
+
+
+@settings(max_examples=12, deadline=None, derandomize=True)
+@given(regions=st.integers(0, 9), tokens=st.integers(0, 12))
+def test_padding_of_regions_and_labels_changes_nothing(regions: int, tokens: int) -> None:
+    model = tiny.model()
+    alone, padded = (model.term_scores(b) for b in (tiny.batch(), widened(regions, tokens)))
+    assert_close(padded.scores, alone.scores, **CLOSE)
+    present = alone.scores > 1e-4
+    assert torch.equal(padded.positions[present], alone.positions[present])
+
+
+def widened(regions: int, tokens: int) -> ImageBatch:
+    return widen(tiny.batch(), regions, tokens)
+
+
+def test_an_image_scores_alike_alone_and_in_company(model: VisualSparta) -> None:
+    together = model.term_scores(tiny.batch()).scores
+    for row, image in zip(together, tiny.images(), strict=True):
+        assert_close(model.term_scores(tiny.batch([image])).scores[0], row, **CLOSE)
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 25, 1000])
+def test_chunks_over_the_vocabulary_change_nothing(
+    model: VisualSparta, chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hidden, mask = model.contextualise(tiny.batch())
+    expected = model.match(hidden, mask, torch.arange(25))
+    found = model.match_vocabulary(hidden, mask, torch.arange(25), chunk)
+    assert_close(found[0], expected[0], **CLOSE)
+    assert torch.equal(found[1], expected[1])
+    whole = model.term_scores(tiny.batch())
+    monkeypatch.setattr(sparta.visualsparta.model, "VOCABULARY_CHUNK", chunk)
+    again = model.term_scores(tiny.batch())
+    assert_close(again.scores, whole.scores, **CLOSE)
+    assert torch.equal(again.positions, whole.positions)
+
+
+def test_scaled_dot_product_attention_is_the_eager_one(model: VisualSparta) -> None:
+    eager = tiny.model()
+    eager.encoder.set_attn_implementation("eager")
+    kinds = [m.encoder.config._attn_implementation for m in (model, eager)]
+    assert kinds == ["sdpa", "eager"]
+    (fast, mask), (slow, _) = (m.contextualise(tiny.batch()) for m in (model, eager))
+    assert_close(fast[mask], slow[mask], **CLOSE)
+
+
+def test_half_precision_changes_scores_in_the_third_digit(model: VisualSparta) -> None:
+    exact = model.term_scores(tiny.batch())
+    half = model.term_scores(tiny.batch(), precision=torch.bfloat16)
+    assert half.scores.dtype == torch.float32
+    assert not torch.equal(half.scores, exact.scores)
+    assert_close(half.scores, exact.scores, rtol=0.03, atol=0.03)
+    assert (half.positions == exact.positions).float().mean() > 0.9
+
+
+def test_compiled_encoding_is_the_eager_one(model: VisualSparta) -> None:
+    compiled = tiny.model()
+    compiled.compile_encoding("eager")  # of the compiler, what follows the code; the rest is slow
+    before = torch._dynamo.utils.counters["stats"]["unique_graphs"]
+    for images in (tiny.images(), tiny.images()[:3], tiny.images()[1:]):
+        expected, found = (m.term_scores(tiny.batch(images)) for m in (model, compiled))
+        assert_close(found.scores, expected.scores, **CLOSE)
+        assert torch.equal(found.positions, expected.positions)
+    # The transformer and the matching, once for all shapes.
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == before + 2
+
+
+def test_encoded_images_are_the_positive_term_scores(model: VisualSparta) -> None:
+    dense, sparse = model.term_scores(tiny.batch()), model.encode_images(tiny.batch())
+    assert [a.dtype for a in sparse] == [np.int64, np.int32, np.float32, np.int16]
+    assert sparse.indptr[0] == 0
+    for i in range(4):
+        own = slice(sparse.indptr[i], sparse.indptr[i + 1])
+        terms = [t for t, score in enumerate(dense.scores[i].tolist()) if score > 0]
+        assert sparse.terms[own].tolist() == terms
+        assert sparse.scores[own].tolist() == dense.scores[i, terms].tolist()
+        assert sparse.positions[own].tolist() == dense.positions[i, terms].tolist()
+
+
+def test_an_image_without_regions_scores_nothing(model: VisualSparta) -> None:
+    scores = model.term_scores(tiny.batch([tiny.image(2), tiny.image(0)])).scores
+    assert scores[0].any()
+    assert not scores[1].any()
+
+
+def test_unused_inputs_change_nothing() -> None:
+    batch = tiny.batch()
+    elsewhere = replace(batch, locations=batch.locations + 1)
+    renamed = replace(batch, label_ids=(batch.label_ids + 1) % 25)
+    repainted = replace(elsewhere, regions=batch.regions + 1)
+    for options, same, other in (
+        ({"use_locations": False}, elsewhere, renamed),
+        ({"use_labels": False}, renamed, elsewhere),
+        ({"use_visual": False}, repainted, renamed),
+    ):
+        model = tiny.model(**options)
+        expected = model.term_scores(batch).scores
+        assert torch.equal(model.term_scores(same).scores, expected)
+        assert not torch.allclose(model.term_scores(other).scores, expected)
+
+
+def test_labels_alone_are_an_image(model: VisualSparta) -> None:
+    """As if there were no regions; an image without labels then has no terms, nor NaN."""
+    alone = tiny.model(use_visual=False)
+    image, unlabelled = tiny.image(3, ("dog", "red ball"), 1), tiny.image(2)
+    batch = tiny.batch([image, unlabelled])
+    expected = replace(batch, region_mask=torch.zeros_like(batch.region_mask))
+    found = alone.term_scores(batch)
+    assert_close(found.scores[0], model.term_scores(expected).scores[0], **CLOSE)
+    assert found.scores[0].any()
+    assert not found.scores[1].any()
+    assert set(found.positions[0][found.scores[0] > 0].tolist()) <= {3, 4, 5, 6}
+    alone.image_term_scores(batch, torch.arange(6, 25)).sum().backward()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in alone.parameters())
+
+
+def test_an_image_of_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="regions"):
+        tiny.model(use_visual=False, use_labels=False)
+
+
+def test_every_parameter_gets_a_finite_gradient() -> None:
+    model = tiny.model()
+    torch.nn.init.constant_(model.bias, 9.0)
+    batch = tiny.batch([tiny.image(2), tiny.image(3, seed=1)])  # labels used, but none present
+    model.image_term_scores(batch, torch.arange(6, 25)).sum().backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all(), name
+    assert model.query_embedding.weight.grad is not None
+    assert model.query_embedding.weight.grad[6:].any(dim=1).all()
+    assert model.region_projection.weight.grad is not None
+    assert model.region_projection.weight.grad.any()
+
+
+def test_terms_not_asked_for_score_nothing(model: VisualSparta) -> None:
+    wanted = torch.arange(25) % 2 == 0
+    whole, part = model.term_scores(tiny.batch()), model.term_scores(tiny.batch(), wanted)
+    assert_close(part.scores, whole.scores * wanted, **CLOSE)
+    assert torch.equal(part.positions[:, wanted], whole.positions[:, wanted])
+
+
+def test_queries_need_a_tokenizer() -> None:
+    model = tiny.model()
+    model.tokenizer = None
+    with pytest.raises(ValueError, match="no tokenizer"):
+        model.encode_queries(["a dog"])

@@ -1,0 +1,171 @@
+"""What holds for every pooling."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from sparta.errors import InputError
+from sparta.vse.pooling.registry import POOLINGS, Pooling, make_pooling
+from tests.sparta.vse.pooling.pools import DIMENSION, JUNK, make, padded
+
+# Every pooling, with the options that change what it computes.
+CASES: dict[str, tuple[str, dict[str, Any]]] = {name: (name, {}) for name in POOLINGS} | {
+    "k-max of 2": ("k-max", {"k": 2}),
+    "gpo as code": ("gpo", {"variant": "code"}),
+    "adpool, tokens": ("adpool", {"token_weight": 1.0}),
+    "adpool, embedding": ("adpool", {"token_weight": 0.0}),
+    "adpool, fixed": ("adpool", {"token_weight": 0.25}),
+    "self-attention, 2 heads": ("self-attention", {"heads": 2}),
+}
+ORDERED = {"cls", "last", "seq2seq", "gcn-seq2seq"}
+WEIGHTED = {"mean", "max", "k-max", "gpo", "adpool", "cls", "last", "softpool", "adapool", "lip"}
+
+every_case = pytest.mark.parametrize("case", CASES)
+sizes = st.lists(st.integers(1, 9), min_size=2, max_size=5)
+seeds = st.integers(0, 1000)
+
+
+def made(case: str, seed: int = 0) -> Pooling:
+    name, options = CASES[case]
+    return make(name, seed, **options)
+
+
+def assert_same(found: Tensor, expected: Tensor) -> None:
+    assert expected.isfinite().all()
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+
+
+@every_case
+@settings(max_examples=15, deadline=None)
+@given(lengths=sizes, extra=st.integers(0, 6), junk=st.sampled_from(JUNK), seed=seeds)
+def test_a_set_is_pooled_as_if_it_were_alone(
+    case: str, lengths: list[int], extra: int, junk: float, seed: int
+) -> None:
+    pooling = made(case, seed).eval()
+    features, counts = padded(lengths, extra, junk, seed)
+    alone = [
+        pooling(features[i : i + 1, :length], counts[i : i + 1]) for i, length in enumerate(lengths)
+    ]
+    assert_same(pooling(features, counts), torch.cat(alone))
+
+
+@every_case
+@settings(max_examples=5, deadline=None)
+@given(lengths=sizes, extra=st.integers(1, 6), junk=st.sampled_from(JUNK), seed=seeds)
+def test_padding_has_no_part_in_training(
+    case: str, lengths: list[int], extra: int, junk: float, seed: int
+) -> None:
+    without, counts = padded(lengths, seed=seed)
+    features, _ = padded(lengths, extra, junk, seed)
+    assert_same(made(case, seed)(features, counts), made(case, seed)(without, counts))
+
+
+@pytest.mark.parametrize("case", [case for case, (name, _) in CASES.items() if name not in ORDERED])
+@settings(max_examples=10, deadline=None)
+@given(length=st.integers(1, 9), seed=seeds)
+def test_the_order_of_a_set_does_not_matter(case: str, length: int, seed: int) -> None:
+    pooling = made(case, seed).eval()
+    features, counts = padded([length, 9], seed=seed)
+    shuffled = features.clone()
+    shuffled[0, :length] = features[0, torch.randperm(length)]
+    assert_same(pooling(shuffled, counts), pooling(features, counts))
+
+
+@pytest.mark.parametrize("name", ORDERED)
+def test_the_order_of_a_sequence_matters(name: str) -> None:
+    pooling = make(name).eval()
+    features, counts = padded([4])
+    assert not torch.allclose(pooling(features.flip(1), counts), pooling(features, counts))
+
+
+@pytest.mark.parametrize("case", [case for case, (name, _) in CASES.items() if name in WEIGHTED])
+def test_one_element_is_its_own_pooled_vector(case: str) -> None:
+    features, counts = padded([1, 1, 1], extra=3, junk=9.0)
+    torch.testing.assert_close(made(case)(features, counts), features[:, 0])
+
+
+@every_case
+@pytest.mark.parametrize("junk", [3.0, math.nan, math.inf])
+def test_gradients_are_finite_and_padding_has_none(case: str, junk: float) -> None:
+    pooling = made(case)
+    features, counts = padded([1, 5, 3], extra=2, junk=junk)
+    features.requires_grad_()
+    pooling(features, counts).square().sum().backward()
+    assert features.grad is not None
+    assert features.grad.isfinite().all()
+    assert features.grad.abs().sum() > 0
+    for row, length in zip(features.grad, counts.tolist(), strict=True):
+        assert (row[length:] == 0).all()
+    for name, parameter in pooling.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all(), name
+
+
+@every_case
+@pytest.mark.parametrize("values", ["zeros", "large", "negative"])
+def test_odd_values_give_finite_results_and_gradients(case: str, values: str) -> None:
+    pooling = made(case)
+    features = {
+        "zeros": torch.zeros(2, 4, DIMENSION),
+        "large": 300 * torch.randn(2, 4, DIMENSION),
+        "negative": -torch.rand(2, 4, DIMENSION),
+    }[values].requires_grad_()
+    found = pooling(features, torch.tensor([4, 2]))
+    found.sum().backward()
+    assert found.isfinite().all()
+    assert features.grad is not None
+    assert features.grad.isfinite().all()
+
+
+@every_case
+def test_half_precision_loses_nothing_but_the_inputs_digits(case: str) -> None:
+    features, counts = padded([1, 40, 17], extra=1, junk=math.inf)
+    halved = features.bfloat16().requires_grad_()
+    with torch.autocast("cpu", torch.bfloat16):
+        found = made(case)(halved, counts)
+    found.sum().backward()
+    assert halved.grad is not None
+    assert halved.grad.isfinite().all()
+    assert found.dtype == torch.float32
+    assert_same(found, made(case)(halved.float(), counts))
+
+
+@pytest.mark.parametrize(
+    ("name", "millions"),
+    [
+        ("mean", 0),
+        ("gpo", 0.0127),
+        ("adpool", 0.002),
+        ("self-attention", 3.15),
+        ("seq2seq", 6.30),
+        ("gcn", 4.20),
+        ("gcn-seq2seq", 23.10),
+    ],
+)
+def test_parameters_at_the_papers_width(name: str, millions: float) -> None:
+    count = sum(parameter.numel() for parameter in make_pooling(name, 1024).parameters())
+    assert count / 1e6 == pytest.approx(millions, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("average", {}, "no pooling 'average'; there are: mean, max, k-max, gpo"),
+        ("k-max", {"n": 3}, "'k-max' has no option 'n'; it has: k"),
+        ("mean", {"k": 3}, "'mean' has no option 'k'; it has none"),
+        ("k-max", {"k": 0}, "k must be 1 or more, not 0"),
+        ("gpo", {"temperature": 0}, "temperature must be positive"),
+        ("gpo", {"variant": "published"}, "no variant 'published'"),
+        ("adpool", {"variant": "published"}, "no variant 'published'"),
+        ("adpool", {"token_weight": 1.5}, "token_weight must be from 0 to 1, not 1.5"),
+        ("self-attention", {"heads": 3}, "3 heads do not divide a width of 8"),
+    ],
+)
+def test_what_does_not_exist_is_refused(name: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        make_pooling(name, DIMENSION, **options)

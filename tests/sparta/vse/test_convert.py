@@ -1,0 +1,319 @@
+import argparse
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.testing import assert_close
+from typer import Typer
+from typer.testing import CliRunner
+
+from sparta.commands.convert import convert
+from sparta.errors import InputError
+from sparta.vse.batch import collate_regions, collate_texts
+from sparta.vse.convert import Converted, convert_checkpoint
+from sparta.vse.model import VseModel
+from tests import tiny
+from tests.sparta.vse import published
+
+LAYOUTS = [
+    ("vse-inf", "words"),
+    ("vse-inf", "bert"),
+    ("vse-2ad", "words"),
+    ("vse-2ad", "bert"),
+    ("mv-vse", "words"),
+]
+TEXTS = ["a brown dog", "A man's hat", "dog", "a zebra and a brown brown hat", ""]
+
+
+def options(kind: str, folder: Path) -> dict[str, Any]:
+    return {"text": str(folder)} if kind == "bert" else {"vocabulary": folder / "vocabulary.json"}
+
+
+def saved(
+    folder: Path, method: str, kind: str, parallel: bool = False
+) -> tuple[Path, list[published.Weights]]:
+    parts = published.encoders(method, kind, folder)
+    return published.save(folder / "model_best.pth", method, parts, parallel), parts
+
+
+def converted(folder: Path, method: str, kind: str, parallel: bool = False) -> Converted:
+    path, _ = saved(folder, method, kind, parallel)
+    return convert_checkpoint(path, **options(kind, folder))
+
+
+def assert_computes_as_published(model: VseModel, parts: list[published.Weights]) -> None:
+    assert model.tokenizer is not None
+    ids = [model.tokenizer.encode(text) for text in TEXTS]
+    images = collate_regions(tiny.images())
+    texts = collate_texts(ids, model.tokenizer.pad_id)
+    with torch.no_grad():
+        found_images, found_texts = model.encode_images(images), model.encode_texts(texts)
+    width = images.regions.shape[1]
+    expected_images = [
+        published.embed_image(parts[0], rows[:n].float(), width)
+        for rows, n in zip(images.regions, images.lengths.tolist(), strict=True)
+    ]
+    expected_texts = [published.embed_text(parts[1], row, texts.ids.shape[1]) for row in ids]
+    assert_close(found_images, torch.stack(expected_images), rtol=0, atol=1e-5)
+    assert_close(found_texts, torch.stack(expected_texts), rtol=0, atol=1e-5)
+    assert len({tuple(row) for row in found_texts.tolist()}) == len(TEXTS)
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+@pytest.mark.parametrize(("method", "kind"), LAYOUTS)
+def test_a_converted_model_computes_what_the_published_code_does(
+    method: str, kind: str, parallel: bool, tmp_path: Path
+) -> None:
+    path, parts = saved(tmp_path, method, kind, parallel)
+    model = convert_checkpoint(path, **options(kind, tmp_path)).model
+    assert not model.training
+    assert_computes_as_published(model, parts)
+    model.save_pretrained(tmp_path / "model")
+    assert_computes_as_published(VseModel.from_pretrained(tmp_path / "model"), parts)
+
+
+@pytest.mark.parametrize(("method", "kind"), LAYOUTS)
+def test_the_weights_say_what_the_model_is(method: str, kind: str, tmp_path: Path) -> None:
+    config = converted(tmp_path, method, kind).model.config
+    assert (config.name, config.feature_dim, config.dimension) == (method, 5, 8)
+    assert config.text == ("bert" if kind == "bert" else {"mv-vse": "gru"}.get(method, "bigru"))
+    assert (config.visual, config.views) == (("grid", 3) if method == "mv-vse" else ("region", 1))
+    assert config.feature_source is None
+
+
+def test_only_what_the_published_code_never_uses_is_left_out(tmp_path: Path) -> None:
+    unused = set(converted(tmp_path, "vse-inf", "bert").unused)
+    norm = {"weight", "bias", "running_mean", "running_var", "num_batches_tracked"}
+    assert unused == {f"img_enc.mlp.bns.1.{name}" for name in norm} | {
+        "txt_enc.bert.pooler.dense.weight",
+        "txt_enc.bert.pooler.dense.bias",
+        "txt_enc.bert.embeddings.position_ids",
+    }
+
+
+def test_without_an_mlp_the_features_are_a_grids(tmp_path: Path) -> None:
+    image, text = published.encoders("vse-inf", "words", tmp_path)
+    image = {key: value for key, value in image.items() if not key.startswith("mlp.")}
+    path = published.save(tmp_path / "grid.pth", "vse-inf", [image, text])
+    model = convert_checkpoint(path, **options("words", tmp_path)).model
+    assert model.config.visual == "grid"
+    assert_computes_as_published(model, [image, text])
+
+
+def test_files_of_old_versions_of_torch_are_read(tmp_path: Path) -> None:
+    parts = published.encoders("mv-vse", "words", tmp_path)
+    path = tmp_path / "model_best.pth.tar"
+    content = {"model": parts, "opt": published.OPTIONS}
+    torch.save(content, path, _use_new_zipfile_serialization=False)
+    assert_computes_as_published(
+        convert_checkpoint(path, **options("words", tmp_path)).model, parts
+    )
+
+
+def test_words_are_those_of_the_vocabulary_and_mask_comes_last(tmp_path: Path) -> None:
+    for method in ("vse-inf", "mv-vse"):
+        tokenizer = converted(tmp_path / method, method, "words").model.tokenizer
+        assert tokenizer is not None
+        expected = [published.WORDS.index(word) for word in ("<start>", "a", "man", "'s", "<end>")]
+        assert tokenizer.encode("A man's") == expected
+        assert tokenizer.mask_id == len(published.WORDS)
+
+
+def test_texts_are_cut_at_a_berts_positions(tmp_path: Path) -> None:
+    model = converted(tmp_path, "vse-2ad", "bert").model
+    assert model.tokenizer is not None
+    assert model.tokenizer.max_length == 40
+    assert model.embed_texts(["dog " * 99]).isfinite().all()
+
+
+# ---- what is refused ----------------------------------------------------------------------------
+
+
+def refused(folder: Path, parts: Any, kind: str = "words", **changes: Any) -> str:
+    """The message about a checkpoint of VSE∞'s or of any other weights."""
+    path = folder / "wrong.pth"
+    torch.save({"model": parts, "opt": published.OPTIONS, **changes}, path)
+    with pytest.raises(InputError) as caught:
+        convert_checkpoint(path, **options(kind, folder))
+    assert str(path) in str(caught.value)
+    return str(caught.value)
+
+
+def renamed(part: published.Weights, **names: str) -> published.Weights:
+    return {names.get(key.replace(".", "_"), key): value for key, value in part.items()}
+
+
+def test_every_missing_unexpected_or_misshaped_key_is_listed(tmp_path: Path) -> None:
+    image, text = published.encoders("vse-inf", "words", tmp_path)
+    del image["mlp.layers.1.bias"], text["gpool.linear.weight"]
+    image |= {"extra.weight": torch.zeros(1), "mlp.bns.2.weight": torch.zeros(1)}
+    text["rnn.bias_hh_l0"] = torch.zeros(7)
+    text["rnn.weight_ih_l1"] = torch.zeros(24, 16)
+    assert refused(tmp_path, [image, text]).endswith(
+        "is not a whole vse-inf checkpoint: "
+        "missing: img_enc.mlp.layers.1.bias, txt_enc.gpool.linear.weight; "
+        "unexpected: img_enc.extra.weight, img_enc.mlp.bns.2.weight, txt_enc.rnn.weight_ih_l1; "
+        "of another shape: txt_enc.rnn.bias_hh_l0 [7] instead of [24]"
+    )
+
+
+def test_a_bert_of_another_size_is_refused(tmp_path: Path) -> None:
+    parts = published.encoders("vse-inf", "bert", tmp_path)
+    tiny.encoder(intermediate_size=38, num_hidden_layers=1).save_pretrained(tmp_path)
+    message = refused(tmp_path, parts, "bert")
+    assert "unexpected: txt_enc.bert.encoder.layer.1.attention" in message
+    wide = "txt_enc.bert.encoder.layer.0.intermediate.dense.weight [37, 32] instead of [38, 32]"
+    assert wide in message
+
+
+@pytest.mark.parametrize("prefix", ["model.", "module.module.", "encoder."])
+@pytest.mark.parametrize("which", [0, 1])
+def test_other_prefixes_load_nothing_in_silence(which: int, prefix: str, tmp_path: Path) -> None:
+    parts = published.encoders("vse-inf", "words", tmp_path)
+    parts[which] = {prefix + key: value for key, value in parts[which].items()}
+    expected = "is of no known layout: its weights are img_enc." if which == 0 else "txt_enc.embed"
+    assert expected in refused(tmp_path, parts)
+
+
+def test_a_prefix_before_some_keys_only_is_refused(tmp_path: Path) -> None:
+    image, text = published.encoders("vse-inf", "words", tmp_path)
+    message = refused(tmp_path, [renamed(image, fc_bias="module.fc.bias"), text])
+    assert "missing: img_enc.fc.bias; unexpected: img_enc.module.fc.bias" in message
+
+
+def test_both_encoders_are_needed(tmp_path: Path) -> None:
+    image, text = published.encoders("vse-inf", "words", tmp_path)
+    assert "img_enc.fc.weight is missing" in refused(tmp_path, [text, image])
+    assert "txt_enc.embed.weight is missing" in refused(tmp_path, [image, {}])
+    assert "its weights are none" in refused(tmp_path, [{}, {}])
+    assert "found ['model', 'opt']" in refused(tmp_path, [image])
+    assert "found ['model', 'opt']" in refused(tmp_path, None)
+    assert "not tensors: img_enc.fc.bias" in refused(tmp_path, [{**image, "fc.bias": 3}, text])
+    flat = {**image, "fc.weight": torch.zeros(3)}
+    assert "img_enc.fc.weight is [3], expected a matrix" in refused(tmp_path, [flat, text])
+
+
+@pytest.mark.parametrize("inner", ["image_encoder", "img_proj"])
+def test_a_vision_network_inside_is_refused_with_its_parts(inner: str, tmp_path: Path) -> None:
+    image, text = published.encoders("vse-inf", "words", tmp_path)
+    image = {f"module.{inner}.{key}": value for key, value in image.items()}
+    image |= {f"module.backbone.{name}.0.weight": torch.zeros(3) for name in ("base", "top")}
+    message = refused(tmp_path, [image, text])
+    assert "holds a vision network of its own (img_enc.backbone.* (2), img_enc." in message
+    assert "only checkpoints that take features" in message
+
+
+@pytest.mark.parametrize(("method", "embedded"), [("vse-inf", 11), ("mv-vse", 10)])
+@pytest.mark.parametrize("words", [published.WORDS[:-1], [*published.WORDS, "zebra"]])
+def test_another_vocabulary_is_refused(
+    method: str, embedded: int, words: list[str], tmp_path: Path
+) -> None:
+    path, _ = saved(tmp_path, method, "words")
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps({"word2idx": {word: i for i, word in enumerate(words)}}))
+    expected = f"other.json has {len(words)} words.*model_best.pth embeds {embedded}: it was"
+    with pytest.raises(InputError, match=expected):
+        convert_checkpoint(path, vocabulary=other)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "expected a JSON object with word2idx"),
+        ("[]", "expected a JSON object with word2idx"),
+        ('{"word2idx": [1]}', "expected a JSON object with word2idx"),
+        ('{"word2idx": {"a": 0, "b": 2}}', "ids are not 0 to 2"),
+        ('{"word2idx": {"a": 0}}', "has no pad token"),
+    ],
+)
+def test_a_file_that_is_no_vocabulary_is_refused(
+    content: str, message: str, tmp_path: Path
+) -> None:
+    path, _ = saved(tmp_path, "vse-inf", "words")
+    other = tmp_path / "other.json"
+    other.write_text(content)
+    with pytest.raises(InputError, match=f"{re.escape(str(other))}.*{message}"):
+        convert_checkpoint(path, vocabulary=other)
+
+
+def test_what_the_text_side_needs_is_asked_for(tmp_path: Path) -> None:
+    words, _ = saved(tmp_path / "words", "vse-inf", "words")
+    bert, _ = saved(tmp_path / "bert", "vse-inf", "bert")
+    for wrong in ({}, options("bert", tmp_path)):
+        with pytest.raises(InputError, match="reads words: give --vocabulary"):
+            convert_checkpoint(words, **wrong)
+    for wrong in ({}, options("words", tmp_path / "words")):
+        with pytest.raises(InputError, match="is a BERT: give --text"):
+            convert_checkpoint(bert, **wrong)
+
+
+def test_vectors_that_were_not_normalised_are_refused(tmp_path: Path) -> None:
+    parts = published.encoders("vse-inf", "words", tmp_path)
+    for name in ("opt", "args"):
+        flags = {name: argparse.Namespace(no_txtnorm=True)}
+        assert "was trained with --no_txtnorm" in refused(tmp_path, parts, **flags)
+
+
+class Shell:
+    def __reduce__(self) -> Any:
+        return os.mkdir, ("ran",)
+
+
+def test_no_code_of_a_checkpoint_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    parts = published.encoders("vse-inf", "words", tmp_path)
+    for hidden in (Shell(), argparse.Namespace(epochs=Shell())):
+        assert "holds a posix.mkdir beside its weights" in refused(tmp_path, parts, opt=hidden)
+    assert not Path("ran").exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"hello\n world", b"\x80\x02garbage", b"PK\x03\x04"])
+def test_what_is_no_checkpoint_is_refused(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "a.pth"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"a\.pth is no checkpoint of torch's, or it is damaged"):
+        convert_checkpoint(path)
+
+
+# ---- the command --------------------------------------------------------------------------------
+
+
+def run(*arguments: Path | str) -> Any:
+    command = Typer()
+    command.command()(convert)
+    return CliRunner().invoke(command, [str(argument) for argument in arguments])
+
+
+def test_the_command_writes_a_model_folder(tmp_path: Path) -> None:
+    path, parts = saved(tmp_path / "given", "vse-inf", "words")
+    out, words = tmp_path / "model", tmp_path / "given" / "vocabulary.json"
+    done = run(path, "--out", out, "--vocabulary", words, "--name", "published")
+    assert done.exit_code == 0, done.output
+    assert f"{out}: published, region features of 5 numbers, 11 words by a bigru" in done.output
+    assert "Left out, as nothing uses them: img_enc.mlp.bns.1.bias," in done.output
+    model = VseModel.from_pretrained(out)
+    assert model.config.name == "published"
+    assert_computes_as_published(model, parts)
+    again = run(path, "--out", out, "--vocabulary", words)
+    assert isinstance(again.exception, InputError)
+    assert "is not empty" in str(again.exception)
+
+
+def test_the_command_is_declared() -> None:
+    from importlib.metadata import entry_points
+
+    (found,) = entry_points(group="sparta.commands", name="convert")
+    assert found.load() is convert
+
+
+def test_a_converted_view_is_one_of_its_own(tmp_path: Path) -> None:
+    model = converted(tmp_path, "mv-vse", "words").model
+    with torch.no_grad():
+        views: Tensor = model.encode_images(collate_regions(tiny.images()))
+    assert views.shape == (4, 3, 8)
+    assert not torch.allclose(views[:, 0], views[:, 1])

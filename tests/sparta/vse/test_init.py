@@ -1,0 +1,166 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.testing import assert_close
+from transformers import (
+    AutoModel,
+    BertModel,
+    ElectraConfig,
+    ElectraModel,
+    RobertaConfig,
+    RobertaModel,
+    T5Config,
+    T5Model,
+    ViTConfig,
+    ViTModel,
+)
+
+from sparta.errors import InputError
+from sparta.features.record import FeatureSource, Kind
+from sparta.vse.init import from_bert, from_captions
+from sparta.vse.model import VseModel
+from tests import tiny
+from tests.sparta.visualsparta.test_init_bert import SIZES, byte_pairs
+from tests.sparta.vse.models import CAPTIONS, SMALL, save_bert
+
+
+def test_words_of_the_captions_make_the_vocabulary() -> None:
+    model = from_captions(CAPTIONS, tiny.source(), **SMALL, text_dropout=0.3)
+    assert model.tokenizer is not None
+    assert model.config.vocabulary_size == len(model.tokenizer)
+    assert model.word_encoder.embedding.weight.shape == (len(model.tokenizer), 6)
+    assert (model.config.text, model.config.feature_dim) == ("bigru", tiny.DIMENSION)
+    assert model.config.feature_source["weights"] == "abc"
+    assert model.word_encoder.dropout.p == 0.3
+    assert model.tokenizer.unknown("a zebra") == ["zebra"]
+    forwards = from_captions(CAPTIONS, tiny.source(), **SMALL, text="gru", text_pooling="last")
+    assert not forwards.word_encoder.gru.bidirectional
+    rarer = from_captions([*CAPTIONS, "a zebra"], tiny.source(), min_count=1, **SMALL)
+    assert rarer.tokenizer is not None
+    assert rarer.tokenizer.unknown("a zebra") == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "visual"),
+    [("region", "region"), ("grid", "grid"), ("patch", "patch"), ("pixels", "patch")],
+)
+def test_the_source_decides_the_projection_unless_told(kind: Kind, visual: str) -> None:
+    source = FeatureSource(kind, "network", "abc", 5, 64)
+    assert from_captions(CAPTIONS, source, **SMALL).config.visual == visual
+    assert from_captions(CAPTIONS, source, **SMALL, visual="grid").config.visual == "grid"
+
+
+def test_text_side_starts_from_the_checkpoint(tmp_path: Path) -> None:
+    model = from_bert(save_bert(tmp_path), tiny.source(), dimension=8, views=2)
+    assert_starts_from(model, BertModel.from_pretrained(tmp_path))
+    assert (model.config.text, model.config.views) == ("bert", 2)
+    assert model.tokenizer is not None
+    assert model.tokenizer.max_length == 40  # the checkpoint has no more positions
+    assert model.embed_texts(["dog " * 200]).isfinite().all()
+
+
+def assert_starts_from(model: VseModel, checkpoint: Any) -> None:
+    assert model.text_encoder is not None
+    expected = checkpoint.state_dict()
+    for name, value in model.text_encoder.state_dict().items():
+        assert torch.equal(value, expected[name]), name
+
+
+def test_electra_like(tmp_path: Path) -> None:
+    electra = ElectraModel(ElectraConfig(vocab_size=25, embedding_size=16, **SIZES))
+    electra.save_pretrained(tmp_path)
+    tiny.tokenizer().save(tmp_path)
+    model = from_bert(tmp_path, tiny.source(), dimension=8)
+    assert_starts_from(model, electra)
+    assert model.embed_texts(["a dog", ""]).isfinite().all()
+
+
+def test_roberta_like_counts_positions_from_behind_padding(tmp_path: Path) -> None:
+    tokenizer = byte_pairs()
+    size = len(tokenizer.vocabulary)
+    roberta = RobertaModel(RobertaConfig(vocab_size=size, type_vocab_size=1, **SIZES))
+    roberta.save_pretrained(tmp_path)
+    tokenizer.save(tmp_path)
+    model = from_bert(tmp_path, tiny.source(), dimension=8)
+    assert_starts_from(model, roberta)
+    assert model.tokenizer is not None
+    assert model.tokenizer.max_length == 38
+    assert model.embed_texts(["dog " * 99, ""]).isfinite().all()
+
+
+def test_a_folder_with_only_a_word_list(tmp_path: Path) -> None:
+    save_bert(tmp_path)
+    (tmp_path / "tokenizer.json").unlink()
+    (tmp_path / "vocab.txt").write_text("\n".join(tiny.VOCABULARY), encoding="utf-8")
+    model = from_bert(tmp_path, tiny.source(), dimension=8)
+    assert model.tokenizer is not None
+    expected = [tiny.VOCABULARY.index(t) for t in ("[CLS]", "run", "##ning", "dog", "[SEP]")]
+    assert model.tokenizer.encode("Running dog") == expected
+
+
+def test_padded_embeddings_are_cut_to_the_tokenizer(tmp_path: Path) -> None:
+    bert = BertModel(tiny.encoder().__class__(vocab_size=32, **SIZES))
+    bert.save_pretrained(tmp_path)
+    tiny.tokenizer().save(tmp_path)
+    model = from_bert(tmp_path, tiny.source(), dimension=8)
+    words = model.get_input_embeddings().weight
+    assert torch.equal(words, bert.get_input_embeddings().weight[:25])
+    model.save_pretrained(tmp_path / "model")
+    loaded = VseModel.from_pretrained(tmp_path / "model")
+    assert_close(loaded.embed_texts(["a dog"]), model.embed_texts(["a dog"]))
+
+
+def test_another_models_tokenizer_is_refused(tmp_path: Path) -> None:
+    BertModel(tiny.encoder().__class__(vocab_size=9, **SIZES)).save_pretrained(tmp_path)
+    tiny.tokenizer().save(tmp_path)
+    with pytest.raises(InputError, match="has 9 token embeddings, its tokenizer 25 entries"):
+        from_bert(tmp_path, tiny.source())
+
+
+def test_what_is_no_text_encoder_is_refused(tmp_path: Path) -> None:
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+    ViTModel(ViTConfig(**sizes, image_size=32)).save_pretrained(tmp_path / "vit")
+    T5Model(
+        T5Config(d_model=8, d_kv=4, d_ff=8, num_layers=1, num_heads=2, vocab_size=9)
+    ).save_pretrained(tmp_path / "t5")
+    for name in ("vit", "t5"):
+        with pytest.raises(InputError, match="is no BERT-like text encoder"):
+            from_bert(tmp_path / name, tiny.source())
+
+
+def test_unknown_options_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"unknown model options \['pooling'\]"):
+        from_captions(CAPTIONS, tiny.source(), pooling="gpo")
+    save_bert(tmp_path)
+    for fixed in ("text_encoder", "vocabulary_size", "feature_dim", "text"):
+        with pytest.raises(InputError, match=f"unknown model options \\['{fixed}'\\]"):
+            from_bert(tmp_path, tiny.source(), **{fixed: "x"})
+
+
+def test_a_real_checkpoint(minilm: Path) -> None:
+    torch.manual_seed(0)
+    model = from_bert(minilm, tiny.source(), dimension=16, text_pooling="gpo")
+    assert_starts_from(model, AutoModel.from_pretrained(minilm))
+    texts = [
+        "A dog runs along the beach.",
+        "A dog is running at the sea.",
+        "Two men play chess",
+        "",
+    ]
+    found = model.embed_texts(texts)
+    assert_close(found.norm(dim=1), torch.ones(4))
+    assert_close(found, model.embed_texts(texts, batch_size=1), rtol=1e-3, atol=1e-5)
+    similar = found @ found.T
+    assert similar[0, 1] > similar[0, 2]
+
+
+def test_a_checkpoints_first_layers(minilm: Path) -> None:
+    model = from_bert(minilm, tiny.source(), dimension=16, layers=2)
+    assert model.text_encoder is not None
+    kept = {name for name, _ in model.text_encoder.named_parameters() if "layer." in name}
+    assert {name.split("layer.")[1].split(".")[0] for name in kept} == {"0", "1"}
+    assert_starts_from(model, AutoModel.from_pretrained(minilm))
+    with pytest.raises(InputError, match="has 6 layers, 7 were asked for"):
+        from_bert(minilm, tiny.source(), dimension=16, layers=7)

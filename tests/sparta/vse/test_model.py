@@ -1,0 +1,314 @@
+"""The whole forward pass against slow and obvious re-computation, number by number."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.testing import assert_close
+from transformers import BertModel
+
+from sparta.features.record import ImageFeatures
+from sparta.vse.batch import PixelBatch, RegionBatch, TextBatch
+from sparta.vse.init import from_captions
+from sparta.vse.model import VseModel, evaluating, score, view_scores
+from sparta.vse.pooling.registry import POOLINGS
+from tests import tiny
+from tests.sparta.vse.models import SENTENCES, bert, bigru, regions, texts
+from tests.sparta.vse.pooling.pools import Vector, affine, columns, dot, gru_states
+from tests.sparta.vse.test_encoders import slow_projection
+
+CLOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-5}
+
+
+def slow_unit(vector: Vector) -> Vector:
+    norm = math.sqrt(sum(x * x for x in vector)) + 1e-8
+    return [x / norm for x in vector]
+
+
+def slow_image(model: VseModel, image: ImageFeatures, view: int = 0) -> Vector:
+    """A region's path with maximum pooling, nothing padded."""
+    rows = [list(map(float, row)) for row in image.features]
+    if model.config.square_root:
+        rows = [[math.sqrt(x) for x in row] for row in rows]
+    projection: Any = model.visual_projections[min(view, len(model.visual_projections) - 1)]
+    if model.config.visual == "region":
+        rows = slow_projection(projection, rows, training=False)
+    else:
+        rows = [affine(projection.linear, row) for row in rows]
+    return slow_unit([max(column) for column in columns(rows)])
+
+
+def slow_words(model: VseModel, ids: list[int]) -> list[Vector]:
+    encoder = model.word_encoder
+    inputs = [encoder.embedding.weight[i].tolist() for i in ids]
+    forwards = gru_states(encoder.gru, inputs)
+    backwards = gru_states(encoder.gru, inputs[::-1], "l0_reverse")[::-1]
+    pairs = zip(forwards, backwards, strict=True)
+    return [[(x + y) / 2 for x, y in zip(a, b, strict=True)] for a, b in pairs]
+
+
+def slow_pieces(model: VseModel, ids: list[int]) -> list[Vector]:
+    """A plain BERT over one text alone, then the linear layer."""
+    assert model.text_encoder is not None
+    plain = BertModel(tiny.encoder(), add_pooling_layer=False).eval()
+    plain.load_state_dict(model.text_encoder.state_dict())
+    with torch.no_grad():
+        hidden = plain(torch.tensor([ids])).last_hidden_state[0].tolist()
+    return [affine(model.text_projection, row) for row in hidden]
+
+
+def slow_text(model: VseModel, text: str) -> Vector:
+    """A text's path with mean pooling over all tokens, start and end included."""
+    assert model.tokenizer is not None
+    ids = model.tokenizer.encode(text)
+    rows = slow_words(model, ids) if model.text_encoder is None else slow_pieces(model, ids)
+    return slow_unit([sum(column) / len(column) for column in columns(rows)])
+
+
+# ---- images -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"square_root": True},
+        {"visual": "grid"},
+        {"visual": "patch", "views": 3, "view_projections": "separate"},
+        {"views": 2, "view_projections": "separate", "input_dropout": 0.5},
+    ],
+)
+def test_images_are_projected_pooled_and_normalised(options: dict[str, Any]) -> None:
+    model = bigru(visual_pooling="max", **options)
+    views = options.get("views", 1)
+    found = model.encode_images(regions())
+    assert (found.shape, found.dtype) == ((4, views, 8), torch.float32)
+    for row, image in zip(found, tiny.images(), strict=True):
+        for view in range(views):
+            assert_close(row[view].tolist(), slow_image(model, image, view), **CLOSE)
+
+
+def test_views_are_poolings_of_one_projection_or_have_their_own() -> None:
+    shared, separate = (
+        bigru(views=3, visual_pooling="gpo", view_projections=kind)
+        for kind in ("shared", "separate")
+    )
+    assert (len(shared.visual_projections), len(separate.visual_projections)) == (1, 3)
+    for model in (shared, separate):
+        batch = regions()
+        found = model.encode_images(batch)
+        for view in range(3):
+            own: Any = model.visual_projections[view % len(model.visual_projections)]
+            pooling: Any = model.visual_poolings[view]
+            features = own(batch.regions.float(), batch.lengths)
+            pooled = pooling(features, batch.lengths)
+            expected = [slow_unit(row) for row in pooled.tolist()]
+            assert_close(found[:, view].tolist(), expected, **CLOSE)
+        assert not torch.allclose(found[:, 0], found[:, 1], atol=1e-3)
+
+
+@pytest.mark.parametrize("name", POOLINGS)
+def test_an_image_and_a_text_are_alike_alone_and_in_company(name: str) -> None:
+    model = bigru(visual_pooling=name, text_pooling=name)
+    features, lengths = regions()
+    together = model.encode_images(regions())
+    for i, n in enumerate(lengths.tolist()):
+        alone = model.encode_images(RegionBatch(features[i : i + 1, :n], lengths[i : i + 1]))
+        assert_close(alone[0], together[i], rtol=1e-3, atol=1e-5)
+    found = model.embed_texts(SENTENCES)
+    assert_close(found, model.embed_texts(SENTENCES, batch_size=1), rtol=1e-3, atol=1e-5)
+    assert found.isfinite().all()
+
+
+@settings(deadline=None, derandomize=True, max_examples=20)
+@given(extra=st.integers(0, 6), junk=st.sampled_from([0.0, 5.0, 6e4]), training=st.booleans())
+def test_padding_of_images_changes_nothing(extra: int, junk: float, training: bool) -> None:
+    features, lengths = regions()
+    padded = torch.cat([features, torch.full((4, extra, 5), junk).half()], dim=1)
+    for visual in ("region", "grid"):
+        alone, found = (
+            bigru(visual=visual, visual_pooling="gpo")
+            .train(training)
+            .encode_images(RegionBatch(rows, lengths))
+            for rows in (features, padded)
+        )
+        assert_close(found, alone, **CLOSE)
+
+
+def test_input_dropout_is_for_training_alone() -> None:
+    model = bigru(input_dropout=0.5, visual="grid")
+    once = model.encode_images(regions())
+    assert torch.equal(model.encode_images(regions()), once)
+    model.train()
+    assert not torch.allclose(model.encode_images(regions()), once, atol=1e-3)
+
+
+# ---- texts --------------------------------------------------------------------------------------
+
+
+def test_words_are_read_pooled_and_normalised() -> None:
+    model = bigru()
+    found = model.encode_texts(texts(model))
+    for row, text in zip(found, SENTENCES, strict=True):
+        assert_close(row.tolist(), slow_text(model, text), **CLOSE)
+
+
+def test_word_pieces_are_read_pooled_and_normalised(tmp_path: Path) -> None:
+    model = bert(tmp_path)
+    assert model.text_encoder is not None
+    assert model.text_encoder.pooler is None
+    found = model.encode_texts(texts(model))
+    for row, text in zip(found, SENTENCES, strict=True):
+        assert_close(row.tolist(), slow_text(model, text), **CLOSE)
+
+
+def padded_texts(model: VseModel, extra: int, junk: int) -> TextBatch:
+    ids, lengths = texts(model)
+    return TextBatch(torch.cat([ids, torch.full((len(ids), extra), junk)], dim=1), lengths)
+
+
+@settings(deadline=None, derandomize=True, max_examples=10)
+@given(extra=st.integers(0, 8), junk=st.integers(0, 9))
+def test_padding_of_texts_changes_nothing(
+    tmp_path_factory: pytest.TempPathFactory, extra: int, junk: int
+) -> None:
+    for model in (
+        bigru(text_pooling="gpo"),
+        bert(tmp_path_factory.mktemp("bert"), text_pooling="gpo"),
+    ):
+        alone = model.encode_texts(texts(model))
+        assert_close(model.encode_texts(padded_texts(model, extra, junk)), alone, **CLOSE)
+
+
+def test_text_dropout_is_for_training_alone(tmp_path: Path) -> None:
+    for model in (bigru(text_dropout=0.5), bert(tmp_path, text_dropout=0.5)):
+        once = model.encode_texts(texts(model))
+        assert torch.equal(model.encode_texts(texts(model)), once)
+        model.train()
+        if model.text_encoder is not None:
+            model.text_encoder.eval()  # its own dropout apart
+        assert not torch.allclose(model.encode_texts(texts(model)), once, atol=1e-3)
+
+
+def test_texts_as_typed_are_embedded_in_eval_mode() -> None:
+    model = bigru(text_dropout=0.5)
+    expected = model.encode_texts(texts(model)).detach()
+    model.train()
+    model.visual_projections.eval()
+    for batch_size in (1, 2, 128):
+        found = model.embed_texts(SENTENCES, batch_size)
+        assert_close(found, expected, **CLOSE)
+        assert not found.requires_grad
+    assert model.training
+    assert model.word_encoder.dropout.training
+    assert not model.visual_projections.training  # what was frozen stays so
+    assert not model.eval().embed_texts(["a dog"]).isnan().any()
+    assert not model.training
+    assert model.embed_texts([]).shape == (0, 8)
+
+
+def test_an_error_leaves_the_mode_as_it_was() -> None:
+    model = bigru().train()
+    with pytest.raises(ZeroDivisionError), evaluating(model):
+        assert not model.training
+        _ = 1 / 0
+    assert model.training
+
+
+def test_texts_need_a_tokenizer_and_photos_a_vision_network() -> None:
+    model = bigru()
+    model.tokenizer = None
+    with pytest.raises(ValueError, match="no tokenizer"):
+        model.embed_texts(["a dog"])
+    with pytest.raises(ValueError, match="no vision network"):
+        model.encode_images(PixelBatch(torch.zeros(1, 3, 8, 8, dtype=torch.uint8)))
+
+
+# ---- scores -------------------------------------------------------------------------------------
+
+
+def test_the_best_view_counts() -> None:
+    torch.manual_seed(0)
+    words, images = torch.randn(3, 4), torch.randn(5, 2, 4)
+    by_view, best = view_scores(words, images), score(words, images)
+    assert (by_view.shape, best.shape) == ((3, 5, 2), (3, 5))
+    winners = set()
+    for q, text in enumerate(words.tolist()):
+        for i, image in enumerate(images.tolist()):
+            products = [dot(text, view) for view in image]
+            assert_close(by_view[q, i].tolist(), products, **CLOSE)
+            assert_close(best[q, i].item(), max(products), **CLOSE)
+            winners.add(products.index(max(products)))
+    assert winners == {0, 1}
+
+
+def test_autocast_leaves_scores_and_embeddings_in_full_precision() -> None:
+    model = bigru(visual_pooling="gpo")
+    with torch.autocast("cpu", torch.bfloat16):
+        words, images = model.encode_texts(texts(model)), model.encode_images(regions())
+        found = score(words, images)
+    assert words.dtype == images.dtype == found.dtype == torch.float32
+    assert torch.equal(found, score(words, images))
+    assert_close(words.norm(dim=1), torch.ones(5))
+
+
+def test_forward_gives_the_similarities_of_all_pairs(tmp_path: Path) -> None:
+    model = bert(tmp_path, views=2, visual_pooling="max", view_projections="separate")
+    found = model(texts(model), regions())
+    assert found.shape == (5, 4, 2)
+    for q, text in enumerate(SENTENCES):
+        for i, image in enumerate(tiny.images()):
+            for view in range(2):
+                expected = dot(slow_text(model, text), slow_image(model, image, view))
+                assert_close(found[q, i, view].item(), expected, **CLOSE)
+
+
+@pytest.mark.parametrize("kind", ["bigru", "bert"])
+def test_every_parameter_gets_a_finite_gradient(kind: str, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"views": 2, "visual_pooling": "gpo", "text_pooling": "adpool"}
+    model = (bigru(**options) if kind == "bigru" else bert(tmp_path, **options)).train()
+    torch.manual_seed(0)
+    found = model(texts(model), regions())
+    (found * torch.randn_like(found)).sum().backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all(), name
+    for part in (model.visual_projections, model.text_pooling, model.get_input_embeddings()):
+        assert all(gradient_of(p).any() for p in part.parameters())
+
+
+def gradient_of(parameter: Tensor) -> Tensor:
+    assert parameter.grad is not None
+    return parameter.grad
+
+
+def test_pretrained_parts_have_names_of_their_own(tmp_path: Path) -> None:
+    """A training loop tells them by these prefixes, to give them rates of their own."""
+    model = bert(tmp_path)
+    assert model.text_encoder is not None
+    own = {id(p) for p in model.text_encoder.parameters()}
+    named = {id(p) for n, p in model.named_parameters() if n.startswith("text_encoder.")}
+    assert own == named
+    assert bigru().text_encoder is None
+    assert bigru().vision is None
+
+
+def test_the_square_root_keeps_signs() -> None:
+    torch.manual_seed(0)
+    options = {"square_root": True, "visual": "grid"}
+    source = replace(tiny.source(), kind="grid")
+    model = from_captions(["a dog"], source, min_count=1, dimension=8, **options).eval()
+    visual = torch.randn(2, 3, source.dimension)
+    lengths = torch.tensor([3, 3])
+    found = model.encode_images(RegionBatch(visual, lengths))
+    assert found.isfinite().all()
+    model.config.square_root = False
+    rooted = torch.tensor([math.copysign(math.sqrt(abs(x)), x) for x in visual.flatten().tolist()])
+    wanted = model.encode_images(RegionBatch(rooted.view_as(visual), lengths))
+    torch.testing.assert_close(found, wanted)

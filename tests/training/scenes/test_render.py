@@ -1,0 +1,115 @@
+"""The renderer: reproducible, varied, with boxes that fit what was drawn."""
+
+import random
+from collections import Counter
+from itertools import combinations
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from training.scenes.backdrops import BACKDROPS
+from training.scenes.canvas import Backdrop
+from training.scenes.drawings.brush import PALETTE
+from training.scenes.facts import overlap
+from training.scenes.kinds import KINDS
+from training.scenes.layout import Layout, Sprite, draw_kind, paste
+from training.scenes.render import SIDE, Scene, render_scene
+
+
+@pytest.fixture(scope="module")
+def scenes() -> list[Scene]:
+    return [render_scene(5, index) for index in range(300)]
+
+
+def test_same_seed_and_index_give_the_same_scene() -> None:
+    first, again = render_scene(1, 7), render_scene(1, 7)
+    assert first.image.tobytes() == again.image.tobytes()
+    assert first.record == again.record
+    assert first.told == again.told
+
+
+@pytest.mark.parametrize("other", [(1, 8), (2, 7)])
+def test_another_seed_or_index_gives_another_scene(other: tuple[int, int]) -> None:
+    assert render_scene(1, 7).image.tobytes() != render_scene(*other).image.tobytes()
+
+
+def test_scenes_are_small_rgb_pictures_that_are_not_flat(scenes: list[Scene]) -> None:
+    for scene in scenes:
+        assert scene.image.size == (SIDE, SIDE)
+        assert scene.image.mode == "RGB"
+        assert np.asarray(scene.image).std() > 8
+
+
+def test_kinds_backgrounds_colours_sizes_counts_and_lights_all_appear(scenes: list[Scene]) -> None:
+    objects = [o for scene in scenes for o in scene.objects]
+    assert {o.label for o in objects} == KINDS.keys()
+    assert len(KINDS) >= 30
+    assert {scene.background for scene in scenes} == BACKDROPS.keys()
+    assert len(BACKDROPS) >= 8
+    assert {o.colour for o in objects} == PALETTE.keys()
+    assert {o.size for o in objects} == {"small", "medium", "large"}
+    assert {scene.record.light for scene in scenes} == {"day", "dusk", "night"}
+    assert {scene.record.weather for scene in scenes} == {"clear", "rain", "snow", "fog"}
+    same = [max(Counter(o.label for o in scene.objects).values()) for scene in scenes]
+    assert {1, 2, 3, 4} <= set(same)
+
+
+def test_some_objects_are_away_from_home_but_most_are_not(scenes: list[Scene]) -> None:
+    at_home = [scene.background in KINDS[o.label].places for scene in scenes for o in scene.objects]
+    assert 0.7 < np.mean(at_home) < 0.98
+
+
+def test_boxes_lie_in_the_image_and_objects_stay_visible(scenes: list[Scene]) -> None:
+    overlapping = 0
+    for scene in scenes:
+        for o in scene.objects:
+            x1, y1, x2, y2 = o.box
+            assert 0 <= x1 < x2 <= 1
+            assert 0 <= y1 < y2 <= 1
+        for a, b in combinations(scene.objects, 2):
+            if a.support is None and b.support is None:
+                assert overlap(a.box, b.box) < 0.5
+                overlapping += overlap(a.box, b.box) > 0.06
+    assert overlapping > 20  # occlusion does happen
+
+
+def _sprites(index: int) -> tuple[list[Sprite], int]:
+    rng = random.Random(index)
+    background = rng.choice(sorted(BACKDROPS))
+    backdrop = Backdrop(2 * SIDE, "day", rng)
+    zones = BACKDROPS[background](backdrop)
+    return Layout(background, backdrop, zones, rng).compose(), 2 * SIDE
+
+
+@pytest.mark.parametrize("index", range(12))
+def test_a_box_is_the_bounds_of_the_pixels_drawn(index: int) -> None:
+    sprites, side = _sprites(index)
+    for sprite in sprites:
+        canvas = Image.new("RGB", (side, side), (255, 0, 255))
+        paste(canvas, sprite)
+        rows, columns = np.nonzero((np.asarray(canvas) != (255, 0, 255)).any(axis=2))
+        x1, y1, x2, y2 = (v * side for v in sprite.item.box)
+        assert abs(columns.min() - x1) <= 1
+        assert abs(columns.max() + 1 - x2) <= 1
+        assert abs(rows.min() - y1) <= 1
+        shadow = 0.09 * (x2 - x1) + 3
+        assert -1 <= rows.max() + 1 - y2 <= shadow
+
+
+@pytest.mark.parametrize("label", KINDS)
+def test_every_kind_is_drawn_in_its_proportions_and_colour(label: str) -> None:
+    kind = KINDS[label]
+    for colour in kind.colours:
+        image = draw_kind(label, colour, 120, random.Random(4))
+        assert 0.65 * 120 < image.height <= 120
+        assert 0.65 * kind.aspect < image.width / 120 <= kind.aspect + 0.01
+        pixels = np.asarray(image)
+        shown = pixels[pixels[..., 3] > 0][:, :3].astype(int)
+        near = np.abs(shown - PALETTE[colour]).max(axis=1) <= 12
+        assert near.mean() > 0.05, f"{colour} {label} shows too little of its colour"
+
+
+def test_two_drawings_of_a_kind_differ() -> None:
+    drawings = {draw_kind("dog", "brown", 80, random.Random(i)).tobytes() for i in range(6)}
+    assert len(drawings) == 6

@@ -1,0 +1,175 @@
+import math
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.training.vse.batches import (
+    PHOTOS,
+    Nested,
+    batches,
+    different,
+    gradient,
+    shuffled,
+    similarities,
+)
+from training.vse.adopt import AdoptLoss, Variant, adopt
+
+BOTH: Any = pytest.mark.parametrize("variant", ["paper", "code"])
+
+
+def slow_adopt(values: Nested, photos: list[int], temperature: float, variant: str) -> AdoptLoss:
+    """VSE+2AD section 3.3 as printed, or as published, one pair after the other."""
+    size = len(photos)
+    cells = [(i, j) for i in range(size) for j in range(size)]
+    alignment = sum(values[i][i] for i in range(size)) / size
+    if variant == "paper":
+        uniformity = math.log(sum(math.exp(values[i][j]) for i, j in cells) / size**2)
+        wanted = math.floor(size * math.cos((alignment + uniformity) * math.pi / 4))
+    else:
+        uniformity = sum(math.exp(-values[i][j]) if i != j else 1.0 for i, j in cells) / size**2
+        wanted = int(math.cos((alignment + uniformity) ** 1.25) * size) + 1
+    count = max(1, min(wanted, size - 1))
+    total = 0.0
+    for i, photo in enumerate(photos):
+        others = [j for j, other in enumerate(photos) if other != photo]
+        for negatives in ([values[i][j] for j in others], [values[j][i] for j in others]):
+            used = sorted(negatives, reverse=True)[:count]
+            below = [math.exp(negative / temperature) for negative in used]
+            if variant == "code":
+                below = [math.exp((negative + 0.2) / temperature) for negative in used]
+                below.append(math.exp(values[i][i] / temperature))
+            if below:
+                total -= math.log(math.exp(values[i][i] / temperature) / sum(below)) / size
+    loss = total / 2 if variant == "code" else total
+    return AdoptLoss(*map(torch.tensor, (loss, alignment, uniformity, count)))
+
+
+@BOTH
+@pytest.mark.parametrize("photos", [PHOTOS, list(range(7)), [0] * 6 + [1], [0] * 7])
+@pytest.mark.parametrize("seed", range(4))
+def test_section_3_3(variant: Variant, photos: list[int], seed: int) -> None:
+    values = similarities(seed, 7, 7)
+    values.data += 0.1 * seed  # another alignment, another K
+    found = adopt(values, different(photos), 0.07, variant)
+    expected = slow_adopt(values.tolist(), photos, 0.07, variant)
+    for one, other in zip(found, expected, strict=True):
+        assert one.item() == pytest.approx(other.item())
+    assert [each.requires_grad for each in found] == [True, False, False, False]
+    with torch.autograd.set_detect_anomaly(True):  # every step on the way back is a number
+        assert gradient(values, found.loss).isfinite().all()
+
+
+@BOTH
+def test_the_batches_above_have_several_k(variant: Variant) -> None:
+    batches = [(similarities(seed, 7, 7) + 0.1 * seed).tolist() for seed in range(4)]
+    found = {int(slow_adopt(values, PHOTOS, 0.07, variant).negatives) for values in batches}
+    assert len(found) > 1
+
+
+def negatives(alignment: float, negative: float, variant: Variant, size: int = 128) -> int:
+    """K of a batch whose positives and negatives are all alike."""
+    values = torch.full((size, size), negative, dtype=torch.float64)
+    values.fill_diagonal_(alignment)
+    return int(adopt(values, different(list(range(size))), variant=variant).negatives)
+
+
+@pytest.mark.parametrize(
+    ("alignment", "negative", "printed", "coded"),
+    [
+        (0.0, 0.0, 127, 70),
+        (0.0, 0.05, 127, 76),
+        (0.3, 0.05, 123, 32),
+        (0.5, 0.05, 116, 1),
+        (0.8, 0.05, 99, 1),
+        (0.8, 0.0, 102, 1),
+    ],
+)
+def test_k_as_printed_and_as_coded(
+    alignment: float, negative: float, printed: int, coded: int
+) -> None:
+    assert negatives(alignment, negative, "paper") == printed
+    assert negatives(alignment, negative, "code") == coded
+
+
+def test_only_the_code_ends_with_few_negatives_as_the_text_says() -> None:
+    """The text starts with many negatives and ends with a handful."""
+    alignments = [step / 20 for step in range(21)]
+    printed = [negatives(alignment, 0.05, "paper") for alignment in alignments]
+    coded = [negatives(alignment, 0.05, "code") for alignment in alignments]
+    assert printed == sorted(printed, reverse=True)
+    assert coded == sorted(coded, reverse=True)
+    assert min(printed) == 85  # of 127, for a perfect alignment
+    assert coded[0] > 64
+    assert set(coded[10:]) == {1}
+
+
+def test_as_printed_k_is_1_only_where_all_embeddings_coincide() -> None:
+    assert negatives(1.0, 1.0, "paper") == 1
+    assert negatives(1.0, 0.5, "paper") > 40
+
+
+@BOTH
+def test_the_positive_is_no_negative_where_all_similarities_are_below_0(variant: Variant) -> None:
+    """A positive set to 0 among these, as in the published code, would be the hardest negative."""
+    values = (similarities(5, 7, 7).detach() - 2).requires_grad_()
+    slopes = gradient(values, adopt(values, different(list(range(7))), variant=variant).loss)
+    assert (slopes.diagonal() < 0).all()
+    assert (slopes >= 0).sum() == 7 * 6
+
+
+@BOTH
+def test_another_caption_of_the_photo_is_no_negative(variant: Variant) -> None:
+    values = similarities(6, 7, 7).detach()
+    values[0, 2] = values[5, 1] = 1.0
+    values.requires_grad_()
+    slopes = gradient(values, adopt(values, different(PHOTOS), variant=variant).loss)
+    assert slopes[0, 2] == slopes[2, 0] == slopes[1, 5] == slopes[5, 1] == 0
+    assert slopes.count_nonzero() > 7
+
+
+def test_a_mean_below_0_takes_all_negatives() -> None:
+    assert negatives(-1.0, 2.0, "code", 8) == 7  # -1 + 0.24 has no 1.25th power
+    assert negatives(-0.1, 0.0, "paper", 8) == 7
+
+
+@BOTH
+def test_nothing_waits_for_the_device(variant: Variant) -> None:
+    """Tensors without values fail as soon as one is asked for."""
+    values = torch.empty(5, 5, device="meta", requires_grad=True)
+    found = adopt(values, torch.empty(5, 5, dtype=torch.bool, device="meta"), variant=variant)
+    found.loss.backward()
+    assert found.negatives.dtype == torch.int64
+
+
+def test_an_unknown_variant_is_an_error() -> None:
+    wrong: Any = "printed"
+    with pytest.raises(ValueError, match="variant is 'printed', not 'paper' or 'code'"):
+        adopt(similarities(0, 2, 2), different([0, 1]), variant=wrong)
+
+
+@given(
+    batch=batches(views=False),
+    seed=st.integers(0, 10**6),
+    variant=st.sampled_from(["paper", "code"]),
+)
+def test_the_order_of_the_batch_does_not_matter(
+    batch: tuple[torch.Tensor, torch.Tensor], seed: int, variant: Variant
+) -> None:
+    found = adopt(*batch, variant=variant)
+    assert gradient(batch[0], found.loss).isfinite().all()
+    again = adopt(*shuffled(*batch, seed), variant=variant)
+    for one, other in zip(again, found, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+@given(batch=batches(views=False), variant=st.sampled_from(["paper", "code"]))
+def test_texts_and_images_may_change_sides(
+    batch: tuple[torch.Tensor, torch.Tensor], variant: Variant
+) -> None:
+    values, apart = batch
+    found, turned = adopt(values, apart, variant=variant), adopt(values.T, apart.T, variant=variant)
+    for one, other in zip(turned, found, strict=True):
+        torch.testing.assert_close(one, other)

@@ -1,0 +1,148 @@
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from training.vse.augmentation import disturb_words, keep_grid, keep_regions
+
+MASK = 999
+ORDINARY = list(range(500, 600))
+# The only attributes that disturbing words reads of a tokenizer.
+TOKENIZER: Any = SimpleNamespace(mask_id=MASK, ordinary_ids=ORDINARY)
+# 1000 words of one to three pieces; each piece tells its word.
+WORDS = [[10_000 + 10 * i + piece for piece in range(1 + i % 3)] for i in range(1000)]
+
+
+def rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+@given(
+    n=st.integers(1, 12),
+    seed=st.integers(0, 10**6),
+    chance=st.sampled_from([0.0, 0.2, 0.9, 1.0]),
+)
+@pytest.mark.parametrize("keep", ["regions", "grid"])
+def test_rows_rise_and_one_stays(keep: str, n: int, seed: int, chance: float) -> None:
+    def rows() -> np.ndarray:
+        if keep == "regions":
+            return keep_regions(n, rng(seed), chance)
+        return keep_grid(n, rng(seed), most=chance)
+
+    kept = rows()
+    assert kept.dtype == np.int64
+    assert 1 <= len(kept) <= n
+    assert (np.diff(kept) > 0).all()
+    assert set(kept.tolist()) <= set(range(n))
+    assert kept.tolist() == rows().tolist()
+    if chance == 0:
+        assert len(kept) == n
+    if chance == 1 and keep == "regions":
+        assert len(kept) == 1
+
+
+def test_the_row_that_stays_is_drawn() -> None:
+    draw = rng()
+    assert {int(keep_regions(4, draw, 1.0)[0]) for _ in range(100)} == {0, 1, 2, 3}
+
+
+def test_a_fifth_of_the_regions_is_dropped_each_as_often() -> None:
+    draw = rng()
+    kept = Counter(int(row) for _ in range(2000) for row in keep_regions(36, draw))
+    shares = np.array([kept[row] / 2000 for row in range(36)])
+    assert abs(shares.mean() - 0.8) < 0.01
+    assert shares.min() > 0.75
+    assert shares.max() < 0.85
+
+
+def test_a_grid_keeps_all_or_drops_at_a_rate_of_its_own() -> None:
+    draw = rng()
+    dropped = np.array([1 - len(keep_grid(4096, draw)) / 4096 for _ in range(2000)])
+    assert abs((dropped == 0).mean() - 0.2) < 0.03
+    some = dropped[dropped > 0]
+    assert some.min() > 0.025  # 4 to 20 %, give or take the draw of 4096 cells
+    assert some.max() < 0.225
+    assert abs(some.mean() - 0.12) < 0.005
+    assert abs(np.quantile(some, 0.25) - 0.08) < 0.01  # the rate is drawn evenly
+    assert abs(dropped.mean() - 0.096) < 0.005
+
+
+def test_a_grid_may_always_or_never_lose_cells() -> None:
+    draw = rng()
+    assert all(len(keep_grid(4096, draw, apply=0.0)) == 4096 for _ in range(50))
+    always = [len(keep_grid(4096, draw, apply=1.0, most=0.5)) / 4096 for _ in range(500)]
+    assert abs(np.mean(always) - 0.75) < 0.03
+
+
+@pytest.mark.parametrize("keep", [keep_regions, keep_grid])
+def test_no_region_at_all_is_an_error(keep: Any) -> None:
+    with pytest.raises(ValueError, match="without regions"):
+        keep(0, rng())
+
+
+def fates(seed: int) -> Counter[str]:
+    """What became of each word; all its pieces share its fate."""
+    found = disturb_words(WORDS, TOKENIZER, rng(seed))
+    kept = [word for word in found if word in WORDS]
+    changed = [word for word in found if word not in WORDS]
+    assert kept == sorted(kept)
+    masked = [word for word in changed if set(word) == {MASK}]
+    replaced = [word for word in changed if set(word) <= set(ORDINARY)]
+    assert len(masked) + len(replaced) == len(changed)
+    return Counter(
+        kept=len(kept),
+        masked=len(masked),
+        replaced=len(replaced),
+        deleted=len(WORDS) - len(found),
+    )
+
+
+def test_whole_words_are_masked_replaced_and_deleted() -> None:
+    total = sum((fates(seed) for seed in range(10)), Counter[str]())
+    shares = {fate: count / 10_000 for fate, count in total.items()}
+    assert abs(shares["kept"] - 0.80) < 0.02
+    assert abs(shares["masked"] - 0.10) < 0.015
+    assert abs(shares["replaced"] - 0.02) < 0.008
+    assert abs(shares["deleted"] - 0.08) < 0.015
+
+
+def test_masked_and_replaced_words_keep_their_length() -> None:
+    three = [[1, 2, 3]] * 500
+    found = disturb_words(three, TOKENIZER, rng(), 1.0)
+    assert {len(word) for word in found} == {3}
+    replaced = [word for word in found if MASK not in word]
+    assert {MASK} == {piece for word in found if MASK in word for piece in word}
+    assert len({tuple(word) for word in replaced}) > 0.9 * len(replaced)
+    assert any(len(set(word)) == 3 for word in replaced)  # each piece drawn by itself
+
+
+def test_random_entries_come_from_the_whole_vocabulary() -> None:
+    found = disturb_words([[1, 2, 3]] * 20_000, TOKENIZER, rng(), 1.0)
+    assert {piece for word in found for piece in word} == {MASK, *ORDINARY}
+
+
+@given(
+    lengths=st.lists(st.integers(1, 3), max_size=6),
+    seed=st.integers(0, 10**6),
+    chance=st.sampled_from([0.0, 0.2, 1.0]),
+)
+def test_a_seed_decides_and_one_word_stays(lengths: list[int], seed: int, chance: float) -> None:
+    words = [[10 * i + piece for piece in range(n)] for i, n in enumerate(lengths)]
+    given_words = [list(word) for word in words]
+    found = disturb_words(words, TOKENIZER, rng(seed), chance)
+    assert found == disturb_words(words, TOKENIZER, rng(seed), chance)
+    assert words == given_words
+    assert min(len(words), 1) <= len(found) <= len(words)
+    if chance == 0:
+        assert found == words
+
+
+def test_where_all_would_be_deleted_a_drawn_word_stays_as_it_is() -> None:
+    draw = rng()
+    found = [disturb_words([[1], [2, 3]], TOKENIZER, draw, 1.0) for _ in range(400)]
+    alone = [words[0] for words in found if len(words) == 1]
+    assert {(1,), (2, 3)} <= {tuple(word) for word in alone}

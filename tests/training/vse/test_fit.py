@@ -1,0 +1,135 @@
+"""Whole runs of dense models on a corpus that a tiny one learns in seconds."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from sparta.errors import InputError
+from sparta.features.store import FeatureStore
+from sparta.vse.model import VseModel
+from tests.training.conftest import Corpus
+from training.config import load_config
+from training.fit import train
+from training.vse.config import VseModelConfig, VseTrainConfig
+from training.vse.lightning_module import VseTraining
+from training.vse.prepare import build_model
+
+METHODS: dict[str, dict[str, Any]] = {
+    "vse++": {},
+    "vse-inf": {"model": {"visual_pooling": "gpo", "text_pooling": "gpo"}},
+    "vse-2ad": {
+        "model": {"visual_pooling": "adpool", "text_pooling": "adpool"},
+        "objective": {"kind": "adopt"},
+    },
+    "mv-vse": {"model": {"views": 2}, "objective": {"kind": "multi-view-triplet"}},
+    "softmax": {"model": {"views": 2}, "objective": {"kind": "multi-view-softmax"}},
+}
+
+
+def config(corpus: Corpus, method: str = "vse++", **changes: Any) -> VseTrainConfig:
+    chosen = METHODS[method]
+    options = {"dimension": 32, "word_dim": 16, "visual": "region", **chosen.get("model", {})}
+    return VseTrainConfig.model_validate(
+        {
+            "data": {
+                "features": [corpus.features],
+                "captions": corpus.captions,
+                "validation_photos": 30,
+            },
+            "model": {"options": options, "min_count": 1},
+            "objective": chosen.get("objective", {}),
+            "augmentation": {"regions": "regions", "words": 0.1},
+            "batch_size": 30,
+            "epochs": 4,
+            "milestones": [3],
+            "learning_rate": 5e-3,
+            "precision": "32-true",
+            "accelerator": "cpu",
+            "devices": 1,
+            "workers": 0,
+            **changes,
+        }
+    )
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_learns(corpus: Corpus, tmp_path: Path, method: str) -> None:
+    result = train(config(corpus, method), tmp_path)
+    # Of 30 photos chance is 18 from text to image, and about twice that the other way.
+    assert next(iter(result.recall.values())) > 50
+    model = VseModel.from_pretrained(result.model)
+    assert model.config.feature_source is not None
+    assert model.embed_texts(["a dog and the cat"]).shape == (1, 32)
+
+
+def test_a_resumed_run_repeats_the_unbroken_one(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = config(corpus, "mv-vse", epochs=3)
+    train(settings, tmp_path / "whole")
+    step = VseTraining.training_step
+
+    def failing(self: VseTraining, batch: Any, number: int) -> torch.Tensor:
+        if self.current_epoch == 2 and number == 1:
+            raise RuntimeError("killed")
+        return step(self, batch, number)
+
+    with monkeypatch.context() as patch, pytest.raises(RuntimeError, match="killed"):
+        patch.setattr(VseTraining, "training_step", failing)
+        train(settings, tmp_path / "broken")
+    train(settings, tmp_path / "broken", resume=True)
+    whole, resumed = (
+        load_file(tmp_path / run / "model" / "model.safetensors") for run in ("whole", "broken")
+    )
+    assert whole.keys() == resumed.keys()
+    for name in whole:
+        assert torch.equal(whole[name], resumed[name]), name
+
+
+def test_groups_learn_at_their_own_rates(corpus: Corpus, minilm: Path, tmp_path: Path) -> None:
+    settings = load_config(
+        "flickr8k/vse-inf-grid-bert",
+        [f"model.init={minilm}", "text_rate=0.1", "data.validation_photos=0"],
+    )
+    assert isinstance(settings, VseTrainConfig)
+    source = FeatureStore.open(corpus.features).source
+    settings.model.options |= {"dimension": 16, "square_root": False}
+    module = VseTraining(build_model(settings.model, source, []), settings)
+    groups = {group["lr"]: group["params"] for group in module._groups()}
+    assert sorted(groups) == pytest.approx([5e-5, 5e-4])
+    slow = {id(parameter) for rate, own in groups.items() if rate < 1e-4 for parameter in own}
+    assert slow == {id(parameter) for parameter in module.model.text_encoder.parameters()}
+
+
+def test_a_batch_larger_than_the_data_is_refused(corpus: Corpus, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="batch_size: 900 must be"):
+        train(config(corpus, batch_size=900), tmp_path)
+
+
+def test_a_text_encoder_at_rate_zero_stays_as_it_is(corpus: Corpus, minilm: Path) -> None:
+    settings = config(corpus, text_rate=0)
+    settings.model = VseModelConfig(init=str(minilm), layers=1, options={"dimension": 16})
+    model = build_model(settings.model, FeatureStore.open(corpus.features).source, [])
+    module = VseTraining(model, settings)
+    learning = {id(parameter) for group in module._groups() for parameter in group["params"]}
+    assert model.text_encoder is not None
+    for parameter in model.text_encoder.parameters():
+        assert not parameter.requires_grad and id(parameter) not in learning
+    assert learning
+
+
+def test_a_run_gone_astray_is_stopped(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = VseTraining.training_step
+
+    def astray(self: VseTraining, batch: Any, number: int) -> torch.Tensor:
+        return step(self, batch, number) * float("nan")
+
+    monkeypatch.setattr(VseTraining, "training_step", astray)
+    with pytest.raises(InputError, match="is not finite after epoch 0"):
+        train(config(corpus), tmp_path)
+    assert not (tmp_path / "model").exists()

@@ -1,0 +1,307 @@
+"""Training with a vision network inside the model, on drawn photos of two colours each."""
+
+import csv
+import json
+import logging
+from dataclasses import dataclass
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import load_file
+from transformers import ResNetConfig, ResNetModel, ViTConfig, ViTModel
+
+from sparta.captions.read import read_captions
+from sparta.errors import InputError
+from sparta.features.record import FeatureSource
+from sparta.vse.model import VseModel
+from sparta.vse.photo_folder import PhotoFolder, vision_source
+from sparta.vse.tokenizer import TextTokenizer
+from tests.sparta.features.extract.test_backbone import RESNET, SMALL, save
+from training.fit import _strategy, train
+from training.vse.config import AugmentationConfig, VseTrainConfig
+from training.vse.lightning_module import VseTraining
+from training.vse.pairs import PairCollator
+from training.vse.photos import CaptionedPhotos, draw_crop, open_photos
+from training.vse.prepare import build_model
+
+COLOURS = {
+    "red": (220, 30, 30),
+    "green": (30, 200, 30),
+    "blue": (30, 30, 220),
+    "white": (250, 250, 250),
+    "black": (5, 5, 5),
+}
+NETWORKS = {
+    "resnet": lambda: ResNetModel(ResNetConfig(**RESNET)),
+    "vit": lambda: ViTModel(ViTConfig(**SMALL), add_pooling_layer=False),
+}
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Twenty photos with two captions each, and networks to see them with."""
+
+    photos: Path
+    captions: Path
+    networks: Path
+
+    def config(self, network: str = "resnet", **changes: Any) -> VseTrainConfig:
+        data = {"photos": self.photos, "captions": self.captions}
+        options = {"dimension": 16, "word_dim": 8, "vision": str(self.networks / network)}
+        return VseTrainConfig.model_validate(
+            {
+                "model": {"options": options, "min_count": 1},
+                "augmentation": {"photos": "crop", "words": 0.1},
+                "batch_size": 10,
+                "epochs": 2,
+                "learning_rate": 1e-2,
+                "vision_rate": 0.1,
+                "precision": "32-true",
+                "accelerator": "cpu",
+                "devices": 1,
+                "workers": 0,
+                **changes,
+                "data": data | changes.get("data", {}),
+            }
+        )
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> Drawn:
+    folder = tmp_path_factory.mktemp("drawn")
+    (folder / "photos").mkdir()
+    lines = []
+    for above, below in permutations(COLOURS, 2):
+        photo = Image.new("RGB", (48, 40), COLOURS[above])
+        photo.paste(COLOURS[below], (0, 20, 48, 40))
+        name = f"{above}-{below}.png"
+        photo.save(folder / "photos" / name)
+        texts = [f"{above} over {below}", f"a {below} floor and a {above} wall"]
+        lines.append(json.dumps({"image": name, "captions": texts}) + "\n")
+    (folder / "captions.jsonl").write_text("".join(lines))
+    for name, make in NETWORKS.items():
+        torch.manual_seed(0)
+        save(make(), folder / name)
+    return Drawn(folder / "photos", folder / "captions.jsonl", folder)
+
+
+# ---- examples -----------------------------------------------------------------------------------
+
+
+def test_a_crop_keeps_its_shape_and_most_of_the_photo() -> None:
+    crops = [draw_crop(np.random.default_rng(seed)) for seed in range(500)]
+    boxes = np.array([box for box, _ in crops])
+    sides = boxes[:, 2:] - boxes[:, :2]
+    np.testing.assert_allclose(sides[:, 0], sides[:, 1])
+    assert 0 <= boxes.min() < 0.01 and 0.99 < boxes.max() <= 1
+    assert 0.6 <= sides.min() < 0.62 and 0.98 < sides.max() <= 1
+    assert 200 < sum(mirrored for _, mirrored in crops) < 300
+
+
+def examples(drawn: Drawn, seed: int = 0, **augmentation: Any) -> CaptionedPhotos:
+    source = FeatureSource("grid", "network", "abc", 12, 32, extra={"resample": 2})
+    photos = read_captions(drawn.captions)
+    texts = [photo.captions for photo in photos]
+    return CaptionedPhotos(
+        PhotoFolder(drawn.photos, source),
+        [photo.image_id for photo in photos],
+        texts,
+        TextTokenizer.from_captions((text for own in texts for text in own), 1),
+        seed,
+        AugmentationConfig.model_validate(augmentation),
+    )
+
+
+def test_without_augmentation_a_pair_is_the_whole_photo(drawn: Drawn) -> None:
+    data = examples(drawn)
+    assert len(data) == 40
+    pair = data[3, 7, 1]
+    photo = read_captions(drawn.captions)[7]
+    assert pair.photo == 7
+    np.testing.assert_array_equal(pair.image, data.photos[data.photos.index(photo.image_id)])
+    assert pair.ids == data.words.tokenizer.encode(photo.captions[1])
+
+
+def test_augmentation_is_drawn_by_seed_epoch_and_pair(drawn: Drawn) -> None:
+    data, again = (examples(drawn, photos="crop", words=0.5) for _ in range(2))
+    other = examples(drawn, seed=1, photos="crop", words=0.5)
+
+    def pairs(of: CaptionedPhotos, epoch: int, caption: int = 0) -> list[tuple[bytes, list[int]]]:
+        found = [of[epoch, photo, caption] for photo in range(20)]
+        return [(np.asarray(pair.image).tobytes(), pair.ids) for pair in found]
+
+    assert pairs(data, 0) == pairs(again, 0)
+    for different in (pairs(data, 1), pairs(other, 0), pairs(data, 0, caption=1)):
+        assert [image for image, _ in different] != [image for image, _ in pairs(data, 0)]
+
+
+def test_batches_hold_pixels(drawn: Drawn) -> None:
+    data = examples(drawn, photos="crop")
+    pairs = [data[0, photo, 0] for photo in range(4)]
+    batch = PairCollator(0, None)(pairs).to("cpu")
+    assert batch.images[0].shape == (4, 3, 32, 32)
+    np.testing.assert_array_equal(batch.images[0][2].permute(1, 2, 0), pairs[2].image)
+
+
+# ---- which photos -------------------------------------------------------------------------------
+
+
+def test_photos_that_cannot_be_read_are_left_out_and_listed(
+    drawn: Drawn, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    for name in ("red-blue.png", "blue-red.png"):
+        (photos / name).write_bytes((drawn.photos / name).read_bytes())
+    (photos / "broken.png").write_bytes(b"no photo")
+    config = drawn.config(data={"photos": photos})
+    with caplog.at_level(logging.WARNING):
+        folder = open_photos(config, tmp_path)
+    assert folder.ids == ["blue-red.png", "red-blue.png"]
+    assert f"1 photos could not be used: see {tmp_path / 'skipped.jsonl'}" in caplog.text
+    (line,) = (tmp_path / "skipped.jsonl").read_text().splitlines()
+    reason = "not an image, or of an unknown format"
+    assert json.loads(line) == {"image_id": "broken.png", "reason": reason}
+    for name in folder.ids:
+        (photos / name).write_bytes(b"")
+    with pytest.raises(InputError, match="no photo could be used"):
+        open_photos(config, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "data", [{"photos": None}, {"features": ["a"]}, {"backbone": "pixels"}, {"views": 2}]
+)
+def test_a_model_that_sees_takes_photos_alone(
+    drawn: Drawn, tmp_path: Path, data: dict[str, Any]
+) -> None:
+    with pytest.raises(InputError, match=r"model\.options\.vision: the model sees the photos"):
+        train(drawn.config(data=data), tmp_path)
+
+
+def test_augmentation_must_fit_what_the_model_takes(drawn: Drawn, tmp_path: Path) -> None:
+    config = drawn.config(augmentation={"regions": "grid"})
+    with pytest.raises(InputError, match=r"augmentation\.regions: 'grid' is for features"):
+        train(config, tmp_path / "regions")
+    blind = drawn.config(data={"backbone": "pixels"}, model={"min_count": 1})
+    with pytest.raises(InputError, match=r"augmentation\.photos is for a model that sees"):
+        train(blind, tmp_path / "photos")
+
+
+# ---- runs ---------------------------------------------------------------------------------------
+
+
+def vision_of(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {name: value for name, value in state.items() if name.startswith("vision.")}
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_the_network_is_frozen_first_and_learns_then(
+    drawn: Drawn, tmp_path: Path, network: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starts: list[dict[str, torch.Tensor]] = []
+    modes: list[tuple[int, bool, bool]] = []
+    learning: set[str] = set()
+    begin, step = VseTraining.on_train_epoch_start, VseTraining.training_step
+
+    def beginning(self: VseTraining) -> None:
+        starts.append({name: value.clone() for name, value in self.model.state_dict().items()})
+        begin(self)
+
+    def stepping(self: VseTraining, batch: Any, number: int) -> torch.Tensor:
+        vision = self.model.vision
+        assert vision is not None
+        learning.update(name for name, _ in self.model.named_parameters())
+        learns = [parameter.requires_grad for parameter in vision.parameters()]
+        assert all(learns) or not any(learns)
+        assert self.model.visual_projections.training
+        norms = [m for m in vision.modules() if isinstance(m, torch.nn.BatchNorm2d)]
+        assert not any(norm.training for norm in norms)
+        modes.append((self.current_epoch, vision.training, all(learns)))
+        return step(self, batch, number)
+
+    monkeypatch.setattr(VseTraining, "on_train_epoch_start", beginning)
+    monkeypatch.setattr(VseTraining, "training_step", stepping)
+    train(drawn.config(network, epochs=3, data={"validation_photos": 5}), tmp_path)
+    assert set(modes) == {(0, False, False), (1, True, True), (2, True, True)}
+    first, second, third = starts
+    for name, value in vision_of(first).items():
+        assert torch.equal(value, vision_of(second)[name]), name
+        moves = name in learning and "pooler" not in name  # which has no part in the cells
+        assert torch.equal(value, vision_of(third)[name]) is not moves, name
+    for name in first.keys() - vision_of(first).keys():
+        if name in learning:
+            assert not torch.equal(first[name], second[name]), name
+
+
+def test_a_run_on_photos_learns(drawn: Drawn, tmp_path: Path) -> None:
+    config = drawn.config(epochs=12, objective={"warm_up_epochs": 99}, milestones=[10])
+    result = train(config, tmp_path)
+    with (tmp_path / "logs" / "version_0" / "metrics.csv").open() as file:
+        losses = [float(row["loss"]) for row in csv.DictReader(file) if row["loss"]]
+    assert losses[-1] < 0.5 * losses[0]
+    model = VseModel.from_pretrained(result.model)
+    assert model.vision is not None
+    assert model.config.feature_source["extra"] == {"resample": 3}
+    assert (tmp_path / "skipped.jsonl").read_text() == ""
+
+
+def test_a_resumed_run_repeats_the_unbroken_one(
+    drawn: Drawn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = drawn.config(epochs=3, data={"validation_photos": 5})
+    train(settings, tmp_path / "whole")
+    step = VseTraining.training_step
+
+    def failing(self: VseTraining, batch: Any, number: int) -> torch.Tensor:
+        if self.current_epoch == 2 and number == 1:
+            raise RuntimeError("killed")
+        return step(self, batch, number)
+
+    with monkeypatch.context() as patch, pytest.raises(RuntimeError, match="killed"):
+        patch.setattr(VseTraining, "training_step", failing)
+        train(settings, tmp_path / "broken")
+    train(settings, tmp_path / "broken", resume=True)
+    whole, resumed = (
+        load_file(tmp_path / run / "model" / "model.safetensors") for run in ("whole", "broken")
+    )
+    assert whole.keys() == resumed.keys()
+    for name in whole:
+        assert torch.equal(whole[name], resumed[name]), name
+
+
+# ---- rates --------------------------------------------------------------------------------------
+
+
+def module(config: VseTrainConfig, drawn: Drawn) -> VseTraining:
+    source = vision_source(config.model.options["vision"])
+    return VseTraining(build_model(config.model, source, read_captions(drawn.captions)), config)
+
+
+def test_the_network_learns_at_its_own_rate(drawn: Drawn) -> None:
+    made = module(drawn.config(vision_rate=0.01), drawn)
+    assert made.model.vision is not None
+    slow = {id(p) for g in made._groups() if g["lr"] == pytest.approx(1e-4) for p in g["params"]}
+    assert slow == {id(parameter) for parameter in made.model.vision.parameters()}
+
+
+def test_a_network_at_rate_zero_stays_as_it_is(drawn: Drawn, tmp_path: Path) -> None:
+    config = drawn.config(vision_rate=0, vision_frozen_epochs=0)
+    made = module(config, drawn)
+    assert made.model.vision is not None
+    learning = {id(parameter) for group in made._groups() for parameter in group["params"]}
+    for parameter in made.model.vision.parameters():
+        assert not parameter.requires_grad and id(parameter) not in learning
+    kept = vision_of(VseModel.from_pretrained(train(config, tmp_path).model).state_dict())
+    for name, value in vision_of(made.model.state_dict()).items():
+        assert torch.equal(value, kept[name]), name
+
+
+def test_several_processes_expect_a_network_without_gradient(drawn: Drawn) -> None:
+    assert _strategy(drawn.config(devices=2)) == "ddp_find_unused_parameters_true"
+    assert _strategy(drawn.config(devices=1)) == "auto"
+    assert _strategy(drawn.config(devices=2, model={})) == "auto"

@@ -1,0 +1,1 @@
+"""The commands that make training data and train."""

@@ -1,0 +1,43 @@
+"""Commands of the data room."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sparta.errors import InputError
+
+
+def scenes(
+    out: Annotated[Path, typer.Option(help="Folder to write; made if absent.")],
+    count: Annotated[int, typer.Option(min=1, help="Number of scenes.")] = 1000,
+    seed: Annotated[int, typer.Option(min=0, help="Same seed, same scenes.")] = 0,
+    split: Annotated[str, typer.Option(help="One name, or shares: train=0.9,val=0.1.")] = "train",
+    workers: Annotated[str, typer.Option(help="Number of processes, or auto.")] = "auto",
+) -> None:
+    """Draw a sample corpus: pictures of simple scenes, five captions each, and all known boxes.
+
+    A finished folder is reused and an interrupted one is continued.
+
+    [bold]Examples[/bold]
+
+    sparta scenes --out demo --count 500
+
+    sparta scenes --out corpus --count 20000 --seed 1 --split train=0.95,val=0.05
+    """
+    import os
+
+    from rich.console import Console
+
+    from sparta.progress import progress_bars
+    from training.scenes.corpus import write_scenes
+
+    if workers != "auto" and not workers.isdecimal():
+        raise InputError(f"--workers {workers!r}: expected a number or auto")
+    processes = (os.cpu_count() or 1) if workers == "auto" else int(workers)
+    console = Console()
+    with progress_bars({"draw": ("Drawing", "scenes")}, console) as show:
+        fresh = write_scenes(
+            out, count, seed, split, processes, lambda done: show("draw", done, count)
+        )
+    console.print(f"{'wrote' if fresh else 'reused'} {count} scenes in {out}")

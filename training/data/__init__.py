@@ -1,1 +1,0 @@
-"""Readers of captioned photos, and the sample corpus of rendered scenes."""

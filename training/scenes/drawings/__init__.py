@@ -1,0 +1,1 @@
+"""What a scene may hold, drawn with a brush."""

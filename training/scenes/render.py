@@ -1,0 +1,108 @@
+"""The sample corpus: scenes drawn by the project itself, with boxes, facts and captions.
+
+A scene is made in four steps: a backdrop (`scene_backdrops`), objects placed on it
+(`scene_layout`, drawn by `scene_kinds`), weather and camera noise (here), and five captions
+written from what is then known (`scene_captions`). Everything follows from (seed, index).
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageFilter
+
+from training.scenes.backdrops import BACKDROPS, INDOORS, NO_WEATHER
+from training.scenes.canvas import Backdrop, texture
+from training.scenes.captions import Caption, Writer
+from training.scenes.facts import Record, SceneObject
+from training.scenes.layout import Layout, paste
+
+SIDE = 192
+OVERSAMPLING = 2
+CORPUS_VERSION = 1  # raise it when the same seed gives other scenes or captions
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A rendered scene.
+
+    Attributes:
+        image: RGB, 192 × 192.
+        record: background, light, weather and objects.
+        told: the captions with the facts they state.
+    """
+
+    image: Image.Image
+    record: Record
+    told: tuple[Caption, ...]
+
+    @property
+    def objects(self) -> tuple[SceneObject, ...]:
+        """The objects, far to near."""
+        return self.record.objects
+
+    @property
+    def background(self) -> str:
+        """Name of the background."""
+        return self.record.background
+
+    @property
+    def captions(self) -> list[str]:
+        """Five different captions."""
+        return [caption.text for caption in self.told]
+
+
+def render_scene(seed: int, index: int) -> Scene:
+    """Draw scene `index` of the corpus with this seed; an equal pair gives an equal scene."""
+    rng = random.Random(f"{seed}/{index}")
+    grain = np.random.default_rng([seed, index])
+    background = rng.choice(sorted(BACKDROPS))
+    light = rng.choices(("day", "dusk", "night"), (0.6, 0.2, 0.2))[0]
+    weather = "clear"
+    if background not in NO_WEATHER and rng.random() < 0.25:
+        weather = rng.choice(("rain", "snow", "fog") if background != "desert" else ("fog", "rain"))
+    backdrop = Backdrop(SIDE * OVERSAMPLING, light, rng, background in INDOORS)
+    zones = BACKDROPS[background](backdrop)
+    canvas = texture(backdrop.image, grain)
+    sprites = Layout(background, backdrop, zones, rng).compose()
+    for sprite in sprites:
+        paste(canvas, sprite)
+    image = _photograph(_precipitate(canvas, weather, rng).reduce(OVERSAMPLING), grain)
+    record = Record(background, light, weather, tuple(s.item for s in sprites))
+    return Scene(image, record, tuple(Writer(record, rng).write()))
+
+
+def _precipitate(canvas: Image.Image, weather: str, rng: random.Random) -> Image.Image:
+    """Rain streaks, snow flakes or fog in front of the scene."""
+    side = canvas.width
+    if weather == "fog":
+        veil = Image.linear_gradient("L").resize(canvas.size).point(lambda v: 165 - v // 3)
+        canvas.paste((206, 210, 216), (0, 0), veil)
+    elif weather in ("rain", "snow"):
+        layer = Image.new("L", canvas.size)
+        draw = ImageDraw.Draw(layer)
+        slant = rng.uniform(-0.3, 0.3)
+        for _ in range(110 if weather == "rain" else 90):
+            x, y = rng.random() * side, rng.random() * side
+            if weather == "rain":
+                length = rng.uniform(12, 26)
+                draw.line([x, y, x + slant * length, y + length], fill=120, width=2)
+            else:
+                r = rng.uniform(2, 5)
+                draw.ellipse([x - r, y - r, x + r, y + r], fill=220)
+        canvas.paste((236, 240, 246), (0, 0), layer)
+    return canvas
+
+
+def _photograph(image: Image.Image, grain: np.random.Generator) -> Image.Image:
+    """What a camera adds: a little blur, uneven exposure, sensor noise."""
+    if grain.random() < 0.5:
+        image = image.filter(ImageFilter.GaussianBlur(float(grain.uniform(0.3, 0.8))))
+    pixels = np.asarray(image, dtype=np.float32)
+    left, right = grain.uniform(0.9, 1.08, 2).tolist()
+    exposure = np.linspace(left, right, SIDE, dtype=np.float32)
+    noise = grain.standard_normal(pixels.shape[:2], dtype=np.float32) * grain.uniform(2, 7)
+    pixels = pixels * exposure[None, :, None] + noise[:, :, None].astype(np.float32)
+    return Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8))

@@ -1,0 +1,1 @@
+"""Training of VisualSparta: data set, objective, Lightning module."""

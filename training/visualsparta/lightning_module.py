@@ -1,0 +1,146 @@
+"""The training loop: what Lightning is told about VisualSparta."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.parametrize import (
+    is_parametrized,
+    register_parametrization,
+    remove_parametrizations,
+)
+
+from sparta.metrics import Recall, ranks, recall
+from sparta.visualsparta.collate import ImageBatch
+from sparta.visualsparta.model import TermCounts, VisualSparta, count_terms
+from training.distributed import gather_columns, gather_padded
+from training.module import TrainingModule, learning_rate_factor
+from training.visualsparta.config import TrainConfig
+from training.visualsparta.dataset import TrainingBatch
+from training.visualsparta.objectives import flops, in_batch_cross_entropy
+
+
+class SpartaTraining(TrainingModule):
+    """One model, one objective, one validation set.
+
+    Args:
+        model: trained in place.
+        config: the run.
+        validation: captions of the held-out photos as term counts over T terms, and the column
+            of each caption's own photo; None without a validation set.
+    """
+
+    def __init__(
+        self,
+        model: VisualSparta,
+        config: TrainConfig,
+        validation: tuple[TermCounts, Tensor] | None = None,
+    ) -> None:
+        super().__init__()
+        self.model: VisualSparta = model
+        self.config: TrainConfig = config
+        self.validation = validation
+        self._held_out: list[Tensor] = []
+        if not model.config.use_labels:
+            # No gradient reaches them, which data-parallel training takes for an error.
+            for parameter in model.encoder.embeddings.parameters():
+                parameter.requires_grad_(parameter is model.query_embedding.weight)
+        if config.model.query_embedding == "frozen":
+            # Directions stay as pretrained; each term learns only how much it counts.
+            model.query_embedding.weight.requires_grad_(False)
+            register_parametrization(model.query_embedding, "weight", _Scaled(len(model.indexable)))
+
+    def training_step(self, batch: TrainingBatch, step: int) -> Tensor:
+        """Equation 13 over the photos and captions of all processes."""
+        ids, mask = gather_padded(batch.query_ids, batch.query_mask)
+        query_photos = gather_columns(batch.query_photos[None])[0]
+        photos = gather_columns(batch.photos[None])[0]
+        queries = count_terms(ids, mask)
+        term_scores = self.model.image_term_scores(batch.images, queries.terms)
+        scores = gather_columns(queries.counts @ term_scores.T)
+        loss = in_batch_cross_entropy(
+            scores / self.config.temperature,
+            query_photos,
+            photos,
+            self.config.include_positive,
+            self.config.label_smoothing,
+        )
+        self.log("loss", loss, prog_bar=True, on_epoch=True, on_step=False)
+        if self.config.flops:
+            # The mean over the whole batch, as if one process held it.
+            mean = gather_columns(term_scores.mean(dim=0)[:, None]).T
+            cost = flops(mean)
+            self.log("flops", cost, on_epoch=True, on_step=False)
+            loss = loss + self.config.flops * cost
+        return loss
+
+    # ---- validation: recall of the float model on the held-out photos ---------------------------
+
+    def validation_step(self, batch: ImageBatch, step: int) -> None:
+        """Keep the held-out photos' scores for the validation captions' terms."""
+        assert self.validation is not None
+        terms = self.validation[0].terms.to(self.device)
+        self._held_out.append(self.model.image_term_scores(batch, terms).float())
+
+    def on_validation_epoch_end(self) -> None:
+        """Log R@1, R@5, R@10 and their mean, by which the best checkpoint is chosen."""
+        assert self.validation is not None
+        term_scores = torch.cat(self._held_out)
+        self._held_out.clear()
+        queries, targets = self.validation
+        result = self.recall(queries, targets, term_scores)
+        self.log("val_recall_1", result.at_1, prog_bar=True)
+        self.log("val_recall_5", result.at_5)
+        self.log("val_recall_10", result.at_10, prog_bar=True)
+        self.log("val_recall", sum(result[:3]) / 3)
+
+    def recall(self, queries: TermCounts, targets: Tensor, term_scores: Tensor) -> Recall:
+        """Recall of captions over images; term_scores [N, U] float for the captions' terms."""
+        scores = queries.counts.to(self.device) @ term_scores.T
+        return recall(ranks(scores, targets.to(self.device)))
+
+    # ---- optimisation ---------------------------------------------------------------------------
+
+    def configure_optimizers(self) -> Any:
+        """Adam with a rate of its own for the query embedding and the new projection."""
+        config = self.config
+        optimiser = torch.optim.Adam(self._groups(), lr=config.learning_rate)
+        total = int(self.trainer.estimated_stepping_batches)
+        schedule = torch.optim.lr_scheduler.LambdaLR(
+            optimiser,
+            lambda step: learning_rate_factor(step, total, config.warmup, config.schedule),
+        )
+        return {
+            "optimizer": optimiser,
+            "lr_scheduler": {"scheduler": schedule, "interval": "step"},
+        }
+
+    def finished_model(self) -> VisualSparta:
+        """The model with the importance of a term, if it learnt one, in its embedding."""
+        if is_parametrized(self.model.query_embedding):
+            remove_parametrizations(self.model.query_embedding, "weight", leave_parametrized=True)
+        return self.model
+
+    def _groups(self) -> list[dict[str, Any]]:
+        config = self.config
+        rates = {"query_embedding": config.query_learning_rate}
+        rates["region_projection"] = config.projection_learning_rate
+        groups: dict[float, list[nn.Parameter]] = {}
+        for name, parameter in self.named_parameters():
+            rate = next((r for part, r in rates.items() if part in name), None)
+            if parameter.requires_grad:
+                groups.setdefault(rate or config.learning_rate, []).append(parameter)
+        return [{"params": parameters, "lr": rate} for rate, parameters in groups.items()]
+
+
+class _Scaled(nn.Module):
+    """Embedding rows times one importance each."""
+
+    def __init__(self, rows: int) -> None:
+        super().__init__()
+        self.importance = nn.Parameter(torch.ones(rows, 1))
+
+    def forward(self, weight: Tensor) -> Tensor:
+        return weight * self.importance

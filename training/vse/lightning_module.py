@@ -1,0 +1,158 @@
+"""The training loop: what Lightning is told about a dense VSE model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from sparta.metrics import caption_ranks, ranks, recall
+from sparta.vse.batch import PixelBatch, RegionBatch, TextBatch
+from sparta.vse.model import VseModel, score, view_scores
+from training.distributed import gather_columns
+from training.module import TrainingModule, learning_rate_factor
+from training.vse.adopt import adopt
+from training.vse.config import VseTrainConfig
+from training.vse.multi_view import multi_view_softmax, multi_view_triplet
+from training.vse.pairs import PairBatch
+from training.vse.triplet import triplet
+
+CAPTIONS_AT_ONCE = 1024
+
+
+class VseTraining(TrainingModule):
+    """One dense model, one objective, one validation set.
+
+    Args:
+        model: trained in place.
+        config: the run.
+        validation: captions of the held-out photos, and the position of each caption's own
+            photo; None without a validation set.
+    """
+
+    def __init__(
+        self,
+        model: VseModel,
+        config: VseTrainConfig,
+        validation: tuple[TextBatch, Tensor] | None = None,
+    ) -> None:
+        super().__init__()
+        self.model: VseModel = model
+        self.config: VseTrainConfig = config
+        self.validation = validation
+        self._held_out: list[Tensor] = []
+        for part, rate in (
+            (model.text_encoder, config.text_rate),
+            (model.vision, config.vision_rate),
+        ):
+            if part is not None and not rate:
+                part.requires_grad_(False)
+
+    def on_train_epoch_start(self) -> None:
+        """Keep a pretrained vision network as it is until the rest has warmed up."""
+        if self.model.vision is not None:
+            warm = self.current_epoch >= self.config.vision_frozen_epochs
+            learns = warm and self.config.vision_rate > 0
+            self.model.vision.requires_grad_(learns).train(learns)
+
+    def training_step(self, batch: PairBatch, step: int) -> Tensor:
+        """The objective over the pairs of all processes."""
+        images = self.model.encode_images(batch.images)
+        texts = gather_columns(self.model.encode_texts(batch.texts).T).T
+        gathered = gather_columns(images.flatten(1).T).T.unflatten(1, images.shape[1:])
+        photos = gather_columns(batch.photos[None])[0]
+        similarities = view_scores(texts.float(), gathered.float())
+        loss = self._objective(similarities, photos[:, None] != photos)
+        self.log("loss", loss, prog_bar=True, on_epoch=True, on_step=False)
+        return loss
+
+    def _objective(self, similarities: Tensor, different: Tensor) -> Tensor:
+        """The configured loss of similarities [B, B, K]; see `ObjectiveConfig`."""
+        objective = self.config.objective
+        hardest = self.current_epoch >= objective.warm_up_epochs
+        match objective.kind:
+            case "triplet":
+                best = similarities.amax(dim=2)
+                return triplet(best, different, objective.margin, hardest)
+            case "adopt":
+                best = similarities.amax(dim=2)
+                found = adopt(best, different, objective.temperature, objective.variant)
+                self.log("negatives", found.negatives.float().mean(), on_step=True)
+                return found.loss
+            case "multi-view-triplet":
+                return multi_view_triplet(
+                    similarities,
+                    different,
+                    objective.margin,
+                    objective.views,
+                    objective.weight,
+                    hardest,
+                )
+            case "multi-view-softmax":
+                return multi_view_softmax(
+                    similarities,
+                    different,
+                    objective.temperature,
+                    objective.views,
+                    objective.weight,
+                )
+
+    # ---- validation: recall of the float model on the held-out photos ---------------------------
+
+    def validation_step(self, batch: RegionBatch | PixelBatch, step: int) -> None:
+        """Keep the held-out photos' embeddings."""
+        self._held_out.append(self.model.encode_images(batch).float())
+
+    def on_validation_epoch_end(self) -> None:
+        """Log recall both ways; the mean of all six figures chooses the best checkpoint."""
+        assert self.validation is not None
+        images = torch.cat(self._held_out)
+        self._held_out.clear()
+        captions, targets = self.validation
+        scores = score(self._embed(captions), images)
+        targets = targets.to(scores.device)
+        found = recall(ranks(scores, targets)), recall(caption_ranks(scores, targets))
+        self.log("val_recall_1", found[0].at_1, prog_bar=True)
+        self.log("val_recall_10", found[0].at_10, prog_bar=True)
+        self.log("val_caption_recall_1", found[1].at_1)
+        self.log("val_recall", sum(sum(way[:3]) for way in found) / 6)
+
+    def _embed(self, captions: TextBatch) -> Tensor:
+        parts = (part.split(CAPTIONS_AT_ONCE) for part in captions)
+        batches = (TextBatch(*part).to(self.device) for part in zip(*parts, strict=True))
+        return torch.cat([self.model.encode_texts(batch).float() for batch in batches])
+
+    # ---- optimisation ---------------------------------------------------------------------------
+
+    def configure_optimizers(self) -> Any:
+        """AdamW, with lower rates for what is pretrained."""
+        config = self.config
+        optimiser = torch.optim.AdamW(self._groups(), weight_decay=config.weight_decay)
+        if config.schedule == "step":
+            steps = torch.optim.lr_scheduler.MultiStepLR(optimiser, config.milestones, 0.1)
+            return {"optimizer": optimiser, "lr_scheduler": steps}
+        total, warmup, schedule = (
+            int(self.trainer.estimated_stepping_batches),
+            config.warmup,
+            config.schedule,
+        )
+        falling = torch.optim.lr_scheduler.LambdaLR(
+            optimiser, lambda step: learning_rate_factor(step, total, warmup, schedule)
+        )
+        return {"optimizer": optimiser, "lr_scheduler": {"scheduler": falling, "interval": "step"}}
+
+    def _groups(self) -> list[dict[str, Any]]:
+        config, model = self.config, self.model
+        factors: dict[nn.Parameter, float] = {}
+        for part, factor in (
+            (model.text_encoder, config.text_rate),
+            (model.vision, config.vision_rate),
+        ):
+            factors |= dict.fromkeys(part.parameters(), factor) if part else {}
+        groups: dict[float, list[nn.Parameter]] = {}
+        for parameter in model.parameters():
+            rate = config.learning_rate * factors.get(parameter, 1.0)
+            if rate:
+                groups.setdefault(rate, []).append(parameter)
+        return [{"params": parameters, "lr": rate} for rate, parameters in groups.items()]

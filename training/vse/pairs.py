@@ -1,0 +1,182 @@
+"""Pairs of a photo and a caption as training examples, drawn by seed, epoch and pair alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils.data import Dataset, Sampler
+
+from sparta.features.record import ImageFeatures
+from sparta.features.store import FeatureStore
+from sparta.vse.batch import PixelBatch, RegionBatch, TextBatch, collate_images, collate_texts
+from sparta.vse.tokenizer import TextTokenizer
+from training.dropout import select_regions
+from training.vse.augmentation import disturb_words, keep_grid, keep_regions
+from training.vse.config import AugmentationConfig
+
+
+class PairBatch(NamedTuple):
+    """B pairs: image i and text i belong together.
+
+    Attributes:
+        images: B images, as features or, for a model with a vision network, as photos.
+        texts: B captions.
+        photos: [B] int64, position of each pair's photo in the data set.
+    """
+
+    images: RegionBatch | PixelBatch
+    texts: TextBatch
+    photos: Tensor
+
+    def to(self, device: torch.device | str) -> PairBatch:
+        """The same batch on another device."""
+        return PairBatch(self.images.to(device), self.texts.to(device), self.photos.to(device))
+
+
+class PairSampler(Sampler[tuple[int, int, int]]):
+    """Shuffled (epoch, photo, caption) for one of `world` processes; an epoch holds every pair.
+
+    An epoch goes over the photos in rounds, each photo with another caption in each, so that a
+    batch holds two captions of one photo only where two rounds meet.
+
+    Args:
+        captions: how many each photo has.
+        seed: of the draw.
+        rank: which process.
+        world: of how many.
+    """
+
+    def __init__(self, captions: Sequence[int], seed: int, rank: int = 0, world: int = 1) -> None:
+        self.captions = np.asarray(captions)
+        self.seed, self.rank, self.world = seed, rank, world
+        self.epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Called by the trainer before each epoch."""
+        self.epoch = epoch
+
+    def __iter__(self) -> Iterator[tuple[int, int, int]]:
+        rng = np.random.default_rng((self.seed, self.epoch))
+        pairs = list(self._pairs(rng))[: len(self) * self.world]
+        return iter([(self.epoch, *pair) for pair in pairs[self.rank :: self.world]])
+
+    def _pairs(self, rng: np.random.Generator) -> Iterator[tuple[int, int]]:
+        most = int(self.captions.max())
+        draw = rng.random((len(self.captions), most))
+        draw[np.arange(most) >= self.captions[:, None]] = 2  # behind all that are there
+        order = draw.argsort(axis=1)
+        for number in range(most):
+            photos = np.flatnonzero(self.captions > number)
+            for photo in rng.permutation(photos).tolist():
+                yield photo, int(order[photo, number])
+
+    def __len__(self) -> int:
+        return int(self.captions.sum()) // self.world
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One photo and one caption as drawn in one epoch; a photo itself is [side, side, 3] RGB."""
+
+    photo: int
+    image: ImageFeatures | NDArray[np.uint8]
+    ids: list[int]
+
+
+class CaptionWords:
+    """Captions as word groups.
+
+    Args:
+        captions: of each photo.
+        tokenizer: of the model.
+        chance: of a word to be disturbed.
+    """
+
+    def __init__(
+        self, captions: Sequence[Sequence[str]], tokenizer: TextTokenizer, chance: float
+    ) -> None:
+        self.words = [[tokenizer.words(text) for text in texts] for texts in captions]
+        self.tokenizer = tokenizer
+        self.chance = chance
+
+    def __len__(self) -> int:
+        return sum(map(len, self.words))
+
+    def draw(self, photo: int, caption: int, rng: np.random.Generator) -> list[int]:
+        """The framed ids of a caption, its words disturbed by chance."""
+        words = self.words[photo][caption]
+        if self.chance:
+            words = disturb_words(words, self.tokenizer, rng, self.chance)
+        return self.tokenizer.frame(words)
+
+
+class CaptionedRegions(Dataset[Pair]):
+    """Photos as features with captions, one view drawn and augmented per pair and epoch."""
+
+    def __init__(
+        self,
+        views: Sequence[FeatureStore],
+        image_ids: Sequence[str],
+        captions: Sequence[Sequence[str]],
+        tokenizer: TextTokenizer,
+        seed: int,
+        augmentation: AugmentationConfig,
+    ) -> None:
+        self.views = views
+        self.rows = [[view.index(image_id) for image_id in image_ids] for view in views]
+        self.words = CaptionWords(captions, tokenizer, augmentation.words)
+        self.seed = seed
+        self.augmentation = augmentation
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __getitem__(self, key: tuple[int, int, int]) -> Pair:
+        epoch, photo, caption = key
+        rng = np.random.default_rng((self.seed, epoch, photo, caption))
+        view = int(rng.integers(len(self.views)))
+        image = self.views[view][self.rows[view][photo]]
+        ids = self.words.draw(photo, caption, rng)
+        return Pair(photo, self._augment(image, rng), ids)
+
+    def _augment(self, image: ImageFeatures, rng: np.random.Generator) -> ImageFeatures:
+        kept = _KEEP[self.augmentation.regions](len(image.features), rng)
+        return image if len(kept) == len(image.features) else select_regions(image, kept)
+
+
+def _keep_all(n: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    return np.arange(n)
+
+
+def _keep_grid_flat(n: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    return keep_regions(n, rng, 0.2)
+
+
+_KEEP = {
+    "none": _keep_all,
+    "regions": keep_regions,
+    "grid": keep_grid,
+    "grid-flat": _keep_grid_flat,
+}
+
+
+class PairCollator:
+    """Examples → a `PairBatch`."""
+
+    def __init__(self, pad_id: int, max_regions: int | None) -> None:
+        self.pad_id = pad_id
+        self.max_regions = max_regions
+
+    def __call__(self, pairs: Sequence[Pair]) -> PairBatch:
+        """Pad images and captions."""
+        return PairBatch(
+            collate_images([pair.image for pair in pairs], self.max_regions),  # type: ignore[arg-type]
+            collate_texts([pair.ids for pair in pairs], self.pad_id),
+            torch.tensor([pair.photo for pair in pairs]),
+        )

@@ -1,0 +1,94 @@
+"""Photos themselves as training examples, for a model whose vision network learns with it."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+from torch.utils.data import Dataset
+
+from sparta.errors import InputError
+from sparta.features.extract.augmentations import Crop
+from sparta.features.skipped import SKIPPED
+from sparta.vse.photo_folder import PhotoFolder, vision_source
+from sparta.vse.tokenizer import TextTokenizer
+from training.vse.config import AugmentationConfig, VseTrainConfig
+from training.vse.pairs import CaptionWords, Pair
+
+log = logging.getLogger(__name__)
+
+
+def open_photos(config: VseTrainConfig, out: Path) -> PhotoFolder:
+    """The photos a run's model can see.
+
+    Each is decoded once before the training, so that no damaged one ends it halfway. As in an
+    extraction, those that cannot be read are left out and listed in `out/skipped.jsonl`.
+
+    Raises:
+        InputError: if the run names no photos, features beside them, or an augmentation of
+            features; if no photo can be read; or as `vision_source` does.
+    """
+    data = config.data
+    if data.photos is None or data.features or data.backbone or data.views > 1:
+        raise InputError(
+            "model.options.vision: the model sees the photos themselves: name their folder as "
+            "data.photos, and leave out data.features, data.backbone and data.views"
+        )
+    if config.augmentation.regions != "none":
+        raise InputError(
+            f"augmentation.regions: {config.augmentation.regions!r} is for features; with "
+            "model.options.vision use augmentation.photos"
+        )
+    folder = PhotoFolder(data.photos, vision_source(str(config.model.options["vision"])))
+    skipped = folder.unreadable(config.workers)
+    lines = [json.dumps(asdict(entry)) + "\n" for entry in skipped]
+    (out / SKIPPED).write_text("".join(lines), encoding="utf-8")
+    if skipped:
+        log.warning("%d photos could not be used: see %s", len(skipped), out / SKIPPED)
+    left = set(folder.ids) - {entry.image_id for entry in skipped}
+    if not left:
+        raise InputError(f"{data.photos}: no photo could be used; {out / SKIPPED} says why")
+    return PhotoFolder(data.photos, folder.source, left)
+
+
+class CaptionedPhotos(Dataset[Pair]):
+    """Photos with captions, cropped and mirrored anew per pair and epoch."""
+
+    def __init__(
+        self,
+        photos: PhotoFolder,
+        image_ids: Sequence[str],
+        captions: Sequence[Sequence[str]],
+        tokenizer: TextTokenizer,
+        seed: int,
+        augmentation: AugmentationConfig,
+    ) -> None:
+        self.photos = photos
+        self.rows = [photos.index(image_id) for image_id in image_ids]
+        self.words = CaptionWords(captions, tokenizer, augmentation.words)
+        self.seed = seed
+        self.augmentation = augmentation
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __getitem__(self, key: tuple[int, int, int]) -> Pair:
+        epoch, photo, caption = key
+        rng = np.random.default_rng((self.seed, epoch, photo, caption))
+        ids = self.words.draw(photo, caption, rng)
+        crop = draw_crop(rng) if self.augmentation.photos == "crop" else None
+        return Pair(photo, self.photos.show(self.rows[photo], crop), ids)
+
+
+def draw_crop(rng: np.random.Generator) -> Crop:
+    """60 to 100 % of both sides of a photo, anywhere, mirrored half of the time.
+
+    As GPO's published code draws it for models with a fine-tuned network.
+    """
+    share = rng.uniform(0.6, 1.0)
+    left, top = rng.uniform(0, 1 - share, size=2).tolist()
+    return Crop((left, top, left + share, top + share), bool(rng.random() < 0.5))
