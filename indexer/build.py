@@ -19,7 +19,7 @@ from indexer.inputs import check_views
 from indexer.manifest import Manifest
 from indexer.model_loading import check_source, load_models, model_fingerprint
 from indexer.postings import Postings
-from indexer.pruning import BASELINES, Baseline, estimate_baseline
+from indexer.pruning import OFFSET_KINDS, OffsetKind, estimate_offsets
 from indexer.quantisation import QuantisationReport, Quantiser
 from indexer.write_index import IndexSettings, check_target, write_index
 from sparta.atomic import replace
@@ -28,9 +28,9 @@ from sparta.features.extract.backbone import pick_device
 from sparta.features.store import FeatureStore
 
 Progress = Callable[[str, int, int], None]
-TermSet = Literal["seen", "all"]
+TermSet = Literal["trained", "all"]
 
-BASELINE_SAMPLE = 2000
+OFFSET_SAMPLE = 2000
 # Lucene sums in float32, whole numbers exactly up to 2^24: at 16 bits that is 256 query terms of
 # the largest impact, at 8 bits 65,793.
 MAXIMUM_BITS = 16
@@ -43,8 +43,8 @@ def build_index(
     *,
     top_n: int | None = 1000,
     bits: int = 8,
-    baseline: Baseline = "mean",
-    terms: TermSet = "seen",
+    offset: OffsetKind = "mean",
+    terms: TermSet = "trained",
     batch_size: int = 32,
     device: str = "auto",
     progress: Progress = lambda stage, done, total: None,
@@ -64,18 +64,18 @@ def build_index(
         out: the index folder.
         top_n: terms an image keeps at most (equation 14 keeps all: None).
         bits: of an impact, 1 to 16.
-        baseline: what is subtracted from each term's scores before pruning.
-        terms: "seen" in the model's training, or "all".
+        offset: what is subtracted from each term's scores before pruning.
+        terms: "trained" in the model's training, or "all".
         batch_size: images per pass of the model.
         device: "auto" takes a GPU if there is one.
-        progress: called with a stage ("baseline", "encode", "write", "merge"), images done and
+        progress: called with a stage ("offset", "encode", "write", "merge"), images done and
             in all.
 
     Raises:
         InputError: if a model cannot be used or was trained on other features, models or views
             do not go together, or `out` holds something that is not an index.
     """
-    _check_options(top_n, bits, baseline, terms)
+    _check_options(top_n, bits, offset, terms)
     check_target(out)
     check_views(features)
     plain = features[0]
@@ -89,8 +89,8 @@ def build_index(
         photos=str(plain.photos) if plain.photos else None,
         top_n=top_n,
         bits=bits,
-        baseline=baseline,
-        baseline_images=min(len(plain), BASELINE_SAMPLE),
+        offset=offset,
+        offset_images=min(len(plain), OFFSET_SAMPLE),
         terms=terms,
     )
     work = _workspace(out, settings)
@@ -111,14 +111,14 @@ def build_index(
     return manifest
 
 
-def _check_options(top_n: int | None, bits: int, baseline: str, terms: str) -> None:
+def _check_options(top_n: int | None, bits: int, offset: str, terms: str) -> None:
     if top_n is not None and top_n < 1:
         raise InputError(f"--top-n must be at least 1, or all, got {top_n}")
     if not 1 <= bits <= MAXIMUM_BITS:
         raise InputError(f"--bits must be from 1 to {MAXIMUM_BITS}, got {bits}")
-    if baseline not in BASELINES:
-        raise InputError(f"--baseline must be one of {', '.join(BASELINES)}, got {baseline!r}")
-    if terms not in ("seen", "all"):
+    if offset not in OFFSET_KINDS:
+        raise InputError(f"--offset must be one of {', '.join(OFFSET_KINDS)}, got {offset!r}")
+    if terms not in ("trained", "all"):
         raise InputError(f"--terms must be seen or all, got {terms!r}")
 
 
@@ -139,7 +139,7 @@ def _workspace(out: Path, settings: IndexSettings) -> Path:
 
 
 def _survey(encoder: ImageEncoder, settings: IndexSettings, work: Path, progress: Progress) -> None:
-    """First pass over a sample: each term's baseline, and the largest score above it."""
+    """First pass over a sample: each term's offset, and the largest score above it."""
     survey = work / "survey.npz"
     if survey.is_file():
         return
@@ -147,29 +147,29 @@ def _survey(encoder: ImageEncoder, settings: IndexSettings, work: Path, progress
     done = 0
     # A corpus no larger than the sample goes in the batches of the second pass, which then need
     # not be encoded again.
-    whole = len(encoder.store) == settings.baseline_images
+    whole = len(encoder.store) == settings.offset_images
     for rows in encoder.store.shards if whole else [_sample(encoder.store)]:
         for batch in encoder.batches(rows, keep=whole):
             sample.append(batch.scored.scores.cpu())
             done += len(batch.images)
-            progress("baseline", done, settings.baseline_images)
+            progress("offset", done, settings.offset_images)
     scores = torch.cat(sample)
-    kind: Baseline = settings.baseline  # type: ignore[assignment]
-    baseline = estimate_baseline(scores, kind)
-    above = (scores.amax(dim=0) - baseline) * encoder.allowed(settings.terms).cpu()
+    kind: OffsetKind = settings.offset  # type: ignore[assignment]
+    offset = estimate_offsets(scores, kind)
+    above = (scores.amax(dim=0) - offset) * encoder.allowed(settings.terms).cpu()
     unfinished = work / "unfinished.npz"
-    np.savez(unfinished, baseline=baseline.numpy(), largest=above.max().numpy())
+    np.savez(unfinished, offset=offset.numpy(), largest=above.max().numpy())
     unfinished.replace(survey)
 
 
 def _sample(store: FeatureStore) -> list[int]:
-    chosen = np.random.default_rng(0).choice(len(store), BASELINE_SAMPLE, replace=False)
+    chosen = np.random.default_rng(0).choice(len(store), OFFSET_SAMPLE, replace=False)
     return sorted(chosen.tolist())
 
 
 def _read_survey(work: Path, settings: IndexSettings) -> tuple[np.ndarray, Quantiser]:
     with np.load(work / "survey.npz", allow_pickle=False) as file:
-        return file["baseline"], Quantiser.fit(float(file["largest"]), settings.bits)
+        return file["offset"], Quantiser.fit(float(file["largest"]), settings.bits)
 
 
 def _shard_paths(work: Path, store: FeatureStore) -> Iterator[Path]:
@@ -181,7 +181,7 @@ def _encode(
 ) -> Iterator[Postings]:
     """Second pass: every shard's postings, read where an earlier run has finished them."""
     values, quantiser = _read_survey(work, settings)
-    baseline = torch.from_numpy(values).to(encoder.device)
+    offset = torch.from_numpy(values).to(encoder.device)
     for path, rows in zip(_shard_paths(work, encoder.store), encoder.store.shards, strict=True):
         if path.is_file():
             postings = Postings.load(path)
@@ -189,7 +189,7 @@ def _encode(
             postings, report = encode_rows(
                 encoder,
                 rows,
-                baseline=baseline,
+                offset=offset,
                 allowed=encoder.allowed(settings.terms),
                 top_n=settings.top_n,
                 quantiser=quantiser,

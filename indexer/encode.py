@@ -52,7 +52,7 @@ class ImageEncoder:
         tokenizer: theirs.
         views: stores of the same photos; the first is the one whose regions are shown.
         batch_size: images per pass of a model.
-        terms: terms to compute, those "seen" in some model's training or "all"; the others
+        terms: terms to compute, those "trained" in some model's training or "all"; the others
             score 0.
     """
 
@@ -127,7 +127,7 @@ class ImageEncoder:
         return [ImageCollator.of(self.tokenizer, model.config) for model in self.models]
 
     def allowed(self, terms: str) -> Tensor:
-        """[V] bool on the models' device: terms "seen" in some model's training, or "all"."""
+        """[V] bool on the models' device: terms "trained" in some model's training, or "all"."""
         indexable = torch.from_numpy(self.tokenizer.indexable).to(self.device)
         if terms == "all":
             return indexable
@@ -148,7 +148,7 @@ class Kept(NamedTuple):
     Attributes:
         row: [n] int64, the image in the batch.
         terms: [n] int32, rising within an image.
-        scores: [n] float32, above the baseline.
+        scores: [n] float32, above the offset.
         positions: [n] int16, the position that won each term.
     """
 
@@ -158,11 +158,11 @@ class Kept(NamedTuple):
     positions: NDArray[np.int16]
 
 
-def keep_terms(scored: TermScores, baseline: Tensor, allowed: Tensor, top_n: int | None) -> Kept:
+def keep_terms(scored: TermScores, offset: Tensor, allowed: Tensor, top_n: int | None) -> Kept:
     """Prune the term scores of a batch; the arguments are those of `prune`."""
     wanted = allowed.nonzero()[:, 0]  # all that follows is for these terms alone
     scores, positions = (part.index_select(1, wanted) for part in scored)
-    kept = prune(scores, baseline[wanted], allowed[wanted], top_n).cpu().numpy()
+    kept = prune(scores, offset[wanted], allowed[wanted], top_n).cpu().numpy()
     places = np.flatnonzero(kept > 0)
     row, column = np.divmod(places, max(1, len(wanted)))
     terms = wanted.int().cpu().numpy()[column]
@@ -173,7 +173,7 @@ def encode_rows(
     encoder: Batches,
     rows: Iterable[int],
     *,
-    baseline: Tensor,
+    offset: Tensor,
     allowed: Tensor,
     top_n: int | None,
     quantiser: Quantiser,
@@ -182,7 +182,7 @@ def encode_rows(
     done: list[ImagePostings] = []
     report = QuantisationReport()
     for batch in encoder.batches(rows):
-        kept = keep_terms(batch.scored, baseline, allowed, top_n)
+        kept = keep_terms(batch.scored, offset, allowed, top_n)
         impacts = quantiser.impacts(kept.scores)
         report += quantiser.report(kept.scores, impacts)
         done += split_images(batch, kept, impacts)

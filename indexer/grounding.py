@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.search.api import Box, Label
+from indexer.search.api import Box, WinningLabel
 
 # Bytes per position and per label term, postings, bytes of term gaps, boxes, label tokens.
 _HEADER = struct.Struct("<BBIIHH")
@@ -46,7 +46,7 @@ class Winner(NamedTuple):
 
     region: int | None = None
     box: Box | None = None
-    label: Label | None = None
+    label: WinningLabel | None = None
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Grounding:
         region = int(self.inputs.label_regions[token])
         spoken = self.inputs.label_terms[self.inputs.label_regions == region]
         words = " ".join(vocabulary[i] for i in spoken).replace(" ##", "")
-        label = Label(vocabulary[self.inputs.label_terms[token]], words)
+        label = WinningLabel(vocabulary[self.inputs.label_terms[token]], words)
         return Winner(region, self._box(region), label)
 
     def _box(self, region: int) -> Box:

@@ -9,7 +9,7 @@ from pathlib import Path
 from indexer.manifest import is_index
 from indexer.model_loading import read_config
 from sparta.errors import InputError
-from sparta.features.extract.augmented_stores import extract_views
+from sparta.features.extract.augmented_stores import extract_augmented
 from sparta.features.extract.detector_settings import Detection
 from sparta.features.record import FeatureSource
 from sparta.features.store import HEADER, FeatureStore
@@ -47,7 +47,7 @@ def open_features(
     stores = [folder for folder in folders if (folder / HEADER).is_file()]
     if not stores and len(folders) == 1:
         source = _feature_source(models, dense)
-        return extract_views(
+        return extract_augmented(
             folders[0],
             out.with_name(out.name + ".features"),
             source.backbone or None,

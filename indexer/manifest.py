@@ -12,10 +12,10 @@ from sparta.errors import InputError
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 MANIFEST = "manifest.json"
 LUCENE = "lucene"
-BASELINE = "baseline.npy"
+OFFSETS = "term_offsets.npy"
 
 Kind = TypeVar("Kind", bound="DataclassInstance")
 
@@ -35,9 +35,9 @@ class Manifest:
         top_n: terms an image keeps at most, None for all.
         bits: of an impact.
         scale: the term score that one impact level stands for.
-        baseline: kind subtracted from the scores before pruning.
-        baseline_images: how many images it was estimated on.
-        terms: "seen" in the model's training, or "all".
+        offset: kind subtracted from the scores before pruning.
+        offset_images: how many images it was estimated on.
+        terms: "trained" in the model's training, or "all".
         images: count.
         postings: count of (image, impact) pairs.
         distinct_terms: terms with at least one posting.
@@ -57,8 +57,8 @@ class Manifest:
     top_n: int | None
     bits: int
     scale: float
-    baseline: str
-    baseline_images: int
+    offset: str
+    offset_images: int
     terms: str
     images: int
     postings: int

@@ -1,8 +1,8 @@
-"""From term scores to impacts: subtract the baseline, keep the top n, quantise, in that order.
+"""From term scores to impacts: subtract the offset, keep the top n, quantise, in that order.
 
 On real photos the paper's scores are positive for most terms of most images: a large offset that
 all images share, and on it the small part that tells them apart. Keeping the n largest scores then
-keeps the wrong ones. Each term's corpus baseline, subtracted before the choice, repairs that; for
+keeps the wrong ones. Each term's corpus offset, subtracted before the choice, repairs that; for
 one query it takes the same sum from every image, so it changes no ranking by itself.
 """
 
@@ -14,12 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-Baseline = Literal["mean", "median", "minimum", "none"]
-BASELINES: tuple[Baseline, ...] = get_args(Baseline)
+OffsetKind = Literal["mean", "median", "minimum", "none"]
+OFFSET_KINDS: tuple[OffsetKind, ...] = get_args(OffsetKind)
 
 
-def estimate_baseline(scores: Tensor, kind: Baseline) -> Tensor:
-    """Each term's baseline over a sample of images.
+def estimate_offsets(scores: Tensor, kind: OffsetKind) -> Tensor:
+    """Each term's offset over a sample of images.
 
     Args:
         scores: [N, V] float32 term scores.
@@ -38,17 +38,17 @@ def estimate_baseline(scores: Tensor, kind: Baseline) -> Tensor:
     return torch.zeros(scores.shape[1], device=scores.device)
 
 
-def prune(scores: Tensor, baseline: Tensor | None, allowed: Tensor, top_n: int | None) -> Tensor:
-    """Each image's n largest scores above the baseline (equation 14, and its top-n of section 4).
+def prune(scores: Tensor, offset: Tensor | None, allowed: Tensor, top_n: int | None) -> Tensor:
+    """Each image's n largest scores above the offset (equation 14, and its top-n of section 4).
 
     Args:
         scores: [B, V] float32 term scores.
-        baseline: [V] float32, or None for zero.
+        offset: [V] float32, or None for zero.
         allowed: [V] bool, terms that may enter the index.
         top_n: terms an image keeps at most; None keeps all.
 
     Returns:
-        [B, V] float32, max(0, score - baseline) where kept and 0 elsewhere; of equal scores the
+        [B, V] float32, max(0, score - offset) where kept and 0 elsewhere; of equal scores the
         lower term ids are kept.
 
     Raises:
@@ -56,8 +56,8 @@ def prune(scores: Tensor, baseline: Tensor | None, allowed: Tensor, top_n: int |
     """
     if not torch.isfinite(scores.sum()):  # one bad score spoils the sum
         raise ValueError("the model gives term scores that are not finite: it is broken")
-    if baseline is not None:
-        scores = (scores - baseline).clamp_min_(0)
+    if offset is not None:
+        scores = (scores - offset).clamp_min_(0)
     scores = scores * allowed
     if top_n is None or top_n >= scores.shape[1]:
         return scores

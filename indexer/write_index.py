@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from indexer.columns.folder import ColumnGatherer
 from indexer.lucene.parallel_writer import LuceneWriter
-from indexer.manifest import BASELINE, FORMAT_VERSION, LUCENE, Manifest, is_index, part_sizes
+from indexer.manifest import FORMAT_VERSION, LUCENE, OFFSETS, Manifest, is_index, part_sizes
 from indexer.postings import Postings
 from indexer.quantisation import QuantisationReport
 from sparta.atomic import finish_swap
@@ -30,8 +30,8 @@ class IndexSettings:
     photos: str | None
     top_n: int | None
     bits: int
-    baseline: str
-    baseline_images: int
+    offset: str
+    offset_images: int
     terms: str
 
 
@@ -39,7 +39,7 @@ def write_index(
     folder: Path,
     shards: Iterable[Postings],
     tokenizer: WordPieceTokenizer,
-    baseline: NDArray[np.float32],
+    offset: NDArray[np.float32],
     settings: IndexSettings,
     scale: float,
     report: Callable[[], QuantisationReport] = QuantisationReport,
@@ -52,7 +52,7 @@ def write_index(
         shards: postings in rising order of image ids; asked for one by one while earlier ones
             are being written.
         tokenizer: whose vocabulary the postings' terms index.
-        baseline: [V] float32, kept for images added later.
+        offset: [V] float32, kept for images added later.
         settings: recorded.
         scale: the term score one impact stands for, recorded.
         report: gives the quantisation's cost, recorded; asked when all shards have come.
@@ -71,7 +71,7 @@ def write_index(
                 frequencies += np.bincount(shard.terms, minlength=len(frequencies))
         cost = report()
         tokenizer.save(folder)
-        np.save(folder / BASELINE, baseline)
+        np.save(folder / OFFSETS, offset)
         manifest = Manifest(
             format_version=FORMAT_VERSION,
             package_version=version("visualsparta"),

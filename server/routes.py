@@ -105,10 +105,10 @@ def _found(
     result: SearchResult,
     why: Callable[[str], Explanation],
     explain: bool,
-) -> tuple[list[schemas.Hit], schemas.Timings]:
+) -> tuple[list[schemas.HitAnswer], schemas.TimingsAnswer]:
     """Hits and times of a result, with what `why` says of each image if that is wanted."""
     hits = [
-        schemas.Hit(
+        schemas.HitAnswer(
             rank=hit.rank,
             image_id=hit.image_id,
             score=hit.score,
@@ -119,11 +119,13 @@ def _found(
         )
         for hit in result.hits
     ]
-    timings = schemas.Timings.model_validate(result.timings)
+    timings = schemas.TimingsAnswer.model_validate(result.timings)
     if explain and backend.searcher.explains:
         start = perf_counter()
         for hit in hits:
-            hit.explanation = [schemas.Term.model_validate(t) for t in why(hit.image_id).terms]
+            hit.explanation = [
+                schemas.TermAnswer.model_validate(t) for t in why(hit.image_id).terms
+            ]
         timings.explain_ms = (perf_counter() - start) * 1000
     return hits, timings
 
@@ -218,9 +220,9 @@ def similar(
     summary="Look an image up",
     responses=responses("unknown-image", "unknown-backend"),
 )
-def image(request: Request, backend: Chosen, image_id: str) -> schemas.Image:
+def image(request: Request, backend: Chosen, image_id: str) -> schemas.ImageAnswer:
     """What the index stores beside an image."""
-    return schemas.Image(
+    return schemas.ImageAnswer(
         image_id=image_id,
         backend=backend.name,
         metadata=_metadata(backend, image_id),

@@ -13,7 +13,7 @@ class _Answer(BaseModel):
     model_config = ConfigDict(from_attributes=True)
 
 
-class Label(_Answer):
+class LabelAnswer(_Answer):
     """A label token that won the maximum."""
 
     token: str = Field(description="The word piece", examples=["dog"])
@@ -22,7 +22,7 @@ class Label(_Answer):
     )
 
 
-class Term(_Answer):
+class TermAnswer(_Answer):
     """Why one term of the query counted for one image."""
 
     term: str = Field(description="The word piece as the index spells it", examples=["dogs"])
@@ -38,12 +38,12 @@ class Term(_Answer):
         description="That region's x1, y1, x2, y2, relative to the photo's width and height",
         examples=[(0.25, 0.5, 0.75, 1.0)],
     )
-    label: Label | None = Field(
+    label: LabelAnswer | None = Field(
         description="The label token that won; null if the region itself did, or nothing is known"
     )
 
 
-class Hit(_Answer):
+class HitAnswer(_Answer):
     """One image of an answer."""
 
     rank: int = Field(description="1 for the best", examples=[1])
@@ -67,13 +67,13 @@ class Hit(_Answer):
         "for models of one view",
         examples=[None],
     )
-    explanation: list[Term] | None = Field(
+    explanation: list[TermAnswer] | None = Field(
         description="The score term by term; null unless explain=true, and always null where the "
         "backend does not explain"
     )
 
 
-class Timings(_Answer):
+class TimingsAnswer(_Answer):
     """Milliseconds spent on one query."""
 
     tokenise_ms: float = Field(
@@ -97,11 +97,11 @@ class SearchAnswer(BaseModel):
 
     query: str = Field(examples=["two dogs on a beach"])
     backend: str = Field(examples=["sparta"])
-    hits: list[Hit]
+    hits: list[HitAnswer]
     unknown: list[str] = Field(
         description="The query's words that mean nothing to the backend", examples=[[]]
     )
-    timings: Timings
+    timings: TimingsAnswer
 
 
 class QueryTerm(BaseModel):
@@ -123,11 +123,11 @@ class SimilarAnswer(BaseModel):
         description="The photo's strongest terms, which made the query, the strongest first; "
         "empty where a dense model compared vectors"
     )
-    hits: list[Hit]
-    timings: Timings
+    hits: list[HitAnswer]
+    timings: TimingsAnswer
 
 
-class Image(BaseModel):
+class ImageAnswer(BaseModel):
     """One image of an index."""
 
     image_id: str = Field(examples=["beach/two dogs.jpg"])

@@ -2,24 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Protocol
 
+from rich import progress as rich_progress
 from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
-    Progress,
     TaskID,
     TextColumn,
     TimeRemainingColumn,
 )
 
-Show = Callable[[str, int, int], None]
+
+class Progress(Protocol):
+    """How every long job reports what it has done; the one such protocol of the project."""
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        """Report progress.
+
+        Args:
+            stage: a name from the stages that the job documents.
+            done: units finished, those of an earlier run included.
+            total: units in all.
+        """
+        ...
+
+
+def no_progress(stage: str, done: int, total: int) -> None:
+    """A `Progress` that reports nothing: the default of every job."""
 
 
 @contextmanager
-def progress_bars(stages: Mapping[str, tuple[str, str]], console: Console) -> Iterator[Show]:
+def progress_bars(stages: Mapping[str, tuple[str, str]], console: Console) -> Iterator[Progress]:
     """One bar per stage, shown from its first step on.
 
     What is already done at a stage's first step, by an earlier run, does not count in its rate.
@@ -32,7 +49,7 @@ def progress_bars(stages: Mapping[str, tuple[str, str]], console: Console) -> It
         the function that moves them: stage, done, total.
     """
     tasks: dict[str, TaskID] = {}
-    bar = Progress(
+    bar = rich_progress.Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),

@@ -29,7 +29,7 @@ class Word:
 
 
 @dataclass(frozen=True)
-class Query:
+class TokenisedQuery:
     """A tokenised query: its words, and how often each term occurs (a term twice counts twice)."""
 
     text: str
@@ -123,7 +123,7 @@ class WordPieceTokenizer:
             return [text]
         return [*text[:-1].split(" "), "."] if text.endswith(".") else text.split(" ")
 
-    def encode_query(self, text: str) -> Query:
+    def encode_query(self, text: str) -> TokenisedQuery:
         """Tokenise one query without special tokens; unknown tokens give a word no pieces."""
         encoding = self._tokenizer.encode(text, add_special_tokens=False)
         words: dict[int, tuple[int, int, list[str]]] = {}
@@ -137,7 +137,9 @@ class WordPieceTokenizer:
             if token not in self._special:
                 pieces.append(token)
             words[word_id] = (first, end, pieces)
-        return Query(text, tuple(Word(text[a:b], tuple(pieces)) for a, b, pieces in words.values()))
+        return TokenisedQuery(
+            text, tuple(Word(text[a:b], tuple(pieces)) for a, b, pieces in words.values())
+        )
 
     def encode_ids(self, text: str) -> list[int]:
         """Word-piece ids of a text without special or unknown tokens, in order."""

@@ -23,7 +23,7 @@ from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 from sparta.errors import InputError
 from training.config import AnyTrainConfig
 from training.module import TrainingModule
-from training.run import Images, Part, Run, open_views, split_photos
+from training.run import CaptionedImageIds, ProcessPart, Run, open_views, split_photos
 from training.signals import keep_java_handlers
 from training.visualsparta.prepare import prepare_sparta
 from training.vse.config import VseTrainConfig
@@ -56,7 +56,7 @@ def train(config: AnyTrainConfig, out: Path, resume: bool = False) -> TrainResul
     photos, held_out = split_photos(config.data, views, config.seed)
     best = _best_checkpoint(out) if held_out else None
     trainer = _trainer(config, out, best)
-    part = Part(trainer.global_rank, trainer.world_size, _first_epoch(checkpoint))
+    part = ProcessPart(trainer.global_rank, trainer.world_size, _first_epoch(checkpoint))
     run = prepare_run(photos, held_out, part)
     with keep_java_handlers():
         trainer.fit(
@@ -65,7 +65,9 @@ def train(config: AnyTrainConfig, out: Path, resume: bool = False) -> TrainResul
     return _save(run.module, trainer, best, out)
 
 
-def _open(config: AnyTrainConfig, out: Path) -> tuple[Sequence[Images], Callable[..., Run]]:
+def _open(
+    config: AnyTrainConfig, out: Path
+) -> tuple[Sequence[CaptionedImageIds], Callable[..., Run]]:
     """The run's images, and what makes a run of them and of captions."""
     if not isinstance(config, VseTrainConfig):
         views = open_views(config.data, out)

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader
 
 from sparta.captions.read import CaptionedPhoto, read_captions
 from sparta.errors import InputError
-from sparta.features.extract.augmented_stores import extract_views
+from sparta.features.extract.augmented_stores import extract_augmented
 from sparta.features.store import FeatureStore
 from training.module import TrainingModule
 from training.run_config import PhotosConfig
@@ -21,7 +21,7 @@ from training.run_config import PhotosConfig
 log = logging.getLogger(__name__)
 
 
-class Part(NamedTuple):
+class ProcessPart(NamedTuple):
     """One process's part of a run: which of `world` processes, and the epoch it begins with."""
 
     rank: int
@@ -46,7 +46,7 @@ def open_views(config: PhotosConfig, out: Path) -> list[FeatureStore]:
     if config.photos is not None and not config.features:
         if config.backbone is None:
             raise InputError("data.backbone: name what turns data.photos into features")
-        return extract_views(config.photos, out / "features", config.backbone, config.views)
+        return extract_augmented(config.photos, out / "features", config.backbone, config.views)
     if config.photos is not None or not config.features:
         raise InputError(
             "data.features: name feature stores (--set data.features=[DIR]), or else data.photos "
@@ -59,7 +59,7 @@ def open_views(config: PhotosConfig, out: Path) -> list[FeatureStore]:
     return views
 
 
-class Images(Protocol):
+class CaptionedImageIds(Protocol):
     """Images by id, as features or as photos."""
 
     @property
@@ -67,7 +67,7 @@ class Images(Protocol):
 
 
 def split_photos(
-    config: PhotosConfig, views: Sequence[Images], seed: int
+    config: PhotosConfig, views: Sequence[CaptionedImageIds], seed: int
 ) -> tuple[list[CaptionedPhoto], list[CaptionedPhoto]]:
     """Photos to train on and photos to choose by, each sorted by id and present in every view.
 
@@ -95,7 +95,9 @@ def split_photos(
     return _present(photos, views), _present(held_out, views)
 
 
-def _present(photos: list[CaptionedPhoto], views: Sequence[Images]) -> list[CaptionedPhoto]:
+def _present(
+    photos: list[CaptionedPhoto], views: Sequence[CaptionedImageIds]
+) -> list[CaptionedPhoto]:
     known = set.intersection(*(set(view.ids) for view in views))
     kept = sorted((p for p in photos if p.image_id in known), key=lambda p: p.image_id)
     if photos and not kept:

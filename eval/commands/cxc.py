@@ -1,4 +1,4 @@
-"""`sparta eval crisscrossed`."""
+"""`sparta eval cxc`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,7 +8,7 @@ import typer
 from eval.commands.options import BATCH_SIZE, DEVICE, FEATURES, STAGES, TRANSFER, check_out
 
 
-def crisscrossed(
+def cxc(
     context: typer.Context,
     target: Annotated[list[str], typer.Argument(help="Model folders or hub names.")],
     judgements: Annotated[
@@ -39,23 +39,23 @@ def crisscrossed(
 
     [bold]Example[/bold]
 
-    sparta eval crisscrossed model/ --features coco/ --judgements cxc/ --captions dataset_coco.json
+    sparta eval cxc model/ --features coco/ --judgements cxc/ --captions dataset_coco.json
     """
     from rich.console import Console
     from transformers.utils import logging
 
     from eval.cxc.files import read_judgements, read_sentences
-    from eval.cxc.measure import measure
-    from eval.cxc.relevance import right_answers
+    from eval.cxc.measure import measure_cxc
+    from eval.cxc.relevance import relevant_items
     from eval.recall.of_model import open_members
     from eval.report import report
     from sparta.progress import progress_bars
 
     logging.disable_progress_bar()
     check_out(out)
-    right = right_answers(read_judgements(judgements, split))
+    right = relevant_items(read_judgements(judgements, split))
     sentences = read_sentences(captions)
     members = open_members(target, features, transfer, device)
     with progress_bars(STAGES, Console(stderr=True)) as show:
-        found = measure(members, right, sentences, batch_size, show)
+        found = measure_cxc(members, right, sentences, batch_size, show)
     report(found, context.params, out, as_json)

@@ -31,7 +31,7 @@ def grounding(
     """
     from rich.console import Console
 
-    from eval.grounding.label_agreement import study_grounding
+    from eval.grounding.label_agreement import measure_label_agreement
     from eval.report import report
     from indexer.search.lucene import LuceneSearcher
     from sparta.captions.read import read_captions
@@ -44,7 +44,7 @@ def grounding(
     store = FeatureStore.open(features)
     searcher, tokenizer = LuceneSearcher(index), WordPieceTokenizer.from_folder(index)
     with progress_bars({"explain": ("Explaining", "photos")}, Console(stderr=True)) as show:
-        found = study_grounding(
+        found = measure_label_agreement(
             searcher, tokenizer, store, photos, lambda *steps: show("explain", *steps)
         )
     report(found, context.params, out, as_json)

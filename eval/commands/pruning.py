@@ -20,7 +20,7 @@ def pruning(
     top_n: Annotated[
         str, typer.Option(help="Terms an image keeps: numbers and all, with commas between.")
     ] = "50,100,200,500,1000,2000,all",
-    baseline: Annotated[
+    offset: Annotated[
         str, typer.Option(help="Of mean, median, minimum, none: which to try.")
     ] = "mean,median,minimum,none",
     terms: Annotated[
@@ -44,7 +44,7 @@ def pruning(
 
     Recall, and of the first ten images how many, in percent, are also among the first ten of the
     float model, where nothing is pruned or rounded (the first row), and of the same terms not
-    rounded. Baselines are estimated over the photos searched.
+    rounded. Offsets are estimated over the photos searched.
 
     The photos are encoded once and kept in memory: 6 bytes for each image and term, at most 8 GB
     (43,000 images at 30,522 terms). Each choice that is rounded then gets an index of its own,
@@ -55,10 +55,10 @@ def pruning(
     sparta eval pruning features/ --model model/ --captions captions.jsonl --out results.json
 
     sparta eval pruning features/ --model model/ --captions captions.jsonl --out results.json
-    --exact --bits 6,8,10,12,float --terms seen
+    --exact --bits 6,8,10,12,float --terms trained
 
     sparta eval pruning plain/ flip/ --model seed0/ --model seed1/ --captions captions.jsonl
-    --out results.json --top-n 100,1000 --baseline mean,none --terms seen
+    --out results.json --top-n 100,1000 --offset mean,none --terms trained
     """
     from rich.console import Console
     from transformers.utils import logging
@@ -72,7 +72,7 @@ def pruning(
 
     logging.set_verbosity_error()
     logging.disable_progress_bar()
-    choices, widths = parse_choices(top_n, baseline, terms), parse_bits(bits)
+    choices, widths = parse_choices(top_n, offset, terms), parse_bits(bits)
     check_out(out)
     arguments = {
         "features": [str(folder) for folder in features],
@@ -80,7 +80,7 @@ def pruning(
         "captions": str(captions),
         "split": split,
         "top_n": top_n,
-        "baseline": baseline,
+        "offset": offset,
         "terms": terms,
         "bits": bits,
         "exact": exact,

@@ -22,7 +22,7 @@ HIGHEST = 5.0
 
 
 @dataclass(frozen=True)
-class Pair:
+class JudgedPair:
     """Two things that were judged, and how alike people found them.
 
     Attributes:
@@ -48,9 +48,9 @@ class Judgements:
         image_image: two images; some pairs were judged in both orders.
     """
 
-    text_image: list[Pair]
-    text_text: list[Pair]
-    image_image: list[Pair]
+    text_image: list[JudgedPair]
+    text_text: list[JudgedPair]
+    image_image: list[JudgedPair]
 
 
 def read_judgements(folder: Path, split: str) -> Judgements:
@@ -67,7 +67,7 @@ def read_judgements(folder: Path, split: str) -> Judgements:
     )
 
 
-def _pairs(path: Path, names: tuple[str, str]) -> Iterator[Pair]:
+def _pairs(path: Path, names: tuple[str, str]) -> Iterator[JudgedPair]:
     if not path.is_file():
         raise InputError(f"{path} is missing: give the folder of the Crisscrossed Captions' files")
     header = [*names, "agg_score", "sampling_method"]
@@ -80,7 +80,7 @@ def _pairs(path: Path, names: tuple[str, str]) -> Iterator[Pair]:
             where = f"{path}, line {number}"
             if len(cells) != len(header):
                 raise InputError(f"{where}: {len(cells)} columns, expected {len(header)}")
-            yield Pair(
+            yield JudgedPair(
                 _number(cells[0], first, f"{where}: {names[0]}"),
                 _number(cells[1], second, f"{where}: {names[1]}"),
                 _score(cells[2], f"{where}: agg_score"),

@@ -14,22 +14,22 @@ from eval.cxc.relevance import (
     IMAGE_TO_TEXT,
     TEXT_TO_IMAGE,
     TEXT_TO_TEXT,
-    RightAnswers,
+    RelevantItems,
 )
 from eval.recall.bidirectional import recall_table
 from eval.recall.images import Images
-from eval.recall.of_model import Member, part_of
+from eval.recall.of_model import EvaluatedModel, part_of
 from eval.recall.protocols import coco_number
 from eval.recall.score_matrix import DenseScores, mean_of
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.metrics import Block, Recall, best_ranks, recall
-from sparta.progress import Show
+from sparta.progress import Progress
 from sparta.vse.photo_folder import PhotoFolder
 
 
 @dataclass(frozen=True)
-class CrisscrossedRecall:
+class CxcRecall:
     """What models found.
 
     Attributes:
@@ -40,7 +40,7 @@ class CrisscrossedRecall:
             with captions or images with images by, so it has the first two ways alone.
     """
 
-    members: Sequence[Member]
+    members: Sequence[EvaluatedModel]
     images: int
     captions: int
     ways: dict[str, tuple[int, Recall]]
@@ -63,13 +63,13 @@ class CrisscrossedRecall:
         )
 
 
-def measure(
-    members: Sequence[Member],
-    right: RightAnswers,
+def measure_cxc(
+    members: Sequence[EvaluatedModel],
+    right: RelevantItems,
     sentences: dict[int, str],
     batch_size: int,
-    show: Show,
-) -> CrisscrossedRecall:
+    show: Progress,
+) -> CxcRecall:
     """Measure a model, or an ensemble by the mean of its members' scores.
 
     Args:
@@ -96,16 +96,16 @@ def measure(
         name: _way(name, right, [part[name] for part in parts], _from(before, sum(sizes), show))
         for name, before in zip(names, accumulate(sizes, initial=0), strict=False)
     }
-    return CrisscrossedRecall(members, len(right.images), len(texts), ways)
+    return CxcRecall(members, len(right.images), len(texts), ways)
 
 
-def _from(before: int, total: int, show: Show) -> Callable[[int, int], None]:
+def _from(before: int, total: int, show: Progress) -> Callable[[int, int], None]:
     """Progress of a way, told as progress of all."""
     return lambda done, _: show("rank", before + done, total)
 
 
 def _way(
-    name: str, right: RightAnswers, blocks: Sequence[Block], progress: Callable[[int, int], None]
+    name: str, right: RelevantItems, blocks: Sequence[Block], progress: Callable[[int, int], None]
 ) -> tuple[int, Recall]:
     """How many queries a way has, and their recall by the mean of the scores."""
     answers = right.ways[name]
@@ -121,7 +121,11 @@ def _way(
 
 
 def _blocks(
-    member: Member, texts: Sequence[str], images: Sequence[int], batch_size: int, show: Show
+    member: EvaluatedModel,
+    texts: Sequence[str],
+    images: Sequence[int],
+    batch_size: int,
+    show: Progress,
 ) -> dict[str, Block]:
     """What computes the scores of each way that the member knows."""
     own = Images.of(member.store, _store_ids(member.store, images))

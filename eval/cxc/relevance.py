@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from eval.cxc.files import ORIGINAL, Judgements, Pair
+from eval.cxc.files import ORIGINAL, JudgedPair, Judgements
 from sparta.errors import InputError
 
 TEXT_THRESHOLD = 3.0
@@ -30,7 +30,7 @@ TEXT_TO_TEXT, IMAGE_TO_IMAGE = "text → text", "image → image"
 
 
 @dataclass(frozen=True)
-class RightAnswers:
+class RelevantItems:
     """What is searched among, and what is right.
 
     Attributes:
@@ -44,7 +44,7 @@ class RightAnswers:
     ways: dict[str, list[list[int]]]
 
 
-def right_answers(judged: Judgements) -> RightAnswers:
+def relevant_items(judged: Judgements) -> RelevantItems:
     """Turn judgements into right answers.
 
     Raises:
@@ -71,11 +71,11 @@ def right_answers(judged: Judgements) -> RightAnswers:
         TEXT_TO_TEXT: _lists([*siblings, *alike, *_turned(alike)], len(captions)),
         IMAGE_TO_IMAGE: _lists([*similar, *_turned(similar)], len(images)),
     }
-    return RightAnswers(captions, images, ways)
+    return RelevantItems(captions, images, ways)
 
 
 def _positive(
-    pairs: Sequence[Pair], first: dict[int, int], second: dict[int, int], threshold: float
+    pairs: Sequence[JudgedPair], first: dict[int, int], second: dict[int, int], threshold: float
 ) -> Iterable[tuple[int, int]]:
     for pair in pairs:
         if pair.first not in first or pair.second not in second:

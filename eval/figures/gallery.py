@@ -9,17 +9,17 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from eval.pruning.term_scores import ScoredImages
+from eval.pruning.term_scores import TermScoreMatrix
 from eval.recall.images import Images
 from eval.recall.models import DenseModel
 from indexer.dense.vectors import ImageVectors
 from indexer.encode import ImageEncoder, encode_rows
 from indexer.model_loading import model_fingerprint
 from indexer.postings import ImagePostings, Postings
-from indexer.pruning import estimate_baseline
+from indexer.pruning import estimate_offsets
 from indexer.quantisation import Quantiser
 from indexer.write_index import IndexSettings, write_index
-from sparta.progress import Show
+from sparta.progress import Progress
 
 BITS = 8
 SHARD = 10_000  # images written or added at once
@@ -33,7 +33,7 @@ class Gallery:
         encoder: whose postings they are.
         settings: of the index.
         scale: the term score of one impact.
-        baseline: [V] float32.
+        offset: [V] float32.
         postings: of N images.
         dense: the dense model.
         vectors: [N, K, D] float32 of the same images.
@@ -42,14 +42,14 @@ class Gallery:
     encoder: ImageEncoder
     settings: IndexSettings
     scale: float
-    baseline: NDArray[np.float32]
+    offset: NDArray[np.float32]
     postings: Postings
     dense: DenseModel
     vectors: NDArray[np.float32]
 
     @classmethod
     def of(
-        cls, encoder: ImageEncoder, dense: DenseModel, images: int, top_n: int, show: Show
+        cls, encoder: ImageEncoder, dense: DenseModel, images: int, top_n: int, show: Progress
     ) -> Gallery:
         """Encode the first images of the encoder's store with both models.
 
@@ -57,13 +57,13 @@ class Gallery:
             InputError: if their term scores would not fit in memory.
         """
         rows = range(min(images, len(encoder.store)))
-        scored = ScoredImages.of(encoder, rows, lambda *steps: show("encode", *steps))
-        baseline = estimate_baseline(scored.scored.scores, "mean")
+        scored = TermScoreMatrix.of(encoder, rows, lambda *steps: show("encode", *steps))
+        offset = estimate_offsets(scored.scored.scores, "mean")
         allowed = encoder.allowed(encoder.terms).cpu()
-        largest = ((scored.scored.scores.amax(dim=0) - baseline) * allowed).max()
+        largest = ((scored.scored.scores.amax(dim=0) - offset) * allowed).max()
         quantiser = Quantiser.fit(float(largest), BITS)
         postings, _ = encode_rows(
-            scored, rows, baseline=baseline, allowed=allowed, top_n=top_n, quantiser=quantiser
+            scored, rows, offset=offset, allowed=allowed, top_n=top_n, quantiser=quantiser
         )
         vectors = dense.embed_images(Images(encoder.store, rows), encoder.batch_size, show)
         settings = IndexSettings(
@@ -72,15 +72,15 @@ class Gallery:
             photos=None,
             top_n=top_n,
             bits=BITS,
-            baseline="mean",
-            baseline_images=len(rows),
+            offset="mean",
+            offset_images=len(rows),
             terms=encoder.terms,
         )
         return cls(
             encoder,
             settings,
             quantiser.scale,
-            baseline.numpy(),
+            offset.numpy(),
             postings,
             dense,
             vectors.cpu().numpy(),
@@ -101,9 +101,7 @@ class Gallery:
             )
             for start, rows in zip(starts, self.rows(size), strict=True)
         )
-        write_index(
-            folder, shards, self.encoder.tokenizer, self.baseline, self.settings, self.scale
-        )
+        write_index(folder, shards, self.encoder.tokenizer, self.offset, self.settings, self.scale)
 
     def collect(self, size: int) -> ImageVectors:
         """A flat index of so many images' vectors."""

@@ -10,14 +10,14 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from eval.figures.output import panels
-from eval.recall.bidirectional import measure
+from eval.recall.bidirectional import measure_recall
 from eval.recall.images import Images
 from eval.recall.models import DenseModel
 from eval.recall.score_matrix import DenseScores
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
-from sparta.progress import Show
+from sparta.progress import Progress
 from sparta.vse.photo_folder import PhotoFolder
 
 
@@ -45,7 +45,7 @@ def study_views(
     store: FeatureStore | PhotoFolder,
     photos: Sequence[CaptionedPhoto],
     batch_size: int,
-    show: Show,
+    show: Progress,
 ) -> ViewStudy:
     """Encode photos and captions, and look at the views.
 
@@ -59,7 +59,7 @@ def study_views(
     images = model.embed_images(rows, batch_size, show)
     counts = torch.tensor([len(photo.captions) for photo in photos])
     own = torch.arange(len(photos)).repeat_interleave(counts).to(texts.device)
-    found = measure(
+    found = measure_recall(
         "all",
         [photos],
         DenseScores(texts, images),

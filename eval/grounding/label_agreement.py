@@ -41,7 +41,7 @@ class NamedTerms:
 
 
 @dataclass(frozen=True)
-class GroundingStudy:
+class LabelAgreement:
     """What won the terms of captions in their own photos.
 
     Attributes:
@@ -76,13 +76,13 @@ class GroundingStudy:
         return table
 
 
-def study_grounding(
+def measure_label_agreement(
     searcher: LuceneSearcher,
     tokenizer: WordPieceTokenizer,
     store: FeatureStore,
     photos: Sequence[CaptionedPhoto],
     progress: Callable[[int, int], None] = lambda done, total: None,
-) -> GroundingStudy:
+) -> LabelAgreement:
     """Explain every caption's score for its own photo, and look where its terms point.
 
     Args:
@@ -116,7 +116,7 @@ def study_grounding(
                 ]
         progress(done, len(photos))
     counts = Counter(won)
-    return GroundingStudy(
+    return LabelAgreement(
         captions=sum(len(photo.captions) for photo in photos),
         terms=len(won),
         won={kind: counts[kind] / max(1, len(won)) for kind in KINDS},

@@ -18,7 +18,7 @@ from sparta.tokenizer import WordPieceTokenizer
 FIRST = 10
 
 
-class Ranking(NamedTuple):
+class InMemoryRanking(NamedTuple):
     """What Q captions found among N images.
 
     Attributes:
@@ -31,7 +31,7 @@ class Ranking(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Queries:
+class CaptionQueries:
     """Q captions, each of which looks for its photo.
 
     Attributes:
@@ -50,7 +50,7 @@ class Queries:
         tokenizer: WordPieceTokenizer,
         captions: Sequence[CaptionedPhoto],
         image_ids: Sequence[str],
-    ) -> Queries:
+    ) -> CaptionQueries:
         """Tokenise all captions of some photos, which must be among the images searched."""
         ids = [tokenizer.encode_ids(text) for photo in captions for text in photo.captions]
         terms = sorted({term for text in ids for term in text})
@@ -60,7 +60,7 @@ class Queries:
         texts = [[places[term] for term in text] for text in ids]
         return cls(torch.tensor(terms, dtype=torch.int64), texts, torch.tensor(targets))
 
-    def rank(self, weights: Tensor) -> Ranking:
+    def rank(self, weights: Tensor) -> InMemoryRanking:
         """Sum each caption's weights (equation 15) and order the images by them.
 
         As in an index, equal scores go by column, and an image without any of a caption's terms
@@ -82,10 +82,10 @@ class Queries:
             rank.append(ranks(block, targets).masked_fill(missed, behind))
             # The best images of a caption are chosen as the best terms of an image are.
             first.append(prune(block, None, everywhere, FIRST) > 0)
-        return Ranking(recall(torch.cat(rank)), torch.cat(first))
+        return InMemoryRanking(recall(torch.cat(rank)), torch.cat(first))
 
 
-def overlap(found: Ranking, reference: Ranking) -> float:
+def overlap(found: InMemoryRanking, reference: InMemoryRanking) -> float:
     """How much of the reference's first ten is in another's first ten.
 
     Returns:

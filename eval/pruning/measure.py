@@ -8,16 +8,16 @@ from pathlib import Path
 
 import torch
 
-from eval.pruning.in_memory import Queries, overlap
-from eval.pruning.pruned_index import PrunedImages
-from eval.pruning.table import Choice, Row, Study
-from eval.pruning.term_scores import ScoredImages, check_size
+from eval.pruning.in_memory import CaptionQueries, overlap
+from eval.pruning.pruned_index import PrunedIndex
+from eval.pruning.table import PruningChoice, PruningRow, PruningStudy
+from eval.pruning.term_scores import TermScoreMatrix, check_size
 from eval.recall.images import Images
 from indexer.build import MAXIMUM_BITS
 from indexer.encode import ImageEncoder
 from indexer.inputs import check_views
 from indexer.model_loading import check_source, load_models, model_fingerprint
-from indexer.pruning import estimate_baseline
+from indexer.pruning import estimate_offsets
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
 from sparta.features.extract.backbone import pick_device
@@ -30,7 +30,7 @@ def measure_pruning(
     views: Sequence[FeatureStore],
     models: Sequence[str | Path],
     captions: Sequence[CaptionedPhoto],
-    choices: Sequence[Choice],
+    choices: Sequence[PruningChoice],
     bits: Sequence[int | None] = (8,),
     *,
     exact: bool = False,
@@ -38,16 +38,16 @@ def measure_pruning(
     batch_size: int = 32,
     device: str = "auto",
     progress: Progress = lambda stage, done, total: None,
-) -> Study:
+) -> PruningStudy:
     """Encode the photos once, then prune, quantise and search them in every way asked for.
 
-    Baselines are estimated over all photos searched.
+    Offsets are estimated over all photos searched.
 
     Args:
         views: of the same photos, the plain one first.
         models: folders or hub names of models with one vocabulary, whose scores are averaged.
         captions: the photos to look for.
-        choices: ways to prune; if all are of "seen" terms, the float model has no others either.
+        choices: ways to prune; if all are of "trained" terms, the float model has no others either.
         bits: of an impact, 1 to 16, or None for scores that are not rounded; each with each choice.
         exact: sum impacts in memory. Otherwise each choice that is rounded gets an index, whose
             recall is taken; scores that are not rounded are summed in memory in any case.
@@ -66,12 +66,12 @@ def measure_pruning(
             raise InputError(f"--bits must be from 1 to {MAXIMUM_BITS}, got {width}")
     photos = sorted(captions, key=lambda photo: photo.image_id)
     # Most of the work is the terms nobody trained: they are computed only if asked for.
-    terms = "all" if any(choice.terms == "all" for choice in choices) else "seen"
+    terms = "all" if any(choice.terms == "all" for choice in choices) else "trained"
     encoder, rows = _open(views, models, photos, all_images, batch_size, device, terms)
-    images = ScoredImages.of(encoder, rows, lambda done, total: progress("encode", done, total))
+    images = TermScoreMatrix.of(encoder, rows, lambda done, total: progress("encode", done, total))
     encoded = time.perf_counter()
     measured = _measure(images, photos, choices, bits, exact, progress)
-    return Study(
+    return PruningStudy(
         models=[model_fingerprint(model) for model in encoder.models],
         features=[view.fingerprint for view in views],
         images=len(rows),
@@ -104,23 +104,25 @@ def _open(
 
 
 def _measure(
-    images: ScoredImages,
+    images: TermScoreMatrix,
     photos: Sequence[CaptionedPhoto],
-    choices: Sequence[Choice],
+    choices: Sequence[PruningChoice],
     bits: Sequence[int | None],
     exact: bool,
     progress: Progress,
-) -> list[Row]:
+) -> list[PruningRow]:
     """The float model's row, and one for each choice and number of bits."""
     scores = images.scored.scores
-    queries = Queries.of(images.tokenizer, photos, [images.store.ids[row] for row in images.rows])
+    queries = CaptionQueries.of(
+        images.tokenizer, photos, [images.store.ids[row] for row in images.rows]
+    )
     whole = queries.rank(scores[:, queries.terms].T.contiguous())
     positive = int(torch.count_nonzero(scores)) / len(scores)
-    rows = [Row(None, None, whole.recall, 100.0, 100.0, positive, None)]
-    kinds = {choice.baseline for choice in choices}
-    baselines = {kind: estimate_baseline(scores, kind) for kind in kinds}
+    rows = [PruningRow(None, None, whole.recall, 100.0, 100.0, positive, None)]
+    kinds = {choice.offset for choice in choices}
+    offsets = {kind: estimate_offsets(scores, kind) for kind in kinds}
     for choice in choices:
-        pruned = PrunedImages(images, choice, baselines[choice.baseline])
+        pruned = PrunedIndex(images, choice, offsets[choice.offset])
         weights, postings = pruned.weights(queries.terms)
         unrounded = queries.rank(weights)
         for width in bits:
@@ -130,7 +132,7 @@ def _measure(
             if width and not exact:
                 found, size = pruned.through_index(width, photos, show)
             overlaps = overlap(ranking, whole), overlap(ranking, unrounded)
-            rows.append(Row(choice, width, found, *overlaps, postings, size))
+            rows.append(PruningRow(choice, width, found, *overlaps, postings, size))
             show(len(queries.texts), len(queries.texts))
     return rows
 

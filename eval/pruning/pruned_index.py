@@ -11,8 +11,8 @@ from tempfile import TemporaryDirectory
 import torch
 from torch import Tensor
 
-from eval.pruning.table import Choice
-from eval.pruning.term_scores import ScoredImages
+from eval.pruning.table import PruningChoice
+from eval.pruning.term_scores import TermScoreMatrix
 from eval.recall.of_index import recall_of
 from indexer.encode import encode_rows
 from indexer.manifest import LUCENE, Manifest
@@ -28,18 +28,18 @@ SHARD = 512  # images whose scores or postings are handled at once
 
 
 @dataclass(frozen=True)
-class PrunedImages:
+class PrunedIndex:
     """N scored images of which some terms are kept.
 
     Attributes:
         images: with all their scores.
         choice: the way to prune.
-        baseline: [V] float32, the choice's, estimated over these images.
+        offset: [V] float32, the choice's, estimated over these images.
     """
 
-    images: ScoredImages
-    choice: Choice
-    baseline: Tensor
+    images: TermScoreMatrix
+    choice: PruningChoice
+    offset: Tensor
 
     @cached_property
     def allowed(self) -> Tensor:
@@ -47,7 +47,7 @@ class PrunedImages:
         return self.images.allowed(self.choice.terms).cpu()
 
     def weights(self, terms: Tensor) -> tuple[Tensor, float]:
-        """Scores above the baseline where they are kept, and 0 elsewhere.
+        """Scores above the offset where they are kept, and 0 elsewhere.
 
         Args:
             terms: [U] int64, those asked for.
@@ -57,14 +57,14 @@ class PrunedImages:
         """
         columns, postings = [], 0
         for scores in self.images.scored.scores.split(SHARD):
-            kept = prune(scores, self.baseline, self.allowed, self.choice.top_n)
+            kept = prune(scores, self.offset, self.allowed, self.choice.top_n)
             columns.append(kept[:, terms])
             postings += int(torch.count_nonzero(kept))
         return torch.cat(columns).T.contiguous(), postings / len(self.images.rows)
 
     @cached_property
     def _largest(self) -> float:
-        above = self.images.scored.scores.amax(dim=0) - self.baseline
+        above = self.images.scored.scores.amax(dim=0) - self.offset
         return float((above * self.allowed).max())
 
     def quantiser(self, bits: int) -> Quantiser:
@@ -99,19 +99,19 @@ class PrunedImages:
             features=[view.fingerprint for view in images.views],
             photos=None,
             bits=bits,
-            baseline_images=len(images.rows),
+            offset_images=len(images.rows),
             **asdict(self.choice),
         )
         shards = (
             encode_rows(
                 images,
                 images.rows[start : start + SHARD],
-                baseline=self.baseline,
+                offset=self.offset,
                 allowed=self.allowed,
                 top_n=self.choice.top_n,
                 quantiser=quantiser,
             )[0]
             for start in range(0, len(images.rows), SHARD)
         )
-        baseline = self.baseline.numpy()
-        return write_index(folder, shards, images.tokenizer, baseline, settings, quantiser.scale)
+        offset = self.offset.numpy()
+        return write_index(folder, shards, images.tokenizer, offset, settings, quantiser.scale)

@@ -13,28 +13,28 @@ from rich.console import JustifyMethod
 from rich.table import Table
 
 from indexer.build import TermSet
-from indexer.pruning import BASELINES, Baseline
+from indexer.pruning import OFFSET_KINDS, OffsetKind
 from sparta.errors import InputError
 from sparta.metrics import Recall
 
 COLUMNS = (
-    *("top-n", "baseline", "terms", "bits", "R@1", "R@5", "R@10", "median rank"),
+    *("top-n", "offset", "terms", "bits", "R@1", "R@5", "R@10", "median rank"),
     *("overlap with float", "overlap with float top-n", "terms per image", "index MB"),
 )
-NAMES = ("baseline", "terms")  # columns of words; the others are figures
+NAMES = ("offset", "terms")  # columns of words; the others are figures
 
 
 @dataclass(frozen=True)
-class Choice:
-    """One way to prune: terms an image keeps (None: all), baseline, and which terms may enter."""
+class PruningChoice:
+    """One way to prune: terms an image keeps (None: all), offset, and which terms may enter."""
 
     top_n: int | None
-    baseline: Baseline
+    offset: OffsetKind
     terms: TermSet
 
 
 @dataclass(frozen=True)
-class Row:
+class PruningRow:
     """What one choice gave.
 
     Attributes:
@@ -47,7 +47,7 @@ class Row:
         index_mb: size of the Lucene index in 10^6 bytes, None where none was built.
     """
 
-    choice: Choice | None
+    choice: PruningChoice | None
     bits: int | None
     recall: Recall
     overlap: float
@@ -56,10 +56,10 @@ class Row:
     index_mb: float | None
 
     def record(self) -> dict[str, Any]:
-        """The row for programs; the float model's has neither baseline nor terms."""
+        """The row for programs; the float model's has neither offset nor terms."""
         choice = self.choice
         return {
-            "baseline": choice.baseline if choice else None,
+            "offset": choice.offset if choice else None,
             "terms": choice.terms if choice else None,
             "top_n": (choice.top_n if choice else None) or "all",
             "bits": self.bits or "float",
@@ -79,7 +79,7 @@ class Row:
         names = ["float model", "", "", ""]
         if choice:
             bits = str(self.bits or "float")
-            names = [str(choice.top_n or "all"), choice.baseline, choice.terms, bits]
+            names = [str(choice.top_n or "all"), choice.offset, choice.terms, bits]
         size = "" if self.index_mb is None else f"{self.index_mb:.1f}"
         return [
             *names,
@@ -93,7 +93,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Study:
+class PruningStudy:
     """The rows, the float model's first, and what they were measured on.
 
     Attributes:
@@ -114,19 +114,19 @@ class Study:
     vocabulary: int
     encode_seconds: float
     seconds: float
-    rows: list[Row]
+    rows: list[PruningRow]
 
 
-def parse_choices(top_n: str, baseline: str, terms: str) -> list[Choice]:
+def parse_choices(top_n: str, offset: str, terms: str) -> list[PruningChoice]:
     """Every combination of what three lists with commas name; top-n changes fastest.
 
     Raises:
         InputError: if something is not a choice.
     """
     return [
-        Choice(None if n == "all" else int(n), kind, which)  # type: ignore[arg-type]
+        PruningChoice(None if n == "all" else int(n), kind, which)  # type: ignore[arg-type]
         for which in _named(terms, "--terms", get_args(TermSet))
-        for kind in _named(baseline, "--baseline", BASELINES)
+        for kind in _named(offset, "--offset", OFFSET_KINDS)
         for n in _named(top_n, "--top-n", ("all",), numbers=True)
     ]
 
@@ -150,7 +150,7 @@ def _named(text: str, option: str, known: Sequence[str], numbers: bool = False) 
     return list(dict.fromkeys(names))
 
 
-def table(study: Study) -> Table:
+def table(study: PruningStudy) -> Table:
     """The rows for a terminal."""
     shown = Table(box=SIMPLE_HEAD, padding=0, show_edge=False)  # fits 80 columns
     for column in COLUMNS:
@@ -161,7 +161,7 @@ def table(study: Study) -> Table:
     return shown
 
 
-def markdown(study: Study, about: dict[str, Any]) -> str:
+def markdown(study: PruningStudy, about: dict[str, Any]) -> str:
     """The rows as a Markdown table, below one line on what they were measured on."""
     models, views = len(study.models), len(study.features)
     lines = [
@@ -181,7 +181,7 @@ def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def save(study: Study, out: Path, about: dict[str, Any]) -> None:
+def save(study: PruningStudy, out: Path, about: dict[str, Any]) -> None:
     """Write the study to `out` as JSON and beside it, as .md, as a Markdown table.
 
     Args:

@@ -19,7 +19,7 @@ LARGEST = 8 * 10**9
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScoredImages(ImageEncoder):
+class TermScoreMatrix(ImageEncoder):
     """An encoder of N images that answers from memory.
 
     Attributes:
@@ -38,7 +38,7 @@ class ScoredImages(ImageEncoder):
         encoder: ImageEncoder,
         rows: Sequence[int],
         progress: Callable[[int, int], None] = lambda done, total: None,
-    ) -> ScoredImages:
+    ) -> TermScoreMatrix:
         """Run the models over some rows.
 
         Raises:

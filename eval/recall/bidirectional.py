@@ -70,7 +70,7 @@ def recall_table(title: str, ways: dict[str, Recall]) -> Table:
     return table
 
 
-def measure(
+def measure_recall(
     protocol: str,
     folds: Sequence[Sequence[CaptionedPhoto]],
     scores: Scores,

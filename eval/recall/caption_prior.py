@@ -50,7 +50,7 @@ class Reference:
 
 
 @dataclass(frozen=True)
-class PosteriorScores:
+class CaptionPosterior:
     """τ log P(v | q), but for a constant: captions can be compared by it, and images as before.
 
     Attributes:
@@ -62,7 +62,7 @@ class PosteriorScores:
     normalisers: Tensor
 
     @classmethod
-    def of(cls, scores: Scores, reference: Scores, temperature: float) -> PosteriorScores:
+    def of(cls, scores: Scores, reference: Scores, temperature: float) -> CaptionPosterior:
         """Build from the scores of the same texts for reference images."""
         return cls(scores, log_mean_exp(reference, temperature))
 
@@ -79,9 +79,9 @@ class PosteriorScores:
         """Scores of some images for all texts, [n, T]."""
         return self.scores.columns(images) - self.normalisers
 
-    def select(self, texts: slice, images: slice) -> PosteriorScores:
+    def select(self, texts: slice, images: slice) -> CaptionPosterior:
         """The part of the matrix that some texts and images span."""
-        return PosteriorScores(self.scores.select(texts, images), self.normalisers[texts])
+        return CaptionPosterior(self.scores.select(texts, images), self.normalisers[texts])
 
 
 def log_mean_exp(scores: Scores, temperature: float) -> Tensor:

@@ -18,7 +18,7 @@ from sparta.errors import InputError
 from sparta.features.record import FeatureSource
 from sparta.features.store import HEADER, FeatureStore
 from sparta.model_id import resolve
-from sparta.progress import Show
+from sparta.progress import Progress
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.collate import ImageCollator
 from sparta.visualsparta.config import VisualSpartaConfig
@@ -43,13 +43,15 @@ class DenseModel:
     name: str
     model: VseModel
 
-    def scores(self, texts: Sequence[str], images: Images, batch_size: int, show: Show) -> Scores:
+    def scores(
+        self, texts: Sequence[str], images: Images, batch_size: int, show: Progress
+    ) -> Scores:
         """Encode T texts and N images; progress is told of the stages "images" and "texts"."""
         return DenseScores(
             self.embed_texts(texts, show), self.embed_images(images, batch_size, show)
         )
 
-    def embed_texts(self, texts: Sequence[str], show: Show) -> Tensor:
+    def embed_texts(self, texts: Sequence[str], show: Progress) -> Tensor:
         """[T, D] float32 on the model's device; equal texts get equal vectors, to the last bit."""
         places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
         distinct, parts = list(places), []
@@ -59,7 +61,7 @@ class DenseModel:
         return torch.cat(parts)[[places[text] for text in texts]].to(self.model.device)
 
     @torch.no_grad()
-    def embed_images(self, images: Images, batch_size: int, show: Show) -> Tensor:
+    def embed_images(self, images: Images, batch_size: int, show: Progress) -> Tensor:
         """[N, K, D] float32 on the model's device."""
         config, device = self.model.config, self.model.device
         found = torch.empty(len(images), config.views, config.dimension, device=device)
@@ -87,7 +89,9 @@ class SparseModel:
     model: VisualSparta
     tokenizer: WordPieceTokenizer
 
-    def scores(self, texts: Sequence[str], images: Images, batch_size: int, show: Show) -> Scores:
+    def scores(
+        self, texts: Sequence[str], images: Images, batch_size: int, show: Progress
+    ) -> Scores:
         """As `DenseModel.scores`; only terms that the texts hold are computed.
 
         Raises:

@@ -10,8 +10,8 @@ from typing import Any
 
 from rich.table import Table
 
-from eval.recall.bidirectional import ProtocolRecall, measure
-from eval.recall.caption_prior import PosteriorScores, Reference
+from eval.recall.bidirectional import ProtocolRecall, measure_recall
+from eval.recall.caption_prior import CaptionPosterior, Reference
 from eval.recall.images import Images
 from eval.recall.models import Model, check_features, open_images, open_model
 from eval.recall.score_matrix import MeanScores, Scores
@@ -20,12 +20,12 @@ from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
 from sparta.features.extract.backbone import pick_device
 from sparta.features.store import FeatureStore
-from sparta.progress import Show
+from sparta.progress import Progress
 from sparta.vse.photo_folder import PhotoFolder
 
 
 @dataclass(frozen=True)
-class Member:
+class EvaluatedModel:
     """A model and the features it is measured on.
 
     Attributes:
@@ -59,7 +59,7 @@ class Evaluation:
         seconds: for encoding and ranking.
     """
 
-    members: Sequence[Member]
+    members: Sequence[EvaluatedModel]
     found: ProtocolRecall
     seconds: float
 
@@ -80,7 +80,7 @@ class Evaluation:
 
 def open_members(
     models: Sequence[str], features: Sequence[Path], transfer: bool, device: str
-) -> list[Member]:
+) -> list[EvaluatedModel]:
     """Open models and their features.
 
     Args:
@@ -104,16 +104,16 @@ def open_members(
     for name, folder in zip(models, folders, strict=True):
         model = open_model(name, chosen)
         store = open_images(model, folder)
-        members.append(Member(model, store, check_features(model, store, transfer)))
+        members.append(EvaluatedModel(model, store, check_features(model, store, transfer)))
     return members
 
 
 def evaluate(
-    members: Sequence[Member],
+    members: Sequence[EvaluatedModel],
     protocol: str,
     folds: Sequence[Sequence[CaptionedPhoto]],
     batch_size: int,
-    show: Show,
+    show: Progress,
     reference: Reference | None = None,
 ) -> Evaluation:
     """Measure a model, or an ensemble by the mean of its members' scores.
@@ -138,19 +138,19 @@ def evaluate(
         _scores(member, texts, ids, reference, batch_size, part_of(show, number, len(members)))
         for number, member in enumerate(members)
     ]
-    found = measure(
+    found = measure_recall(
         protocol, folds, MeanScores(scores), lambda done, total: show("rank", done, total)
     )
     return Evaluation(members, found, time.perf_counter() - start)
 
 
 def _scores(
-    member: Member,
+    member: EvaluatedModel,
     texts: Sequence[str],
     image_ids: Sequence[str],
     reference: Reference | None,
     batch_size: int,
-    show: Show,
+    show: Progress,
 ) -> Scores:
     """Of one member: texts × images."""
     others = reference.image_ids if reference else []
@@ -160,11 +160,11 @@ def _scores(
         return scores
     every, own = slice(None), slice(len(image_ids))
     rest = slice(len(image_ids), None)
-    return PosteriorScores.of(
+    return CaptionPosterior.of(
         scores.select(every, own), scores.select(every, rest), reference.temperature
     )
 
 
-def part_of(show: Show, number: int, parts: int) -> Show:
+def part_of(show: Progress, number: int, parts: int) -> Progress:
     """Progress of one of several equal parts, told as progress of the whole."""
     return lambda stage, done, total: show(stage, number * total + done, parts * total)

@@ -9,11 +9,11 @@ from typing import Any, get_args
 
 from rich.table import Table
 
-from eval.recall.of_model import Evaluation, Member, evaluate, open_members
+from eval.recall.of_model import EvaluatedModel, Evaluation, evaluate, open_members
 from eval.recall.protocols import choose
 from sparta.captions.read import CaptionedPhoto, ImageKey, read_captions
 from sparta.errors import InputError
-from sparta.progress import Show
+from sparta.progress import Progress
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def _one_each(option: str, text: str, count: int) -> list[str]:
 
 
 def measure_transfer(
-    models: Sequence[str], sets: Sequence[DataSet], device: str, batch_size: int, show: Show
+    models: Sequence[str], sets: Sequence[DataSet], device: str, batch_size: int, show: Progress
 ) -> Transfer:
     """Measure each model by itself on each data set.
 
@@ -138,7 +138,7 @@ def measure_transfer(
 
 def _open(
     models: Sequence[str], sets: Sequence[DataSet], device: str
-) -> Iterator[tuple[DataSet, Member, list[list[CaptionedPhoto]]]]:
+) -> Iterator[tuple[DataSet, EvaluatedModel, list[list[CaptionedPhoto]]]]:
     for own in sets:
         photos = read_captions(own.captions, own.split, image_key=own.image_key)  # type: ignore[arg-type]
         folds = choose(own.protocol, photos)

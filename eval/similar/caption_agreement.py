@@ -37,7 +37,7 @@ Matrix = csr_array[Any, tuple[int, int]]
 
 
 @dataclass(frozen=True)
-class Row:
+class SimilarRow:
     """One way to make a query of a photo.
 
     Attributes:
@@ -69,9 +69,9 @@ class SimilarStudy:
     images: int
     random: float
     best: float
-    rows: Sequence[Row]
+    rows: Sequence[SimilarRow]
 
-    def share(self, row: Row) -> float:
+    def share(self, row: SimilarRow) -> float:
         """Where a row lies between random (0) and best (100)."""
         return 100 * (row.agreement - self.random) / (self.best - self.random)
 
@@ -149,7 +149,7 @@ def study_similar(
         progress(start + len(block), len(rows))
     apart = found - found[ways.index((SERVED, "share"))]
     means, errors = found.mean(axis=1).tolist(), (apart.std(axis=1) / len(rows) ** 0.5).tolist()
-    measured = [Row(*way, *one) for way, *one in zip(ways, means, errors, strict=True)]
+    measured = [SimilarRow(*way, *one) for way, *one in zip(ways, means, errors, strict=True)]
     return SimilarStudy(len(rows), len(ids), random / len(rows), best / len(rows), measured)
 
 

@@ -22,7 +22,7 @@ from indexer.columns.layout import (
     save,
 )
 from indexer.columns.ordering import topical_order
-from indexer.columns.row_files import Chunk, RowFiles, Rows
+from indexer.columns.row_files import Chunk, PostingRows, RowFiles
 
 STRETCH = 64  # superblocks filled at once, after which their pages may leave memory
 
@@ -54,7 +54,10 @@ def build_columns(
 
 
 def lay_out(
-    folder: Path, rows: Rows, vocabulary: int, progress: Callable[[int], None] = lambda done: None
+    folder: Path,
+    rows: PostingRows,
+    vocabulary: int,
+    progress: Callable[[int], None] = lambda done: None,
 ) -> None:
     """As `build_columns`, from all postings at once."""
     images = len(rows.starts) - 1
@@ -106,7 +109,7 @@ def _count_documents(terms: NDArray[Any], frequencies: NDArray[np.int64]) -> Non
 
 @njit(cache=True, nogil=True)
 def _survey(
-    rows: Rows,
+    rows: PostingRows,
     order: NDArray[np.int32],
     row_of: NDArray[np.int32],
     maxima: NDArray[Any],
@@ -129,7 +132,7 @@ def _survey(
 
 @njit(cache=True, nogil=True)
 def _fill(
-    rows: Rows,
+    rows: PostingRows,
     order: NDArray[np.int32],
     row_of: NDArray[np.int32],
     first: int,

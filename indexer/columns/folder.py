@@ -12,7 +12,7 @@ from indexer.columns.builder import lay_out
 from indexer.columns.from_lucene import read_images, read_rows
 from indexer.columns.image_table import IMAGES, ImageWriter
 from indexer.columns.manifest import FOLDER, ColumnManifest, lucene_fingerprint
-from indexer.columns.row_files import RowFiles, Rows
+from indexer.columns.row_files import PostingRows, RowFiles
 from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import LUCENE, Manifest
 from indexer.postings import Postings
@@ -85,7 +85,7 @@ def rebuild_columns(index: Path, progress: Progress = lambda done: None) -> None
         _write(index, Path(name), rows, len(vocabulary), progress)
 
 
-def _write(index: Path, work: Path, rows: Rows, vocabulary: int, progress: Progress) -> None:
+def _write(index: Path, work: Path, rows: PostingRows, vocabulary: int, progress: Progress) -> None:
     """Lay rows out in a folder of the work folder, and put that into the index."""
     made = work / FOLDER
     made.mkdir()

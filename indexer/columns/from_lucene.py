@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from indexer.columns.row_files import Rows, impact_type, term_type
+from indexer.columns.row_files import PostingRows, impact_type, term_type
 from indexer.lucene.reader import LuceneIndex, Stored
 
 
@@ -21,7 +21,9 @@ def read_images(lucene: LuceneIndex, batch: int = 65_536) -> Iterator[list[Store
         yield [lucene.stored(document) for document in range(first, last)]
 
 
-def read_rows(lucene: LuceneIndex, vocabulary: Sequence[str], bits: int, folder: Path) -> Rows:
+def read_rows(
+    lucene: LuceneIndex, vocabulary: Sequence[str], bits: int, folder: Path
+) -> PostingRows:
     """The postings of every document; none for those that were deleted.
 
     Lucene gives them term by term. They are turned in files, so that memory need not hold them.
@@ -51,7 +53,7 @@ def read_rows(lucene: LuceneIndex, vocabulary: Sequence[str], bits: int, folder:
     terms = _created(folder / "terms", term_type(len(vocabulary)), int(starts[-1]))
     impacts_by_row = _created(folder / "impacts", impact, int(starts[-1]))
     _turn(frequencies, *by_term, starts[:-1].copy(), terms, impacts_by_row)
-    return Rows(starts, terms, impacts_by_row)
+    return PostingRows(starts, terms, impacts_by_row)
 
 
 def _mapped(path: Path, dtype: Any) -> NDArray[Any]:

@@ -29,7 +29,7 @@ class Chunk(Protocol):
         """[P], at least 1."""
 
 
-class Rows(NamedTuple):
+class PostingRows(NamedTuple):
     """The postings of all images.
 
     Attributes:
@@ -92,9 +92,9 @@ class RowFiles:
     def _write(self, name: str, values: NDArray[Any]) -> None:
         self._files[name].write(values.astype(self._types[name]).tobytes())
 
-    def rows(self) -> Rows:
+    def rows(self) -> PostingRows:
         """All postings added, mapped from the files."""
-        return Rows(*(self._map(name) for name in (STARTS, TERMS, IMPACTS)))
+        return PostingRows(*(self._map(name) for name in (STARTS, TERMS, IMPACTS)))
 
     def _map(self, name: str) -> NDArray[Any]:
         self._files[name].flush()

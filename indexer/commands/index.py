@@ -40,7 +40,7 @@ def index(
     ] = None,
     top_n: Annotated[str, typer.Option(help="Terms an image keeps, or: all.")] = "1000",
     bits: Annotated[int, typer.Option(min=1, max=16, help="Bits of an impact.")] = 8,
-    baseline: Annotated[
+    offset: Annotated[
         str,
         typer.Option(
             help="Taken off each term's scores before pruning: mean, median, minimum of the "
@@ -49,7 +49,7 @@ def index(
     ] = "mean",
     terms: Annotated[
         str, typer.Option(help="Terms of the index: seen in the model's training, or all.")
-    ] = "seen",
+    ] = "trained",
     batch_size: Annotated[int, typer.Option(min=1, help="Images per pass.")] = 32,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, …")] = "auto",
 ) -> None:
@@ -68,7 +68,7 @@ def index(
 
     sparta index photos/ --model seed0/ --model seed1/ --views 4 --out index/
 
-    sparta index photos/ --model model/ --out index/ --top-n all --baseline none
+    sparta index photos/ --model model/ --out index/ --top-n all --offset none
 
     sparta index features/ --dense vse++/ --dense tuned=runs/7/ --out index/
     """
@@ -119,7 +119,7 @@ def index(
                 out,
                 top_n=None if top_n == "all" else int(top_n),
                 bits=bits,
-                baseline=baseline,  # type: ignore[arg-type]
+                offset=offset,  # type: ignore[arg-type]
                 terms=terms,  # type: ignore[arg-type]
                 batch_size=batch_size,
                 device=device,

@@ -16,7 +16,7 @@ from indexer.search.api import Explanation, SearchResult, TermExplanation
 
 STAGES = {
     "extract": ("Extracting features", "photos"),
-    "baseline": ("Measuring baselines", "images"),
+    "offset": ("Measuring offsets", "images"),
     "encode": ("Encoding images", "images"),
     "write": ("Writing Lucene", "images"),
     "merge": ("Merging Lucene", "images"),

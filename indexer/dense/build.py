@@ -23,7 +23,7 @@ from indexer.dense.manifest import (
     is_name,
 )
 from indexer.dense.text_encoder import load_dense_model
-from indexer.dense.vectors import ImageVectors, Kind, import_faiss
+from indexer.dense.vectors import ImageVectors, VectorIndexKind, import_faiss
 from indexer.inputs import check_views
 from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import LUCENE, Manifest, is_index, part_sizes
@@ -102,7 +102,7 @@ def add_dense(
     name: str,
     model: str | Path,
     *,
-    kind: Kind = "flat",
+    kind: VectorIndexKind = "flat",
     batch_size: int = 32,
     device: str = "auto",
     progress: Callable[[int, int], None] = lambda done, total: None,

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from indexer.dense.vectors import Kind
+from indexer.dense.vectors import VectorIndexKind
 from indexer.manifest import MANIFEST, Manifest, open_manifest, save_manifest
 from sparta.errors import InputError
 
@@ -48,7 +48,7 @@ class DenseManifest:
     images: int
     views: int
     dimension: int
-    kind: Kind
+    kind: VectorIndexKind
     parts: dict[str, int]
 
     def save(self, folder: Path) -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sparta.errors import InputError
 
-Kind = Literal["flat", "hnsw"]
+VectorIndexKind = Literal["flat", "hnsw"]
 
 NEIGHBOURS = 32  # of a vector in the graph
 EF_CONSTRUCTION = 200
@@ -50,7 +50,7 @@ class ImageVectors:
         self.views = views
 
     @classmethod
-    def create(cls, dimension: int, views: int, kind: Kind = "flat") -> ImageVectors:
+    def create(cls, dimension: int, views: int, kind: VectorIndexKind = "flat") -> ImageVectors:
         """No images yet."""
         faiss = import_faiss()
         if kind == "flat":

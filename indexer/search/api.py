@@ -77,7 +77,7 @@ class SimilarResult(SearchResult):
 
 
 @dataclass(frozen=True)
-class Label:
+class WinningLabel:
     """A label token that won the maximum of equation 10.
 
     Attributes:
@@ -112,7 +112,7 @@ class TermExplanation:
     score: float
     region: int | None
     box: Box | None
-    label: Label | None
+    label: WinningLabel | None
 
     @property
     def whole(self) -> bool:

@@ -35,7 +35,7 @@ class TextEncoder(Protocol):
         ...
 
 
-class Images(Protocol):
+class StoredImages(Protocol):
     """What is known of images by number: a `LuceneIndex`."""
 
     def stored(self, document: int) -> Stored: ...  # noqa: D102
@@ -53,7 +53,7 @@ class VectorSearcher(ABC):
 
     explains = False
 
-    def __init__(self, images: Images) -> None:
+    def __init__(self, images: StoredImages) -> None:
         self.images = images
 
     @abstractmethod
@@ -143,7 +143,7 @@ class DenseSearcher(VectorSearcher):
         encoder: of the same model.
     """
 
-    def __init__(self, images: Images, vectors: ImageVectors, encoder: TextEncoder) -> None:
+    def __init__(self, images: StoredImages, vectors: ImageVectors, encoder: TextEncoder) -> None:
         super().__init__(images)
         self._vectors = vectors
         self._encoder = encoder

@@ -18,7 +18,7 @@ from indexer.search.api import (
     Timings,
     UnknownImageError,
 )
-from indexer.search.query_by_image import others, photo_query, text_of
+from indexer.search.query_by_image import image_query, repeated_terms, without_document
 from sparta.errors import InputError
 from sparta.tokenizer import WordPieceTokenizer
 
@@ -98,9 +98,11 @@ class LuceneSearcher:
         document = self._document(image_id)
         terms = [self._tokenizer.vocabulary[i] for i in self.index.grounding(document).terms]
         impacts = self._finder.impacts(document, terms)
-        query = photo_query(dict(zip(terms, impacts, strict=True)))
+        query = image_query(dict(zip(terms, impacts, strict=True)))
         read = time.perf_counter()
-        hits = self._hits(others(self._finder.top(text_of(query), k + 1), document, k))
+        hits = self._hits(
+            without_document(self._finder.top(repeated_terms(query), k + 1), document, k)
+        )
         end = time.perf_counter()
         timings = Timings(*(1000 * t for t in (read - start, end - read, end - start)))
         return SimilarResult(hits, [], timings, query)

@@ -15,7 +15,7 @@ from indexer.dense.manifest import (
 from indexer.dense.vectors import ImageVectors, import_faiss
 from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import LUCENE, Manifest
-from indexer.search.dense import DenseSearcher, EnsembleSearcher, Images, VectorSearcher
+from indexer.search.dense import DenseSearcher, EnsembleSearcher, StoredImages, VectorSearcher
 from sparta.errors import InputError
 
 
@@ -35,7 +35,7 @@ def open_dense(index: Path, name: str) -> VectorSearcher:
     return EnsembleSearcher(members) if name == ENSEMBLE else members[0]
 
 
-def open_part(folder: Path, manifest: DenseManifest, images: Images) -> DenseSearcher:
+def open_part(folder: Path, manifest: DenseManifest, images: StoredImages) -> DenseSearcher:
     """A searcher over one dense part.
 
     Args:

@@ -13,7 +13,7 @@ COUNTS = 256
 Found = TypeVar("Found", int, float)
 
 
-def photo_query(impacts: Mapping[str, int], terms: int = TERMS) -> dict[str, int]:
+def image_query(impacts: Mapping[str, int], terms: int = TERMS) -> dict[str, int]:
     """What to ask for to find images like one.
 
     Args:
@@ -30,11 +30,13 @@ def photo_query(impacts: Mapping[str, int], terms: int = TERMS) -> dict[str, int
     return {term: count for term, count in counts.items() if count}
 
 
-def text_of(query: Mapping[str, int]) -> str:
+def repeated_terms(query: Mapping[str, int]) -> str:
     """A query's terms, each as often as it counts, with spaces between them."""
     return " ".join(" ".join([term] * count) for term, count in query.items())
 
 
-def others(found: list[tuple[int, Found]], document: int, k: int) -> list[tuple[int, Found]]:
+def without_document(
+    found: list[tuple[int, Found]], document: int, k: int
+) -> list[tuple[int, Found]]:
     """The k best documents of k + 1 but for one, which need not be among them."""
     return [pair for pair in found if pair[0] != document][:k]

@@ -11,7 +11,7 @@ from sparta.errors import InputError
 from sparta.features.extract.detector_settings import REGIONS, Detection
 from sparta.features.readers.base import FeatureReader
 from sparta.features.readers.convert import convert
-from sparta.features.readers.parsing.region_limit import RegionChoice, Rule
+from sparta.features.readers.parsing.region_limit import RegionLimit, Rule
 from sparta.features.readers.registry import FORMATS, Format, detect, fitting, open_reader
 
 
@@ -149,7 +149,7 @@ def extract(
                 "--from"
             )
         name = detect(folders) if from_format == "auto" else from_format
-        choice = RegionChoice(regions, keep)
+        choice = RegionLimit(regions, keep)
         reader = open_reader(name, folders, split or (), image_suffix, backbone, choice, vocabulary)
         _convert(reader, out, skip_bad)
         if FORMATS[name].numbered and vocabulary is None:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-Kind = Literal["region", "grid", "patch", "pixels"]
+FeatureKind = Literal["region", "grid", "patch", "pixels"]
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class FeatureSource:
         detector: hub name or folder the detector was loaded from, "" for none.
     """
 
-    kind: Kind
+    kind: FeatureKind
     backbone: str
     weights: str
     dimension: int

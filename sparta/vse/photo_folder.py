@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparta.errors import InputError
-from sparta.features.extract.augmentations import Crop, View
+from sparta.features.extract.augmentations import Augmentation, Crop
 from sparta.features.extract.backbone import Backbone
 from sparta.features.extract.decode_pool import decode_all
 from sparta.features.extract.photos import Decoder, find_photos
@@ -60,7 +60,7 @@ class PhotoFolder:
         self.ids: list[str] = find_photos(folder) if ids is None else sorted(ids)
         self._rows = {image_id: row for row, image_id in enumerate(self.ids)}
         resample = source.extra["resample"]
-        self._decoder = Decoder(folder, source.image_size, resample, View("plain"))
+        self._decoder = Decoder(folder, source.image_size, resample, Augmentation("plain"))
 
     def __len__(self) -> int:
         return len(self.ids)

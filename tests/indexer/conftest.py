@@ -18,7 +18,7 @@ from sparta.features.store import FeatureStore
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.tiny import save_model, write_store
 from tests.indexer.tiny_dense import save_dense_model
-from tests.reference.searcher import ExactSearcher
+from tests.reference.searcher import ReferenceSearcher
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[unused0]"]
 WORDS = ["dog", "cat", "beach", "ball", "red", "sky", "run", ".", "...", "|", "_", "é", "犬"]
@@ -32,8 +32,8 @@ SETTINGS = IndexSettings(
     photos=None,
     top_n=None,
     bits=8,
-    baseline="none",
-    baseline_images=0,
+    offset="none",
+    offset_images=0,
     terms="all",
 )
 
@@ -84,11 +84,11 @@ def make_index(
     tokenizer: WordPieceTokenizer,
 ) -> Callable[[Path, Postings], Path]:
     def make(folder: Path, postings: Postings) -> Path:
-        baseline = np.zeros(len(tokenizer.vocabulary), np.float32)
+        offset = np.zeros(len(tokenizer.vocabulary), np.float32)
         half = len(postings) // 2
         rows = list(postings)
         shards = [Postings.of(rows[:half]), Postings.of(rows[half:])]
-        write_index(folder, shards, tokenizer, baseline, SETTINGS, scale=0.5)
+        write_index(folder, shards, tokenizer, offset, SETTINGS, scale=0.5)
         return folder
 
     return make
@@ -109,8 +109,8 @@ def lucene(index: Path) -> LuceneSearcher:
 
 
 @pytest.fixture(scope="session")
-def exact(postings: Postings, tokenizer: WordPieceTokenizer) -> ExactSearcher:
-    return ExactSearcher(postings, tokenizer)
+def exact(postings: Postings, tokenizer: WordPieceTokenizer) -> ReferenceSearcher:
+    return ReferenceSearcher(postings, tokenizer)
 
 
 @pytest.fixture(scope="session")

@@ -63,5 +63,5 @@ def labelled_index(folder: Path) -> tuple[Path, FeatureStore, Path]:
         Image.new("RGB", (one.width, one.height), "green").save(photos / one.image_id)
     store = write_store(folder / "features", tiny.source(), IMAGES)
     out = folder / "index"
-    build_index([store], [folder / "model"], out, baseline="none", terms="all", device="cpu")
+    build_index([store], [folder / "model"], out, offset="none", terms="all", device="cpu")
     return out, store, photos

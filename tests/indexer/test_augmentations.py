@@ -17,7 +17,7 @@ from indexer.encode import ImageEncoder
 from indexer.inputs import open_features
 from indexer.search.lucene import LuceneSearcher
 from sparta.errors import InputError
-from sparta.features.extract.augmented_stores import view_names
+from sparta.features.extract.augmented_stores import augmentation_names
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.features.writer import StoreWriter
@@ -50,7 +50,7 @@ def test_the_index_holds_the_mean_over_models_and_views(
     monkeypatch.setattr(indexer.build, "BASELINE_SAMPLE", sample)
     views, models = [store, flipped], [model_dir, other_model]
     # A mean over part of the corpus is no concern of this test.
-    baseline = "none" if sample < len(store) else "mean"
+    offset = "none" if sample < len(store) else "mean"
     scored: list[int] = []
     score = ImageEncoder._score
 
@@ -60,9 +60,7 @@ def test_the_index_holds_the_mean_over_models_and_views(
 
     monkeypatch.setattr(ImageEncoder, "_score", counting)
     out = tmp_path / "index"
-    manifest = build_index(
-        views, models, out, top_n=9, batch_size=3, device="cpu", baseline=baseline
-    )
+    manifest = build_index(views, models, out, top_n=9, batch_size=3, device="cpu", offset=offset)
     # A corpus that is its own sample is scored once.
     assert len(scored) == len(store) + (sample if sample < len(store) else 0)
     right = slow_impacts(views, models, manifest)
@@ -89,7 +87,7 @@ def test_terms_no_model_has_seen_stay_out(
     store: FeatureStore, model_dir: Path, tokenizer: WordPieceTokenizer, tmp_path: Path
 ) -> None:
     second = save_model(tmp_path / "model", tokenizer, seed=2, untrained=["cat", "dog"])
-    build_index([store], [model_dir, second], tmp_path / "index", baseline="none", device="cpu")
+    build_index([store], [model_dir, second], tmp_path / "index", offset="none", device="cpu")
     searcher = LuceneSearcher(tmp_path / "index")
     assert searcher.search("cat dog").unknown == ["cat"]
     searcher.close()
@@ -167,8 +165,8 @@ def photos(tmp_path: Path) -> Path:
 
 
 def test_views_are_extracted_from_photos(photos: Path, model_dir: Path, tmp_path: Path) -> None:
-    assert view_names(1) == ["plain"]
-    assert view_names(4) == ["plain", "flip", "crop:1", "crop:2"]
+    assert augmentation_names(1) == ["plain"]
+    assert augmentation_names(4) == ["plain", "flip", "crop:1", "crop:2"]
     stages: list[tuple[str, int, int]] = []
     out = tmp_path / "index"
     views = open_features(

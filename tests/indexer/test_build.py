@@ -28,9 +28,9 @@ from tests.indexer.tiny import SOURCE, slow_impacts, write_store
 @pytest.mark.parametrize(
     "options",
     [
-        {"top_n": 5, "bits": 8, "baseline": "mean", "terms": "seen"},
-        {"top_n": 7, "bits": 10, "baseline": "minimum", "terms": "all"},
-        {"top_n": None, "bits": 8, "baseline": "none", "terms": "all"},
+        {"top_n": 5, "bits": 8, "offset": "mean", "terms": "trained"},
+        {"top_n": 7, "bits": 10, "offset": "minimum", "terms": "all"},
+        {"top_n": None, "bits": 8, "offset": "none", "terms": "all"},
     ],
 )
 def test_the_index_holds_what_the_model_says(
@@ -66,7 +66,7 @@ def test_the_index_holds_what_the_model_says(
     assert manifest.images == len(store) == 21
     assert manifest.clipped == 0 and 0 < manifest.mean_error <= manifest.scale
     assert [stage for stage, done, total in stages if done == total == 21] == [
-        "baseline",
+        "offset",
         "encode",
         "write",
         "columns",
@@ -78,13 +78,13 @@ def test_baseline_is_kept_for_images_added_later(
     store: FeatureStore, model_dir: Path, tmp_path: Path
 ) -> None:
     index = tmp_path / "index"
-    build_index([store], [model_dir], index, baseline="minimum", terms="all", device="cpu")
-    baseline = np.load(tmp_path / "index" / "baseline.npy", allow_pickle=False)
+    build_index([store], [model_dir], index, offset="minimum", terms="all", device="cpu")
+    offset = np.load(tmp_path / "index" / "term_offsets.npy", allow_pickle=False)
     model = VisualSparta.from_pretrained(model_dir)
     assert model.tokenizer is not None
     scores = model.term_scores(ImageCollator(model.tokenizer, 50, 70)(list(store))).scores
-    assert baseline.dtype == np.float32
-    assert baseline == pytest.approx(scores.amin(dim=0).numpy(), abs=1e-5)
+    assert offset.dtype == np.float32
+    assert offset == pytest.approx(scores.amin(dim=0).numpy(), abs=1e-5)
 
 
 def contents(index: Path, store: FeatureStore) -> list[Any]:
@@ -208,7 +208,7 @@ def test_the_command_goes_from_photos_to_an_index(
     assert run.exit_code == 0, run.output
     assert "3 images" in run.output
     assert Manifest.open(out).top_n is None
-    for wrong in (["--top-n", "many"], ["--top-n", "0"], ["--baseline", "low"], ["--terms", "x"]):
+    for wrong in (["--top-n", "many"], ["--top-n", "0"], ["--offset", "low"], ["--terms", "x"]):
         run = CliRunner().invoke(cli, [*arguments, *wrong])
         assert isinstance(run.exception, InputError), wrong
         assert wrong[0] in str(run.exception)

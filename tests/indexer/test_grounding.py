@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from indexer.grounding import Grounding, Inputs, Winner, pack, unpack
-from indexer.search.api import Label
+from indexer.search.api import WinningLabel
 
 VOCABULARY = ["[PAD]", "dog", "brown", "run", "##s", "ball", "the"]
 INPUTS = Inputs(
@@ -67,6 +67,6 @@ def test_winners() -> None:
         assert found.winner(1, VOCABULARY) == (1, box, None)
         assert found.winner(2, VOCABULARY) == found.winner(6, VOCABULARY) == Winner()
         whole = (0.0, 0.0, 1.0, 1.0)
-        assert found.winner(3, VOCABULARY) == (0, whole, Label("run", "runs"))
-        assert found.winner(4, VOCABULARY) == (0, whole, Label("##s", "runs"))
-        assert found.winner(5, VOCABULARY) == (1, box, Label("dog", "brown dog"))
+        assert found.winner(3, VOCABULARY) == (0, whole, WinningLabel("run", "runs"))
+        assert found.winner(4, VOCABULARY) == (0, whole, WinningLabel("##s", "runs"))
+        assert found.winner(5, VOCABULARY) == (1, box, WinningLabel("dog", "brown dog"))

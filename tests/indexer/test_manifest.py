@@ -59,7 +59,7 @@ def test_other_vocabulary(copy: Path) -> None:
 
 def test_every_missing_or_truncated_part_is_found(copy: Path, tmp_path: Path) -> None:
     parts = [path for path in copy.rglob("*") if path.is_file() and path.name != "manifest.json"]
-    assert {"tokenizer.json", "baseline.npy"} < {path.name for path in parts}
+    assert {"tokenizer.json", "term_offsets.npy"} < {path.name for path in parts}
     for part in parts:
         content = part.read_bytes()
         part.write_bytes(content[:-1])

@@ -8,16 +8,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexer.pruning import BASELINES, estimate_baseline, prune
+from indexer.pruning import OFFSET_KINDS, estimate_offsets, prune
 from indexer.quantisation import Quantiser
 
 
 def slow_prune(
-    scores: list[float], baseline: list[float], allowed: list[bool], top_n: int | None
+    scores: list[float], offset: list[float], allowed: list[bool], top_n: int | None
 ) -> list[float]:
     above = [
         max(0.0, score - base) if ok else 0.0
-        for score, base, ok in zip(scores, baseline, allowed, strict=True)
+        for score, base, ok in zip(scores, offset, allowed, strict=True)
     ]
     order = sorted(range(len(above)), key=lambda term: (-above[term], term))
     kept = set(order[: len(above) if top_n is None else top_n])
@@ -31,11 +31,11 @@ def test_prune_equals_the_slow_way(data: st.DataObject) -> None:
     # Quarters are exact in float32, and few, so that scores tie.
     quarters = st.lists(st.integers(0, 6).map(lambda i: i / 4), min_size=terms, max_size=terms)
     images = data.draw(st.lists(quarters, min_size=1, max_size=4))
-    baseline = data.draw(quarters)
+    offset = data.draw(quarters)
     allowed = data.draw(st.lists(st.booleans(), min_size=terms, max_size=terms))
     top_n = data.draw(st.none() | st.integers(1, terms + 2))
-    kept = prune(torch.tensor(images), torch.tensor(baseline), torch.tensor(allowed), top_n)
-    assert kept.tolist() == [slow_prune(row, baseline, allowed, top_n) for row in images]
+    kept = prune(torch.tensor(images), torch.tensor(offset), torch.tensor(allowed), top_n)
+    assert kept.tolist() == [slow_prune(row, offset, allowed, top_n) for row in images]
 
 
 def test_without_baseline_the_largest_scores_stay() -> None:
@@ -58,9 +58,9 @@ def test_baselines_are_what_they_are_called() -> None:
         "minimum": plain.min(axis=0),
         "none": np.zeros(50),
     }
-    assert set(right) == set(BASELINES)
-    for kind in BASELINES:
-        assert estimate_baseline(scores, kind).numpy() == pytest.approx(right[kind], rel=1e-6)
+    assert set(right) == set(OFFSET_KINDS)
+    for kind in OFFSET_KINDS:
+        assert estimate_offsets(scores, kind).numpy() == pytest.approx(right[kind], rel=1e-6)
 
 
 def test_minimum_baseline_changes_no_unpruned_ranking() -> None:
@@ -69,12 +69,12 @@ def test_minimum_baseline_changes_no_unpruned_ranking() -> None:
     scores = torch.from_numpy((random.integers(0, 4096, (200, 300)) / 1024).astype(np.float32))
     allowed = torch.ones(300, dtype=torch.bool)
     queries = torch.from_numpy(random.integers(0, 2, (50, 300)).astype(np.float32))
-    kept = prune(scores, estimate_baseline(scores, "minimum"), allowed, None)
+    kept = prune(scores, estimate_offsets(scores, "minimum"), allowed, None)
     before = (queries @ scores.T).sort(dim=1, descending=True, stable=True).indices
     after = (queries @ kept.T).sort(dim=1, descending=True, stable=True).indices
     assert torch.equal(before, after)
     # The mean also drops what is below par, so it does change rankings.
-    mean = prune(scores, estimate_baseline(scores, "mean"), allowed, None)
+    mean = prune(scores, estimate_offsets(scores, "mean"), allowed, None)
     other = (queries @ mean.T).sort(dim=1, descending=True, stable=True).indices
     assert not torch.equal(before, other)
 

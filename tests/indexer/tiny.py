@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from indexer.manifest import Manifest
-from indexer.search.api import Label
+from indexer.search.api import WinningLabel
 from sparta.features.record import FeatureSource, ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.features.writer import StoreWriter
@@ -70,7 +70,7 @@ def write_store(
 
 def slow_impacts(
     views: Sequence[FeatureStore], models: Sequence[Path], manifest: Manifest
-) -> dict[tuple[str, str], tuple[int, int, Label | None]]:
+) -> dict[tuple[str, str], tuple[int, int, WinningLabel | None]]:
     """(image, term) → impact, region and label, one image, model and view at a time."""
     loaded = [VisualSparta.from_pretrained(folder) for folder in models]
     tokenizer = loaded[0].tokenizer
@@ -87,11 +87,11 @@ def slow_impacts(
                     positions[row] = scored.positions[0].numpy()
     scores /= len(loaded) * len(views)
     allowed = tokenizer.indexable
-    if manifest.terms == "seen":
+    if manifest.terms == "trained":
         allowed = allowed & np.any([model.trained_terms.numpy() for model in loaded], axis=0)
     zero = np.zeros(scores.shape[1])
     kinds = {"mean": scores.mean(axis=0), "minimum": scores.min(axis=0), "none": zero}
-    scores = np.maximum(0, scores - kinds[manifest.baseline]) * allowed
+    scores = np.maximum(0, scores - kinds[manifest.offset]) * allowed
     found = {}
     for row, image_id in enumerate(views[0].ids):
         best = np.argsort(-scores[row], kind="stable")[: manifest.top_n]
@@ -102,10 +102,10 @@ def slow_impacts(
     return found
 
 
-def slow_winner(image: ImageFeatures, position: int) -> tuple[int, Label | None]:
+def slow_winner(image: ImageFeatures, position: int) -> tuple[int, WinningLabel | None]:
     """The region at a position, or the label token there and the region it speaks of."""
-    tokens: list[tuple[int, Label | None]] = [(i, None) for i in range(len(image.features))]
+    tokens: list[tuple[int, WinningLabel | None]] = [(i, None) for i in range(len(image.features))]
     for region, parts in enumerate(zip(image.attributes, image.labels, strict=True)):
         words = " ".join(parts).strip()
-        tokens += [(region, Label(word, words)) for word in words.split()]
+        tokens += [(region, WinningLabel(word, words)) for word in words.split()]
     return tokens[position]

@@ -21,11 +21,11 @@ from indexer.search.api import (
     Timings,
     UnknownImageError,
 )
-from indexer.search.query_by_image import photo_query
-from sparta.tokenizer import Query, WordPieceTokenizer
+from indexer.search.query_by_image import image_query
+from sparta.tokenizer import TokenisedQuery, WordPieceTokenizer
 
 
-class ExactSearcher:
+class ReferenceSearcher:
     """A `Searcher` over postings in memory: equation 15 on integers, ties by image id."""
 
     explains = True
@@ -65,7 +65,7 @@ class ExactSearcher:
         row = self._row(image_id)
         image = list(self._postings)[row]
         terms = [self._tokenizer.vocabulary[term] for term in image.terms]
-        query = photo_query(dict(zip(terms, image.impacts.tolist(), strict=True)))
+        query = image_query(dict(zip(terms, image.impacts.tolist(), strict=True)))
         read = time.perf_counter()
         hits: list[Hit] = []
         for other, score in self.top(query, len(self)):
@@ -85,7 +85,7 @@ class ExactSearcher:
         best = np.lexsort((self._places, -scores))[:k]
         return [(int(row), float(scores[row])) for row in best if scores[row] > 0]
 
-    def _unknown(self, query: Query) -> list[str]:
+    def _unknown(self, query: TokenisedQuery) -> list[str]:
         words = [
             word.text
             for word in query.words

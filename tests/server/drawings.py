@@ -55,13 +55,13 @@ def index_drawings(folder: Path, photos: Path, features: str = "f") -> Path:
         photos=str(photos),
         top_n=None,
         bits=8,
-        baseline="none",
-        baseline_images=0,
+        offset="none",
+        offset_images=0,
         terms="all",
     )
     rows = Postings.of([postings_of(i, DRAWINGS[i]) for i in sorted(DRAWINGS)])
-    baseline = np.zeros(len(TERMS), np.float32)
-    write_index(folder, [rows], WordPieceTokenizer(inner), baseline, settings, scale=0.5)
+    offset = np.zeros(len(TERMS), np.float32)
+    write_index(folder, [rows], WordPieceTokenizer(inner), offset, settings, scale=0.5)
     return folder
 
 

@@ -14,14 +14,14 @@ from indexer.search.api import (
     Box,
     Explanation,
     Hit,
-    Label,
     SearchResult,
     SimilarResult,
     TermExplanation,
     Timings,
     UnknownImageError,
+    WinningLabel,
 )
-from indexer.search.query_by_image import photo_query, text_of
+from indexer.search.query_by_image import image_query, repeated_terms
 
 WHOLE: Box = (0.0, 0.0, 1.0, 1.0)
 LEFT: Box = (0.1, 0.2, 0.5, 0.7)
@@ -38,7 +38,7 @@ class Drawing:
     size: tuple[int, int]
     ground: str
     terms: dict[str, tuple[int, Box]]
-    labels: dict[str, Label] = field(default_factory=dict)
+    labels: dict[str, WinningLabel] = field(default_factory=dict)
 
 
 DRAWINGS = {
@@ -46,7 +46,7 @@ DRAWINGS = {
         (320, 240),
         "darkgreen",
         {"red": (200, LEFT), "green": (90, WHOLE)},
-        {"green": Label("green", "dark green")},
+        {"green": WinningLabel("green", "dark green")},
     ),
     "garden/two.jpg": Drawing((240, 320), "olive", {"red": (120, RIGHT), "blue": (210, LEFT)}),
     "sea/a b.webp": Drawing((400, 200), "teal", {"blue": (150, WHOLE), "green": (40, RIGHT)}),
@@ -109,14 +109,14 @@ class FakeSearcher:
 
     def similar(self, image_id: str, k: int = 10) -> SimilarResult:
         impacts = {t: impact for t, (impact, _) in sorted(self._drawing(image_id).terms.items())}
-        terms = photo_query(impacts)
-        found = self.search(text_of(terms), len(self.drawings)).hits
+        terms = image_query(impacts)
+        found = self.search(repeated_terms(terms), len(self.drawings)).hits
         rest = [hit for hit in found if hit.image_id != image_id][:k]
         hits = [replace(hit, rank=rank) for rank, hit in enumerate(rest, start=1)]
         return SimilarResult(hits, [], Timings(0.5, 1.5, 2.0), terms)
 
     def explain_terms(self, terms: Mapping[str, int], image_id: str) -> Explanation:
-        return self.explain(text_of(terms), image_id)
+        return self.explain(repeated_terms(terms), image_id)
 
     def metadata(self, image_id: str) -> dict[str, Any]:
         width, height = self._drawing(image_id).size

@@ -18,7 +18,7 @@ from sparta.visualsparta.collate import ImageCollator
 from sparta.visualsparta.init_bert import from_bert, from_config
 from sparta.visualsparta.init_oscar import from_oscar
 from sparta.visualsparta.model import TermCounts, VisualSparta, count_terms, pad_ids
-from training.run import Part, Run
+from training.run import ProcessPart, Run
 from training.visualsparta.config import ModelConfig, TrainConfig
 from training.visualsparta.dataset import CaptionedFeatures, EpochSampler, Example, TrainingCollator
 from training.visualsparta.lightning_module import SpartaTraining
@@ -34,7 +34,7 @@ def prepare_sparta(
     views: Sequence[FeatureStore],
     photos: Sequence[CaptionedPhoto],
     held_out: Sequence[CaptionedPhoto],
-    part: Part,
+    part: ProcessPart,
 ) -> Run:
     """Put a VisualSparta run together.
 

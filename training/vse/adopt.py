@@ -20,7 +20,7 @@ from torch import Tensor
 _CODE_POWER = 1.25
 _CODE_MARGIN = 0.2
 
-Variant = Literal["paper", "code"]
+AdoptVariant = Literal["paper", "code"]
 
 
 class AdoptLoss(NamedTuple):
@@ -44,7 +44,7 @@ def adopt(
     similarities: Tensor,
     different: Tensor,
     temperature: float = 0.05,
-    variant: Variant = "paper",
+    variant: AdoptVariant = "paper",
 ) -> AdoptLoss:
     """VSE+2AD section 3.3: InfoNCE against the K hardest negatives, K by equation 6.
 

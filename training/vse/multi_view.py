@@ -23,7 +23,7 @@ from torch import Tensor
 
 from training.vse.triplet import over_negatives, violations
 
-Kind = Literal["average", "max", "rough", "upper", "joint", "code"]
+MultiViewVariant = Literal["average", "max", "rough", "upper", "joint", "code"]
 _CODE_MARGIN = 0.2
 _Cost = Callable[[Tensor, Tensor], Tensor]
 
@@ -32,7 +32,7 @@ def multi_view_triplet(
     similarities: Tensor,
     different: Tensor,
     margin: float = 0.2,
-    kind: Kind = "joint",
+    kind: MultiViewVariant = "joint",
     weight: float = 0.7,
     hardest: bool = True,
 ) -> Tensor:
@@ -80,7 +80,7 @@ def multi_view_softmax(
     similarities: Tensor,
     different: Tensor,
     temperature: float = 0.05,
-    kind: Kind = "joint",
+    kind: MultiViewVariant = "joint",
     weight: float = 0.7,
 ) -> Tensor:
     """The normalised softmax loss, made multi-view as MV-VSE says other losses can be.
@@ -151,8 +151,8 @@ def _by_view(
 
 def _parts(kind: str, weight: float) -> dict[str, float]:
     """The readings a kind adds up, each with its weight."""
-    if kind not in get_args(Kind):
-        raise ValueError(f"kind is {kind!r}, not one of {', '.join(get_args(Kind))}")
+    if kind not in get_args(MultiViewVariant):
+        raise ValueError(f"kind is {kind!r}, not one of {', '.join(get_args(MultiViewVariant))}")
     if kind == "joint":
         return {"max": weight, "upper": 1 - weight}
     return {"rough": weight, "low": 1 - weight} if kind == "code" else {kind: 1.0}

@@ -81,7 +81,7 @@ class PairSampler(Sampler[tuple[int, int, int]]):
 
 
 @dataclass(frozen=True)
-class Pair:
+class TrainingPair:
     """One photo and one caption as drawn in one epoch; a photo itself is [side, side, 3] RGB."""
 
     photo: int
@@ -116,7 +116,7 @@ class CaptionWords:
         return self.tokenizer.frame(words)
 
 
-class CaptionedRegions(Dataset[Pair]):
+class CaptionedRegions(Dataset[TrainingPair]):
     """Photos as features with captions, one view drawn and augmented per pair and epoch."""
 
     def __init__(
@@ -137,13 +137,13 @@ class CaptionedRegions(Dataset[Pair]):
     def __len__(self) -> int:
         return len(self.words)
 
-    def __getitem__(self, key: tuple[int, int, int]) -> Pair:
+    def __getitem__(self, key: tuple[int, int, int]) -> TrainingPair:
         epoch, photo, caption = key
         rng = np.random.default_rng((self.seed, epoch, photo, caption))
         view = int(rng.integers(len(self.views)))
         image = self.views[view][self.rows[view][photo]]
         ids = self.words.draw(photo, caption, rng)
-        return Pair(photo, self._augment(image, rng), ids)
+        return TrainingPair(photo, self._augment(image, rng), ids)
 
     def _augment(self, image: ImageFeatures, rng: np.random.Generator) -> ImageFeatures:
         kept = _KEEP[self.augmentation.regions](len(image.features), rng)
@@ -173,7 +173,7 @@ class PairCollator:
         self.pad_id = pad_id
         self.max_regions = max_regions
 
-    def __call__(self, pairs: Sequence[Pair]) -> PairBatch:
+    def __call__(self, pairs: Sequence[TrainingPair]) -> PairBatch:
         """Pad images and captions."""
         return PairBatch(
             collate_images([pair.image for pair in pairs], self.max_regions),  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ from sparta.features.skipped import SKIPPED
 from sparta.vse.photo_folder import PhotoFolder, vision_source
 from sparta.vse.tokenizer import TextTokenizer
 from training.vse.config import AugmentationConfig, VseTrainConfig
-from training.vse.pairs import CaptionWords, Pair
+from training.vse.pairs import CaptionWords, TrainingPair
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ def open_photos(config: VseTrainConfig, out: Path) -> PhotoFolder:
     return PhotoFolder(data.photos, folder.source, left)
 
 
-class CaptionedPhotos(Dataset[Pair]):
+class CaptionedPhotos(Dataset[TrainingPair]):
     """Photos with captions, cropped and mirrored anew per pair and epoch."""
 
     def __init__(
@@ -76,12 +76,12 @@ class CaptionedPhotos(Dataset[Pair]):
     def __len__(self) -> int:
         return len(self.words)
 
-    def __getitem__(self, key: tuple[int, int, int]) -> Pair:
+    def __getitem__(self, key: tuple[int, int, int]) -> TrainingPair:
         epoch, photo, caption = key
         rng = np.random.default_rng((self.seed, epoch, photo, caption))
         ids = self.words.draw(photo, caption, rng)
         crop = draw_crop(rng) if self.augmentation.photos == "crop" else None
-        return Pair(photo, self.photos.show(self.rows[photo], crop), ids)
+        return TrainingPair(photo, self.photos.show(self.rows[photo], crop), ids)
 
 
 def draw_crop(rng: np.random.Generator) -> Crop:

@@ -18,10 +18,10 @@ from sparta.vse.batch import TextBatch, collate_images, collate_texts
 from sparta.vse.init import from_bert, from_captions
 from sparta.vse.model import VseModel
 from sparta.vse.photo_folder import PhotoFolder
-from training.run import Part, Run
+from training.run import ProcessPart, Run
 from training.vse.config import VseModelConfig, VseTrainConfig
 from training.vse.lightning_module import VseTraining
-from training.vse.pairs import CaptionedRegions, Pair, PairCollator, PairSampler
+from training.vse.pairs import CaptionedRegions, PairCollator, PairSampler, TrainingPair
 from training.vse.photos import CaptionedPhotos
 
 
@@ -30,7 +30,7 @@ def prepare_vse(
     images: Sequence[FeatureStore] | PhotoFolder,
     photos: Sequence[CaptionedPhoto],
     held_out: Sequence[CaptionedPhoto],
-    part: Part,
+    part: ProcessPart,
 ) -> Run:
     """Put a dense model's run together.
 
@@ -84,8 +84,8 @@ def training_loader(
     images: Sequence[FeatureStore] | PhotoFolder,
     photos: Sequence[CaptionedPhoto],
     model: VseModel,
-    part: Part,
-) -> DataLoader[Pair]:
+    part: ProcessPart,
+) -> DataLoader[TrainingPair]:
     """Batches of pairs for one process, from an epoch on.
 
     Raises:
@@ -104,7 +104,7 @@ def training_loader(
     sampler.set_epoch(part.epoch)
     ids = [photo.image_id for photo in photos]
     drawn = (model.tokenizer, config.seed, config.augmentation)
-    pairs_of: Dataset[Pair] = (
+    pairs_of: Dataset[TrainingPair] = (
         CaptionedPhotos(images, ids, captions, *drawn)
         if isinstance(images, PhotoFolder)
         else CaptionedRegions(images, ids, captions, *drawn)

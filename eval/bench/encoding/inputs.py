@@ -16,7 +16,7 @@ CAPTION = 12  # word pieces of a caption
 
 
 @dataclass(frozen=True)
-class Size:
+class ModelSize:
     """Of a model and its images; the paper's (section 4.3) unless said otherwise.
 
     Attributes:
@@ -36,7 +36,7 @@ class Size:
     feature_dim: int = 2048
 
 
-def make_model(size: Size) -> VisualSparta:
+def make_model(size: ModelSize) -> VisualSparta:
     """A model with random weights, in eval mode."""
     torch.manual_seed(0)
     encoder = BertConfig(
@@ -49,7 +49,7 @@ def make_model(size: Size) -> VisualSparta:
     return VisualSparta(VisualSpartaConfig(encoder.to_dict(), size.feature_dim)).eval()
 
 
-def make_images(size: Size, count: int, device: torch.device) -> ImageBatch:
+def make_images(size: ModelSize, count: int, device: torch.device) -> ImageBatch:
     """Images as large as they may be, so that none is padded, in the device's memory."""
     n, k = size.regions, size.label_tokens
     return ImageBatch(
@@ -62,7 +62,7 @@ def make_images(size: Size, count: int, device: torch.device) -> ImageBatch:
     ).to(device)
 
 
-def make_captions(size: Size, count: int, device: torch.device) -> TermCounts:
+def make_captions(size: ModelSize, count: int, device: torch.device) -> TermCounts:
     """One caption for each of so many images."""
     ids = torch.randint(size.vocabulary, (count, CAPTION), device=device)
     return count_terms(ids, torch.ones_like(ids, dtype=torch.bool))

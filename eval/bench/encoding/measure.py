@@ -19,7 +19,7 @@ from eval.bench.encoding.chip import (
     product_rate,
     seconds_of,
 )
-from eval.bench.encoding.inputs import Size, make_captions, make_images, make_model
+from eval.bench.encoding.inputs import ModelSize, make_captions, make_images, make_model
 from eval.bench.encoding.result import TRAINING, TRANSFORMER, VOCABULARY, WHOLE, EncodeSpeed, Figure
 from sparta.errors import InputError
 from sparta.visualsparta.model import VisualSparta
@@ -31,14 +31,14 @@ SIDES = {"cuda": 8192, "cpu": 1024}  # of the matrices whose product is a chip's
 
 
 @dataclass(frozen=True)
-class Variant:
+class EncodingVariant:
     """How matrices are multiplied, and whether torch compiles the rest."""
 
     precision: torch.dtype
     compiled: bool
 
     @classmethod
-    def parse(cls, name: str) -> Variant:
+    def parse(cls, name: str) -> EncodingVariant:
         """Read "float32", "bfloat16+compile" and the like.
 
         Raises:
@@ -57,7 +57,7 @@ class Variant:
 
 
 @dataclass(frozen=True)
-class Plan:
+class EncodingPlan:
     """What is measured.
 
     Attributes:
@@ -71,8 +71,8 @@ class Plan:
         peak: the chip's TFLOP/s in bfloat16, None for what is known of it.
     """
 
-    size: Size
-    variants: Sequence[Variant]
+    size: ModelSize
+    variants: Sequence[EncodingVariant]
     images: int
     batch_size: int
     training_batch: int
@@ -81,7 +81,7 @@ class Plan:
     peak: float | None = None
 
 
-def measure(plan: Plan, progress: Callable[[int, int], None]) -> EncodeSpeed:
+def measure_encoding(plan: EncodingPlan, progress: Callable[[int, int], None]) -> EncodeSpeed:
     """Run every variant; `progress` is told of figures done and in all.
 
     On a CPU one thread computes, and its processor time is what is counted.
@@ -110,7 +110,9 @@ def measure(plan: Plan, progress: Callable[[int, int], None]) -> EncodeSpeed:
     )
 
 
-def _figures(plan: Plan, variant: Variant, flops: dict[str, float]) -> Iterator[Figure]:
+def _figures(
+    plan: EncodingPlan, variant: EncodingVariant, flops: dict[str, float]
+) -> Iterator[Figure]:
     """A model's parts, and then its training, which leaves gradients behind."""
     model = make_model(plan.size).to(plan.device)  # type: ignore[arg-type]
     if variant.compiled:
@@ -129,7 +131,7 @@ def _figures(plan: Plan, variant: Variant, flops: dict[str, float]) -> Iterator[
         yield Figure(str(variant), TRAINING, None, seconds, rate, flops[TRAINING], memory.bytes)
 
 
-def _encoding(model: VisualSparta, plan: Plan, variant: Variant) -> Iterator[Job]:
+def _encoding(model: VisualSparta, plan: EncodingPlan, variant: EncodingVariant) -> Iterator[Job]:
     images = make_images(plan.size, plan.batch_size, plan.device)
     terms = torch.arange(plan.size.vocabulary, device=plan.device)
 
@@ -148,7 +150,9 @@ def _encoding(model: VisualSparta, plan: Plan, variant: Variant) -> Iterator[Job
     yield WHOLE, None, partial(model.term_scores, images, precision=variant.precision)
 
 
-def _training(model: VisualSparta, plan: Plan, variant: Variant) -> Callable[[], None]:
+def _training(
+    model: VisualSparta, plan: EncodingPlan, variant: EncodingVariant
+) -> Callable[[], None]:
     """Equation 13 over a batch with one caption each, backwards, and Adam."""
     images = make_images(plan.size, plan.training_batch, plan.device)
     captions = make_captions(plan.size, plan.training_batch, plan.device)
@@ -165,15 +169,15 @@ def _training(model: VisualSparta, plan: Plan, variant: Variant) -> Callable[[],
     return step
 
 
-def _autocast(plan: Plan, variant: Variant) -> torch.autocast:
+def _autocast(plan: EncodingPlan, variant: EncodingVariant) -> torch.autocast:
     half = variant.precision != torch.float32
     return torch.autocast(plan.device.type, variant.precision, enabled=half)
 
 
-def _flops(plan: Plan) -> dict[str, float]:
+def _flops(plan: EncodingPlan) -> dict[str, float]:
     """Part → FLOPs an image."""
     plain = replace(plan, batch_size=1, chunks=[None])
-    variant = Variant(torch.float32, compiled=False)
+    variant = EncodingVariant(torch.float32, compiled=False)
     model = make_model(plan.size).to(plan.device)  # type: ignore[arg-type]
     found = {part: float(flops_of(work)) for part, _, work in _encoding(model, plain, variant)}
     if plan.training_batch:

@@ -9,7 +9,7 @@ from typing import Any
 from rich.table import Table
 
 from eval.bench.encoding.chip import TERA
-from eval.bench.encoding.inputs import Size
+from eval.bench.encoding.inputs import ModelSize
 
 TRANSFORMER, VOCABULARY, WHOLE, TRAINING = "transformer", "vocabulary", "whole", "training step"
 BOUND = 0.6  # of the rate of one large product; from there on, products are what takes the time
@@ -60,7 +60,7 @@ class EncodeSpeed:
     """
 
     chip: str
-    size: Size
+    size: ModelSize
     batch_size: int
     training_batch: int
     figures: Sequence[Figure]

@@ -15,16 +15,16 @@ from eval.bench.peak_memory import watch
 from indexer.encode import encode_rows
 from indexer.manifest import LUCENE, Manifest
 from indexer.postings import Postings
-from indexer.pruning import estimate_baseline
+from indexer.pruning import estimate_offsets
 from indexer.quantisation import Quantiser
 from indexer.write_index import IndexSettings, write_index
-from sparta.progress import Show
+from sparta.progress import Progress
 
 SHARD = 512  # images, as `sparta extract` makes shards
 
 
-def measure(
-    images: EncodedImages, count: int, top_n: int | None, bits: int, work: Path, show: Show
+def measure_indexing(
+    images: EncodedImages, count: int, top_n: int | None, bits: int, work: Path, show: Progress
 ) -> IndexSpeed:
     """Time the stages one by one, and an index of so many images.
 
@@ -36,16 +36,16 @@ def measure(
         work: folder for everything that is written; removed is what was written there.
         show: told of the stages "costs", "encode", "write", "merge" and "columns".
     """
-    baseline = estimate_baseline(images.scored.scores, "mean")
-    largest = ((images.scored.scores.amax(dim=0) - baseline) * images.allowed).max()
-    pruning = Pruning(baseline, images.allowed, top_n, Quantiser.fit(float(largest), bits))
+    offset = estimate_offsets(images.scored.scores, "mean")
+    largest = ((images.scored.scores.amax(dim=0) - offset) * images.allowed).max()
+    pruning = Pruning(offset, images.allowed, top_n, Quantiser.fit(float(largest), bits))
     sample = min(SAMPLE, count)
     costs = stage_costs(images, pruning, work, sample, lambda *steps: show("costs", *steps))
     whole = build(images, count, pruning, work, show)
     return IndexSpeed(images.name, count, top_n, bits, whole, costs)
 
 
-def build(images: EncodedImages, count: int, pruning: Pruning, work: Path, show: Show) -> Whole:
+def build(images: EncodedImages, count: int, pruning: Pruning, work: Path, show: Progress) -> Whole:
     """Build an index as `sparta index` does, and remove it."""
     reached: dict[str, float] = {}  # stage → the last sign of it
 
@@ -64,10 +64,10 @@ def build(images: EncodedImages, count: int, pruning: Pruning, work: Path, show:
     with TemporaryDirectory(dir=work) as name, watch() as peak:
         folder = Path(name)
         settings = _settings(images, pruning)
-        baseline, scale = pruning.baseline.numpy(), pruning.quantiser.scale
+        offset, scale = pruning.offset.numpy(), pruning.quantiser.scale
         start, used = time.perf_counter(), _processor_seconds()
         manifest = write_index(
-            folder / "index", shards(), images.tokenizer, baseline, settings, scale, progress=tell
+            folder / "index", shards(), images.tokenizer, offset, settings, scale, progress=tell
         )
         end = time.perf_counter()
         written = reached["write"]
@@ -104,7 +104,7 @@ def _settings(images: EncodedImages, pruning: Pruning) -> IndexSettings:
         photos=None,
         top_n=pruning.top_n,
         bits=pruning.quantiser.bits,
-        baseline="mean",
-        baseline_images=len(images.images),
-        terms="seen",
+        offset="mean",
+        offset_images=len(images.images),
+        terms="trained",
     )

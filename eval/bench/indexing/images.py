@@ -11,7 +11,7 @@ import torch
 from tokenizers import Tokenizer, models
 from torch import Tensor
 
-from eval.pruning.term_scores import ScoredImages
+from eval.pruning.term_scores import TermScoreMatrix
 from indexer.encode import EncodedBatch, ImageEncoder
 from indexer.grounding import Inputs
 from indexer.model_loading import check_source, load_models, model_fingerprint
@@ -74,14 +74,14 @@ def encode_store(
     store = FeatureStore.open(features)
     loaded, tokenizer = load_models([model], torch.device("cpu"))
     check_source(model, loaded[0], store)
-    encoder = ImageEncoder(loaded, tokenizer, [store], BATCH, "seen")
+    encoder = ImageEncoder(loaded, tokenizer, [store], BATCH, "trained")
     rows = range(min(DISTINCT, len(store)))
     with torch.inference_mode():
-        scored = ScoredImages.of(encoder, rows, progress)
+        scored = TermScoreMatrix.of(encoder, rows, progress)
     return EncodedImages(
         name=model_fingerprint(loaded[0]),
         tokenizer=tokenizer,
-        allowed=encoder.allowed("seen"),
+        allowed=encoder.allowed("trained"),
         images=[_without_features(store[row]) for row in rows],
         scored=scored.scored,
         inputs=scored.inputs,

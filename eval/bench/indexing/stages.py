@@ -34,7 +34,7 @@ Costs = dict[str, float]
 class Pruning:
     """How term scores become impacts; see `encode_rows`."""
 
-    baseline: Tensor
+    offset: Tensor
     allowed: Tensor
     top_n: int | None
     quantiser: Quantiser
@@ -78,7 +78,7 @@ def _encode(images: EncodedImages, pruning: Pruning, sample: int, costs: Costs) 
     batches = list(images.batches(range(sample)))
     with _timed(costs, "prune"):
         kept = [
-            keep_terms(batch.scored, pruning.baseline, pruning.allowed, pruning.top_n)
+            keep_terms(batch.scored, pruning.offset, pruning.allowed, pruning.top_n)
             for batch in batches
         ]
     with _timed(costs, "quantise"):

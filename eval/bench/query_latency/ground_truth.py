@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from eval.bench.query_latency.collections.corpus import Corpus
-from eval.bench.query_latency.collections.queries import Query
+from eval.bench.query_latency.collections.queries import TermQuery
 from eval.bench.query_latency.collections.vectors import Vectors
 from eval.bench.query_latency.engines.base import Answer, Promise
 from indexer.dense.vectors import best
@@ -24,7 +24,7 @@ class WrongAnswer(Exception):
 
 
 @dataclass(frozen=True)
-class Truth:
+class GroundTruth:
     """The score of every image for some queries.
 
     Attributes:
@@ -34,7 +34,7 @@ class Truth:
     scores: NDArray[np.int32] | NDArray[np.float32]
 
     @classmethod
-    def of_impacts(cls, corpus: Corpus, queries: Sequence[Query]) -> Truth:
+    def of_impacts(cls, corpus: Corpus, queries: Sequence[TermQuery]) -> GroundTruth:
         """Multiply all impacts by the queries' counts: slow, obvious, exact."""
         counts = np.zeros((len(queries), len(corpus.vocabulary)), np.int32)
         for row, query in enumerate(queries):
@@ -50,7 +50,7 @@ class Truth:
         return cls(scores)
 
     @classmethod
-    def of_vectors(cls, vectors: Vectors, queries: Sequence[Query]) -> Truth:
+    def of_vectors(cls, vectors: Vectors, queries: Sequence[TermQuery]) -> GroundTruth:
         """Multiply all vectors by the queries'; an image's score is that of its best view."""
         own = vectors.queries[[query.number for query in queries]]
         parts = [(chunk @ own.T).max(axis=1).T for chunk in vectors.chunks()]

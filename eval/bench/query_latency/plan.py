@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from eval.bench.query_latency.collections.enlarge import KINDS, Kind
-from eval.bench.query_latency.collections.queries import Query, read_queries, tokenise
+from eval.bench.query_latency.collections.enlarge import KINDS, CollectionKind
+from eval.bench.query_latency.collections.queries import TermQuery, read_queries, tokenise
 from eval.bench.query_latency.collections.source import Source, read_source
 from eval.bench.query_latency.collections.synthetic import synthetic_queries, synthetic_source
 from eval.bench.query_latency.collections.vectors import (
@@ -36,7 +36,7 @@ Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Plan:
+class LatencyPlan:
     """What to measure.
 
     Attributes:
@@ -56,8 +56,8 @@ class Plan:
 
     source: Source
     dense: Sequence[DenseSource]
-    queries: Sequence[Query]
-    kind: Kind
+    queries: Sequence[TermQuery]
+    kind: CollectionKind
     sizes: Sequence[int]
     top_n: Sequence[int | None]
     ks: Sequence[int]
@@ -68,11 +68,11 @@ class Plan:
 
 
 class Choices(NamedTuple):
-    """Lists of the command line; see `Plan`."""
+    """Lists of the command line; see `LatencyPlan`."""
 
     sizes: list[int]
     top_n: list[int | None]
-    kind: Kind
+    kind: CollectionKind
     engines: list[str]
     ks: list[int]
     threads: list[int]
@@ -121,7 +121,7 @@ def make_plan(
     work: Path,
     results: Results,
     tell: Tell,
-) -> Plan:
+) -> LatencyPlan:
     """Read the images and queries there are, or make some up, and note in the results which.
 
     Args:
@@ -161,7 +161,7 @@ def make_plan(
     for one in vectors:
         results.source(one.name, one.about)
     results.encoders |= _encoders(vectors)
-    return Plan(
+    return LatencyPlan(
         source=source,
         dense=vectors,
         queries=asked,
@@ -186,7 +186,11 @@ def _check_top_n(source: Source, wanted: Sequence[int | None]) -> None:
 
 
 def _vectors(
-    index: Path | None, names: list[str], queries: Sequence[Query], engines: set[str], tell: Tell
+    index: Path | None,
+    names: list[str],
+    queries: Sequence[TermQuery],
+    engines: set[str],
+    tell: Tell,
 ) -> list[DenseSource]:
     found = []
     for name in names:
@@ -210,7 +214,7 @@ def _encoders(dense: Sequence[DenseSource]) -> dict[str, Any]:
     }
 
 
-def _word_pieces(queries: Sequence[Query], tokenizer: WordPieceTokenizer) -> dict[str, Any]:
+def _word_pieces(queries: Sequence[TermQuery], tokenizer: WordPieceTokenizer) -> dict[str, Any]:
     """Times of all that a text takes before the inverted index can be asked."""
     seconds = []
     for query in queries:

@@ -17,8 +17,8 @@ from eval.bench.query_latency.collections.enlarge import enlarge
 from eval.bench.query_latency.collections.vectors import DenseSource, Vectors, enlarge_vectors
 from eval.bench.query_latency.engines.base import Engine
 from eval.bench.query_latency.engines.registry import DENSE, SPARSE, VIEWS
-from eval.bench.query_latency.ground_truth import Truth
-from eval.bench.query_latency.plan import Plan, Tell
+from eval.bench.query_latency.ground_truth import GroundTruth
+from eval.bench.query_latency.plan import LatencyPlan, Tell
 from eval.bench.query_latency.reporting.results import Cell, Results
 from eval.bench.query_latency.timing import interleave
 
@@ -26,7 +26,7 @@ BUILT = "built.json"
 
 
 @dataclass
-class Member:
+class EngineRun:
     """One engine over one collection.
 
     Attributes:
@@ -44,7 +44,7 @@ class Member:
     top_n: int | str | None
     images: int
     engine: Engine
-    truth: Truth
+    truth: GroundTruth
     about: dict[str, Any] = field(default_factory=dict)
 
     def cell(self, kind: str, k: int, threads: int) -> Cell:
@@ -52,14 +52,14 @@ class Member:
         return Cell(kind, self.vectors, self.name, self.images, self.top_n, k, threads)
 
 
-def measure(plan: Plan, results: Results, tell: Tell) -> None:
+def measure_latency(plan: LatencyPlan, results: Results, tell: Tell) -> None:
     """Measure what the results lack, and save them after every cell.
 
     A collection and its indexes are made when a cell needs them, serve all k and numbers of
     threads, and are deleted. An interrupted run goes on with those that were whole.
 
     Args:
-        plan: what to measure.
+        plan: what to measure_latency.
         results: grows.
         tell: called with a line for every collection, index and cell that is done.
 
@@ -84,7 +84,7 @@ def measure(plan: Plan, results: Results, tell: Tell) -> None:
 
 
 def _wanted(
-    plan: Plan, results: Results, images: int, top_n: int | None
+    plan: LatencyPlan, results: Results, images: int, top_n: int | None
 ) -> list[tuple[str, DenseSource | None]]:
     """Engines that some cell of a collection is missing of, and their vectors if they have any."""
     sparse = _lacking(plan, results, SPARSE, plan.source.name, images, top_n or "all")
@@ -97,7 +97,7 @@ def _wanted(
 
 
 def _lacking(
-    plan: Plan,
+    plan: LatencyPlan,
     results: Results,
     group: dict[str, str],
     vectors: str,
@@ -117,37 +117,37 @@ def _lacking(
 
 
 def _members(
-    plan: Plan,
+    plan: LatencyPlan,
     folder: Path,
     images: int,
     top_n: int | None,
     wanted: list[tuple[str, DenseSource | None]],
-) -> Iterator[Member]:
+) -> Iterator[EngineRun]:
     """Make the collections that are wanted, and the engines over them."""
     asked = plan.queries[: plan.pace.kept]
     for vectors in dict.fromkeys(vectors for _, vectors in wanted):
         data: Corpus | Vectors
         if vectors is None:
             data = _corpus(plan, folder / "corpus", images, top_n)
-            truth = Truth.of_impacts(data, asked)
+            truth = GroundTruth.of_impacts(data, asked)
             label, n, postings = plan.source.name, top_n or "all", data.postings
         else:
             data = enlarge_vectors(vectors, images, plan.kind, folder / f"{vectors.name}.npy")
-            truth = Truth.of_vectors(data, asked)
+            truth = GroundTruth.of_vectors(data, asked)
             label, n, postings = vectors.name, None, None
         for name in (name for name, own in wanted if own is vectors):
             engine = plan.engines[name](data, folder / f"{label}-{name}")
-            yield Member(name, label, n, images, engine, truth, {"postings": postings})
+            yield EngineRun(name, label, n, images, engine, truth, {"postings": postings})
 
 
-def _corpus(plan: Plan, folder: Path, images: int, top_n: int | None) -> Corpus:
+def _corpus(plan: LatencyPlan, folder: Path, images: int, top_n: int | None) -> Corpus:
     source = plan.source
     rows = enlarge(source, images, top_n, plan.kind)
     return Corpus.open(folder) or Corpus.write(folder, source.vocabulary, source.bits, rows)
 
 
 @contextmanager
-def _opened(member: Member) -> Iterator[None]:
+def _opened(member: EngineRun) -> Iterator[None]:
     """Build unless that is done, open, and note what it took."""
     engine, mark = member.engine, member.engine.folder / BUILT
     if not mark.is_file():
@@ -166,7 +166,7 @@ def _opened(member: Member) -> Iterator[None]:
         engine.close()
 
 
-def _built(member: Member) -> str:
+def _built(member: EngineRun) -> str:
     about = member.about
     return (
         f"built in {about['build_seconds']:,.1f} s, {about['index_bytes'] / 1e6:,.1f} MB, "
@@ -174,7 +174,7 @@ def _built(member: Member) -> str:
     )
 
 
-def _time(plan: Plan, results: Results, members: Sequence[Member], tell: Tell) -> None:
+def _time(plan: LatencyPlan, results: Results, members: Sequence[EngineRun], tell: Tell) -> None:
     """Time the members together, for every k and number of threads that some of them lack."""
     for k, threads in product(plan.ks, plan.threads):
         due = {

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from eval.bench.query_latency.collections.queries import Query
+from eval.bench.query_latency.collections.queries import TermQuery
 from eval.bench.query_latency.engines.base import Answer, Engine
 from sparta.errors import InputError
 
@@ -69,7 +69,7 @@ class Timed:
 
 def interleave(
     engines: Mapping[str, Engine],
-    queries: Sequence[Query],
+    queries: Sequence[TermQuery],
     k: int,
     threads: int,
     pace: Pace,
@@ -90,7 +90,7 @@ def interleave(
     """
     cut = max(1, len(queries) * 3 // 4)
     timed, warming = queries[:cut], queries[cut:]
-    shares: dict[str, list[Sequence[Query]]] = {}
+    shares: dict[str, list[Sequence[TermQuery]]] = {}
     blocks: dict[str, list[Timed]] = {name: [] for name in engines}
     with (
         threadpool_limits(1),
@@ -114,7 +114,7 @@ def _turns(names: list[str], blocks: int) -> Iterator[tuple[str, int]]:
             yield name, number
 
 
-def _warm_up(engine: Engine, queries: Sequence[Query], k: int, seconds: float) -> float:
+def _warm_up(engine: Engine, queries: Sequence[TermQuery], k: int, seconds: float) -> float:
     """Ask until the time is over, at least twice; seconds of a query towards the end."""
     latencies: list[float] = []
     start = time.perf_counter()
@@ -124,7 +124,7 @@ def _warm_up(engine: Engine, queries: Sequence[Query], k: int, seconds: float) -
 
 
 def _ask(
-    pool: ThreadPoolExecutor, threads: int, engine: Engine, queries: Sequence[Query], k: int
+    pool: ThreadPoolExecutor, threads: int, engine: Engine, queries: Sequence[TermQuery], k: int
 ) -> Timed:
     """One block: every thread takes the next query as soon as it is free."""
     waiting = enumerate(queries)
@@ -143,7 +143,7 @@ def _ask(
     return Timed([latency for _, latency, _ in done], wall, [answer for *_, answer in done])
 
 
-def _answer(engine: Engine, query: Query, k: int) -> tuple[float, Answer]:
+def _answer(engine: Engine, query: TermQuery, k: int) -> tuple[float, Answer]:
     start = time.perf_counter()
     answer = engine.search(query, k)
     return time.perf_counter() - start, answer

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from eval.bench.query_latency.collections.corpus import Rows
+from eval.bench.query_latency.collections.corpus import CorpusRows
 from eval.bench.query_latency.collections.enlarge import enlarge
 from eval.bench.query_latency.collections.source import read_source
-from indexer.manifest import BASELINE, Manifest
+from indexer.manifest import OFFSETS, Manifest
 from indexer.postings import Postings
 from indexer.write_index import IndexSettings, write_index
 from sparta.tokenizer import WordPieceTokenizer
@@ -43,14 +43,14 @@ def enlarge_index(
         out,
         _shards(enlarge(read_source(index), images, None, "copies"), images, progress),
         WordPieceTokenizer.from_folder(index),
-        np.load(index / BASELINE, allow_pickle=False),
+        np.load(index / OFFSETS, allow_pickle=False),
         IndexSettings(**{one.name: getattr(manifest, one.name) for one in fields(IndexSettings)}),
         manifest.scale,
     )
 
 
 def _shards(
-    chunks: Iterator[Rows], images: int, progress: Callable[[int, int], None]
+    chunks: Iterator[CorpusRows], images: int, progress: Callable[[int, int], None]
 ) -> Iterator[Postings]:
     first = 0
     for rows in chunks:

@@ -23,7 +23,7 @@ SOCKET = "socket"  # the part that only a server has
 
 
 @dataclass(frozen=True)
-class Setting:
+class ServeSetting:
     """How a server is started.
 
     Attributes:
@@ -45,7 +45,7 @@ class Served:
         server_ms: processor time of the server a request, in milliseconds.
     """
 
-    setting: Setting
+    setting: ServeSetting
     load: Load
     server_ms: float
 
@@ -109,10 +109,10 @@ class UnderLoad:
         return table
 
 
-def measure(
+def measure_serving(
     index: Path,
     queries: Sequence[str],
-    settings: Sequence[Setting],
+    settings: Sequence[ServeSetting],
     connections: Sequence[int],
     seconds: int,
     k: int,
@@ -152,7 +152,9 @@ def measure(
     return UnderLoad(images, runs, {e: own | _socket(e, own, runs) for e, own in parts.items()})
 
 
-def _ask(server: Server, setting: Setting, paths: Path, connections: int, seconds: int) -> Served:
+def _ask(
+    server: Server, setting: ServeSetting, paths: Path, connections: int, seconds: int
+) -> Served:
     before = server.processor_seconds()
     load = drive(server.address, paths, connections, seconds)
     used = server.processor_seconds() - before
@@ -161,6 +163,6 @@ def _ask(server: Server, setting: Setting, paths: Path, connections: int, second
 
 def _socket(engine: str, parts: dict[str, float], runs: Sequence[Served]) -> dict[str, float]:
     """What one connection to one worker waits beyond the other parts, if that was measured."""
-    alone = Setting(engine, 1)
+    alone = ServeSetting(engine, 1)
     waits = [run.load.p50_ms for run in runs if (run.setting, run.load.connections) == (alone, 1)]
     return {SOCKET: waits[0] - sum(parts.values())} if waits else {}

@@ -53,8 +53,8 @@ def encode(
     """
     from rich.console import Console
 
-    from eval.bench.encoding.inputs import HEAD, Size
-    from eval.bench.encoding.measure import Plan, Variant, measure
+    from eval.bench.encoding.inputs import HEAD, ModelSize
+    from eval.bench.encoding.measure import EncodingPlan, EncodingVariant, measure_encoding
     from eval.commands.figures.options import parse_numbers
     from eval.report import report
     from sparta.features.extract.backbone import pick_device
@@ -64,9 +64,9 @@ def encode(
     if width % HEAD:
         raise InputError(f"--width {width} is no multiple of {HEAD}, the width of a head")
     names = [name.strip() for name in chunks.split(",")]
-    plan = Plan(
-        Size(layers, width, vocabulary, regions, label_tokens),
-        [Variant.parse(name) for name in variants.split(",")],
+    plan = EncodingPlan(
+        ModelSize(layers, width, vocabulary, regions, label_tokens),
+        [EncodingVariant.parse(name) for name in variants.split(",")],
         images,
         batch_size,
         training_batch,
@@ -75,5 +75,5 @@ def encode(
         peak_tflops,
     )
     with progress_bars({"figures": ("Timing", "figures")}, Console(stderr=True)) as show:
-        found = measure(plan, lambda *steps: show("figures", *steps))
+        found = measure_encoding(plan, lambda *steps: show("figures", *steps))
     report(found, context.params, out, as_json)

@@ -47,7 +47,7 @@ def index(
     from rich.console import Console
     from transformers.utils import logging
 
-    from eval.bench.indexing.build import measure
+    from eval.bench.indexing.build import measure_indexing
     from eval.bench.indexing.images import encode_store, make_up
     from eval.report import report
     from indexer.commands.output import STAGES
@@ -69,5 +69,5 @@ def index(
             encoded = make_up()
         else:
             encoded = encode_store(features, model, lambda *steps: show("score", *steps))
-        found = measure(encoded, images, top_n, bits, folder, show)
+        found = measure_indexing(encoded, images, top_n, bits, folder, show)
     report(found, context.params, out, as_json)

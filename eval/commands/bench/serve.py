@@ -57,7 +57,7 @@ def serve(
 
     from eval.bench.query_latency.collections.queries import read_queries
     from eval.bench.serving.enlarge import enlarge_index
-    from eval.bench.serving.measure import Setting, measure
+    from eval.bench.serving.measure import ServeSetting, measure_serving
     from eval.bench.serving.wrk import find_wrk
     from eval.commands.figures.options import parse_numbers
     from eval.report import report
@@ -69,7 +69,7 @@ def serve(
         raise InputError(f"{queries} has {len(texts)} queries: give at least two")
     numbers = parse_numbers(connections, "--connections")
     settings = [
-        Setting(name.strip(), count)
+        ServeSetting(name.strip(), count)
         for name in engine.split(",")
         for count in parse_numbers(workers, "--workers")
     ]
@@ -82,7 +82,7 @@ def serve(
         if images:
             served = Path(folder) / "index"
             enlarge_index(index, served, images, lambda *steps: show("write", *steps))
-        found = measure(
+        found = measure_serving(
             served, texts, settings, numbers, seconds, k, lambda *steps: show("load", *steps)
         )
     report(found, context.params, out, as_json)

@@ -71,7 +71,7 @@ def speed(
     from eval.bench.query_latency.reporting.report import markdown, shown
     from eval.bench.query_latency.reporting.results import Results
     from eval.bench.query_latency.reporting.tables import sheets
-    from eval.bench.query_latency.run import measure
+    from eval.bench.query_latency.run import measure_latency
     from eval.bench.query_latency.timing import Pace
     from eval.machine import circumstances
 
@@ -99,7 +99,7 @@ def speed(
         results,
         console.log,
     )
-    measure(plan, results, console.log)
+    measure_latency(plan, results, console.log)
     for sheet in sheets(results):
         typer.echo(sheet.title)
         Console().print(shown(sheet))

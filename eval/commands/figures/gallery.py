@@ -54,7 +54,7 @@ def gallery(
         raise InputError(f"--model {model} must be a VisualSparta, --dense {dense} a dense model")
     sparse = first.model
     assert isinstance(first.store, FeatureStore)  # all that a VisualSparta takes
-    encoder = ImageEncoder([sparse.model], sparse.tokenizer, [first.store], batch_size, "seen")
+    encoder = ImageEncoder([sparse.model], sparse.tokenizer, [first.store], batch_size, "trained")
     with progress_bars(STAGES | {"time": ("Timing", "runs")}, Console(stderr=True)) as show:
         made = Gallery.of(encoder, second.model, max(numbers), top_n, show)
         times = measure_times(made, texts, numbers, k, lambda *steps: show("time", *steps))

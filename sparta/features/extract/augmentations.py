@@ -23,7 +23,7 @@ class Crop(NamedTuple):
 
 
 @dataclass(frozen=True)
-class View:
+class Augmentation:
     """A deterministic change of each photo, for augmenting training.
 
     Attributes:

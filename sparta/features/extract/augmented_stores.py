@@ -10,13 +10,13 @@ from sparta.features.extract.job import extract_photos
 from sparta.features.store import FeatureStore
 
 
-def view_names(count: int) -> list[str]:
+def augmentation_names(count: int) -> list[str]:
     """The first views: plain, flip, crop:1, crop:2, …; see `augmentations.View`."""
     crops = [f"crop:{seed}" for seed in range(1, count - 1)]
     return ["plain", "flip", *crops][:count]
 
 
-def extract_views(
+def extract_augmented(
     photos: Path,
     out: Path,
     backbone: str | None,
@@ -45,7 +45,7 @@ def extract_views(
     Raises:
         InputError: as `extract_photos` does.
     """
-    names = view_names(count)
+    names = augmentation_names(count)
     for number, name in enumerate(names):
 
         def show(done: int, total: int, before: int = number) -> None:

@@ -17,7 +17,7 @@ from sparta.features.extract.pretrained import (
     load_preprocessing,
     weights_hash,
 )
-from sparta.features.record import FeatureSource, Kind
+from sparta.features.record import FeatureKind, FeatureSource
 
 MAX_PREFIX = 16  # class and register tokens before the patches
 
@@ -116,7 +116,7 @@ class Backbone:
             return hidden.flatten(2).transpose(1, 2)
         return hidden[:, -self.grid[0] * self.grid[1] :]
 
-    def _probe(self, name: str) -> tuple[Kind, int]:
+    def _probe(self, name: str) -> tuple[FeatureKind, int]:
         """Learn the grid from one black photo."""
         side = self.preprocessing.side
         with torch.inference_mode():

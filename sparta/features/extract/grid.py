@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparta.errors import InputError
-from sparta.features.extract.augmentations import View
+from sparta.features.extract.augmentations import Augmentation
 from sparta.features.extract.backbone import Backbone, Encoder
 from sparta.features.extract.photos import Decoder, Photo
 from sparta.features.extract.pixel_patches import PixelPatches
@@ -28,7 +28,7 @@ class GridRegions:
         self.source = encoder.source
         self.batch_size = encoder.batch_size
 
-    def decoder(self, folder: Path, view: View) -> Decoder:
+    def decoder(self, folder: Path, view: Augmentation) -> Decoder:
         """What reads the photos of a folder."""
         return Decoder(folder, self.source.image_size, self._encoder.resample, view)
 

@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from sparta.errors import InputError
-from sparta.features.extract.augmentations import View
+from sparta.features.extract.augmentations import Augmentation
 from sparta.features.extract.decode_pool import Decoded, decode_all
 from sparta.features.extract.detector_settings import Detection
 from sparta.features.extract.grid import GridRegions, load_encoder
@@ -39,7 +39,7 @@ class Extractor(Protocol):
     source: FeatureSource
     batch_size: int
 
-    def decoder(self, folder: Path, view: View) -> Decoder: ...  # noqa: D102
+    def decoder(self, folder: Path, view: Augmentation) -> Decoder: ...  # noqa: D102
 
     def __call__(self, photos: list[Photo]) -> list[ImageFeatures]: ...  # noqa: D102
 
@@ -99,7 +99,7 @@ def extract_photos(
             fit, or `out` holds features of other inputs.
     """
     started = time.perf_counter()
-    chosen = View(view)
+    chosen = Augmentation(view)
     ids = find_photos(photos)
     extractor = load_extractor(backbone, detection, image_size, labels, device)
     listing = {"files": f"{len(ids)} with hash {_listing_hash(photos, ids)}"}

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
 from sparta.errors import InputError
-from sparta.features.extract.augmentations import Crop, View
+from sparta.features.extract.augmentations import Augmentation, Crop
 from sparta.features.skipped import Skipped
 
 SUFFIXES = frozenset(
@@ -76,7 +76,7 @@ class Decoder:
     folder: Path
     side: int
     resample: int
-    view: View
+    view: Augmentation
     resize: Callable[[Image.Image], NDArray[np.uint8]] | None = None
 
     def __call__(self, image_ids: list[str]) -> list[Photo | Skipped]:

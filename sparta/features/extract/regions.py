@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from sparta.features.extract.augmentations import View
+from sparta.features.extract.augmentations import Augmentation
 from sparta.features.extract.backbone import Encoder
 from sparta.features.extract.colours import box_colours
 from sparta.features.extract.detector import Detected, Detector
@@ -62,7 +62,7 @@ class DetectorRegions:
             detector=detection.detector,
         )
 
-    def decoder(self, folder: Path, view: View) -> Decoder:
+    def decoder(self, folder: Path, view: Augmentation) -> Decoder:
         """What reads the photos of a folder."""
         resize = self._detector.resize
         if self._encoder is None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sparta.errors import InputError
 from sparta.features.readers.base import named_source
-from sparta.features.readers.parsing.region_limit import RegionChoice
+from sparta.features.readers.parsing.region_limit import RegionLimit
 from sparta.features.readers.parsing.region_tsv import Columns, RegionLines
 from sparta.features.record import ImageFeatures
 
@@ -51,7 +51,7 @@ class BottomUpReader:
         paths: Sequence[Path],
         image_suffix: str = "",
         name: str = "bottom-up",
-        choice: RegionChoice = RegionChoice(),
+        choice: RegionLimit = RegionLimit(),
     ) -> None:
         if choice.by == "confident":
             raise InputError(

@@ -17,7 +17,7 @@ from sparta.features.readers.base import named_source
 from sparta.features.readers.parsing.class_names import Vocabularies
 from sparta.features.readers.parsing.class_numbers import Classes
 from sparta.features.readers.parsing.numpy_archives import FLOATS, INTEGERS, Arrays, array_names
-from sparta.features.readers.parsing.region_limit import RegionChoice
+from sparta.features.readers.parsing.region_limit import RegionLimit
 from sparta.features.readers.parsing.validation import check_features, relative_boxes
 from sparta.features.record import ImageFeatures
 
@@ -73,7 +73,7 @@ class BottomUpNpzReader:
         folders: Sequence[Path],
         image_suffix: str = "",
         name: str = "bottom-up-npz",
-        choice: RegionChoice = RegionChoice(),
+        choice: RegionLimit = RegionLimit(),
         vocabulary: Path | None = None,
     ) -> None:
         self._choice = choice

@@ -9,7 +9,7 @@ from pathlib import Path
 from sparta.features.readers.base import named_source
 from sparta.features.readers.parsing.class_names import Vocabularies
 from sparta.features.readers.parsing.class_numbers import Classes
-from sparta.features.readers.parsing.region_limit import RegionChoice
+from sparta.features.readers.parsing.region_limit import RegionLimit
 from sparta.features.readers.parsing.region_tsv import Columns, RegionLines
 from sparta.features.record import ImageFeatures
 
@@ -68,7 +68,7 @@ class LxmertReader:
         paths: Sequence[Path],
         image_suffix: str = "",
         name: str = "lxmert",
-        choice: RegionChoice = RegionChoice(),
+        choice: RegionLimit = RegionLimit(),
         vocabulary: Path | None = None,
     ) -> None:
         self._choice = choice

@@ -17,7 +17,7 @@ from sparta.features.readers.parsing.base64_floats import LOCATION
 from sparta.features.readers.parsing.detected_objects import Seen
 from sparta.features.readers.parsing.label_matching import WordPlacer
 from sparta.features.readers.parsing.paired_files import Keyed, Pairs
-from sparta.features.readers.parsing.region_limit import RegionChoice
+from sparta.features.readers.parsing.region_limit import RegionLimit
 from sparta.features.readers.parsing.validation import check_features, check_locations
 from sparta.features.record import ImageFeatures
 
@@ -79,7 +79,7 @@ class OscarReader:
     """
 
     def __init__(
-        self, parts: Sequence[OscarPart], image_suffix: str, name: str, choice: RegionChoice
+        self, parts: Sequence[OscarPart], image_suffix: str, name: str, choice: RegionLimit
     ) -> None:
         self._parts = parts
         self.files: Sequence[Path] = [path for part in parts for path in part.files]

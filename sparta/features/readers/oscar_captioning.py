@@ -17,7 +17,7 @@ from sparta.features.readers.oscar_base import OscarReader
 from sparta.features.readers.parsing.base64_floats import as_rows, decode, row_width
 from sparta.features.readers.parsing.detected_objects import OBJECTS, Seen, parse
 from sparta.features.readers.parsing.photo_sizes import SizeTable
-from sparta.features.readers.parsing.region_limit import RegionChoice
+from sparta.features.readers.parsing.region_limit import RegionLimit
 from sparta.features.readers.parsing.tsv import TsvFile
 
 log = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ class OscarCaptioningReader(OscarReader):
         paths: Sequence[Path],
         image_suffix: str = "",
         name: str = "vinvl",
-        choice: RegionChoice = RegionChoice(),
+        choice: RegionLimit = RegionLimit(),
     ) -> None:
         parts = [_DataSet(file) for path in paths for file in _chosen(path)]
         super().__init__(parts, image_suffix, name, choice)

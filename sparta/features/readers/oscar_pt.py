@@ -14,7 +14,7 @@ from sparta.errors import InputError
 from sparta.features.readers.oscar_base import OscarReader
 from sparta.features.readers.parsing.base64_floats import LOCATION
 from sparta.features.readers.parsing.detected_objects import Seen, check_objects
-from sparta.features.readers.parsing.region_limit import RegionChoice
+from sparta.features.readers.parsing.region_limit import RegionLimit
 from sparta.features.readers.parsing.torch_dict import PtDictionary
 
 FEATURES = "_feats.pt"  # ends of names
@@ -60,7 +60,7 @@ class OscarPtReader(OscarReader):
         paths: Sequence[Path],
         image_suffix: str = "",
         name: str = "oscar",
-        choice: RegionChoice = RegionChoice(),
+        choice: RegionLimit = RegionLimit(),
     ) -> None:
         features, labels = _sorted_out(paths)
         parts = [_Dictionaries(path, _labels_of(path, labels)) for path in features]

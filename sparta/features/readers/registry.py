@@ -20,7 +20,7 @@ from sparta.features.readers import (
     vinvl,
 )
 from sparta.features.readers.base import FeatureReader
-from sparta.features.readers.parsing.region_limit import RegionChoice
+from sparta.features.readers.parsing.region_limit import RegionLimit
 
 Format = Literal[
     "vinvl",
@@ -141,7 +141,7 @@ def open_reader(
     splits: Sequence[str] = (),
     image_suffix: str = "",
     made_by: str | None = None,
-    choice: RegionChoice = RegionChoice(),
+    choice: RegionLimit = RegionLimit(),
     vocabulary: Path | None = None,
 ) -> FeatureReader:
     """Open files of one of the formats.
@@ -172,7 +172,7 @@ def open_reader(
         raise InputError(f"--from {name} takes one folder, found {len(paths)}")
     if not splits:
         raise InputError(f"--split: name one or more of {', '.join(known.splits(paths[0]))}")
-    if choice != RegionChoice():
+    if choice != RegionLimit():
         raise InputError(f"--regions and --keep: {name} takes all that its files have")
     if name == "precomp":
         return known.reader(paths[0], splits, image_suffix, **named)

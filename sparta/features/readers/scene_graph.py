@@ -16,7 +16,7 @@ from sparta.features.readers.oscar_base import OscarReader
 from sparta.features.readers.parsing.base64_floats import LOCATION, decode
 from sparta.features.readers.parsing.detected_objects import DetectedObject, Rect, Seen, parse
 from sparta.features.readers.parsing.photo_sizes import SizeTable
-from sparta.features.readers.parsing.region_limit import RegionChoice
+from sparta.features.readers.parsing.region_limit import RegionLimit
 from sparta.features.readers.parsing.tsv import TsvFile
 
 PREDICTIONS = "predictions.tsv"
@@ -74,7 +74,7 @@ class SceneGraphReader(OscarReader):
         paths: Sequence[Path],
         image_suffix: str = "",
         name: str = "vinvl",
-        choice: RegionChoice = RegionChoice(),
+        choice: RegionLimit = RegionLimit(),
     ) -> None:
         named = [path for path in paths if path.name.endswith(SIZES)]
         files = [

@@ -14,7 +14,7 @@ from sparta.errors import InputError
 from sparta.features.readers.oscar_base import OscarReader
 from sparta.features.readers.parsing.base64_floats import as_rows, row_width
 from sparta.features.readers.parsing.detected_objects import OBJECTS, Prediction, Seen, parse
-from sparta.features.readers.parsing.region_limit import RegionChoice
+from sparta.features.readers.parsing.region_limit import RegionLimit
 from sparta.features.readers.parsing.tsv import TsvFile
 from sparta.features.readers.parsing.tsv_cells import Cells
 
@@ -55,7 +55,7 @@ class VinvlReader(OscarReader):
         folders: Sequence[Path],
         image_suffix: str = "",
         name: str = "vinvl",
-        choice: RegionChoice = RegionChoice(),
+        choice: RegionLimit = RegionLimit(),
     ) -> None:
         super().__init__([_Folder(folder) for folder in folders], image_suffix, name, choice)
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from sparta.errors import InputError
 from sparta.vse.pooling.base import (
     Pooling,
-    Variant,
+    PoolingVariant,
     check_variant,
     masked_softmax,
     sort_descending,
@@ -35,7 +35,7 @@ class ADPool(Pooling):
     """
 
     def __init__(
-        self, dimension: int, variant: Variant = "paper", token_weight: float | None = None
+        self, dimension: int, variant: PoolingVariant = "paper", token_weight: float | None = None
     ) -> None:
         super().__init__(dimension)
         check_variant("adpool", variant)

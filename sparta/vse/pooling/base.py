@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from sparta.errors import InputError
 
 # A method as its paper defines it, or as its authors' published code computes it.
-Variant = Literal["paper", "code"]
+PoolingVariant = Literal["paper", "code"]
 
 
 def check_variant(pooling: str, variant: str) -> None:
@@ -20,7 +20,7 @@ def check_variant(pooling: str, variant: str) -> None:
     Raises:
         InputError: if `variant` is neither "paper" nor "code".
     """
-    if variant not in get_args(Variant):
+    if variant not in get_args(PoolingVariant):
         raise InputError(f"pooling {pooling!r} has no variant {variant!r}: use 'paper' or 'code'")
 
 

@@ -11,7 +11,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_se
 from sparta.errors import InputError
 from sparta.vse.pooling.base import (
     Pooling,
-    Variant,
+    PoolingVariant,
     check_variant,
     masked_softmax,
     sort_descending,
@@ -62,7 +62,7 @@ class GPO(Pooling):
     """
 
     def __init__(
-        self, dimension: int, temperature: float = 0.1, variant: Variant = "paper"
+        self, dimension: int, temperature: float = 0.1, variant: PoolingVariant = "paper"
     ) -> None:
         super().__init__(dimension)
         if temperature <= 0:

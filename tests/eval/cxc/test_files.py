@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from eval.cxc.files import Pair, read_judgements, read_sentences
+from eval.cxc.files import JudgedPair, read_judgements, read_sentences
 from sparta.errors import InputError
 from tests.eval.cxc.tiny import write_judgements, write_sentences
 
@@ -22,9 +22,9 @@ def test_the_published_validation_split(shared: Path) -> None:
     }
     for pairs, methods in parts.values():
         assert Counter(pair.method for pair in pairs) == methods
-    assert judged.text_image[0] == Pair(648388, 431431, 1.8, "c2i_intrasim")
-    assert judged.text_text[0] == Pair(190268, 315773, 1.24, "c2c_isim")
-    assert judged.image_image[0] == Pair(32001, 432818, 0.5, "i2i_csim")
+    assert judged.text_image[0] == JudgedPair(648388, 431431, 1.8, "c2i_intrasim")
+    assert judged.text_text[0] == JudgedPair(190268, 315773, 1.24, "c2c_isim")
+    assert judged.image_image[0] == JudgedPair(32001, 432818, 0.5, "i2i_csim")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import torch
 from typer.testing import CliRunner
 
 from eval.cxc.files import read_judgements
-from eval.cxc.relevance import right_answers
+from eval.cxc.relevance import relevant_items
 from sparta.__main__ import cli
 from sparta.errors import InputError
 from sparta.features.record import ImageFeatures
@@ -55,7 +55,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(files: Path, targets: list[Path], *more: str) -> Any:
-    arguments = ["eval", "crisscrossed", *map(str, targets), "--split", "val", "--device", "cpu"]
+    arguments = ["eval", "cxc", *map(str, targets), "--split", "val", "--device", "cpu"]
     options = {"features": "features", "judgements": "cxc", "captions": "dataset_coco.json"}
     for option, name in options.items():
         arguments += [f"--{option}", str(files / name)]
@@ -109,7 +109,7 @@ def test_four_ways_against_loops(views: list[int], files: Path, tmp_path: Path) 
     folders = [save_dense(tmp_path / str(count), count, views=count) for count in views]
     found = figures(run(files, folders, "--json"))
     assert (found["images"], found["captions"], len(found["models"])) == (3, 6, len(views))
-    right = right_answers(read_judgements(files / "cxc", "val"))
+    right = relevant_items(read_judgements(files / "cxc", "val"))
     members = [slow_scores(folder, files) for folder in folders]
     for name, answers in right.ways.items():
         parts = [np.array(member[name]) for member in members]
@@ -145,7 +145,7 @@ def test_what_is_missing_is_named(files: Path, tmp_path: Path) -> None:
     writer = StoreWriter(tmp_path / "some", SOURCE)
     writer.write_shard([store[0]])
     writer.finish()
-    arguments = ["eval", "crisscrossed", str(model), "--features", str(tmp_path / "some")]
+    arguments = ["eval", "cxc", str(model), "--features", str(tmp_path / "some")]
     arguments += ["--judgements", str(files / "cxc"), "--split", "val"]
     found = CliRunner().invoke(cli, [*arguments, "--captions", str(files / "dataset_coco.json")])
     assert isinstance(found.exception, InputError)

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from eval.cxc.files import Judgements, Pair, read_judgements
-from eval.cxc.relevance import right_answers
+from eval.cxc.files import JudgedPair, Judgements, read_judgements
+from eval.cxc.relevance import relevant_items
 from sparta.errors import InputError
 from tests.eval.cxc.tiny import write_judgements
 
 
 def test_a_tiny_split(tmp_path: Path) -> None:
-    right = right_answers(read_judgements(write_judgements(tmp_path / "cxc"), "val"))
+    right = relevant_items(read_judgements(write_judgements(tmp_path / "cxc"), "val"))
     assert right.captions == [1, 5, 3, 2, 9, 4] and right.images == [20, 7, 11]
     assert right.ways == {
         # Caption 5 is COCO's own of image 20 in spite of its 2.0; 2.99 is not enough.
@@ -28,7 +28,7 @@ def test_a_tiny_split(tmp_path: Path) -> None:
 
 
 def test_the_published_validation_split(shared: Path) -> None:
-    right = right_answers(read_judgements(shared / "cxc", "val"))
+    right = relevant_items(read_judgements(shared / "cxc", "val"))
     assert len(right.captions) == 25_000 and len(right.images) == 5000
     rows = {
         name: list(csv.reader((shared / "cxc" / f"{name}_val.csv").open()))[1:]
@@ -49,8 +49,8 @@ def test_the_published_validation_split(shared: Path) -> None:
 
 
 def test_files_of_different_splits() -> None:
-    original = Pair(1, 20, 5.0, "c2i_original")
+    original = JudgedPair(1, 20, 5.0, "c2i_original")
     with pytest.raises(InputError, match=r"the pair 1, 3 \(c2c_isim\) .* not of one split"):
-        right_answers(Judgements([original], [Pair(1, 3, 0.0, "c2c_isim")], []))
+        relevant_items(Judgements([original], [JudgedPair(1, 3, 0.0, "c2c_isim")], []))
     with pytest.raises(InputError, match="caption 1 is of two images, 20 for one"):
-        right_answers(Judgements([original, Pair(1, 21, 5.0, "c2i_original")], [], []))
+        relevant_items(Judgements([original, JudgedPair(1, 21, 5.0, "c2i_original")], [], []))

@@ -33,7 +33,7 @@ def gallery(models: list[Path], views: list[FeatureStore], dense: Path) -> Galle
     sparse, vectors = open_members(names, [views[0].folder], False, "cpu")
     assert isinstance(sparse.model, SparseModel) and isinstance(vectors.model, DenseModel)
     model = sparse.model
-    encoder = ImageEncoder([model.model], model.tokenizer, [views[0]], 4, "seen")
+    encoder = ImageEncoder([model.model], model.tokenizer, [views[0]], 4, "trained")
     return Gallery.of(encoder, vectors.model, 1000, 12, lambda stage, done, total: None)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from eval.grounding.label_agreement import study_grounding
+from eval.grounding.label_agreement import measure_label_agreement
 from indexer.grounding import pack
 from indexer.search.lucene import LuceneSearcher
 from sparta.__main__ import cli
@@ -35,7 +35,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, FeatureStore, 
 
 def test_shares_counted_by_hand(made: tuple[Path, FeatureStore, Path]) -> None:
     index, store, _ = made
-    found = study_grounding(LuceneSearcher(index), tiny.tokenizer(), store, PHOTOS)
+    found = measure_label_agreement(LuceneSearcher(index), tiny.tokenizer(), store, PHOTOS)
     # brown, dog, cat, red: tokens; tree in a.png: the whole photo; ball, tree in c.png: boxes.
     assert (found.captions, found.terms) == (5, 7)
     assert found.won == pytest.approx({"whole photo": 1 / 7, "box": 2 / 7, "label token": 4 / 7})
@@ -64,7 +64,7 @@ def test_a_region_that_wins_by_its_vector_is_right_where_it_is_called_so(
             image = store[row]
             return replace(image, labels=("ball", "ball", "")) if row == 1 else image
 
-    found = study_grounding(LuceneSearcher(index), tiny.tokenizer(), Renamed(), PHOTOS[1:2])  # type: ignore[arg-type]
+    found = measure_label_agreement(LuceneSearcher(index), tiny.tokenizer(), Renamed(), PHOTOS[1:2])  # type: ignore[arg-type]
     assert found.named["label"].by_region == 1
     assert found.named["label"].chance == pytest.approx(2 / 3)
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from eval.pruning import in_memory
-from eval.pruning.in_memory import Queries, Ranking, overlap
+from eval.pruning.in_memory import CaptionQueries, InMemoryRanking, overlap
 from sparta.captions.read import CaptionedPhoto
 from sparta.metrics import Recall, recall
 from sparta.tokenizer import WordPieceTokenizer
@@ -19,7 +19,7 @@ def test_queries(tokenizer: WordPieceTokenizer) -> None:  # noqa: F811
         CaptionedPhoto("b", "val", ("dog dog cat", "qqq")),
         CaptionedPhoto("d", "val", ("cat",)),
     ]
-    queries = Queries.of(tokenizer, photos, ["a", "b", "c", "d"])
+    queries = CaptionQueries.of(tokenizer, photos, ["a", "b", "c", "d"])
     words = [tokenizer.vocabulary[term] for term in queries.terms]
     assert sorted(words) == ["cat", "dog"]
     assert [[words[place] for place in text] for text in queries.texts] == [
@@ -38,7 +38,7 @@ def test_rank_against_one_at_a_time(images: int, monkeypatch: pytest.MonkeyPatch
     weights = random.integers(0, 3, (6, images)) * random.integers(0, 2, (6, images))
     texts = [random.integers(0, 6, random.integers(0, 4)).tolist() for _ in range(50)]
     targets = random.integers(0, images, 50)
-    found = Queries(torch.arange(6), texts, torch.from_numpy(targets)).rank(
+    found = CaptionQueries(torch.arange(6), texts, torch.from_numpy(targets)).rank(
         torch.from_numpy(weights).float()
     )
     places = []
@@ -56,4 +56,6 @@ def test_overlap() -> None:
     reference = torch.tensor([[1, 1, 0, 0], [1, 1, 1, 0], [0, 0, 0, 0]]).bool()
     found = torch.tensor([[1, 0, 1, 1], [1, 1, 1, 1], [1, 0, 0, 0]]).bool()
     # A half and the whole; the last caption finds nothing in the reference.
-    assert overlap(Ranking(nothing, found), Ranking(nothing, reference)) == pytest.approx(75)
+    assert overlap(
+        InMemoryRanking(nothing, found), InMemoryRanking(nothing, reference)
+    ) == pytest.approx(75)

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from eval.pruning.measure import measure_pruning
-from eval.pruning.table import Choice, Study, parse_choices
+from eval.pruning.table import PruningChoice, PruningStudy, parse_choices
 from eval.pruning.term_scores import check_size
 from sparta.__main__ import cli
 from sparta.captions.read import CaptionedPhoto
@@ -25,10 +25,10 @@ from sparta.visualsparta.model import VisualSparta
 from tests.indexer.tiny import SOURCE, slow_impacts
 
 CHOICES = [
-    Choice(None, "none", "all"),
-    Choice(None, "minimum", "all"),
-    Choice(5, "mean", "seen"),
-    Choice(5, "none", "all"),
+    PruningChoice(None, "none", "all"),
+    PruningChoice(None, "minimum", "all"),
+    PruningChoice(5, "mean", "trained"),
+    PruningChoice(5, "none", "all"),
 ]
 
 
@@ -61,13 +61,15 @@ def summed(
 
 
 @pytest.fixture(scope="module")
-def study(views: list[FeatureStore], models: list[Path], captioned: list[CaptionedPhoto]) -> Study:
+def study(
+    views: list[FeatureStore], models: list[Path], captioned: list[CaptionedPhoto]
+) -> PruningStudy:
     shuffled = captioned[::-1]
     return measure_pruning(views, models, shuffled, CHOICES, [16], batch_size=4, device="cpu")
 
 
 def test_rows_against_slow_impacts(
-    study: Study,
+    study: PruningStudy,
     views: list[FeatureStore],
     models: list[Path],
     captioned: list[CaptionedPhoto],
@@ -85,7 +87,7 @@ def test_rows_against_slow_impacts(
 
 
 def test_float_row_against_the_model(
-    study: Study,
+    study: PruningStudy,
     views: list[FeatureStore],
     models: list[Path],
     captioned: list[CaptionedPhoto],
@@ -149,10 +151,10 @@ def test_files(
     options = [
         "--top-n",
         "3,all",
-        "--baseline",
+        "--offset",
         "none,median",
         "--terms",
-        "seen",
+        "trained",
         "--bits",
         "10,float",
     ]
@@ -168,7 +170,7 @@ def test_files(
     assert (found["images"], found["queries"]) == (21, 42)
     assert found["cores"] >= 1 and found["processor"] and found["package_version"]
     assert found["date"].startswith("20") and found["seconds"] > found["encode_seconds"] > 0
-    names = [[row[name] for name in ("top_n", "baseline", "bits")] for row in found["rows"]]
+    names = [[row[name] for name in ("top_n", "offset", "bits")] for row in found["rows"]]
     assert names == [
         ["all", None, "float"],
         [3, "none", 10],
@@ -180,11 +182,11 @@ def test_files(
         ["all", "median", 10],
         ["all", "median", "float"],
     ]
-    assert [row["terms"] for row in found["rows"]] == [None, *["seen"] * 8]
+    assert [row["terms"] for row in found["rows"]] == [None, *["trained"] * 8]
     lines = (tmp_path / "results.md").read_text().splitlines()
     assert lines[0].startswith("21 images, 42 captions; 2 models, 2 views; ")
     table = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
-    assert table[0][:5] == ["top-n", "baseline", "terms", "bits", "R@1"] and len(table) == 2 + 9
+    assert table[0][:5] == ["top-n", "offset", "terms", "bits", "R@1"] and len(table) == 2 + 9
     for row, cells in zip(found["rows"], table[2:], strict=True):
         figures = [row[name] for name in ("r1", "r5", "r10")]
         overlaps = [row["overlap"], row["overlap_same_top_n"]]
@@ -193,12 +195,15 @@ def test_files(
         assert cells[8:10] == [f"{figure:.1f}" for figure in overlaps]
         assert bool(cells[11]) == (row["index_mb"] is not None) == (row["bits"] == 10)
     assert table[2][0] == "float model"
-    assert table[5][:4] == ["all", "none", "seen", "10"]
+    assert table[5][:4] == ["all", "none", "trained", "10"]
     assert "float model" in run.stdout
 
 
 def test_exact_rows_are_those_of_indexes(
-    study: Study, views: list[FeatureStore], models: list[Path], captioned: list[CaptionedPhoto]
+    study: PruningStudy,
+    views: list[FeatureStore],
+    models: list[Path],
+    captioned: list[CaptionedPhoto],
 ) -> None:
     exact = measure_pruning(
         views, models, captioned, CHOICES, [16], exact=True, batch_size=4, device="cpu"
@@ -212,17 +217,17 @@ def test_quantising_and_overlap_against_slow_impacts(
     captioned: list[CaptionedPhoto],
     tokenizer: WordPieceTokenizer,
 ) -> None:
-    choice = Choice(4, "mean", "seen")
+    choice = PruningChoice(4, "mean", "trained")
     study = measure_pruning(views, models, captioned, [choice], [2, None, 5], exact=True)
     assert [row.bits for row in study.rows] == [None, 2, None, 5]
 
-    def first(choice: Choice, bits: int) -> list[set[str]]:
+    def first(choice: PruningChoice, bits: int) -> list[set[str]]:
         settings: Any = SimpleNamespace(**vars(choice), bits=bits)
         slow = slow_impacts(views, models, settings)
         return first_ten({key: impact for key, (impact, *_) in slow.items()}, captioned, tokenizer)
 
     # Impacts of 30 bits round nothing that matters among 21 images.
-    whole, unrounded = first(Choice(None, "none", "seen"), 30), first(choice, 30)
+    whole, unrounded = first(PruningChoice(None, "none", "trained"), 30), first(choice, 30)
     for row, bits in zip(study.rows[1:], (2, 30, 5), strict=True):
         found = first(choice, bits)
         assert row.overlap == pytest.approx(shared(found, whole))
@@ -277,10 +282,10 @@ def test_all_images_are_searched(
 
 def test_choices() -> None:
     assert parse_choices("7, all", "mean", "seen,all") == [
-        Choice(7, "mean", "seen"),
-        Choice(None, "mean", "seen"),
-        Choice(7, "mean", "all"),
-        Choice(None, "mean", "all"),
+        PruningChoice(7, "mean", "trained"),
+        PruningChoice(None, "mean", "trained"),
+        PruningChoice(7, "mean", "all"),
+        PruningChoice(None, "mean", "all"),
     ]
 
 
@@ -292,7 +297,7 @@ def test_choices() -> None:
         (["--top-n", ""], "--top-n: ''"),
         (["--bits", "8,some"], "--bits: 'some' is not one of: numbers from 1, float"),
         (["--bits", "8,17"], "--bits must be from 1 to 16, got 17"),
-        (["--baseline", "mean,low"], "--baseline: 'low'"),
+        (["--offset", "mean,low"], "--offset: 'low'"),
         (["--terms", "some"], "--terms: 'some' is not one of: seen, all"),
         (["--out", "results.md"], "must be a .json file"),
         (["--out", "nowhere/results.json"], "in a folder that exists"),

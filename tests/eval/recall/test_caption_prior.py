@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from eval.recall import caption_prior
-from eval.recall.caption_prior import PosteriorScores, Reference, log_mean_exp
+from eval.recall.caption_prior import CaptionPosterior, Reference, log_mean_exp
 from eval.recall.score_matrix import DenseScores, Scores, SparseScores
 
 TEXTS, IMAGES, OTHERS = 6, 4, 9
@@ -34,7 +34,7 @@ def test_parts_of_the_matrix(
 ) -> None:
     monkeypatch.setattr(caption_prior, "LARGEST_BLOCK", block)
     images, others = pair(kind)
-    found = PosteriorScores.of(images, others, temperature)
+    found = CaptionPosterior.of(images, others, temperature)
     expected = torch.empty(TEXTS, IMAGES)
     f, g = images.rows(slice(None)).tolist(), others.rows(slice(None)).tolist()
     for q in range(TEXTS):
@@ -59,7 +59,7 @@ def test_what_all_images_share_plays_no_part() -> None:
     for texts in (short, long):
         whole = SparseScores.of(texts, weights)
         every, own, rest = slice(None), slice(IMAGES), slice(IMAGES, None)
-        scores = PosteriorScores.of(whole.select(every, own), whole.select(every, rest), 0.5)
+        scores = CaptionPosterior.of(whole.select(every, own), whole.select(every, rest), 0.5)
         found.append(scores.columns(every))
     torch.testing.assert_close(found[0], found[1])
 

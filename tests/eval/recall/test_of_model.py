@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from typer.testing import CliRunner
 
-from eval.recall.bidirectional import measure
+from eval.recall.bidirectional import measure_recall
 from eval.recall.score_matrix import DenseScores
 from sparta.__main__ import cli
 from sparta.captions.read import CaptionedPhoto
@@ -59,7 +59,7 @@ def sparse_matrix(folder: Path, store: FeatureStore, captioned: list[CaptionedPh
 
 def expected(matrix: Tensor, captioned: list[CaptionedPhoto]) -> dict[str, Any]:
     exact = DenseScores(matrix, torch.eye(len(captioned))[:, None])
-    return measure("all", [captioned], exact).record()
+    return measure_recall("all", [captioned], exact).record()
 
 
 def run(targets: list[Path], features: list[Path], captions: Path, *more: str) -> Any:

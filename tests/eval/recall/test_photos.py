@@ -28,7 +28,7 @@ COLOURS = {"red": (220, 30, 30), "green": (30, 200, 30), "blue": (30, 30, 220)}
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """photos/, captions.jsonl, and model/, untrained, that takes photos."""
-    folder = tmp_path_factory.mktemp("seen")
+    folder = tmp_path_factory.mktemp("trained")
     (folder / "photos").mkdir()
     lines = []
     for above, below in permutations(COLOURS, 2):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torchmetrics.retrieval import RetrievalHitRate
 
-from eval.recall.bidirectional import ProtocolRecall, measure
+from eval.recall.bidirectional import ProtocolRecall, measure_recall
 from eval.recall.protocols import choose, coco_number
 from eval.recall.score_matrix import DenseScores
 from sparta.captions.read import CaptionedPhoto
@@ -43,7 +43,7 @@ def hit_rate(scores: Tensor, captions: list[int], k: int, by_image: bool) -> flo
 @pytest.mark.parametrize("captions", [[5] * 30, [1, 20, 3, 2] * 8, [10] * 12])
 def test_both_ways_are_the_hit_rates_of_torchmetrics(captions: list[int]) -> None:
     scores = torch.rand(sum(captions), len(captions), generator=torch.Generator().manual_seed(0))
-    found = measure("all", choose("all", photos(captions)), matrix_of(scores))
+    found = measure_recall("all", choose("all", photos(captions)), matrix_of(scores))
     for k, place in ((1, 0), (5, 1), (10, 2)):
         expected = hit_rate(scores, captions, k, by_image=False)
         assert found.text_to_image[place] == pytest.approx(expected)
@@ -56,7 +56,7 @@ def test_both_ways_are_the_hit_rates_of_torchmetrics(captions: list[int]) -> Non
 def test_median_ranks() -> None:
     """Three photos with one caption each; ranks by hand."""
     scores = torch.tensor([[0.9, 0.8, 0.1], [0.7, 0.6, 0.8], [0.3, 0.2, 0.1]])
-    found = measure("all", choose("all", photos([1, 1, 1])), matrix_of(scores))
+    found = measure_recall("all", choose("all", photos([1, 1, 1])), matrix_of(scores))
     assert found.text_to_image.median_rank == 3  # 1, 3, 3
     assert found.image_to_text.median_rank == 2  # 1, 2, 3: ties count against the model
     assert found.text_to_image.at_5 == 100 and found.image_to_text.at_1 == pytest.approx(100 / 3)
@@ -77,18 +77,18 @@ def test_each_fold_is_measured_alone() -> None:
     random = torch.Generator().manual_seed(1)
     images = torch.randn(120, 1, 6, generator=random)
     texts = images[:, 0].repeat_interleave(5, 0) + torch.randn(600, 6, generator=random)
-    found = measure("coco-1k", folds, DenseScores(texts, images))
+    found = measure_recall("coco-1k", folds, DenseScores(texts, images))
     apart = []
     for start in (0, 40, 80):
         own = DenseScores(texts[5 * start : 5 * start + 200], images[start : start + 40])
-        apart.append(measure("all", [photos([5] * 40)], own))
+        apart.append(measure_recall("all", [photos([5] * 40)], own))
     for way in ("text_to_image", "image_to_text"):
         for name in ("at_1", "at_5", "at_10", "median_rank"):
             mean = sum(getattr(getattr(one, way), name) for one in apart) / 3
             assert getattr(getattr(found, way), name) == pytest.approx(mean)
     assert found.rsum == pytest.approx(sum(one.rsum for one in apart) / 3)
     assert (found.folds, found.images, found.captions) == (3, 120, 600)
-    whole = measure("coco-5k", [photos([5] * 120)], DenseScores(texts, images))
+    whole = measure_recall("coco-5k", [photos([5] * 120)], DenseScores(texts, images))
     assert whole.folds == 1 and whole.rsum < found.rsum
 
 
@@ -96,7 +96,7 @@ def test_progress_counts_all_queries() -> None:
     seen: list[tuple[int, int]] = []
     folds = [photos([2, 3]), photos([1, 1, 1])]
     scores = DenseScores(torch.rand(8, 2), torch.rand(5, 1, 2))
-    measure("all", folds, scores, lambda *steps: seen.append(steps))
+    measure_recall("all", folds, scores, lambda *steps: seen.append(steps))
     assert seen == [(5, 13), (7, 13), (10, 13), (13, 13)]
 
 
@@ -140,7 +140,7 @@ def test_coco_numbers() -> None:
 
 def test_record_and_table() -> None:
     scores = torch.eye(4).repeat_interleave(2, 0)
-    found = measure("all", choose("all", photos([2] * 4)), matrix_of(scores))
+    found = measure_recall("all", choose("all", photos([2] * 4)), matrix_of(scores))
     record = found.record()
     assert record["text_to_image"]["at_1"] == record["image_to_text"]["at_1"] == 100
     assert record["rsum"] == 600 and record["protocol"] == "all"

@@ -24,7 +24,7 @@ from eval.similar.caption_agreement import (
 )
 from indexer.build import build_index
 from indexer.search.lucene import LuceneSearcher
-from indexer.search.query_by_image import photo_query
+from indexer.search.query_by_image import image_query
 from sparta.__main__ import cli
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
@@ -64,7 +64,7 @@ def test_queries_are_those_of_searchers(terms: int | None) -> None:
     share = photo_queries(impacts, terms, "share").toarray()
     once = photo_queries(impacts, terms, "once").toarray()
     for row, own in enumerate(dense):
-        query = photo_query({str(i): int(own[i]) for i in np.flatnonzero(own)}, terms or 12)
+        query = image_query({str(i): int(own[i]) for i in np.flatnonzero(own)}, terms or 12)
         assert {str(i): share[row, i] for i in np.flatnonzero(share[row])} == query
         np.testing.assert_array_equal(once[row] > 0, share[row] > 0)
     kept = photo_queries(impacts, terms, "impact").toarray()

@@ -12,12 +12,12 @@ from scipy.sparse import csr_array
 
 from indexer.columns.builder import build_columns
 from indexer.columns.index import ColumnIndex
-from indexer.columns.row_files import Rows
+from indexer.columns.row_files import PostingRows
 
 VOCABULARY = 40
 
 
-def random_rows(images: int, bits: int, seed: int) -> Rows:
+def random_rows(images: int, bits: int, seed: int) -> PostingRows:
     """Terms from everywhere to nowhere, few levels so that many images tie, some images empty."""
     rng = np.random.default_rng(seed)
     share = rng.permutation(np.linspace(0, 1, VOCABULARY) ** 3)
@@ -27,26 +27,26 @@ def random_rows(images: int, bits: int, seed: int) -> Rows:
     levels = np.unique(np.geomspace(1, 2**bits - 1, 6).astype(np.int64))
     impacts = np.where(present, rng.choice(levels, present.shape), 0)
     matrix = csr_array(impacts)
-    return Rows(matrix.indptr.astype(np.int64), matrix.indices, matrix.data)
+    return PostingRows(matrix.indptr.astype(np.int64), matrix.indices, matrix.data)
 
 
-def chunks_of(rows: Rows, size: int) -> list[Rows]:
+def chunks_of(rows: PostingRows, size: int) -> list[PostingRows]:
     images = len(rows.starts) - 1
     parts = []
     for first in range(0, images, size):
         starts = rows.starts[first : min(first + size, images) + 1]
         own = slice(starts[0], starts[-1])
-        parts.append(Rows(starts - starts[0], rows.terms[own], rows.impacts[own]))
+        parts.append(PostingRows(starts - starts[0], rows.terms[own], rows.impacts[own]))
     return parts
 
 
-def built(folder: Path, rows: Rows, bits: int) -> ColumnIndex:
+def built(folder: Path, rows: PostingRows, bits: int) -> ColumnIndex:
     build_columns(folder, chunks_of(rows, 700), VOCABULARY, bits)
     return ColumnIndex.open(folder)
 
 
 def exact_top(
-    rows: Rows, terms: Mapping[int, int], k: int, allowed: NDArray[np.bool_] | None = None
+    rows: PostingRows, terms: Mapping[int, int], k: int, allowed: NDArray[np.bool_] | None = None
 ) -> list[tuple[int, int]]:
     """Every document scored by one sparse product, then sorted by score and number."""
     shape = (len(rows.starts) - 1, VOCABULARY)

@@ -10,7 +10,7 @@ import pytest
 from indexer.columns.builder import build_columns
 from indexer.columns.layout import DENSE_SHARE, PLACE_BITS, PLACE_MASK, SUPERBLOCK, Columns
 from indexer.columns.ordering import topical_order
-from indexer.columns.row_files import Rows
+from indexer.columns.row_files import PostingRows
 from sparta.errors import InputError
 from tests.indexer.columns.corpus import VOCABULARY, built, random_rows
 
@@ -61,7 +61,7 @@ def test_images_alike_are_neighbours() -> None:
     rng = np.random.default_rng(0)
     kinds = rng.permutation(np.repeat(np.arange(8), 256))
     own = [rng.choice(np.arange(5 * kind, 5 * kind + 5), 4, replace=False) for kind in kinds]
-    rows = Rows(
+    rows = PostingRows(
         np.arange(0, 4 * len(kinds) + 1, 4), np.concatenate(own), rng.integers(1, 9, 4 * len(kinds))
     )
     order = topical_order(*rows, VOCABULARY)
@@ -74,6 +74,6 @@ def test_images_alike_are_neighbours() -> None:
 def test_terms_and_impacts_out_of_range_are_refused(tmp_path: Path) -> None:
     starts = np.array([0, 1])
     for term, impact, name in ((VOCABULARY, 1, "terms"), (-1, 1, "terms"), (0, 256, "impacts")):
-        chunk = Rows(starts, np.array([term]), np.array([impact]))
+        chunk = PostingRows(starts, np.array([term]), np.array([impact]))
         with pytest.raises(InputError, match=name):
             build_columns(tmp_path / f"{term} {impact}", [chunk], VOCABULARY, 8)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from indexer.columns.index import ColumnIndex
 from indexer.columns.layout import BLOCK, SUPERBLOCK
-from indexer.columns.row_files import Rows
+from indexer.columns.row_files import PostingRows
 from tests.indexer.columns.corpus import VOCABULARY, built, exact_top, random_rows, top
 
 # Images and bits: ends of blocks and superblocks, and enough of these that some are passed over.
@@ -28,7 +28,7 @@ SHAPES = [
     (20_000, 12),
     (700, 16),
 ]
-Corpus = tuple[Rows, ColumnIndex]
+Corpus = tuple[PostingRows, ColumnIndex]
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +110,7 @@ def test_no_hits_are_asked_for(corpora: list[Corpus]) -> None:
 
 
 def test_an_index_of_images_without_terms(tmp_path: Path) -> None:
-    empty = Rows(np.zeros(4, np.int64), np.empty(0, np.int32), np.empty(0, np.int32))
+    empty = PostingRows(np.zeros(4, np.int64), np.empty(0, np.int32), np.empty(0, np.int32))
     index = built(tmp_path / "columns", empty, 8)
     assert len(index) == 3
     assert top(index, {0: 1, 5: 2}, 10) == []

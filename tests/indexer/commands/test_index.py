@@ -15,7 +15,7 @@ from indexer.dense.build import add_dense
 from indexer.lucene.jvm import java_home
 from indexer.search.open_dense import open_dense
 from sparta.features.store import FeatureStore
-from tests.reference.searcher import ExactSearcher
+from tests.reference.searcher import ReferenceSearcher
 
 FRESH = """
 import sys
@@ -41,7 +41,7 @@ def sparta(
     )
 
 
-def test_json_answer_without_torch(index: Path, exact: ExactSearcher) -> None:
+def test_json_answer_without_torch(index: Path, exact: ReferenceSearcher) -> None:
     query = "dogs dog qqq"
     run = sparta("search", str(index), query, "-k", "3", "--json", "--explain")
     assert run.returncode == 0 and run.stderr == "", run.stderr
@@ -54,7 +54,7 @@ def test_json_answer_without_torch(index: Path, exact: ExactSearcher) -> None:
         assert {"term", "region", "box"} <= set(hit["terms"][0])
 
 
-def test_explaining_needs_no_torch_either(index: Path, exact: ExactSearcher) -> None:
+def test_explaining_needs_no_torch_either(index: Path, exact: ReferenceSearcher) -> None:
     image_id = exact.search("dogs", 1).hits[0].image_id
     run = sparta("explain", str(index), image_id, "dogs qqq", "--json")
     assert run.returncode == 0 and run.stderr == "", run.stderr
@@ -62,7 +62,7 @@ def test_explaining_needs_no_torch_either(index: Path, exact: ExactSearcher) -> 
     assert answer["score"] == exact.explain("dogs", image_id).score
 
 
-def test_table(index: Path, exact: ExactSearcher) -> None:
+def test_table(index: Path, exact: ReferenceSearcher) -> None:
     run = sparta("search", str(index), "dogs qqq [red]", "--explain")
     assert run.returncode == 0 and run.stderr == "", run.stderr
     assert all(hit.image_id in run.stdout for hit in exact.search("dogs [red]", 10).hits)

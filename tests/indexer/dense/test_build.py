@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from indexer.dense.build import add_dense, name_models
 from indexer.dense.manifest import DenseManifest, backend_names, dense_names
-from indexer.dense.vectors import Kind
+from indexer.dense.vectors import VectorIndexKind
 from indexer.inputs import open_features
 from indexer.manifest import Manifest
 from indexer.search.open_dense import open_dense
@@ -43,7 +43,7 @@ def test_the_part_answers_as_its_model(
     dense_model: Path,
     multi_view: Path,
     views: int,
-    kind: Kind,
+    kind: VectorIndexKind,
 ) -> None:
     model = multi_view if views == 3 else dense_model
     seen: list[tuple[int, int]] = []

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from indexer.dense.vectors import ImageVectors, Kind, best
+from indexer.dense.vectors import ImageVectors, VectorIndexKind, best
 from sparta.errors import InputError
 
 
@@ -19,7 +19,7 @@ def whole_numbers(images: int, views: int, seed: int = 0) -> NDArray[np.float32]
     return random.integers(-1, 2, (images, views, 8)).astype(np.float32)
 
 
-def filled(vectors: NDArray[np.float32], kind: Kind = "flat") -> ImageVectors:
+def filled(vectors: NDArray[np.float32], kind: VectorIndexKind = "flat") -> ImageVectors:
     made = ImageVectors.create(vectors.shape[2], vectors.shape[1], kind)
     for start in range(0, len(vectors), 17):
         made.add(vectors[start : start + 17])
@@ -35,7 +35,7 @@ def slow_ranking(vectors: NDArray[np.float32], query: NDArray[np.float32]) -> li
 
 @pytest.mark.parametrize("views", [1, 3])
 @pytest.mark.parametrize("kind", ["flat", "hnsw"])
-def test_ranking_with_ties_is_that_of_a_matrix_product(views: int, kind: Kind) -> None:
+def test_ranking_with_ties_is_that_of_a_matrix_product(views: int, kind: VectorIndexKind) -> None:
     vectors = whole_numbers(120, views)
     made = filled(vectors, kind)
     assert (len(made), made.dimension, made.views) == (120, 8, views)
@@ -83,7 +83,7 @@ def test_the_graph_finds_nearly_all_at_its_own_exact_scores() -> None:
 
 
 @pytest.mark.parametrize("kind", ["flat", "hnsw"])
-def test_a_file_answers_as_what_was_saved(kind: Kind, tmp_path: Path) -> None:
+def test_a_file_answers_as_what_was_saved(kind: VectorIndexKind, tmp_path: Path) -> None:
     vectors = whole_numbers(50, 2)
     filled(vectors, kind).save(tmp_path / "vectors")
     opened = ImageVectors.open(tmp_path / "vectors", views=2)

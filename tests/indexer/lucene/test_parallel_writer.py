@@ -22,7 +22,7 @@ from indexer.write_index import write_index
 from sparta.errors import InputError
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.conftest import COMMON, SETTINGS, random_postings
-from tests.reference.searcher import ExactSearcher
+from tests.reference.searcher import ReferenceSearcher
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_an_index_of_many_parts_answers_like_the_judge(
     written = [done for stage, done in steps if stage == "write"]
     assert len(written) > 4 and written == sorted(set(written)) and written[-1] == 400
     assert steps[-2:] == [("merge", 400), ("columns", 400)]
-    lucene, exact = LuceneSearcher(tmp_path / "index"), ExactSearcher(postings, tokenizer)
+    lucene, exact = LuceneSearcher(tmp_path / "index"), ReferenceSearcher(postings, tokenizer)
     for query in (COMMON, "dog beach", "dog cat beach ball red sky run the the", "dogs . 犬"):
         assert lucene.search(query, 500).hits == exact.search(query, 500).hits
     for document, image_id in enumerate(postings.ids):

@@ -24,7 +24,7 @@ from sparta.errors import InputError
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.conftest import COMMON, RARE, random_postings
 from tests.indexer.search.test_lucene import VOCABULARY, answer
-from tests.reference.searcher import ExactSearcher
+from tests.reference.searcher import ReferenceSearcher
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def columns(index: Path) -> Iterator[ColumnSearcher]:
 )
 @given(words=st.lists(st.sampled_from(VOCABULARY), min_size=1, max_size=25), k=st.integers(1, 320))
 def test_answers_equal_the_judge(
-    columns: ColumnSearcher, exact: ExactSearcher, words: list[str], k: int
+    columns: ColumnSearcher, exact: ReferenceSearcher, words: list[str], k: int
 ) -> None:
     query = " ".join(words)
     found, right = columns.search(query, k), exact.search(query, k)
@@ -73,7 +73,7 @@ def test_columns_read_back_are_those_that_were_built(index: Path, tmp_path: Path
     assert columns_fit(copy)
 
 
-def test_the_engine_is_chosen(index: Path, tmp_path: Path, exact: ExactSearcher) -> None:
+def test_the_engine_is_chosen(index: Path, tmp_path: Path, exact: ReferenceSearcher) -> None:
     copy = shutil.copytree(index, tmp_path / "index")
     assert isinstance(open_searcher(copy), ColumnSearcher)
     assert type(open_searcher(copy, "lucene")) is LuceneSearcher
@@ -102,7 +102,9 @@ def test_columns_of_another_lucene_index_are_made_anew(
     with caplog.at_level(logging.WARNING):
         found = open_searcher(other).search("dog beach cat", 20)
     assert "out of Lucene" in caplog.text
-    assert answer(found) == answer(ExactSearcher(postings, tokenizer).search("dog beach cat", 20))
+    assert answer(found) == answer(
+        ReferenceSearcher(postings, tokenizer).search("dog beach cat", 20)
+    )
     assert columns_fit(other)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from indexer.dense.vectors import ImageVectors, Kind
+from indexer.dense.vectors import ImageVectors, VectorIndexKind
 from indexer.lucene.reader import LuceneIndex
 from indexer.search.api import Searcher, UnknownImageError
 from indexer.search.dense import DenseSearcher, EnsembleSearcher
@@ -40,7 +40,10 @@ def array(views: int, seed: int = 0) -> NDArray[np.float32]:
 
 
 def searcher(
-    index: Path, vectors: NDArray[np.float32], encoder: CountingEncoder, kind: Kind = "flat"
+    index: Path,
+    vectors: NDArray[np.float32],
+    encoder: CountingEncoder,
+    kind: VectorIndexKind = "flat",
 ) -> DenseSearcher:
     made = ImageVectors.create(8, vectors.shape[1], kind)
     made.add(vectors)
@@ -80,7 +83,7 @@ def test_hits_are_a_matrix_products_ranking(
 
 @pytest.mark.parametrize("kinds", [("flat", "flat"), ("hnsw", "flat"), ("hnsw", "hnsw")])
 def test_the_ensemble_is_the_mean_of_its_members(
-    index: Path, ids: list[str], kinds: tuple[Kind, Kind]
+    index: Path, ids: list[str], kinds: tuple[VectorIndexKind, VectorIndexKind]
 ) -> None:
     one, two = CountingEncoder(), CountingEncoder("stuvwxyz")
     first, second = array(1), array(3, seed=1)
@@ -102,7 +105,7 @@ def test_the_ensemble_is_the_mean_of_its_members(
 @pytest.mark.parametrize("kind", ["flat", "hnsw"])
 @pytest.mark.parametrize("views", [1, 3])
 def test_like_an_image_are_the_nearest_vectors(
-    index: Path, ids: list[str], views: int, kind: Kind
+    index: Path, ids: list[str], views: int, kind: VectorIndexKind
 ) -> None:
     """Exact in a graph too; of several views the most alike pair counts."""
     vectors = array(views)

@@ -8,7 +8,7 @@ import pytest
 
 from indexer.commands.output import won_by
 from indexer.encode import read_inputs
-from indexer.search.api import Label, TermExplanation
+from indexer.search.api import TermExplanation, WinningLabel
 from indexer.search.lucene import LuceneSearcher
 from sparta.visualsparta.collate import ImageCollator
 from tests import tiny
@@ -36,16 +36,16 @@ def explain(searcher: LuceneSearcher, term: str, image_id: str) -> TermExplanati
             "a.png",
             0,
             LEFT,
-            Label("dog", "brown dog"),
+            WinningLabel("dog", "brown dog"),
             "label “dog” in “brown dog”, region 0",
         ),
-        ("brown", "a.png", 0, LEFT, Label("brown", "brown dog"), None),
-        ("cat", "a.png", 1, RIGHT, Label("cat", "cat"), "label “cat”, region 1"),
+        ("brown", "a.png", 0, LEFT, WinningLabel("brown", "brown dog"), None),
+        ("cat", "a.png", 1, RIGHT, WinningLabel("cat", "cat"), "label “cat”, region 1"),
         ("ball", "a.png", 1, RIGHT, None, "region 1"),
         ("tree", "a.png", 2, WHOLE, None, "whole photo"),
         ("ball", "b.png", 0, LEFT, None, "region 0"),
-        ("red", "b.png", 1, RIGHT, Label("red", "red ball"), None),
-        ("man", "c.png", 0, LEFT, Label("man", "man"), None),
+        ("red", "b.png", 1, RIGHT, WinningLabel("red", "red ball"), None),
+        ("man", "c.png", 0, LEFT, WinningLabel("man", "man"), None),
         ("dog", "c.png", None, None, None, ""),
     ],
 )
@@ -55,7 +55,7 @@ def test_region_or_label_that_won(
     image_id: str,
     region: int | None,
     box: tuple[float, ...] | None,
-    label: Label | None,
+    label: WinningLabel | None,
     words: str | None,
 ) -> None:
     found = explain(searcher, term, image_id)

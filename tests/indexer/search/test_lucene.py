@@ -19,7 +19,7 @@ from indexer.search.api import SearchResult, UnknownImageError
 from indexer.search.lucene import LuceneSearcher
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.conftest import COMMON, RARE, WORDS, random_postings
-from tests.reference.searcher import ExactSearcher
+from tests.reference.searcher import ReferenceSearcher
 
 VOCABULARY = [*WORDS, COMMON, RARE, "dogs", "running", "sunny", "qqq", "[MASK]"]
 
@@ -44,7 +44,7 @@ def answer(result: SearchResult) -> list[tuple[int, str, float]]:
 )
 @pytest.mark.parametrize("k", [1, 7, 10_000])
 def test_hits_equal_the_judge(
-    lucene: LuceneSearcher, exact: ExactSearcher, query: str, k: int
+    lucene: LuceneSearcher, exact: ReferenceSearcher, query: str, k: int
 ) -> None:
     found, right = lucene.search(query, k), exact.search(query, k)
     assert answer(found) == answer(right)
@@ -57,7 +57,7 @@ def test_hits_equal_the_judge(
 )
 @given(words=st.lists(st.sampled_from(VOCABULARY), min_size=1, max_size=25), k=st.integers(1, 320))
 def test_random_queries_equal_the_judge(
-    lucene: LuceneSearcher, exact: ExactSearcher, words: list[str], k: int
+    lucene: LuceneSearcher, exact: ReferenceSearcher, words: list[str], k: int
 ) -> None:
     query = " ".join(words)
     assert answer(lucene.search(query, k)) == answer(exact.search(query, k))
@@ -69,7 +69,7 @@ def test_ties_are_in_the_order_of_image_ids_beyond_lucenes_early_stop(
 ) -> None:
     postings = random_postings(tokenizer, 4000, seed=1)
     lucene = LuceneSearcher(make_index(tmp_path / "index", postings))
-    exact = ExactSearcher(postings, tokenizer)
+    exact = ReferenceSearcher(postings, tokenizer)
     for query in (COMMON, "dog beach", "dog cat beach ball red sky run the the"):
         assert answer(lucene.search(query, 30)) == answer(exact.search(query, 30))
     lucene.close()
@@ -77,7 +77,7 @@ def test_ties_are_in_the_order_of_image_ids_beyond_lucenes_early_stop(
 
 def test_judge_is_right_on_an_example_done_by_hand(tokenizer: WordPieceTokenizer) -> None:
     postings = random_postings(tokenizer, 40)
-    exact = ExactSearcher(postings, tokenizer)
+    exact = ReferenceSearcher(postings, tokenizer)
     dog, s = tokenizer.vocabulary.index("dog"), tokenizer.vocabulary.index("##s")
     scores = {}
     for image in postings:
@@ -97,14 +97,14 @@ def test_unknown_words(lucene: LuceneSearcher) -> None:
 
 
 @pytest.mark.parametrize("k", [0, -1])
-def test_k_below_one_is_refused(lucene: LuceneSearcher, exact: ExactSearcher, k: int) -> None:
+def test_k_below_one_is_refused(lucene: LuceneSearcher, exact: ReferenceSearcher, k: int) -> None:
     for searcher in (lucene, exact):
         with pytest.raises(ValueError, match="at least 1"):
             searcher.search("dog", k)
 
 
 def test_explanations_equal_the_judge_and_sum_to_the_score(
-    lucene: LuceneSearcher, exact: ExactSearcher
+    lucene: LuceneSearcher, exact: ReferenceSearcher
 ) -> None:
     query = f"dogs dog running {RARE} the qqq"
     for hit in lucene.search(query, 300).hits:
@@ -161,7 +161,7 @@ print(json.dumps([answers, json.loads(searcher.doc("a/00007 é.jpg").raw())]))
 """
 
 
-def test_pyserinis_own_searcher_opens_the_index(index: Path, exact: ExactSearcher) -> None:
+def test_pyserinis_own_searcher_opens_the_index(index: Path, exact: ReferenceSearcher) -> None:
     if importlib.util.find_spec("pyserini") is None:
         pytest.skip("pyserini is not installed")
     queries = ["dog", "dogs dog the beach", COMMON, ". | 犬"]

@@ -15,12 +15,18 @@ from indexer.postings import ImagePostings, Postings
 from indexer.search.api import Searcher, SimilarResult, UnknownImageError
 from indexer.search.columns import ColumnSearcher
 from indexer.search.lucene import LuceneSearcher
-from indexer.search.query_by_image import COUNTS, TERMS, others, photo_query, text_of
+from indexer.search.query_by_image import (
+    COUNTS,
+    TERMS,
+    image_query,
+    repeated_terms,
+    without_document,
+)
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.commands.test_index import sparta
 from tests.indexer.conftest import random_postings
 from tests.indexer.search.test_lucene import answer
-from tests.reference.searcher import ExactSearcher
+from tests.reference.searcher import ReferenceSearcher
 
 
 @pytest.fixture(scope="module", params=[LuceneSearcher, ColumnSearcher])
@@ -35,17 +41,17 @@ def without_times(result: SimilarResult) -> tuple[object, ...]:
 
 def test_a_query_done_by_hand() -> None:
     impacts = {"a": 10, "b": 200, "c": 100, "d": 100}
-    assert photo_query(impacts, 3) == {"b": 128, "c": 64, "d": 64}
-    assert list(photo_query(impacts, 2)) == ["b", "c"]  # of equals, the first
-    assert photo_query(impacts, 4) == {"b": 124, "c": 62, "d": 62, "a": 6}
-    assert photo_query({"a": 1, "b": 65_535}) == {"b": 255}
-    assert photo_query({}) == {}
-    assert text_of({"b": 2, "##s": 1}) == "b b ##s"
+    assert image_query(impacts, 3) == {"b": 128, "c": 64, "d": 64}
+    assert list(image_query(impacts, 2)) == ["b", "c"]  # of equals, the first
+    assert image_query(impacts, 4) == {"b": 124, "c": 62, "d": 62, "a": 6}
+    assert image_query({"a": 1, "b": 65_535}) == {"b": 255}
+    assert image_query({}) == {}
+    assert repeated_terms({"b": 2, "##s": 1}) == "b b ##s"
 
 
 @given(st.lists(st.integers(1, 65_535), max_size=600), st.integers(1, 600))
 def test_no_sum_leaves_what_lucene_adds_exactly(impacts: list[int], terms: int) -> None:
-    query = photo_query({str(i): impact for i, impact in enumerate(impacts)}, terms)
+    query = image_query({str(i): impact for i, impact in enumerate(impacts)}, terms)
     assert len(query) <= terms and min(query.values(), default=1) >= 1
     assert sum(query.values()) <= COUNTS
     assert COUNTS * (2**16 - 1) < 2**24
@@ -53,14 +59,14 @@ def test_no_sum_leaves_what_lucene_adds_exactly(impacts: list[int], terms: int) 
 
 def test_the_image_itself_is_left_out_wherever_it_is() -> None:
     found = [(3, 9.0), (1, 8.0), (2, 7.0)]
-    assert others(found, 3, 2) == [(1, 8.0), (2, 7.0)]
-    assert others(found, 1, 2) == [(3, 9.0), (2, 7.0)]
-    assert others(found, 7, 2) == [(3, 9.0), (1, 8.0)]
+    assert without_document(found, 3, 2) == [(1, 8.0), (2, 7.0)]
+    assert without_document(found, 1, 2) == [(3, 9.0), (2, 7.0)]
+    assert without_document(found, 7, 2) == [(3, 9.0), (1, 8.0)]
 
 
 @pytest.mark.parametrize("k", [1, 10, 299, 300, 1000])
 def test_hits_equal_the_judge(
-    searcher: Searcher, exact: ExactSearcher, postings: Postings, k: int
+    searcher: Searcher, exact: ReferenceSearcher, postings: Postings, k: int
 ) -> None:
     for image_id in postings.ids[::7]:
         found = searcher.similar(image_id, k)
@@ -70,14 +76,14 @@ def test_hits_equal_the_judge(
 
 
 def test_scores_are_products_of_counts_and_impacts(
-    exact: ExactSearcher, postings: Postings, tokenizer: WordPieceTokenizer
+    exact: ReferenceSearcher, postings: Postings, tokenizer: WordPieceTokenizer
 ) -> None:
     impacts = [
         dict(zip((tokenizer.vocabulary[t] for t in row.terms), row.impacts.tolist(), strict=True))
         for row in postings
     ]
     asked = max(range(300), key=lambda row: len(impacts[row]))
-    query = photo_query(impacts[asked])
+    query = image_query(impacts[asked])
     assert len(query) == TERMS < len(impacts[asked])
     assert min(impacts[asked][term] for term in query) >= max(
         impact for term, impact in impacts[asked].items() if term not in query
@@ -90,7 +96,7 @@ def test_scores_are_products_of_counts_and_impacts(
 
 
 def test_explanations_equal_the_judge_and_sum_to_the_score(
-    searcher: Searcher, exact: ExactSearcher, postings: Postings
+    searcher: Searcher, exact: ReferenceSearcher, postings: Postings
 ) -> None:
     found = searcher.similar(postings.ids[11], 40)
     for hit in found.hits:
@@ -102,7 +108,9 @@ def test_explanations_equal_the_judge_and_sum_to_the_score(
             assert (one.term, one.impact, one.region) == (other.term, other.impact, other.region)
 
 
-def test_what_cannot_be_asked(searcher: Searcher, exact: ExactSearcher, postings: Postings) -> None:
+def test_what_cannot_be_asked(
+    searcher: Searcher, exact: ReferenceSearcher, postings: Postings
+) -> None:
     for one in (searcher, exact):
         for image_id in ("absent.jpg", "", postings.ids[0] + "\0"):
             with pytest.raises(UnknownImageError):
@@ -138,7 +146,7 @@ def test_twins_and_an_image_without_terms(
         searcher.close()
 
 
-def test_json_answer_of_both_engines_without_torch(index: Path, exact: ExactSearcher) -> None:
+def test_json_answer_of_both_engines_without_torch(index: Path, exact: ReferenceSearcher) -> None:
     image_id = "a/00007 é.jpg"
     right = exact.similar(image_id, 3)
     for engine in ("lucene", "columns"):
@@ -149,7 +157,7 @@ def test_json_answer_of_both_engines_without_torch(index: Path, exact: ExactSear
         assert [(h["rank"], h["image_id"], h["score"]) for h in found["hits"]] == answer(right)
 
 
-def test_table(index: Path, exact: ExactSearcher) -> None:
+def test_table(index: Path, exact: ReferenceSearcher) -> None:
     image_id = "a/00007 é.jpg"
     run = sparta("similar", str(index), image_id)
     assert run.returncode == 0 and run.stderr == "", run.stderr

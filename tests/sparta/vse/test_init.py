@@ -18,7 +18,7 @@ from transformers import (
 )
 
 from sparta.errors import InputError
-from sparta.features.record import FeatureSource, Kind
+from sparta.features.record import FeatureKind, FeatureSource
 from sparta.vse.init import from_bert, from_captions
 from sparta.vse.model import VseModel
 from tests import tiny
@@ -46,7 +46,7 @@ def test_words_of_the_captions_make_the_vocabulary() -> None:
     ("kind", "visual"),
     [("region", "region"), ("grid", "grid"), ("patch", "patch"), ("pixels", "patch")],
 )
-def test_the_source_decides_the_projection_unless_told(kind: Kind, visual: str) -> None:
+def test_the_source_decides_the_projection_unless_told(kind: FeatureKind, visual: str) -> None:
     source = FeatureSource(kind, "network", "abc", 5, 64)
     assert from_captions(CAPTIONS, source, **SMALL).config.visual == visual
     assert from_captions(CAPTIONS, source, **SMALL, visual="grid").config.visual == "grid"

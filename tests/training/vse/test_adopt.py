@@ -15,7 +15,7 @@ from tests.training.vse.batches import (
     shuffled,
     similarities,
 )
-from training.vse.adopt import AdoptLoss, Variant, adopt
+from training.vse.adopt import AdoptLoss, AdoptVariant, adopt
 
 BOTH: Any = pytest.mark.parametrize("variant", ["paper", "code"])
 
@@ -50,7 +50,7 @@ def slow_adopt(values: Nested, photos: list[int], temperature: float, variant: s
 @BOTH
 @pytest.mark.parametrize("photos", [PHOTOS, list(range(7)), [0] * 6 + [1], [0] * 7])
 @pytest.mark.parametrize("seed", range(4))
-def test_section_3_3(variant: Variant, photos: list[int], seed: int) -> None:
+def test_section_3_3(variant: AdoptVariant, photos: list[int], seed: int) -> None:
     values = similarities(seed, 7, 7)
     values.data += 0.1 * seed  # another alignment, another K
     found = adopt(values, different(photos), 0.07, variant)
@@ -63,13 +63,13 @@ def test_section_3_3(variant: Variant, photos: list[int], seed: int) -> None:
 
 
 @BOTH
-def test_the_batches_above_have_several_k(variant: Variant) -> None:
+def test_the_batches_above_have_several_k(variant: AdoptVariant) -> None:
     batches = [(similarities(seed, 7, 7) + 0.1 * seed).tolist() for seed in range(4)]
     found = {int(slow_adopt(values, PHOTOS, 0.07, variant).negatives) for values in batches}
     assert len(found) > 1
 
 
-def negatives(alignment: float, negative: float, variant: Variant, size: int = 128) -> int:
+def negatives(alignment: float, negative: float, variant: AdoptVariant, size: int = 128) -> int:
     """K of a batch whose positives and negatives are all alike."""
     values = torch.full((size, size), negative, dtype=torch.float64)
     values.fill_diagonal_(alignment)
@@ -112,7 +112,9 @@ def test_as_printed_k_is_1_only_where_all_embeddings_coincide() -> None:
 
 
 @BOTH
-def test_the_positive_is_no_negative_where_all_similarities_are_below_0(variant: Variant) -> None:
+def test_the_positive_is_no_negative_where_all_similarities_are_below_0(
+    variant: AdoptVariant,
+) -> None:
     """A positive set to 0 among these, as in the published code, would be the hardest negative."""
     values = (similarities(5, 7, 7).detach() - 2).requires_grad_()
     slopes = gradient(values, adopt(values, different(list(range(7))), variant=variant).loss)
@@ -121,7 +123,7 @@ def test_the_positive_is_no_negative_where_all_similarities_are_below_0(variant:
 
 
 @BOTH
-def test_another_caption_of_the_photo_is_no_negative(variant: Variant) -> None:
+def test_another_caption_of_the_photo_is_no_negative(variant: AdoptVariant) -> None:
     values = similarities(6, 7, 7).detach()
     values[0, 2] = values[5, 1] = 1.0
     values.requires_grad_()
@@ -136,7 +138,7 @@ def test_a_mean_below_0_takes_all_negatives() -> None:
 
 
 @BOTH
-def test_nothing_waits_for_the_device(variant: Variant) -> None:
+def test_nothing_waits_for_the_device(variant: AdoptVariant) -> None:
     """Tensors without values fail as soon as one is asked for."""
     values = torch.empty(5, 5, device="meta", requires_grad=True)
     found = adopt(values, torch.empty(5, 5, dtype=torch.bool, device="meta"), variant=variant)
@@ -156,7 +158,7 @@ def test_an_unknown_variant_is_an_error() -> None:
     variant=st.sampled_from(["paper", "code"]),
 )
 def test_the_order_of_the_batch_does_not_matter(
-    batch: tuple[torch.Tensor, torch.Tensor], seed: int, variant: Variant
+    batch: tuple[torch.Tensor, torch.Tensor], seed: int, variant: AdoptVariant
 ) -> None:
     found = adopt(*batch, variant=variant)
     assert gradient(batch[0], found.loss).isfinite().all()
@@ -167,7 +169,7 @@ def test_the_order_of_the_batch_does_not_matter(
 
 @given(batch=batches(views=False), variant=st.sampled_from(["paper", "code"]))
 def test_texts_and_images_may_change_sides(
-    batch: tuple[torch.Tensor, torch.Tensor], variant: Variant
+    batch: tuple[torch.Tensor, torch.Tensor], variant: AdoptVariant
 ) -> None:
     values, apart = batch
     found, turned = adopt(values, apart, variant=variant), adopt(values.T, apart.T, variant=variant)

@@ -15,7 +15,7 @@ from tests.training.vse.batches import (
     shuffled,
     similarities,
 )
-from training.vse.multi_view import Kind, multi_view_softmax, multi_view_triplet
+from training.vse.multi_view import MultiViewVariant, multi_view_softmax, multi_view_triplet
 from training.vse.triplet import triplet
 
 KINDS = ["average", "max", "rough", "upper", "joint", "code"]
@@ -76,7 +76,9 @@ def slow_triplet(
 @pytest.mark.parametrize("hardest", [True, False])
 @pytest.mark.parametrize("photos", [PHOTOS, list(range(7)), [0] * 7])
 @pytest.mark.parametrize("margin", [0.2, 0.5])
-def test_equations_8_to_15(kind: Kind, hardest: bool, photos: list[int], margin: float) -> None:
+def test_equations_8_to_15(
+    kind: MultiViewVariant, hardest: bool, photos: list[int], margin: float
+) -> None:
     values = similarities(0, 7, 7, VIEWS)
     found = multi_view_triplet(values, different(photos), margin, kind, 0.6, hardest)
     expected = slow_triplet(values.tolist(), photos, margin, kind, 0.6, hardest)
@@ -120,7 +122,7 @@ def slow_softmax(
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("photos", [PHOTOS, list(range(7)), [0] * 7])
 @pytest.mark.parametrize("temperature", [0.05, 0.5])
-def test_softmax(kind: Kind, photos: list[int], temperature: float) -> None:
+def test_softmax(kind: MultiViewVariant, photos: list[int], temperature: float) -> None:
     values = similarities(1, 7, 7, VIEWS)
     found = multi_view_softmax(values, different(photos), temperature, kind, 0.6)
     expected = slow_softmax(values.tolist(), photos, temperature, kind, 0.6)
@@ -135,13 +137,13 @@ def ordered(losses: list[torch.Tensor]) -> bool:
 
 @given(batch=batches(views=True), margin=st.floats(0, 1), hardest=st.booleans())
 def test_equation_14(batch: Batch, margin: float, hardest: bool) -> None:
-    bounds: tuple[Kind, ...] = ("max", "upper", "rough")
+    bounds: tuple[MultiViewVariant, ...] = ("max", "upper", "rough")
     assert ordered([multi_view_triplet(*batch, margin, kind, hardest=hardest) for kind in bounds])
 
 
 @given(batch=batches(views=True), temperature=st.floats(0.02, 1))
 def test_equation_14_of_the_softmax(batch: Batch, temperature: float) -> None:
-    bounds: tuple[Kind, ...] = ("max", "upper", "rough")
+    bounds: tuple[MultiViewVariant, ...] = ("max", "upper", "rough")
     assert ordered([multi_view_softmax(*batch, temperature, kind) for kind in bounds])
 
 
@@ -173,7 +175,9 @@ def test_one_view_is_the_plain_softmax(seed: int, size: int) -> None:
     kind=st.sampled_from(KINDS),
     hardest=st.booleans(),
 )
-def test_neither_order_matters(batch: Batch, seed: int, kind: Kind, hardest: bool) -> None:
+def test_neither_order_matters(
+    batch: Batch, seed: int, kind: MultiViewVariant, hardest: bool
+) -> None:
     """Neither the pairs' nor the views'."""
     values, apart = shuffled(*batch, seed)
     others = values.flip(2), apart
@@ -193,7 +197,7 @@ FOUND, NOT_FOUND = 0, 1
 TWO = [[[0.9, 0.1], [0.0, 0.0]], [[0.8, 0.0], [0.3, 0.2]]]
 
 
-def trained(kind: Kind, softmax: bool) -> dict[int, list[bool]]:
+def trained(kind: MultiViewVariant, softmax: bool) -> dict[int, list[bool]]:
     """Which views of each pair's image are drawn to their caption."""
     values = torch.tensor(TWO, requires_grad=True)
     apart = different([0, 1])
@@ -226,7 +230,7 @@ def test_ties_are_not_found() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_nothing_waits_for_the_device(kind: Kind) -> None:
+def test_nothing_waits_for_the_device(kind: MultiViewVariant) -> None:
     """Tensors without values fail as soon as one is asked for."""
     values = torch.empty(5, 5, VIEWS, device="meta", requires_grad=True)
     apart = torch.empty(5, 5, dtype=torch.bool, device="meta")

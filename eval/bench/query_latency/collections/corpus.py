@@ -17,7 +17,7 @@ CHUNK = 10_000  # images in memory at once
 
 
 @dataclass(frozen=True)
-class Rows:
+class CorpusRows:
     """Postings of some images end to end; image i's are `starts[i]:starts[i + 1]`.
 
     Attributes:
@@ -54,7 +54,7 @@ class Corpus:
 
     @classmethod
     def write(
-        cls, folder: Path, vocabulary: list[str], bits: int, chunks: Iterable[Rows]
+        cls, folder: Path, vocabulary: list[str], bits: int, chunks: Iterable[CorpusRows]
     ) -> Corpus:
         """Write rows as they come; the header, written last, says that all are there."""
         folder.mkdir(parents=True, exist_ok=True)
@@ -82,7 +82,7 @@ class Corpus:
             return None
         return cls(folder, **json.loads((folder / HEADER).read_text(encoding="utf-8")))
 
-    def rows(self) -> Iterator[Rows]:
+    def rows(self) -> Iterator[CorpusRows]:
         """All images, `CHUNK` at a time."""
         term, impact = _types(len(self.vocabulary), self.bits)
         starts = np.load(self.folder / STARTS)
@@ -93,7 +93,9 @@ class Corpus:
         for first in range(0, self.images, CHUNK):
             own = starts[first : first + CHUNK + 1]
             part = slice(own[0], own[-1])
-            yield Rows(own - own[0], terms[part].astype(np.int32), impacts[part].astype(np.int32))
+            yield CorpusRows(
+                own - own[0], terms[part].astype(np.int32), impacts[part].astype(np.int32)
+            )
 
 
 def _types(vocabulary: int, bits: int) -> tuple[type[np.integer], type[np.integer]]:

@@ -8,18 +8,18 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from eval.bench.query_latency.collections.corpus import Rows
+from eval.bench.query_latency.collections.corpus import CorpusRows
 from eval.bench.query_latency.collections.source import Source
 
-Kind = Literal["copies", "mixed"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
+CollectionKind = Literal["copies", "mixed"]
+KINDS: tuple[CollectionKind, ...] = get_args(CollectionKind)
 NOISE = 0.15  # standard deviation of what every weight is multiplied by
 CHUNK = 2_000  # images made at once
 
 
 def enlarge(
-    source: Source, images: int, top_n: int | None, kind: Kind, seed: int = 0
-) -> Iterator[Rows]:
+    source: Source, images: int, top_n: int | None, kind: CollectionKind, seed: int = 0
+) -> Iterator[CorpusRows]:
     """Draw images with replacement, keep each one's n largest impacts and perturb them by 15 %.
 
     "copies" draws one image for each new one, as the paper's million does. An engine may profit
@@ -73,26 +73,26 @@ def _coins(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.bool_
     return bits[:count].reshape(shape).astype(bool)
 
 
-def _rows(impacts: NDArray[np.unsignedinteger], source: Source) -> Rows:
+def _rows(impacts: NDArray[np.unsignedinteger], source: Source) -> CorpusRows:
     """A matrix of impacts as postings."""
     places = np.flatnonzero(impacts)
     lengths = np.count_nonzero(impacts, axis=1)
-    return Rows(
+    return CorpusRows(
         np.concatenate([[0], np.cumsum(lengths)]),
         source.terms[places % impacts.shape[1]],
         impacts.ravel()[places].astype(np.int32),
     )
 
 
-def _picked(rows: Rows, chosen: NDArray[np.integer]) -> Rows:
+def _picked(rows: CorpusRows, chosen: NDArray[np.integer]) -> CorpusRows:
     """Some rows, one after the other."""
     lengths = (rows.starts[1:] - rows.starts[:-1])[chosen]
     starts = np.concatenate([[0], np.cumsum(lengths)])
     places = np.arange(starts[-1]) + np.repeat(rows.starts[chosen] - starts[:-1], lengths)
-    return Rows(starts, rows.terms[places], rows.impacts[places])
+    return CorpusRows(starts, rows.terms[places], rows.impacts[places])
 
 
-def _perturbed(rows: Rows, bits: int, rng: np.random.Generator) -> Rows:
+def _perturbed(rows: CorpusRows, bits: int, rng: np.random.Generator) -> CorpusRows:
     factors = 1 + NOISE * rng.standard_normal(len(rows.impacts), dtype=np.float32)
     changed = np.rint(rows.impacts * factors)
-    return Rows(rows.starts, rows.terms, np.clip(changed, 1, 2**bits - 1).astype(np.int32))
+    return CorpusRows(rows.starts, rows.terms, np.clip(changed, 1, 2**bits - 1).astype(np.int32))

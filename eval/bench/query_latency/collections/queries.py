@@ -13,7 +13,7 @@ from sparta.tokenizer import WordPieceTokenizer
 
 
 @dataclass(frozen=True)
-class Query:
+class TermQuery:
     """One query, tokenised.
 
     Attributes:
@@ -29,7 +29,7 @@ class Query:
     terms: dict[int, int]
 
 
-def tokenise(texts: Sequence[str], tokenizer: WordPieceTokenizer, limit: int) -> list[Query]:
+def tokenise(texts: Sequence[str], tokenizer: WordPieceTokenizer, limit: int) -> list[TermQuery]:
     """Texts in random order, those without a word piece left out.
 
     Captions of one photo stand together in a file; asked one after the other, they would find
@@ -44,12 +44,12 @@ def tokenise(texts: Sequence[str], tokenizer: WordPieceTokenizer, limit: int) ->
         InputError: if fewer than two are left.
     """
     ids = {term: number for number, term in enumerate(tokenizer.vocabulary)}
-    found: list[Query] = []
+    found: list[TermQuery] = []
     for place in np.random.default_rng(0).permutation(len(texts)):
         parsed = tokenizer.encode_query(texts[place])
         if parsed.pieces and len(found) < limit:
             terms = {ids[term]: count for term, count in parsed.terms.items()}
-            found.append(Query(len(found), texts[place], " ".join(parsed.pieces), terms))
+            found.append(TermQuery(len(found), texts[place], " ".join(parsed.pieces), terms))
     if len(found) < 2:
         raise InputError(f"{len(found)} queries with a word of the index: give at least two")
     return found

@@ -21,7 +21,7 @@ class Source:
     """Some images' impacts.
 
     Attributes:
-        name: kind of the vectors: the index's baseline, or "synthetic".
+        name: kind of the vectors: the index's offset, or "synthetic".
         vocabulary: [V] terms in id order.
         terms: [A] int32, rising ids of the terms that any image has.
         impacts: [N, A] uint8 or uint16, 0 where an image lacks a term.
@@ -70,13 +70,13 @@ def read_source(
         "images": len(chosen),
         "models": manifest.models,
         "features": manifest.features,
-        "baseline": manifest.baseline,
+        "offset": manifest.offset,
         "terms": manifest.terms,
         "top_n": manifest.top_n or "all",
         "bits": manifest.bits,
     }
     return Source(
-        manifest.baseline,
+        manifest.offset,
         tokenizer.vocabulary,
         np.array(terms, np.int32),
         np.ascontiguousarray(np.array(columns).T),

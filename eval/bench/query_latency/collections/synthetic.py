@@ -6,13 +6,13 @@ from collections import Counter
 
 import numpy as np
 
-from eval.bench.query_latency.collections.queries import Query
+from eval.bench.query_latency.collections.queries import TermQuery
 from eval.bench.query_latency.collections.source import Source
 
 # Terms by how often captions use them: rank of the group's last term; the group's share of the
 # captions' word pieces; mean and standard deviation of its terms' document frequencies; mean
 # impact where there is one, and shape of the gamma distribution with that mean and the impacts'
-# variance. Measured on 25,014 captions of COCO val2017 and on the impacts (mean baseline, terms
+# variance. Measured on 25,014 captions of COCO val2017 and on the impacts (mean offset, terms
 # seen in training, 8 bits, nothing pruned) of 7,091 photos of Flickr8k.
 GROUPS = np.array(
     [
@@ -55,7 +55,7 @@ def synthetic_source(images: int = IMAGES, seed: int = 0) -> Source:
     return Source("synthetic", vocabulary, terms, impacts, BITS, about)
 
 
-def synthetic_queries(count: int, seed: int = 0) -> list[Query]:
+def synthetic_queries(count: int, seed: int = 0) -> list[TermQuery]:
     """Queries as long as captions, of terms as frequent as theirs."""
     rng = np.random.default_rng((seed, 1))
     last, share, *_ = GROUPS.T
@@ -66,5 +66,5 @@ def synthetic_queries(count: int, seed: int = 0) -> list[Query]:
         first = np.concatenate([[0], last[:-1]])[group]
         terms = rng.integers(first, last[group])
         text = " ".join(f"term{term + 1}" for term in terms)
-        made.append(Query(number, text, text, dict(Counter(terms.tolist()))))
+        made.append(TermQuery(number, text, text, dict(Counter(terms.tolist()))))
     return made

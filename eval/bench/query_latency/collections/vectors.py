@@ -11,8 +11,8 @@ import numpy as np
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
-from eval.bench.query_latency.collections.enlarge import CHUNK, NOISE, Kind
-from eval.bench.query_latency.collections.queries import Query
+from eval.bench.query_latency.collections.enlarge import CHUNK, NOISE, CollectionKind
+from eval.bench.query_latency.collections.queries import TermQuery
 from indexer.dense.manifest import MODEL, VECTORS, DenseManifest, dense_folder
 from indexer.dense.vectors import import_faiss
 from indexer.manifest import Manifest
@@ -88,7 +88,7 @@ def clustered(queries: int, views: int = 1, seed: int = 0) -> DenseSource:
 def read_dense(
     index: Path,
     name: str,
-    queries: Sequence[Query],
+    queries: Sequence[TermQuery],
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> DenseSource:
     """A dense part of an index, and the queries embedded by its model, one at a time on one core.
@@ -126,7 +126,7 @@ def read_dense(
 
 
 def enlarge_vectors(
-    source: DenseSource, images: int, kind: Kind, path: Path, seed: int = 0
+    source: DenseSource, images: int, kind: CollectionKind, path: Path, seed: int = 0
 ) -> Vectors:
     """Write vectors of as many images as wanted, drawn with replacement and perturbed by 15 %.
 

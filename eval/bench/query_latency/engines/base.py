@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eval.bench.query_latency.collections.corpus import Corpus
-from eval.bench.query_latency.collections.queries import Query
+from eval.bench.query_latency.collections.queries import TermQuery
 from eval.bench.query_latency.collections.vectors import Vectors
 
 
@@ -67,7 +67,7 @@ class Engine(ABC, Generic[Data]):
         """Make ready to answer."""
 
     @abstractmethod
-    def search(self, query: Query, k: int) -> Answer:
+    def search(self, query: TermQuery, k: int) -> Answer:
         """The k best images; fewer where fewer score above 0. Any thread may ask."""
 
     def memory_bytes(self) -> int:

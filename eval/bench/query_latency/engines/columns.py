@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from eval.bench.query_latency.collections.corpus import Corpus
-from eval.bench.query_latency.collections.queries import Query
+from eval.bench.query_latency.collections.queries import TermQuery
 from eval.bench.query_latency.engines.base import Answer, Engine, Promise
 from indexer.columns.builder import build_columns
 from indexer.columns.index import ColumnIndex
@@ -27,6 +27,6 @@ class Columns(Engine[Corpus]):
         self._index = ColumnIndex.open(self.folder / COLUMNS)
         self._index.read_ahead()
 
-    def search(self, query: Query, k: int) -> Answer:
+    def search(self, query: TermQuery, k: int) -> Answer:
         """Sum the columns."""
         return Answer(*self._index.top(query.terms, k))

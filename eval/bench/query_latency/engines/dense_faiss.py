@@ -8,7 +8,7 @@ from typing import Any
 import faiss
 import numpy as np
 
-from eval.bench.query_latency.collections.queries import Query
+from eval.bench.query_latency.collections.queries import TermQuery
 from eval.bench.query_latency.collections.vectors import Vectors
 from eval.bench.query_latency.engines.base import Answer, Engine, Promise
 from eval.bench.query_latency.engines.dense_numpy import VECTORS
@@ -26,7 +26,7 @@ class _Faiss(Engine[Vectors]):
 
     _index: Any
 
-    def search(self, query: Query, k: int) -> Answer:
+    def search(self, query: TermQuery, k: int) -> Answer:
         """Ask with one vector."""
         found = self._index.search(self.data.queries[query.number][None], k)
         scores, images = found[0][0], found[1][0]
@@ -59,7 +59,7 @@ class FlatViews(Flat):
         super().open()
         self._views = self.data.open().shape[1]
 
-    def search(self, query: Query, k: int) -> Answer:
+    def search(self, query: TermQuery, k: int) -> Answer:
         """The K·k best rows are of k images at least."""
         rows = super().search(query, k * self._views)
         images, first = np.unique(rows.documents // self._views, return_index=True)
@@ -135,7 +135,7 @@ class Codes(_Learnt):
         super().open()
         faiss.ParameterSpace().set_index_parameter(self._index, "nprobe", PROBES)
 
-    def search(self, query: Query, k: int) -> Answer:
+    def search(self, query: TermQuery, k: int) -> Answer:
         """Ask with one vector; all that ask at once want as many hits."""
         self._index.k_factor = max(REFINED, LEAST_REFINED / k)
         return super().search(query, k)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from eval.bench.query_latency.collections.queries import Query
+from eval.bench.query_latency.collections.queries import TermQuery
 from eval.bench.query_latency.collections.vectors import Vectors
 from eval.bench.query_latency.engines.base import Answer, Engine, Promise
 from indexer.dense.vectors import best
@@ -26,7 +26,7 @@ class NumpyProduct(Engine[Vectors]):
         """Read them."""
         self._vectors = np.load(self.folder / VECTORS)[:, 0]
 
-    def search(self, query: Query, k: int) -> Answer:
+    def search(self, query: TermQuery, k: int) -> Answer:
         """Multiply and choose."""
         images, scores, _ = best(self._vectors @ self.data.queries[query.number], k)
         return Answer(images, scores)

@@ -11,7 +11,7 @@ import impact_index
 import numpy as np
 
 from eval.bench.query_latency.collections.corpus import Corpus
-from eval.bench.query_latency.collections.queries import Query
+from eval.bench.query_latency.collections.queries import TermQuery
 from eval.bench.query_latency.engines.base import Answer, Engine, Promise
 
 PACKED, BLOCKS, SEISMIC = "packed", "blocks.bmp", "seismic"
@@ -60,7 +60,7 @@ class MaxScore(_Converted):
         """Map the lists."""
         self._index = impact_index.Index.load(str(self.folder / PACKED), False)
 
-    def search(self, query: Query, k: int) -> Answer:
+    def search(self, query: TermQuery, k: int) -> Answer:
         """Ask with the terms' counts as weights."""
         return _answer(self._index.search_maxscore(query.terms, k))
 
@@ -70,7 +70,7 @@ class Wand(MaxScore):
 
     settings = MaxScore.settings.replace("MaxScore", "block-max WAND")
 
-    def search(self, query: Query, k: int) -> Answer:
+    def search(self, query: TermQuery, k: int) -> Answer:
         """Ask with the terms' counts as weights."""
         return _answer(self._index.search_wand(query.terms, k))
 
@@ -95,7 +95,7 @@ class BlockMaxPruning(_Converted):
             self._known[rows.terms] = True
         self._index = impact_index.BmpSearcher(str(self.folder / BLOCKS))
 
-    def search(self, query: Query, k: int) -> Answer:
+    def search(self, query: TermQuery, k: int) -> Answer:
         """Terms are text to it, and so are images."""
         counts = query.terms.items()
         terms = {str(term): float(count) for term, count in counts if self._known[term]}
@@ -122,7 +122,7 @@ class Seismic(_Converted):
         """Read the index."""
         self._index = impact_index.SeismicSearcher(str(self.folder / SEISMIC))
 
-    def search(self, query: Query, k: int) -> Answer:
+    def search(self, query: TermQuery, k: int) -> Answer:
         """Ask with the terms' counts as weights."""
         return _answer(self._index.search(query.terms, k))
 

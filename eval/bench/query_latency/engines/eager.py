@@ -6,7 +6,7 @@ import bm25s
 import numpy as np
 
 from eval.bench.query_latency.collections.corpus import Corpus
-from eval.bench.query_latency.collections.queries import Query
+from eval.bench.query_latency.collections.queries import TermQuery
 from eval.bench.query_latency.engines.base import Answer, Engine, Promise
 from eval.bench.query_latency.engines.inverted import read_lists, write_lists
 
@@ -34,7 +34,7 @@ class Eager(Engine[Corpus]):
         self._model.nonoccurrence_array = None
         self._model.unique_token_ids_set = range(len(self.data.vocabulary))
 
-    def search(self, query: Query, k: int) -> Answer:
+    def search(self, query: TermQuery, k: int) -> Answer:
         """A repeated term is asked as often as it occurs."""
         terms = [term for term, count in query.terms.items() for _ in range(count)]
         k = min(k, self.data.images)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from eval.bench.query_latency.collections.corpus import Corpus, Rows
-from eval.bench.query_latency.collections.queries import Query
+from eval.bench.query_latency.collections.corpus import Corpus, CorpusRows
+from eval.bench.query_latency.collections.queries import TermQuery
 from eval.bench.query_latency.engines.base import Answer, Engine, Promise
 from indexer.lucene.parallel_writer import LuceneWriter
 from indexer.lucene.reader import LuceneIndex
@@ -34,7 +34,7 @@ class Lucene(Engine[Corpus]):
         """Open the index."""
         self._index = LuceneIndex(self.folder / LUCENE)
 
-    def search(self, query: Query, k: int) -> Answer:
+    def search(self, query: TermQuery, k: int) -> Answer:
         """One call into Java for the query, one for the hits."""
         found = np.array(self._index.top(query.pieces, k), np.float64).reshape(-1, 2)
         return Answer(found[:, 0].astype(np.int32), found[:, 1])
@@ -45,7 +45,7 @@ class Lucene(Engine[Corpus]):
         super().close()
 
 
-def _postings(rows: Rows, first: int) -> Postings:
+def _postings(rows: CorpusRows, first: int) -> Postings:
     """Rows of images that are named by number and have no regions."""
     return Postings.without_grounding(
         ids=[f"{number:09d}" for number in range(first, first + len(rows))],

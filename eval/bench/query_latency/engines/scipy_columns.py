@@ -6,7 +6,7 @@ import numpy as np
 from scipy.sparse import csc_array
 
 from eval.bench.query_latency.collections.corpus import Corpus
-from eval.bench.query_latency.collections.queries import Query
+from eval.bench.query_latency.collections.queries import TermQuery
 from eval.bench.query_latency.engines.base import Answer, Engine, Promise
 from eval.bench.query_latency.engines.inverted import read_lists, write_lists
 from indexer.dense.vectors import best
@@ -32,7 +32,7 @@ class ScipyColumns(Engine[Corpus]):
         starts = starts.astype(np.int32 if self.data.postings < 2**31 else np.int64)
         self._columns = csc_array((impacts, documents, starts), shape=shape)
 
-    def search(self, query: Query, k: int) -> Answer:
+    def search(self, query: TermQuery, k: int) -> Answer:
         """Multiply and choose."""
         counts = np.array(list(query.terms.values()), np.int32)
         scores = np.asarray(self._columns[:, list(query.terms)] @ counts)

@@ -27,7 +27,7 @@ from sparta.errors import InputError
 SIZES, TOP_NS, RECALLS = "latency-by-size.png", "latency-by-top-n.png", "recall-by-latency.png"
 
 
-# Recall at 10 by baseline, terms, bits and top-n.
+# Recall at 10 by offset, terms, bits and top-n.
 Recalls = dict[tuple[str, str, int, int | str], float]
 
 
@@ -58,7 +58,7 @@ def read_recall(path: Path) -> Recalls:
     """
     try:
         rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
-        keys = ("baseline", "terms", "bits", "top_n")
+        keys = ("offset", "terms", "bits", "top_n")
         return {tuple(row[key] for key in keys): row["r10"] for row in rows}
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"--recall {path} is not a file of sparta eval pruning") from error
@@ -118,7 +118,7 @@ def _by_latency(results: Results, recall: Recalls) -> Figure | None:
     figure, (axes,) = panels(1, width=5.5, height=4.5)
     lines: dict[str, list[Any]] = {}
     for one in at(known, images=images):
-        name = f"{one['engine']}, {one['kind']}, baseline {one['vectors']}"
+        name = f"{one['engine']}, {one['kind']}, offset {one['vectors']}"
         point = (one["mean_ms"], one["recall"], str(one["top_n"]))
         lines.setdefault(name, []).append(point)
     for name, points in lines.items():
@@ -136,7 +136,7 @@ def _by_latency(results: Results, recall: Recalls) -> Figure | None:
 def _pruned(results: Results, record: Record) -> tuple[Any, ...]:
     """How the index a record's vectors come from was pruned, and the record's own top-n."""
     about = results.sources.get(record["vectors"], {})
-    return (*(about.get(key) for key in ("baseline", "terms", "bits")), record["top_n"])
+    return (*(about.get(key) for key in ("offset", "terms", "bits")), record["top_n"])
 
 
 def _lines(axes: Axes, records: list[Record], key: str) -> None:

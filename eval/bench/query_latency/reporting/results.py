@@ -19,7 +19,7 @@ class Cell(NamedTuple):
 
     Attributes:
         kind: of the collection, "copies" or "mixed".
-        vectors: whose: an index's baseline, a dense part's name, "synthetic" or "clustered".
+        vectors: whose: an index's offset, a dense part's name, "synthetic" or "clustered".
         engine: name.
         images: in the collection.
         top_n: terms an image keeps, "all", or None for vectors of dense models.

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparta.features.readers.parsing.detected_objects import Seen
-from sparta.features.readers.parsing.region_limit import RegionChoice
+from sparta.features.readers.parsing.region_limit import RegionLimit
 from sparta.features.readers.parsing.validation import TOLERANCE
 from sparta.features.record import ImageFeatures
 
@@ -66,7 +66,7 @@ class WordPlacer:
         choice: of the regions to keep.
     """
 
-    def __init__(self, choice: RegionChoice) -> None:
+    def __init__(self, choice: RegionLimit) -> None:
         self._choice = choice
         self._warned = False
 

@@ -34,7 +34,7 @@ class Keyed(Protocol):
 _Row = tuple[str, int, int | None, int | None]  # id, part, entries of features and of labels
 
 
-class Pair(NamedTuple):
+class FeatureLabelPair(NamedTuple):
     """The entries of an image.
 
     Attributes:
@@ -85,7 +85,7 @@ class Pairs:
         self._rows = sorted(rows + alone, key=lambda row: (row[0], row[2] is None))
         self.ids: Sequence[str] = [row[0] for row in self._rows]
 
-    def __getitem__(self, row: int) -> Pair:
+    def __getitem__(self, row: int) -> FeatureLabelPair:
         """The entries of a row.
 
         Raises:
@@ -107,7 +107,7 @@ class Pairs:
             )
         if labels is not None and label_entry is None:
             raise _missing(features, entry, labels)
-        return Pair(image_id, part, entry, label_entry)
+        return FeatureLabelPair(image_id, part, entry, label_entry)
 
 
 def _missing(file: Keyed, entry: int, other: Keyed) -> InputError:

@@ -14,7 +14,7 @@ Rule = Literal["first", "confident"]
 
 
 @dataclass(frozen=True)
-class RegionChoice:
+class RegionLimit:
     """The first regions of each image, or those the detector was surest of.
 
     Oscar takes the first 50 as they stand in the file. In files of bottom-up attention these are
@@ -31,7 +31,7 @@ class RegionChoice:
     @property
     def extra(self) -> dict[str, Any]:
         """What a feature source records of it: nothing where each region stays where it was."""
-        if self == RegionChoice():
+        if self == RegionLimit():
             return {}
         return {"regions": self.limit, "keep": self.by}
 

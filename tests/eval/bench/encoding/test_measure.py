@@ -11,19 +11,19 @@ from typer.testing import CliRunner
 
 from eval.bench.encoding import chip
 from eval.bench.encoding.chip import flops_of, peak_of
-from eval.bench.encoding.inputs import Size, make_captions, make_images, make_model
-from eval.bench.encoding.measure import Plan, Variant, measure
+from eval.bench.encoding.inputs import ModelSize, make_captions, make_images, make_model
+from eval.bench.encoding.measure import EncodingPlan, EncodingVariant, measure_encoding
 from eval.bench.encoding.result import TRAINING, TRANSFORMER, VOCABULARY, WHOLE, EncodeSpeed, Figure
 from sparta.__main__ import cli
 from sparta.errors import InputError
 
-TINY = Size(layers=2, width=64, vocabulary=90, regions=5, label_tokens=6, feature_dim=10)
+TINY = ModelSize(layers=2, width=64, vocabulary=90, regions=5, label_tokens=6, feature_dim=10)
 CPU = torch.device("cpu")
 SMALL = ["--layers", "1", "--width", "64", "--vocabulary", "90", "--regions", "3"]
 SMALL += ["--label-tokens", "4", "--images", "4", "--batch-size", "2", "--training-batch", "2"]
 
 
-def slow_flops(size: Size) -> tuple[int, int]:
+def slow_flops(size: ModelSize) -> tuple[int, int]:
     """Of transformer and vocabulary: two for each number of each product of matrices."""
     positions, h = size.regions + size.label_tokens, size.width
     regions = 2 * size.regions * (size.feature_dim + 6) * h
@@ -41,7 +41,7 @@ def test_flops_are_those_of_the_equations() -> None:
 
 
 def test_the_default_is_the_papers_size() -> None:
-    size = Size()
+    size = ModelSize()
     assert (size.layers, size.width, size.vocabulary) == (12, 768, 30_522)
     assert (size.regions, size.label_tokens, size.feature_dim) == (50, 70, 2048)
     transformer, vocabulary = slow_flops(size)
@@ -57,10 +57,10 @@ def test_inputs_are_full() -> None:
 
 
 def test_every_variant_is_measured_in_all_parts() -> None:
-    variants = [Variant.parse(name) for name in ("float32", " bfloat16")]
+    variants = [EncodingVariant.parse(name) for name in ("float32", " bfloat16")]
     threads, steps = torch.get_num_threads(), []
-    plan = Plan(TINY, variants, 4, 2, 3, [None, 7], CPU, peak=2.0)
-    found = measure(plan, lambda *step: steps.append(step))
+    plan = EncodingPlan(TINY, variants, 4, 2, 3, [None, 7], CPU, peak=2.0)
+    found = measure_encoding(plan, lambda *step: steps.append(step))
     parts = [(TRANSFORMER, None), (VOCABULARY, None), (VOCABULARY, 7), (WHOLE, None)]
     parts.append((TRAINING, None))
     assert [(f.part, f.chunk) for f in found.figures] == 2 * parts

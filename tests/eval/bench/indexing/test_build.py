@@ -11,11 +11,11 @@ import torch
 from typer.testing import CliRunner
 
 from eval.bench.indexing import images as module
-from eval.bench.indexing.build import measure
+from eval.bench.indexing.build import measure_indexing
 from eval.bench.indexing.images import EncodedImages, encode_store, make_up
 from eval.bench.indexing.stages import Pruning, stage_costs
 from indexer.encode import encode_rows
-from indexer.pruning import estimate_baseline
+from indexer.pruning import estimate_offsets
 from indexer.quantisation import Quantiser
 from sparta.__main__ import cli
 from sparta.errors import InputError
@@ -60,8 +60,8 @@ def test_a_store_is_encoded_by_its_model(views: list[FeatureStore], models: list
 
 
 def test_stages_are_all_timed_and_nothing_stays(made_up: EncodedImages, tmp_path: Path) -> None:
-    baseline = estimate_baseline(made_up.scored.scores, "mean")
-    pruning = Pruning(baseline, made_up.allowed, 20, Quantiser.fit(9.0, 8))
+    offset = estimate_offsets(made_up.scored.scores, "mean")
+    pruning = Pruning(offset, made_up.allowed, 20, Quantiser.fit(9.0, 8))
     costs = stage_costs(made_up, pruning, tmp_path, sample=40)
     assert list(costs)[:3] == ["prune", "quantise", "put in rows"]
     assert {"make text", "add to Lucene", "flush segment", "merge segments"} < set(costs)
@@ -70,15 +70,15 @@ def test_stages_are_all_timed_and_nothing_stays(made_up: EncodedImages, tmp_path
 
 def test_figures_are_of_the_index_built(made_up: EncodedImages, tmp_path: Path) -> None:
     stages: dict[str, int] = {}
-    found = measure(
+    found = measure_indexing(
         made_up, 120, 5, 8, tmp_path, lambda stage, done, total: stages.update({stage: done})
     )
     whole = found.whole
-    baseline = estimate_baseline(made_up.scored.scores, "mean")
+    offset = estimate_offsets(made_up.scored.scores, "mean")
     postings, _ = encode_rows(
         made_up,
         range(120),
-        baseline=baseline,
+        offset=offset,
         allowed=made_up.allowed,
         top_n=5,
         quantiser=Quantiser.fit(1.0, 8),

@@ -9,7 +9,7 @@ import pytest
 
 from eval.bench.query_latency.collections.vectors import enlarge_vectors
 from eval.bench.query_latency.engines.base import Answer, Promise
-from eval.bench.query_latency.ground_truth import Truth, WrongAnswer
+from eval.bench.query_latency.ground_truth import GroundTruth, WrongAnswer
 from tests.eval.bench.query_latency.tiny import corpus, dense, queries, source
 
 SCORES = np.array([[1, 3, 5, 0, 9, 5, 2, 5]], np.int32)
@@ -18,7 +18,7 @@ SCORES = np.array([[1, 3, 5, 0, 9, 5, 2, 5]], np.int32)
 def test_scores_of_impacts(tmp_path: Path) -> None:
     made, asked = source(), queries(source())
     places = {term: place for place, term in enumerate(made.terms.tolist())}
-    truth = Truth.of_impacts(corpus(tmp_path, made), asked)
+    truth = GroundTruth.of_impacts(corpus(tmp_path, made), asked)
     for row, query in enumerate(asked):
         for image, impacts in enumerate(made.impacts.tolist()):
             expected = sum(
@@ -31,7 +31,7 @@ def test_scores_of_impacts(tmp_path: Path) -> None:
 
 def test_scores_of_vectors_are_those_of_the_best_view(tmp_path: Path) -> None:
     vectors = enlarge_vectors(dense("v", 5, views=3), 50, "copies", tmp_path / "v.npy")
-    truth = Truth.of_vectors(vectors, queries(source(), 5))
+    truth = GroundTruth.of_vectors(vectors, queries(source(), 5))
     for row in range(5):
         expected = [
             max(float(view @ vectors.queries[row]) for view in image) for image in vectors.open()
@@ -40,10 +40,10 @@ def test_scores_of_vectors_are_those_of_the_best_view(tmp_path: Path) -> None:
 
 
 def test_ties_go_by_number_and_images_without_a_term_are_no_answer() -> None:
-    found = Truth(SCORES).top(0, 100)
+    found = GroundTruth(SCORES).top(0, 100)
     assert found.documents.tolist() == [4, 2, 5, 7, 1, 6, 0]
     assert found.scores.tolist() == [9, 5, 5, 5, 3, 2, 1]
-    assert Truth(SCORES.astype(np.float32)).top(0, 100).documents.tolist()[-1] == 3
+    assert GroundTruth(SCORES.astype(np.float32)).top(0, 100).documents.tolist()[-1] == 3
 
 
 RIGHT = Answer(np.array([4, 2, 5]), np.array([9, 5, 5]))
@@ -65,10 +65,10 @@ RIGHT = Answer(np.array([4, 2, 5]), np.array([9, 5, 5]))
 def test_what_a_promise_holds(answer: Answer, promises: set[Promise]) -> None:
     for promise in Promise:
         if promise in promises | {Promise.NEAR}:
-            Truth(SCORES).check("engine", promise, [answer], 3)
+            GroundTruth(SCORES).check("engine", promise, [answer], 3)
         else:
             with pytest.raises(WrongAnswer, match="engine finds"):
-                Truth(SCORES).check("engine", promise, [answer], 3)
+                GroundTruth(SCORES).check("engine", promise, [answer], 3)
 
 
 @pytest.mark.parametrize(
@@ -79,5 +79,5 @@ def test_overlap_takes_any_of_equals_and_counts_an_image_once(
     documents: list[int], overlap: float
 ) -> None:
     answer = Answer(np.array(documents), np.zeros(3))
-    found = Truth(SCORES).check("engine", Promise.NEAR, [answer], 3)
+    found = GroundTruth(SCORES).check("engine", Promise.NEAR, [answer], 3)
     assert found == pytest.approx(overlap)

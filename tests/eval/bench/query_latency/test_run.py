@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from eval.bench.query_latency.collections.queries import Query
+from eval.bench.query_latency.collections.queries import TermQuery
 from eval.bench.query_latency.engines.base import Answer
 from eval.bench.query_latency.engines.scipy_columns import ScipyColumns
 from eval.bench.query_latency.ground_truth import WrongAnswer
@@ -19,7 +19,7 @@ from eval.bench.query_latency.reporting.plots import SIZES, TOP_NS, read_recall,
 from eval.bench.query_latency.reporting.report import markdown
 from eval.bench.query_latency.reporting.results import Cell, Results
 from eval.bench.query_latency.reporting.tables import full, sheets
-from eval.bench.query_latency.run import measure
+from eval.bench.query_latency.run import measure_latency
 from eval.bench.query_latency.timing import Timed
 from sparta.__main__ import cli
 from sparta.errors import InputError
@@ -34,12 +34,12 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Results]:
     engines = [*EXACT, "numpy", "faiss-flat", "mv-flat"]
     results = Results.open(folder)
     results.begin(RUN)
-    measure(plan(folder / "work", engines), results, lambda line: None)
+    measure_latency(plan(folder / "work", engines), results, lambda line: None)
     yield results
 
 
 def test_every_exact_engine_gives_the_same_hits_in_every_cell(measured: Results) -> None:
-    """What `measure` itself makes sure of; here, that nothing was left out."""
+    """What `measure_latency` itself makes sure of; here, that nothing was left out."""
     sizes = (1000, 5000)
     cells = {(one["engine"], one["images"], one["top_n"]) for one in measured.records}
     dense = product(("numpy", "faiss-flat", "mv-flat"), sizes, (None,))
@@ -61,7 +61,7 @@ def test_what_is_measured_is_not_measured_again(measured: Results, tmp_path: Pat
     assert again.records == measured.records
     said: list[str] = []
     same = plan(tmp_path, ["scipy", "bm25s", "numpy"])
-    measure(same, again, said.append)
+    measure_latency(same, again, said.append)
     assert said == [] and len(again.records) == len(measured.records)
 
 
@@ -83,10 +83,10 @@ def test_an_interrupted_run_goes_on_with_what_was_whole(
     with monkeypatch.context() as patched:
         patched.setattr(Timed, "figures", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            measure(small, results, lambda line: None)
+            measure_latency(small, results, lambda line: None)
     results = Results.open(tmp_path)
     assert len(results.records) == 1
-    measure(small, results, lambda line: None)
+    measure_latency(small, results, lambda line: None)
     assert len(builds) == 1 and len(results.records) == 4
     first = Cell("copies", "synthetic", "scipy", 1000, 50, 10, 1)
     assert [results.has(first._replace(k=k, threads=t)) for k in (10, 100) for t in (1, 2)]
@@ -103,14 +103,14 @@ def _noting(calls: list[object], call: object) -> object:
 def test_a_wrong_answer_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     right = ScipyColumns.search
 
-    def wrong(self: ScipyColumns, query: Query, k: int) -> Answer:
+    def wrong(self: ScipyColumns, query: TermQuery, k: int) -> Answer:
         found = right(self, query, k)
         return Answer(found.documents[::-1], found.scores)
 
     monkeypatch.setattr(ScipyColumns, "search", wrong)
     small = plan(tmp_path / "work", ["scipy"], sizes=[1000], top_n=[50])
     with pytest.raises(WrongAnswer, match="scipy"):
-        measure(small, Results(tmp_path / "speed.json"), lambda line: None)
+        measure_latency(small, Results(tmp_path / "speed.json"), lambda line: None)
 
 
 def test_tables_and_plots(measured: Results, tmp_path: Path) -> None:
@@ -131,12 +131,12 @@ def test_tables_and_plots(measured: Results, tmp_path: Path) -> None:
 
 
 def test_recall_is_that_of_indexes_pruned_alike(measured: Results, tmp_path: Path) -> None:
-    row = {"terms": "seen", "bits": 8, "baseline": "mean", "top_n": 50, "r10": 50.0}
+    row = {"terms": "trained", "bits": 8, "offset": "mean", "top_n": 50, "r10": 50.0}
     path = tmp_path / "pruning.json"
     path.write_text(json.dumps({"rows": [row, row | {"top_n": 100, "r10": 60.0}]}))
     recall = read_recall(path)
-    assert recall == {("mean", "seen", 8, 50): 50.0, ("mean", "seen", 8, 100): 60.0}
-    about = {"baseline": "mean", "terms": "seen", "bits": 8}
+    assert recall == {("mean", "trained", 8, 50): 50.0, ("mean", "trained", 8, 100): 60.0}
+    about = {"offset": "mean", "terms": "trained", "bits": 8}
     save_plots(replace(measured, sources={"synthetic": about}), tmp_path, recall)
     drawn = tmp_path / "recall-by-latency.png"
     assert drawn.stat().st_size > 10_000

@@ -7,11 +7,11 @@ import threading
 import numpy as np
 import pytest
 
-from eval.bench.query_latency.collections.queries import Query
+from eval.bench.query_latency.collections.queries import TermQuery
 from eval.bench.query_latency.engines.base import Answer, Engine, Promise
 from eval.bench.query_latency.timing import Pace, Timed, interleave
 
-QUERIES = [Query(number, str(number), str(number), {}) for number in range(80)]
+QUERIES = [TermQuery(number, str(number), str(number), {}) for number in range(80)]
 TIMED, WARM = range(60), range(60, 80)
 
 
@@ -26,7 +26,7 @@ class Noting(Engine):  # type: ignore[type-arg]
 
     def open(self) -> None: ...
 
-    def search(self, query: Query, k: int) -> Answer:
+    def search(self, query: TermQuery, k: int) -> Answer:
         self.log.append((self.name, query.number))
         return Answer(np.array([query.number]), np.array([k]))
 
@@ -80,7 +80,7 @@ def test_two_threads_ask_at_once() -> None:
     meeting = threading.Barrier(2, timeout=10)
 
     class Meeting(Noting):
-        def search(self, query: Query, k: int) -> Answer:
+        def search(self, query: TermQuery, k: int) -> Answer:
             if query.number in TIMED:
                 meeting.wait()
             return super().search(query, k)
@@ -99,7 +99,7 @@ def test_figures() -> None:
 
 def test_an_engine_that_fails_in_a_thread_ends_the_run() -> None:
     class Failing(Noting):
-        def search(self, query: Query, k: int) -> Answer:
+        def search(self, query: TermQuery, k: int) -> Answer:
             if query.number == 30:
                 raise ValueError("thirty")
             return super().search(query, k)

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 
-from eval.bench.query_latency.collections.corpus import Corpus, Rows
-from eval.bench.query_latency.collections.queries import Query
+from eval.bench.query_latency.collections.corpus import Corpus, CorpusRows
+from eval.bench.query_latency.collections.queries import TermQuery
 from eval.bench.query_latency.collections.source import Source
 from eval.bench.query_latency.collections.synthetic import synthetic_queries, synthetic_source
 from eval.bench.query_latency.collections.vectors import DenseSource
 from eval.bench.query_latency.engines.registry import find
-from eval.bench.query_latency.plan import Plan
+from eval.bench.query_latency.plan import LatencyPlan
 from eval.bench.query_latency.timing import Pace
 
 HURRY = Pace(warm_up=0, seconds=0)
@@ -30,25 +30,25 @@ def source(images: int = 40, terms: int = 30, bits: int = 8, seed: int = 0) -> S
     return Source("tiny", vocabulary, ids, impacts.astype(kind), bits, {"top_n": "all"})
 
 
-def rows(source: Source) -> Rows:
+def rows(source: Source) -> CorpusRows:
     """All impacts as they are."""
     image, place = source.impacts.nonzero()
     starts = np.concatenate([[0], np.cumsum(np.bincount(image, minlength=len(source.impacts)))])
-    return Rows(starts, source.terms[place], source.impacts[image, place].astype(np.int32))
+    return CorpusRows(starts, source.terms[place], source.impacts[image, place].astype(np.int32))
 
 
 def corpus(folder: Path, source: Source) -> Corpus:
     return Corpus.write(folder, source.vocabulary, source.bits, [rows(source)])
 
 
-def queries(source: Source, count: int = 20, seed: int = 0) -> list[Query]:
+def queries(source: Source, count: int = 20, seed: int = 0) -> list[TermQuery]:
     """Two to twelve terms, some twice, some in no image."""
     rng = np.random.default_rng(seed)
     made = []
     for number in range(count):
         terms = rng.integers(0, len(source.vocabulary), rng.integers(2, 13)).tolist()
         text = " ".join(source.vocabulary[term] for term in terms)
-        made.append(Query(number, text, text, {term: terms.count(term) for term in terms}))
+        made.append(TermQuery(number, text, text, {term: terms.count(term) for term in terms}))
     return made
 
 
@@ -61,7 +61,7 @@ def dense(name: str, queries: int, views: int = 1, dimension: int = 128) -> Dens
     return DenseSource(name, images, asked, {"text": "bert", "dimension": dimension}, np.empty(0))
 
 
-def plan(work: Path, engines: list[str], **changes: object) -> Plan:
+def plan(work: Path, engines: list[str], **changes: object) -> LatencyPlan:
     """Two sizes of made-up images, two top-n; whatever is not changed."""
     found, missing = find(engines)
     assert not missing
@@ -78,4 +78,4 @@ def plan(work: Path, engines: list[str], **changes: object) -> Plan:
         "pace": HURRY,
         "work": work,
     }
-    return Plan(**(values | changes))  # type: ignore[arg-type]
+    return LatencyPlan(**(values | changes))  # type: ignore[arg-type]

@@ -9,9 +9,9 @@ import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
-from eval.bench.serving import measure as measuring
+from eval.bench.serving import measure_serving as measuring
 from eval.bench.serving.enlarge import enlarge_index
-from eval.bench.serving.measure import Served, Setting, UnderLoad, measure
+from eval.bench.serving.measure import Served, ServeSetting, UnderLoad, measure_serving
 from eval.bench.serving.wrk import ERRORS, Load
 from eval.commands.bench.serve import serve
 from indexer.search.open import open_searcher
@@ -25,18 +25,21 @@ def load(connections: int, **errors: int) -> Load:
 
 
 def test_the_socket_is_what_the_parts_leave_of_one_connection() -> None:
-    runs = [Served(Setting("columns", 2), load(1), 0.3), Served(Setting("lucene", 1), load(8), 1)]
+    runs = [
+        Served(ServeSetting("columns", 2), load(1), 0.3),
+        Served(ServeSetting("lucene", 1), load(8), 1),
+    ]
     parts = {"search": 1.0, "framework": 0.5}
     assert measuring._socket("columns", parts, runs) == {}
     assert measuring._socket("lucene", parts, runs) == {}
-    runs.append(Served(Setting("lucene", 1), load(1), 1))
+    runs.append(Served(ServeSetting("lucene", 1), load(1), 1))
     assert measuring._socket("lucene", parts, runs) == {"socket": 2.0}
 
 
 def test_failures_of_all_runs_add_up_and_show() -> None:
     runs = [
-        Served(Setting("columns", 1), load(1, status=3), 0.25),
-        Served(Setting("columns", 1), load(32, read=1, timeout=2), 0.25),
+        Served(ServeSetting("columns", 1), load(1, status=3), 0.25),
+        Served(ServeSetting("columns", 1), load(32, read=1, timeout=2), 0.25),
     ]
     found = UnderLoad(5, runs, {"columns": {"search": 0.125}})
     assert found.failed == 6
@@ -55,9 +58,9 @@ def test_a_server_answers_all_without_errors(
     drawings: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(measuring, "WARM_UP", 1)
-    setting = Setting("columns", 1)
+    setting = ServeSetting("columns", 1)
     steps: list[tuple[int, int]] = []
-    found = measure(
+    found = measure_serving(
         drawings, ["red", "blue things", "%"], [setting], [1, 4], 1, 2, lambda *s: steps.append(s)
     )
     assert [(run.setting, run.load.connections) for run in found.runs] == [

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from sparta.features.extract.augmentations import View
+from sparta.features.extract.augmentations import Augmentation
 from sparta.features.extract.decode_pool import decode_all
 from sparta.features.extract.photos import Decoder, Photo
 from sparta.features.skipped import Skipped
@@ -35,7 +35,7 @@ def batches(folder: Path, deadly: int | None = None) -> list[list[str]]:
 @pytest.mark.parametrize("workers", [0, 1, 3])
 def test_keeps_the_order(tmp_path: Path, workers: int) -> None:
     asked = batches(tmp_path)
-    decoder = Decoder(tmp_path, 8, 2, View("plain"))
+    decoder = Decoder(tmp_path, 8, 2, Augmentation("plain"))
     answers = list(decode_all(decoder, asked, workers))
     assert [[photo.image_id for photo in answer] for answer in answers] == asked
     reds = [int(photo.pixels[0, 0, 0]) for answer in answers for photo in answer]  # type: ignore[union-attr]
@@ -45,14 +45,14 @@ def test_keeps_the_order(tmp_path: Path, workers: int) -> None:
 @pytest.mark.parametrize("deadly", [0, 10, 23])
 def test_a_worker_that_dies_costs_one_photo(tmp_path: Path, deadly: int) -> None:
     asked = batches(tmp_path, deadly)
-    answers = list(decode_all(Fragile(tmp_path, 8, 2, View("plain")), asked, 2))
+    answers = list(decode_all(Fragile(tmp_path, 8, 2, Augmentation("plain")), asked, 2))
     assert [[photo.image_id for photo in answer] for answer in answers] == asked
     lost = [entry for answer in answers for entry in answer if isinstance(entry, Skipped)]
     assert lost == [Skipped("deadly.png", "decoding it killed the worker process")]
 
 
 def test_a_reader_may_stop_early(tmp_path: Path) -> None:
-    reading = decode_all(Decoder(tmp_path, 8, 2, View("plain")), batches(tmp_path), 2)
+    reading = decode_all(Decoder(tmp_path, 8, 2, Augmentation("plain")), batches(tmp_path), 2)
     assert next(reading)
     reading.close()
     assert next(reading, None) is None

@@ -9,7 +9,7 @@ import pytest
 from PIL import ExifTags, Image
 
 from sparta.errors import InputError
-from sparta.features.extract.augmentations import Crop, View
+from sparta.features.extract.augmentations import Augmentation, Crop
 from sparta.features.extract.photos import Decoder, Photo, find_photos, load_photo
 from sparta.features.skipped import Skipped
 
@@ -22,7 +22,7 @@ def scene(width: int = 40, height: int = 24) -> Image.Image:
 
 
 def decoder(folder: Path, view: str = "plain", side: int = 16) -> Decoder:
-    return Decoder(folder, side, int(Image.Resampling.BILINEAR), View(view))
+    return Decoder(folder, side, int(Image.Resampling.BILINEAR), Augmentation(view))
 
 
 def decode(folder: Path, name: str) -> Photo:
@@ -197,9 +197,9 @@ def test_flip_mirrors(tmp_path: Path) -> None:
 
 
 def test_crops_depend_on_seed_and_id_alone() -> None:
-    crops = [View("crop:1").of(f"{i}.jpg") for i in range(500)]
-    assert crops == [View("crop:1").of(f"{i}.jpg") for i in range(500)]
-    assert crops != [View("crop:2").of(f"{i}.jpg") for i in range(500)]
+    crops = [Augmentation("crop:1").of(f"{i}.jpg") for i in range(500)]
+    assert crops == [Augmentation("crop:1").of(f"{i}.jpg") for i in range(500)]
+    assert crops != [Augmentation("crop:2").of(f"{i}.jpg") for i in range(500)]
     boxes = np.array([box for box, _ in crops])
     assert boxes.min() >= 0
     assert boxes.max() <= 1
@@ -215,7 +215,7 @@ def test_a_crop_shows_that_part(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     picture = Image.fromarray(rng.integers(0, 255, (64, 96, 3), np.uint8))
     picture.save(tmp_path / "a.png")
-    (x1, y1, x2, y2), mirrored = View("crop:5").of("a.png")
+    (x1, y1, x2, y2), mirrored = Augmentation("crop:5").of("a.png")
     box = (x1 * 96, y1 * 64, x2 * 96, y2 * 64)
     expected = np.asarray(picture.resize((16, 16), Image.Resampling.BILINEAR, box))
     found = decoder(tmp_path, "crop:5").decode("a.png")
@@ -237,4 +237,4 @@ def test_what_to_show_may_be_given(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["", "mirror", "crop", "crop:", "crop:x", "crop:-1", "flip:1"])
 def test_unknown_views_are_refused(name: str) -> None:
     with pytest.raises(InputError, match="expected plain, flip or crop:SEED"):
-        View(name)
+        Augmentation(name)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sparta.errors import InputError
 from sparta.features.readers.bottom_up import BottomUpReader, fits
 from sparta.features.readers.convert import convert
-from sparta.features.readers.parsing.region_limit import RegionChoice
+from sparta.features.readers.parsing.region_limit import RegionLimit
 from tests.sparta.features.readers.mutations import FUZZ, mutated, mutated_cells, read_all
 
 # Numbers float16 holds exactly, of a photo of 64 x 32 pixels.
@@ -77,11 +77,11 @@ def test_several_files_are_put_together_by_id(tmp_path: Path) -> None:
 
 def test_the_first_regions_can_be_chosen_but_not_the_surest(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", [line("a")])
-    reader = BottomUpReader([path], choice=RegionChoice(2))
+    reader = BottomUpReader([path], choice=RegionLimit(2))
     assert reader[0].features.tolist() == FEATURES[:2].tolist()
     assert reader.source.extra == {"regions": 2, "keep": "first"}
     with pytest.raises(InputError, match="TSVs of bottom-up attention hold no confidences"):
-        BottomUpReader([path], choice=RegionChoice(2, "confident"))
+        BottomUpReader([path], choice=RegionLimit(2, "confident"))
 
 
 def changed(values: NDArray[Any], row: int, column: int, value: float) -> NDArray[Any]:
@@ -175,7 +175,7 @@ def test_whatever_changes_in_a_file_is_noticed_or_harmless(
     path = tmp_path / "a.tsv"
     path.write_bytes(content)
     fits(path)
-    read_all(lambda: BottomUpReader([path], choice=RegionChoice(choice)))
+    read_all(lambda: BottomUpReader([path], choice=RegionLimit(choice)))
 
 
 def test_what_has_not_changed_is_read(tmp_path: Path) -> None:

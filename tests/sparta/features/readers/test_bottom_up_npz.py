@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sparta.errors import InputError
 from sparta.features.readers.bottom_up_npz import CONVERSION, BottomUpNpzReader, fits
 from sparta.features.readers.convert import convert
-from sparta.features.readers.parsing.region_limit import RegionChoice
+from sparta.features.readers.parsing.region_limit import RegionLimit
 from sparta.features.skipped import SKIPPED
 from tests.sparta.features.readers.mutations import FUZZ, mutated, read_all
 from tests.sparta.features.readers.parsing.test_class_names import write_vocabulary
@@ -85,14 +85,14 @@ def test_a_detector_without_attributes_is_converted_too(tmp_path: Path) -> None:
 def test_regions_are_chosen_with_all_that_belongs_to_them(tmp_path: Path) -> None:
     folder = write(tmp_path / "in", **SEEN)
     vocabulary = write_vocabulary(tmp_path)
-    reader = BottomUpNpzReader([folder], choice=RegionChoice(2, "confident"), vocabulary=vocabulary)
+    reader = BottomUpNpzReader([folder], choice=RegionLimit(2, "confident"), vocabulary=vocabulary)
     assert reader[0].features.tolist() == FEATURES[[2, 0]].tolist()
     assert (reader[0].labels, reader[0].attributes) == (("traffic light", "buoy"), ("", "red"))
     assert reader.source.extra == {"regions": 2, "keep": "confident"}
-    surest = BottomUpNpzReader([folder], choice=RegionChoice(1, "confident"))[0]
+    surest = BottomUpNpzReader([folder], choice=RegionLimit(1, "confident"))[0]
     assert (surest.features.tolist(), surest.labels) == ([FEATURES[2].tolist()], ("",))
     with pytest.raises(InputError, match="objects_id: there is none"):
-        BottomUpNpzReader([write(tmp_path / "plain")], choice=RegionChoice(1, "confident"))
+        BottomUpNpzReader([write(tmp_path / "plain")], choice=RegionLimit(1, "confident"))
 
 
 def test_folders_are_put_together_by_id(tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ def test_whatever_changes_in_a_file_is_noticed_or_harmless(
     (folder / "b.npz").write_bytes(with_changes(data.draw, folder / "a.npz"))
     fits(folder)
     vocabulary = write_vocabulary(tmp_path) if labels else None
-    choice = RegionChoice(2, by)
+    choice = RegionLimit(2, by)
     images = read_all(lambda: BottomUpNpzReader([folder], choice=choice, vocabulary=vocabulary))
     assert images[0].image_id == "a"
     assert images[0].features.tolist() == FEATURES[[2, 0] if by == "confident" else [0, 1]].tolist()

@@ -11,7 +11,7 @@ from sparta.errors import InputError
 from sparta.features.readers.bottom_up import fits as fits_bottom_up
 from sparta.features.readers.convert import convert
 from sparta.features.readers.lxmert import LxmertReader, fits
-from sparta.features.readers.parsing.region_limit import RegionChoice
+from sparta.features.readers.parsing.region_limit import RegionLimit
 from tests.sparta.features.readers.mutations import FUZZ, mutated, mutated_cells, read_all
 from tests.sparta.features.readers.parsing.test_class_names import write_vocabulary
 from tests.sparta.features.readers.test_bottom_up import BOXES, FEATURES, encode, write
@@ -63,13 +63,13 @@ def test_without_a_vocabulary_there_are_no_labels(tmp_path: Path) -> None:
 def test_regions_are_chosen_with_all_that_belongs_to_them(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", [line("7")])
     vocabulary = write_vocabulary(tmp_path / "genome")
-    choice = RegionChoice(2, "confident")
+    choice = RegionLimit(2, "confident")
     reader = LxmertReader([path], choice=choice, vocabulary=vocabulary)
     assert reader[0].features.tolist() == FEATURES[[2, 0]].tolist()
     assert reader[0].boxes.tolist() == [[0.125, 0.25, 0.125, 0.75], [0.25, 0.25, 0.75, 1]]
     assert (reader[0].labels, reader[0].attributes) == (("traffic light", "buoy"), ("", "red"))
     assert reader.source.extra == {"regions": 2, "keep": "confident"}
-    assert LxmertReader([path], choice=RegionChoice(1))[0].features.tolist() == [
+    assert LxmertReader([path], choice=RegionLimit(1))[0].features.tolist() == [
         FEATURES[0].tolist()
     ]
 
@@ -131,7 +131,7 @@ def test_whatever_changes_in_a_file_is_noticed_or_harmless(
     path.write_bytes(content)
     fits(path)
     vocabulary = write_vocabulary(tmp_path) if labels else None
-    choice = RegionChoice(2, by)
+    choice = RegionLimit(2, by)
     images = read_all(lambda: LxmertReader([path], choice=choice, vocabulary=vocabulary))
     known = {"yolk", "traffic light", "buoy"} if labels else {""}
     assert all(set(image.labels) <= known for image in images)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sparta.errors import InputError
 from sparta.features.readers.oscar_captioning import OscarCaptioningReader, fits
-from sparta.features.readers.parsing.region_limit import RegionChoice
+from sparta.features.readers.parsing.region_limit import RegionLimit
 from tests.sparta.features.readers.mutations import FUZZ, mutated, mutated_cells, read_all
 from tests.sparta.features.readers.oscar_files import (
     encoded,
@@ -65,7 +65,7 @@ def test_labels_and_sizes_may_be_absent(tmp_path: Path, caplog: pytest.LogCaptur
     assert not any(reader[0].labels)
     assert (reader[0].width, reader[0].height) == (0, 0)
     with pytest.raises(InputError, match=r"feature\.tsv, line 1: confidence: there is none"):
-        OscarCaptioningReader([folder], choice=RegionChoice(1, "confident"))[0]
+        OscarCaptioningReader([folder], choice=RegionLimit(1, "confident"))[0]
 
 
 @pytest.mark.parametrize(

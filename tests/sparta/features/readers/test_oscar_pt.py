@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sparta.errors import InputError
 from sparta.features.readers.oscar_pt import OscarPtReader, fits
-from sparta.features.readers.parsing.region_limit import RegionChoice
+from sparta.features.readers.parsing.region_limit import RegionLimit
 from tests.sparta.features.readers.mutations import FUZZ, mutated, read_all
 from tests.sparta.features.readers.oscar_files import objects, random_images, rows, same, write_pt
 
@@ -94,7 +94,7 @@ def test_labels_are_found_or_named(tmp_path: Path, caplog: pytest.LogCaptureFixt
     assert "no test_*_labels.pt is beside it" in caplog.text
     assert not any(reader[0].labels)
     with pytest.raises(InputError, match=r"image '1': confidence: there is none"):
-        OscarPtReader([folder], choice=RegionChoice(1, "confident"))[0]
+        OscarPtReader([folder], choice=RegionLimit(1, "confident"))[0]
 
 
 GOOD = {int(image.image_id): torch.from_numpy(rows(image)) for image in IMAGES}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 
 from sparta.errors import InputError
-from sparta.features.readers.parsing.region_limit import RegionChoice
+from sparta.features.readers.parsing.region_limit import RegionLimit
 from sparta.features.readers.scene_graph import SceneGraphReader, fits
 from tests.sparta.features.readers.mutations import FUZZ, mutated, mutated_cells, read_all
 from tests.sparta.features.readers.oscar_files import (
@@ -37,7 +37,7 @@ def test_locations_are_added(tmp_path: Path) -> None:
 
 def test_the_surest_regions_may_be_kept(tmp_path: Path) -> None:
     folder = write_scene_graph(tmp_path, IMAGES)
-    reader = SceneGraphReader([folder], choice=RegionChoice(1, "confident"))
+    reader = SceneGraphReader([folder], choice=RegionLimit(1, "confident"))
     for row, image in enumerate(IMAGES):
         assert reader[row].features.tolist() == image.features[-1:].tolist()
 

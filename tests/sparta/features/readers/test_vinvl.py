@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sparta.errors import InputError
 from sparta.features.readers.convert import convert
-from sparta.features.readers.parsing.region_limit import RegionChoice
+from sparta.features.readers.parsing.region_limit import RegionLimit
 from sparta.features.readers.vinvl import VinvlReader
 from tests.sparta.features.readers.mutations import FUZZ, mutated, mutated_cells, read_all
 
@@ -315,10 +315,10 @@ def test_a_bare_list_of_objects_tells_no_size(tmp_path: Path) -> None:
 
 def test_the_surest_regions_may_be_kept(tmp_path: Path) -> None:
     folder = write(tmp_path, [A])
-    reader = VinvlReader([folder], choice=RegionChoice(1, "confident"))
+    reader = VinvlReader([folder], choice=RegionLimit(1, "confident"))
     assert reader[0].boxes.tolist() == [[0, 0, 1, 1]]  # of confidence 1
     assert reader.source.extra == {"regions": 1, "keep": "confident"}
-    reader = VinvlReader([folder], choice=RegionChoice(1))
+    reader = VinvlReader([folder], choice=RegionLimit(1))
     assert (reader[0].labels, reader[0].attributes) == (("dog",), ("brown wet",))
     assert VinvlReader([folder]).source.extra == {}
 
@@ -370,11 +370,11 @@ PREDICTIONS = "".join(label_line(key) for key in "abc").encode()
 @given(
     features=st.just(FEATURES) | mutated(FEATURES) | mutated_cells(FEATURES),
     predictions=st.just(PREDICTIONS) | mutated(PREDICTIONS) | mutated_cells(PREDICTIONS),
-    choice=st.sampled_from([RegionChoice(), RegionChoice(1, "confident")]),
+    choice=st.sampled_from([RegionLimit(), RegionLimit(1, "confident")]),
 )
 @pytest.mark.filterwarnings("error")
 def test_whatever_changes_in_the_files_is_noticed_or_harmless(
-    tmp_path: Path, features: bytes, predictions: bytes, choice: RegionChoice
+    tmp_path: Path, features: bytes, predictions: bytes, choice: RegionLimit
 ) -> None:
     (tmp_path / "features.tsv").write_bytes(features)
     (tmp_path / "predictions.tsv").write_bytes(predictions)

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from eval.bench.query_latency.collections.enlarge import CHUNK, Kind, enlarge, keep_top
+from eval.bench.query_latency.collections.enlarge import CHUNK, CollectionKind, enlarge, keep_top
 from indexer.pruning import prune
 from tests.eval.bench.query_latency.tiny import source
 
 IMAGES = CHUNK + 7
 
 
-def images(kind: Kind, top_n: int | None, seed: int = 0) -> Iterator[dict[int, int]]:
+def images(kind: CollectionKind, top_n: int | None, seed: int = 0) -> Iterator[dict[int, int]]:
     for rows in enlarge(source(), IMAGES, top_n, kind, seed):
         for first, last in zip(rows.starts, rows.starts[1:], strict=False):
             terms, impacts = rows.terms[first:last], rows.impacts[first:last]
@@ -69,7 +69,7 @@ def test_mixed_images_keep_the_document_frequencies() -> None:
 
 
 @pytest.mark.parametrize("kind", ["copies", "mixed"])
-def test_a_seed_decides(kind: Kind) -> None:
+def test_a_seed_decides(kind: CollectionKind) -> None:
     assert list(images(kind, 5)) == list(images(kind, 5))
     assert list(images(kind, 5)) != list(images(kind, 5, seed=1))
 

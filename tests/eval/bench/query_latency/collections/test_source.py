@@ -23,8 +23,8 @@ def postings(tokenizer: WordPieceTokenizer) -> Postings:
 
 @pytest.fixture
 def index(tmp_path: Path, tokenizer: WordPieceTokenizer, postings: Postings) -> Path:
-    baseline = np.zeros(len(tokenizer.vocabulary), np.float32)
-    write_index(tmp_path / "index", [postings], tokenizer, baseline, SETTINGS, scale=0.5)
+    offset = np.zeros(len(tokenizer.vocabulary), np.float32)
+    write_index(tmp_path / "index", [postings], tokenizer, offset, SETTINGS, scale=0.5)
     return tmp_path / "index"
 
 

@@ -10,7 +10,7 @@ import pytest
 from eval.bench.query_latency.collections.vectors import enlarge_vectors
 from eval.bench.query_latency.engines.base import Engine, Promise
 from eval.bench.query_latency.engines.registry import DENSE, ENGINES, SPARSE, VIEWS, find
-from eval.bench.query_latency.ground_truth import Truth
+from eval.bench.query_latency.ground_truth import GroundTruth
 from sparta.errors import InputError
 from tests.eval.bench.query_latency.tiny import EXACT, corpus, dense, queries, source
 
@@ -23,7 +23,7 @@ def make(name: str, data: object, folder: Path) -> Engine:
     return engine
 
 
-def overlap(name: str, data: object, truth: Truth, folder: Path, k: int) -> float:
+def overlap(name: str, data: object, truth: GroundTruth, folder: Path, k: int) -> float:
     engine = make(name, data, folder)
     asked = queries(source(400))
     found = truth.check(name, engine.promise, [engine.search(query, k) for query in asked], k)
@@ -36,7 +36,7 @@ def overlap(name: str, data: object, truth: Truth, folder: Path, k: int) -> floa
 @pytest.mark.parametrize("k", [1, 10, 1000])
 def test_sparse_engines(tmp_path: Path, name: str, k: int) -> None:
     data = corpus(tmp_path / "corpus", source(400))
-    truth = Truth.of_impacts(data, queries(source(400)))
+    truth = GroundTruth.of_impacts(data, queries(source(400)))
     found = overlap(name, data, truth, tmp_path / "engine", k)
     assert (name in EXACT) == (find([name])[0][name].promise is not Promise.NEAR)
     assert found == 1 if name in EXACT else found > 0.7
@@ -47,13 +47,13 @@ def test_sparse_engines(tmp_path: Path, name: str, k: int) -> None:
 def test_dense_engines(tmp_path: Path, name: str, k: int) -> None:
     vectors = dense("v", 20, views=3 if name in VIEWS else 1)
     data = enlarge_vectors(vectors, 800, "copies", tmp_path / "v.npy")
-    truth = Truth.of_vectors(data, queries(source(400)))
+    truth = GroundTruth.of_vectors(data, queries(source(400)))
     assert overlap(name, data, truth, tmp_path / "engine", k) > 0.8
 
 
 def test_an_index_of_many_bits(tmp_path: Path) -> None:
     data = corpus(tmp_path / "corpus", source(300, bits=12))
-    truth = Truth.of_impacts(data, queries(source(400)))
+    truth = GroundTruth.of_impacts(data, queries(source(400)))
     for name in EXACT:
         assert overlap(name, data, truth, tmp_path / name, 10) == 1
 

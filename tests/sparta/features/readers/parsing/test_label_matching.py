@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from sparta.errors import InputError
 from sparta.features.readers.parsing.detected_objects import DetectedObject, Seen
 from sparta.features.readers.parsing.label_matching import WordPlacer, match, overlaps
-from sparta.features.readers.parsing.region_limit import RegionChoice
+from sparta.features.readers.parsing.region_limit import RegionLimit
 from sparta.features.record import ImageFeatures
 
 LEFT, RIGHT, ALL = [0.0, 0.0, 0.5, 1.0], [0.5, 0.0, 1.0, 1.0], [0.0, 0.0, 1.0, 1.0]
@@ -69,7 +69,7 @@ def test_boxes_that_do_not_agree_go_where_they_overlap_by_more_than_half() -> No
 
 
 def test_words_of_no_region_stand_with_the_largest(caplog: pytest.LogCaptureFixture) -> None:
-    placer = WordPlacer(RegionChoice())
+    placer = WordPlacer(RegionLimit())
     small = [0.0, 0.0, 0.1, 0.1]
     with caplog.at_level(logging.WARNING):
         placed = placer.place(image(LEFT, ALL), seen("cat dog hat", small, ALL, LEFT), "x")
@@ -82,20 +82,20 @@ def test_words_of_no_region_stand_with_the_largest(caplog: pytest.LogCaptureFixt
 
 def test_the_largest_is_one_that_models_read() -> None:
     rows = [LEFT] * 50 + [ALL]
-    placed = WordPlacer(RegionChoice()).place(image(*rows), seen("cat dog"), "x")
+    placed = WordPlacer(RegionLimit()).place(image(*rows), seen("cat dog"), "x")
     assert placed.labels == ("cat dog", *[""] * 50)
-    placed = WordPlacer(RegionChoice(1)).place(image([0.0, 0.0, 0.1, 1.0], ALL), seen("cat"), "x")
+    placed = WordPlacer(RegionLimit(1)).place(image([0.0, 0.0, 0.1, 1.0], ALL), seen("cat"), "x")
     assert placed.labels == ("cat",)
 
 
 def test_a_region_takes_its_words_along() -> None:
-    placed = WordPlacer(RegionChoice(2, "confident")).place(
+    placed = WordPlacer(RegionLimit(2, "confident")).place(
         image(LEFT, RIGHT, ALL), seen("cat dog hat", LEFT, RIGHT, ALL), "x"
     )
     assert placed.features[:, 0].tolist() == [3, 2]
     assert placed.labels == ("hat", "dog")
     with pytest.raises(InputError, match=r"^x: confidence: there is none"):
-        WordPlacer(RegionChoice(2, "confident")).place(image(LEFT), seen("cat dog"), "x")
+        WordPlacer(RegionLimit(2, "confident")).place(image(LEFT), seen("cat dog"), "x")
 
 
 def test_boxes_and_confidences_are_known_for_all_objects_or_not_at_all() -> None:
