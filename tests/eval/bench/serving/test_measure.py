@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
-from eval.bench.serving import measure_serving as measuring
+from eval.bench.serving import measure as measuring
 from eval.bench.serving.enlarge import enlarge_index
 from eval.bench.serving.measure import Served, ServeSetting, UnderLoad, measure_serving
 from eval.bench.serving.wrk import ERRORS, Load
