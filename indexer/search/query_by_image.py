@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar
 
-TERMS = 10  # of the image; see docs/results.md
+TERMS = 10  # of the image; see docs/results/query-by-image.md
 # Counts add up to at most this, so that Lucene's float32 sums are whole numbers below 2^24, and
 # so exact, even where impacts have 16 bits.
 COUNTS = 256
