@@ -10,12 +10,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.search.api import Box, WinningLabel
-
 # Bytes per position and per label term, postings, bytes of term gaps, boxes, label tokens.
 _HEADER = struct.Struct("<BBIIHH")
 _ESCAPE = 255
 _BOX_STEPS = 65535
+
+Box = tuple[float, float, float, float]  # x1, y1, x2, y2 relative to the photo
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,19 @@ class Inputs:
     boxes: NDArray[np.float32]
     label_terms: NDArray[np.int32]
     label_regions: NDArray[np.int16]
+
+
+@dataclass(frozen=True)
+class WinningLabel:
+    """A label token that won the maximum of equation 10.
+
+    Attributes:
+        token: the word piece.
+        words: its region's attribute and label, as far as the model read them.
+    """
+
+    token: str
+    words: str
 
 
 class Winner(NamedTuple):

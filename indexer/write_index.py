@@ -88,7 +88,7 @@ def write_index(
             **vars(settings),
         )
         manifest.save(folder)
-        columns.write(folder, lambda done: progress("columns", done))
+        columns.write(folder, lambda stage, done, total: progress(stage, done))
     return manifest
 
 

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from indexer.dense.manifest import ENSEMBLE, SPARSE, DenseManifest, dense_folder, dense_names
+from indexer.dense.manifest import SPARSE
 from indexer.search.api import Searcher
-from server.lazy import LazySearcher
 from server.problems import ProblemError
-
-if TYPE_CHECKING:
-    from indexer.search.lucene import LuceneSearcher
 
 
 @dataclass(frozen=True)
@@ -77,20 +71,20 @@ def open_backends(
         index: as `sparta index` makes it.
         photos: where the photos are; the folder the index names if None.
         examples: queries worth trying.
-        engine: of the inverted index; see `indexer.search.open.open_searcher`.
+        engine: of the inverted index; see `indexer.search.open.open_index`.
 
     Raises:
         InputError: if the folder is no index, or a damaged one, or there is no such engine.
     """
     # Java starts with the first index, which nothing else here needs.
-    from indexer.search.open import open_searcher
+    from indexer.search.open import open_dense_lazily, open_index
 
-    sparse = open_searcher(index, engine)
+    sparse = open_index(index, engine)
     sparse.warm_up()
     named = sparse.manifest.photos
     folder = photos or (Path(named) if named else None)
     found = folder if folder and folder.is_dir() else None
-    searchers: dict[str, Searcher] = {SPARSE: sparse, **_dense(index, sparse)}
+    searchers: dict[str, Searcher] = {SPARSE: sparse, **open_dense_lazily(index, sparse)}
     return Backends(
         [
             Backend(
@@ -99,21 +93,3 @@ def open_backends(
             for name, searcher in searchers.items()
         ]
     )
-
-
-def _dense(index: Path, sparse: LuceneSearcher) -> dict[str, LazySearcher]:
-    """Searchers over the dense parts and their ensemble, not opened yet."""
-    from indexer.search.dense import EnsembleSearcher
-    from indexer.search.open_dense import open_part
-
-    parts = {name: DenseManifest.open(index, name, sparse.manifest) for name in dense_names(index)}
-    members = {
-        name: LazySearcher(sparse, partial(open_part, dense_folder(index, name), own, sparse.index))
-        for name, own in parts.items()
-    }
-    found: dict[str, LazySearcher] = {**members}
-    if len(members) > 1:
-        found[ENSEMBLE] = LazySearcher(
-            sparse, lambda: EnsembleSearcher([member.opened() for member in members.values()])
-        )
-    return found

@@ -11,6 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
+from indexer.search.api import UnavailableError
 from server.schemas import Problem
 from server.security_headers import SECURITY_HEADERS
 
@@ -69,6 +70,7 @@ class ProblemError(Exception):
 def install(app: FastAPI) -> None:
     """Answer every error of the application, also unexpected ones, with a problem."""
     app.add_exception_handler(ProblemError, _known)
+    app.add_exception_handler(UnavailableError, _unavailable)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(Exception, _unexpected)
@@ -108,6 +110,10 @@ def _known(request: Request, error: Exception) -> JSONResponse:
     status, title, _ = KINDS[error.kind]
     problem = {"type": _urn(error.kind), "title": title, "status": status}
     return _response(request, problem | {"detail": error.detail, "field": error.field})
+
+
+def _unavailable(request: Request, error: Exception) -> JSONResponse:
+    return _known(request, ProblemError("backend-unavailable", str(error), "backend"))
 
 
 def _invalid(request: Request, error: Exception) -> JSONResponse:

@@ -7,6 +7,7 @@ and back: what runs in the event loop holds up all other requests.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter
 from typing import Annotated
 from urllib.parse import quote
@@ -17,7 +18,7 @@ from fastapi.responses import FileResponse
 from pydantic import AfterValidator
 from pydantic_core import PydanticCustomError
 
-from indexer.search.api import Explanation, SearchResult, UnknownImageError
+from indexer.search.api import Explainer, Explanation, SearchResult, UnknownImageError
 from server import schemas
 from server.backends import Backend, Backends
 from server.photo_files import find_photo, media_type
@@ -90,10 +91,10 @@ def answer(
     request: Request, backend: Backend, q: str, k: int, explain: bool
 ) -> schemas.SearchAnswer:
     """Search, and put what was found in the interface's words."""
-    result = backend.searcher.search(q, k)
-    hits, timings = _found(
-        request, backend, result, lambda hit: backend.searcher.explain(q, hit), explain
-    )
+    searcher = backend.searcher
+    result = searcher.search(q, k)
+    why = partial(searcher.explain, q) if explain and isinstance(searcher, Explainer) else None
+    hits, timings = _found(request, backend, result, why)
     return schemas.SearchAnswer(
         query=q, backend=backend.name, hits=hits, unknown=result.unknown, timings=timings
     )
@@ -103,10 +104,9 @@ def _found(
     request: Request,
     backend: Backend,
     result: SearchResult,
-    why: Callable[[str], Explanation],
-    explain: bool,
+    why: Callable[[str], Explanation] | None,
 ) -> tuple[list[schemas.HitAnswer], schemas.TimingsAnswer]:
-    """Hits and times of a result, with what `why` says of each image if that is wanted."""
+    """Hits and times of a result, each hit with the explanation `why` gives of its image."""
     hits = [
         schemas.HitAnswer(
             rank=hit.rank,
@@ -120,7 +120,7 @@ def _found(
         for hit in result.hits
     ]
     timings = schemas.TimingsAnswer.model_validate(result.timings)
-    if explain and backend.searcher.explains:
+    if why is not None:
         start = perf_counter()
         for hit in hits:
             hit.explanation = [
@@ -141,7 +141,7 @@ def list_backends(request: Request) -> schemas.BackendList:
                 default=backend is backends.default,
                 images=len(backend.searcher),
                 photos=backend.photos is not None,
-                explains=backend.searcher.explains,
+                explains=isinstance(backend.searcher, Explainer),
                 examples=list(backend.examples),
             )
             for backend in backends
@@ -196,14 +196,12 @@ def similar(
     explains nothing.
     """
     _metadata(backend, image_id)
-    result = backend.searcher.similar(image_id, k)
-    hits, timings = _found(
-        request,
-        backend,
-        result,
-        lambda hit: backend.searcher.explain_terms(result.terms, hit),
-        explain,
-    )
+    searcher = backend.searcher
+    result = searcher.similar(image_id, k)
+    why = None
+    if explain and isinstance(searcher, Explainer):
+        why = partial(searcher.explain_terms, result.terms)
+    hits, timings = _found(request, backend, result, why)
     terms = [schemas.QueryTerm(term=term, count=count) for term, count in result.terms.items()]
     return schemas.SimilarAnswer(
         image_id=image_id,

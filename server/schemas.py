@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from indexer.search.api import Box
+from indexer.grounding import Box
 
 
 class _Answer(BaseModel):

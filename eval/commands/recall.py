@@ -99,6 +99,7 @@ def recall(
     from rich.console import Console
 
     from eval.report import Measured, report
+    from indexer.dense.manifest import SPARSE
     from indexer.manifest import is_index
     from sparta.captions.read import read_captions
     from sparta.progress import progress_bars
@@ -110,9 +111,10 @@ def recall(
     found: Measured
     with progress_bars(STAGES, Console(stderr=True)) as show:
         if index:
-            from eval.recall.of_index import open_searcher, recall_of
+            from eval.recall.of_index import recall_of
+            from indexer.search.open import open_backend
 
-            searcher = open_searcher(Path(target[0]), backend)
+            searcher = open_backend(Path(target[0]), backend or SPARSE, "lucene")
             found = recall_of(searcher, photos, progress=lambda *steps: show("search", *steps))
         else:
             from transformers.utils import logging

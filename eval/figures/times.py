@@ -15,8 +15,8 @@ from eval.figures.gallery import Gallery
 from eval.figures.output import legend, panels
 from indexer.dense.text_encoder import ModelText
 from indexer.search.api import Searcher
+from indexer.search.dense import DenseSearcher
 from indexer.search.lucene import LuceneSearcher
-from indexer.search.open_dense import DenseSearcher
 from sparta.errors import InputError
 
 SPARTA = "VisualSparta"

@@ -9,7 +9,7 @@ from typing import Any
 
 from PIL import Image
 
-from indexer.search.api import Explanation, Searcher, TermExplanation, UnknownImageError
+from indexer.search.api import Explainer, Explanation, TermExplanation, UnknownImageError
 from sparta.captions.record import CaptionedPhoto
 from sparta.errors import InputError
 from sparta.features.extract.photos import PhotoError, load_photo
@@ -37,7 +37,7 @@ class Explained:
         return {"query": self.query, **asdict(self.explanation)}
 
 
-def explain_all(searcher: Searcher, pairs: Iterable[tuple[str, str]]) -> list[Explained]:
+def explain_all(searcher: Explainer, pairs: Iterable[tuple[str, str]]) -> list[Explained]:
     """Explain the scores of photos for queries.
 
     Args:

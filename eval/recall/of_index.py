@@ -5,14 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 from rich.table import Table
 
 from indexer.search.api import Searcher, UnknownImageError
-from indexer.search.lucene import LuceneSearcher
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
 from sparta.metrics import Recall, recall
@@ -57,19 +55,6 @@ class SearcherRecall:
         table = Table(*figures)
         table.add_row(*figures.values())
         return table
-
-
-def open_searcher(index: Path, backend: str | None) -> Searcher:
-    """The index folder's inverted index, or its dense backend of a name.
-
-    Raises:
-        InputError: if the folder is no whole index, or has no such backend.
-    """
-    if backend is None:
-        return LuceneSearcher(index)
-    from indexer.search.open_dense import open_dense
-
-    return open_dense(index, backend)
 
 
 def recall_of(

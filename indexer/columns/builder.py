@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from indexer.columns.layout import (
 )
 from indexer.columns.ordering import topical_order
 from indexer.columns.row_files import Chunk, PostingRows, RowFiles
+from sparta.progress import Progress, no_progress
 
 STRETCH = 64  # superblocks filled at once, after which their pages may leave memory
 
@@ -32,7 +33,7 @@ def build_columns(
     chunks: Iterable[Chunk],
     vocabulary: int,
     bits: int,
-    progress: Callable[[int], None] = lambda done: None,
+    progress: Progress = no_progress,
 ) -> None:
     """Write the files of `Columns`.
 
@@ -41,7 +42,7 @@ def build_columns(
         chunks: postings of documents 0, 1, … in this order.
         vocabulary: number of terms.
         bits: of an impact, at most 16.
-        progress: called with the documents laid out so far.
+        progress: stage "columns", in documents.
 
     Raises:
         InputError: if a term or an impact is out of range.
@@ -57,7 +58,7 @@ def lay_out(
     folder: Path,
     rows: PostingRows,
     vocabulary: int,
-    progress: Callable[[int], None] = lambda done: None,
+    progress: Progress = no_progress,
 ) -> None:
     """As `build_columns`, from all postings at once."""
     images = len(rows.starts) - 1
@@ -95,7 +96,7 @@ def lay_out(
             edit(folder, "dense"),
             edit(folder, "postings"),
         )
-        progress(min(last * SUPERBLOCK, images))
+        progress("columns", min(last * SUPERBLOCK, images), images)
     arrays = {"order": order, "row_of": row_of, "maxima": maxima, "block_maxima": block_maxima}
     for name, values in (arrays | {"bases": bases, "starts": starts}).items():
         save(folder, name, values)

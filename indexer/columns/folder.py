@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,9 +16,8 @@ from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import LUCENE, Manifest
 from indexer.postings import Postings
 from sparta.atomic import finish_swap, replace
+from sparta.progress import Progress, no_progress
 from sparta.tokenizer import WordPieceTokenizer
-
-Progress = Callable[[int], None]
 
 
 class ColumnGatherer:
@@ -42,7 +40,7 @@ class ColumnGatherer:
         self._rows.add(shard)
         self._images.add(shard.ids, shard.metadata)
 
-    def write(self, index: Path, progress: Progress = lambda done: None) -> None:
+    def write(self, index: Path, progress: Progress = no_progress) -> None:
         """Write the columns of a finished index folder."""
         self._images.close()
         _write(index, Path(self._work.name), self._rows.rows(), self._vocabulary, progress)
@@ -61,12 +59,12 @@ class ColumnGatherer:
         self._work.cleanup()
 
 
-def rebuild_columns(index: Path, progress: Progress = lambda done: None) -> None:
-    """Make the columns of an index folder anew out of Lucene; any that are there stay until then.
+def rebuild_columns(index: Path, progress: Progress = no_progress) -> None:
+    """Build the columns of an index folder from Lucene; existing ones stay in use until then.
 
     Args:
         index: the folder.
-        progress: called with the images laid out so far.
+        progress: stage "columns", in images.
 
     Raises:
         InputError: if the folder is no index, or a damaged one.

@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from indexer.dense.manifest import SPARSE
-from indexer.search.api import Searcher
 from sparta.errors import InputError
 
 
@@ -42,14 +41,17 @@ def search(
     from rich.console import Console
 
     from indexer.commands.output import answer_json, answer_tables
+    from indexer.search.api import Explainer
+    from indexer.search.open import open_backend
 
     check_query(query)
     if explain and backend != SPARSE:
         raise InputError(f"--explain: the scores of {backend} are no sums over terms")
     searcher = open_backend(index, backend, engine)
     result = searcher.search(query, k)
-    wanted = result.hits if searcher.explains and (explain or not as_json) else []
-    explanations = [searcher.explain(query, hit.image_id) for hit in wanted]
+    explanations = []
+    if isinstance(searcher, Explainer) and (explain or not as_json):
+        explanations = [searcher.explain(query, hit.image_id) for hit in result.hits]
     if as_json:
         typer.echo(answer_json(query, result, explanations))
         return
@@ -70,18 +72,3 @@ def check_query(query: str) -> None:
         query.encode()
     except UnicodeEncodeError as error:
         raise InputError("the query is not UTF-8 text: check the terminal's encoding") from error
-
-
-def open_backend(index: Path, backend: str, engine: str) -> Searcher:
-    """What answers from an index folder under a name: the inverted index or a dense part.
-
-    Raises:
-        InputError: if the folder is no index, or has nothing of that name.
-    """
-    if backend == SPARSE:
-        from indexer.search.open import open_searcher
-
-        return open_searcher(index, engine)
-    from indexer.search.open_dense import open_dense
-
-    return open_dense(index, backend)

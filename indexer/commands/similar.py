@@ -40,8 +40,8 @@ def similar(
     from rich.markup import escape
 
     from indexer.commands.output import answer_tables
-    from indexer.commands.search import open_backend
-    from indexer.search.api import UnknownImageError
+    from indexer.search.api import Explainer, UnknownImageError
+    from indexer.search.open import open_backend
 
     searcher = open_backend(index, backend, engine)
     try:
@@ -54,8 +54,9 @@ def similar(
         answer = {"image_id": image_id, **asdict(result)}
         typer.echo(json.dumps(answer, ensure_ascii=False, indent=2))
         return
-    wanted = result.hits if searcher.explains else []
-    explanations = [searcher.explain_terms(result.terms, hit.image_id) for hit in wanted]
+    explanations = []
+    if isinstance(searcher, Explainer):
+        explanations = [searcher.explain_terms(result.terms, hit.image_id) for hit in result.hits]
     console = Console()
     if result.terms:
         asked = ", ".join(f"{term} ({count})" for term, count in result.terms.items())

@@ -1,16 +1,22 @@
-"""What every searcher answers, whatever stands behind it."""
+"""The answers of a search, and the protocols of what gives them.
+
+Every searcher is a `Searcher`. One whose scores are sums over terms is an `Explainer` too; test for
+that with `isinstance(searcher, Explainer)`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
-Box = tuple[float, float, float, float]
-WHOLE = 0.999  # share of the photo from which a box tells nothing of a place
+from indexer.grounding import Box, WinningLabel
+from sparta.errors import InputError
+
+WHOLE_PHOTO = 0.999  # share of the photo's area from which a box locates nothing
 
 
-# What every query makes is not frozen: that takes several times as long.
+# The results of a query are not frozen: making a frozen one takes several times as long.
 @dataclass(slots=True)
 class Hit:
     """One image of an answer.
@@ -20,8 +26,8 @@ class Hit:
         image_id: as in the feature store.
         score: sum over the query's terms of count × impact (equation 15 on quantised scores), or
             a dense model's cosine similarity.
-        metadata: what the index stores beside the image (width, height, …).
-        view: which of a multi-view model's views of the image was nearest, None without views.
+        metadata: the image's stored metadata (width, height, …).
+        view: for a multi-view model (MV-VSE), which view of the image was nearest, else None.
     """
 
     rank: int
@@ -36,10 +42,10 @@ class Timings:
     """Milliseconds spent on one query.
 
     Attributes:
-        tokenise_ms: splitting it into terms, finding those unknown.
+        tokenise_ms: splitting the text into terms and finding unknown words.
         search_ms: finding the images.
-        total_ms: everything.
-        encode_ms: a dense model's embedding of the text; nothing of the kind runs in others.
+        total_ms: the whole query.
+        encode_ms: embedding the text with a dense model; 0 for the inverted index.
     """
 
     tokenise_ms: float
@@ -50,13 +56,13 @@ class Timings:
 
 @dataclass(slots=True)
 class SearchResult:
-    """Hits by falling score, ties by image id.
+    """Hits by descending score, ties by image id.
 
     Attributes:
         hits: at most k; fewer when fewer images share a term with the query.
-        unknown: the query's words of which no word piece is in the index, or in the vocabulary
-            of a dense model, each once.
-        timings: where the time went.
+        unknown: the query's words of which no word piece is in the index (for a dense model: in
+            its vocabulary), each once.
+        timings: milliseconds by step.
     """
 
     hits: list[Hit]
@@ -66,43 +72,30 @@ class SearchResult:
 
 @dataclass(slots=True)
 class SimilarResult(SearchResult):
-    """What is like an image, which itself is not among the hits; no word is unknown.
+    """The images most similar to an image, without that image itself; no word is unknown.
 
     Attributes:
-        terms: what was asked for: the image's strongest terms, the strongest first, and how often
-            each counts; none for a dense model, which compares vectors.
+        terms: the query made of the image: its top terms, the largest impact first, with their
+            counts; empty for a dense model, which compares vectors.
     """
 
     terms: dict[str, int]
 
 
 @dataclass(frozen=True)
-class WinningLabel:
-    """A label token that won the maximum of equation 10.
-
-    Attributes:
-        token: the word piece.
-        words: all that its region is labelled, attribute first, as far as the model read it.
-    """
-
-    token: str
-    words: str
-
-
-@dataclass(frozen=True)
 class TermExplanation:
-    """Why one term of the query counted for one image.
+    """What one term of the query contributes to one image's score, and its grounding.
 
     Attributes:
         term: the word piece as the index spells it.
         word: the query's word it comes from.
-        count: how often the query holds it.
-        impact: the image's integer weight for it (0 if the image has none).
+        count: how often the query contains it.
+        impact: the image's impact for it (0 if the image has none).
         score: count × impact.
-        region: which region won the maximum of equation 10 (its grounding), itself or by a token
-            of its label; None if unknown.
+        region: which region won the maximum of equation 10, itself or by a token of its label;
+            None if unknown.
         box: that region's x1, y1, x2, y2 relative to the photo, None if unknown.
-        label: the label token that won, None if the region itself did.
+        label: the label token that won, None if the region itself won.
     """
 
     term: str
@@ -116,11 +109,11 @@ class TermExplanation:
 
     @property
     def whole(self) -> bool:
-        """Whether that region is the whole photo, and so no place in it."""
+        """Whether that region covers the whole photo."""
         if self.box is None:
             return False
         x1, y1, x2, y2 = self.box
-        return (x2 - x1) * (y2 - y1) > WHOLE
+        return (x2 - x1) * (y2 - y1) > WHOLE_PHOTO
 
 
 @dataclass(frozen=True)
@@ -136,14 +129,12 @@ class UnknownImageError(KeyError):
     """Raised when an image id is not in the index."""
 
 
+class UnavailableError(InputError):
+    """Raised by a searcher opened on demand that cannot be opened; the text says why."""
+
+
 class Searcher(Protocol):
-    """A source of answers: the Lucene index, or the vectors of dense models beside it.
-
-    Attributes:
-        explains: whether scores are sums over terms, which `explain` can tell apart.
-    """
-
-    explains: bool
+    """Searches one collection of images: an inverted index, or the vectors of dense models."""
 
     def search(self, query: str, k: int = 10) -> SearchResult:
         """The k best images for a text.
@@ -153,17 +144,8 @@ class Searcher(Protocol):
         """
         ...
 
-    def explain(self, query: str, image_id: str) -> Explanation:
-        """Explain one image's score for a text.
-
-        Raises:
-            UnknownImageError: if the index has no such image.
-            NotImplementedError: if the searcher does not explain.
-        """
-        ...
-
     def similar(self, image_id: str, k: int = 10) -> SimilarResult:
-        """The k images most like one of the index, without itself.
+        """The k images most similar to an indexed one, without itself.
 
         Raises:
             ValueError: if k is not positive.
@@ -171,17 +153,8 @@ class Searcher(Protocol):
         """
         ...
 
-    def explain_terms(self, terms: Mapping[str, int], image_id: str) -> Explanation:
-        """Explain one image's score for terms of the index that each count so often.
-
-        Raises:
-            UnknownImageError: if the index has no such image.
-            NotImplementedError: if the searcher does not explain.
-        """
-        ...
-
     def metadata(self, image_id: str) -> dict[str, Any]:
-        """What the index stores beside an image.
+        """An image's stored metadata.
 
         Raises:
             UnknownImageError: if the index has no such image.
@@ -193,5 +166,26 @@ class Searcher(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of files."""
+        """Close the files."""
+        ...
+
+
+@runtime_checkable
+class Explainer(Protocol):
+    """A searcher whose scores are sums over terms, and can be explained term by term."""
+
+    def explain(self, query: str, image_id: str) -> Explanation:
+        """Explain one image's score for a text.
+
+        Raises:
+            UnknownImageError: if the index has no such image.
+        """
+        ...
+
+    def explain_terms(self, terms: Mapping[str, int], image_id: str) -> Explanation:
+        """Explain one image's score for terms of the index with their counts.
+
+        Raises:
+            UnknownImageError: if the index has no such image.
+        """
         ...

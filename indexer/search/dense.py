@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import repeat
 from typing import Any, Protocol
 
@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from indexer.dense.vectors import ImageVectors, Nearest, best
 from indexer.lucene.reader import Stored
 from indexer.search.api import (
-    Explanation,
     Hit,
     SearchResult,
     SimilarResult,
@@ -51,8 +50,6 @@ class VectorSearcher(ABC):
         images: what is known of the images.
     """
 
-    explains = False
-
     def __init__(self, images: StoredImages) -> None:
         self.images = images
 
@@ -69,7 +66,7 @@ class VectorSearcher(ABC):
         """The k best images."""
 
     @abstractmethod
-    def likeness(self, image: int) -> NDArray[np.float32]:
+    def similarities(self, image: int) -> NDArray[np.float32]:
         """The similarity [N] of an image to each; exact, also where `nearest` is not."""
 
     def search(self, query: str, k: int = 10) -> SearchResult:
@@ -92,7 +89,7 @@ class VectorSearcher(ABC):
             raise ValueError(f"k must be at least 1, got {k}")
         start = time.perf_counter()
         image = self._document(image_id)
-        found = best(self.likeness(image), k + 1)
+        found = best(self.similarities(image), k + 1)
         rest = np.flatnonzero(found.images != image)[:k]
         hits = self._hits(Nearest(found.images[rest], found.scores[rest]))
         milliseconds = 1000 * (time.perf_counter() - start)
@@ -107,14 +104,6 @@ class VectorSearcher(ABC):
             image_id, metadata = self.images.stored(image)
             hits.append(Hit(len(hits) + 1, image_id, score, metadata, view))
         return hits
-
-    def explain(self, query: str, image_id: str) -> Explanation:
-        """Nothing: a distance has no terms."""
-        raise NotImplementedError("the score of a dense model is no sum over terms")
-
-    def explain_terms(self, terms: Mapping[str, int], image_id: str) -> Explanation:
-        """Nothing, as `explain`."""
-        raise NotImplementedError("the score of a dense model is no sum over terms")
 
     def metadata(self, image_id: str) -> dict[str, Any]:
         """What the index stores beside an image; see `Searcher.metadata`."""
@@ -160,7 +149,7 @@ class DenseSearcher(VectorSearcher):
         """The k images with the nearest view."""
         return self._vectors.nearest(encoded, k)
 
-    def likeness(self, image: int) -> NDArray[np.float32]:
+    def similarities(self, image: int) -> NDArray[np.float32]:
         """The cosine of the most similar pair of their views."""
         views = self._vectors.of(image)
         return np.max([self.scores(view) for view in views], axis=0)
@@ -199,9 +188,9 @@ class EnsembleSearcher(VectorSearcher):
         ]
         return best(np.mean(scores, axis=0), k)
 
-    def likeness(self, image: int) -> NDArray[np.float32]:
+    def similarities(self, image: int) -> NDArray[np.float32]:
         """The mean over the members."""
-        likeness: NDArray[np.float32] = np.mean(
-            [member.likeness(image) for member in self._members], axis=0
+        similarities: NDArray[np.float32] = np.mean(
+            [member.similarities(image) for member in self._members], axis=0
         )
-        return likeness
+        return similarities

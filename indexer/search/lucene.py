@@ -58,7 +58,6 @@ class LuceneSearcher:
         InputError: if the folder is no index, one of another format, or damaged.
     """
 
-    explains = True
     quick = False
 
     def __init__(self, folder: str | Path) -> None:

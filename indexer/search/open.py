@@ -1,16 +1,31 @@
-"""Which engine answers from an index folder: Lucene itself, or the columns made of it."""
+"""The one way to open an index folder: its inverted index, or any of its backends by name."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Literal, get_args
 
 from indexer.columns.manifest import columns_fit, has_columns
-from indexer.manifest import Manifest
+from indexer.dense.manifest import (
+    ENSEMBLE,
+    MODEL,
+    SPARSE,
+    VECTORS,
+    DenseManifest,
+    dense_folder,
+    dense_names,
+)
+from indexer.dense.vectors import ImageVectors, import_faiss
+from indexer.lucene.reader import LuceneIndex
+from indexer.manifest import LUCENE, Manifest
+from indexer.search.api import Searcher
+from indexer.search.dense import DenseSearcher, EnsembleSearcher, StoredImages
+from indexer.search.lazy import LazySearcher
 from indexer.search.lucene import LuceneSearcher
 from sparta.errors import InputError
+from sparta.progress import Progress, no_progress
 
 Engine = Literal["auto", "lucene", "columns"]
 ENGINES: tuple[Engine, ...] = get_args(Engine)
@@ -18,32 +33,107 @@ ENGINES: tuple[Engine, ...] = get_args(Engine)
 log = logging.getLogger(__name__)
 
 
-def open_searcher(
-    index: Path, engine: str = "auto", progress: Callable[[int], None] = lambda done: None
+def open_index(
+    folder: Path, engine: str = "auto", progress: Progress = no_progress
 ) -> LuceneSearcher:
-    """Open an index folder.
+    """Open the inverted index of an index folder.
 
     Args:
-        index: the folder.
-        engine: "columns", which are made out of Lucene where they are missing; "lucene"; or
-            "auto": columns where the folder has them. Columns of another state of the Lucene
-            index are made anew.
-        progress: called with the images that making columns has laid out so far.
+        folder: the index folder.
+        engine: "columns", which are built from Lucene if missing; "lucene"; or "auto": columns
+            where the folder has them. Columns of another state of the Lucene index are rebuilt.
+        progress: stage "columns", in images, while columns are built.
 
     Raises:
-        InputError: if the folder is no index, or a damaged one, or there is no such engine.
+        InputError: if the folder is not an index or is damaged, or the engine is unknown.
     """
     if engine not in ENGINES:
         raise InputError(f"--engine must be one of {', '.join(ENGINES)}, got {engine!r}")
-    Manifest.open(index)
-    # numba takes its time to load, which those who search in Lucene need not spend.
-    if engine == "lucene" or (engine == "auto" and not has_columns(index)):
-        return LuceneSearcher(index)
+    Manifest.open(folder)
+    # numba takes a second to load, which a search in Lucene does not need.
+    if engine == "lucene" or (engine == "auto" and not has_columns(folder)):
+        return LuceneSearcher(folder)
     from indexer.search.columns import ColumnSearcher
 
-    if not has_columns(index) or not columns_fit(index):
+    if not has_columns(folder) or not columns_fit(folder):
         from indexer.columns.folder import rebuild_columns
 
-        log.warning("%s: making its columns out of Lucene", index)
-        rebuild_columns(index, progress)
-    return ColumnSearcher(index)
+        log.warning("%s: building its columns from Lucene", folder)
+        rebuild_columns(folder, progress)
+    return ColumnSearcher(folder)
+
+
+def open_backend(folder: Path, name: str = SPARSE, engine: str = "auto") -> Searcher:
+    """Open one backend of an index folder.
+
+    Args:
+        folder: the index folder.
+        name: "sparta" (the inverted index), a dense part's name, or "ensemble" (all dense parts).
+        engine: of the inverted index; see `open_index`.
+
+    Raises:
+        InputError: if the folder is not an index or is damaged, it has no such backend, or FAISS
+            is not installed.
+    """
+    if name == SPARSE:
+        return open_index(folder, engine)
+    manifest = Manifest.open(folder)
+    names = dense_names(folder) if name == ENSEMBLE else [name]
+    if name == ENSEMBLE and len(names) < 2:
+        raise InputError(f"{folder} has {len(names)} dense parts, an ensemble needs two")
+    parts = {part: DenseManifest.open(folder, part, manifest) for part in names}
+    images = LuceneIndex(folder / LUCENE)
+    members = [_open_part(dense_folder(folder, part), parts[part], images) for part in names]
+    return EnsembleSearcher(members) if name == ENSEMBLE else members[0]
+
+
+def open_dense_lazily(folder: Path, sparse: LuceneSearcher) -> dict[str, LazySearcher[Searcher]]:
+    """All dense backends of an index folder by name, each opened by its first query.
+
+    Args:
+        folder: the index folder.
+        sparse: its inverted index, open; must be closed last.
+
+    Raises:
+        InputError: if a dense part is damaged or belongs to another index.
+    """
+    parts = {
+        name: DenseManifest.open(folder, name, sparse.manifest) for name in dense_names(folder)
+    }
+    members = {
+        name: LazySearcher(
+            sparse, partial(_open_part, dense_folder(folder, name), manifest, sparse.index)
+        )
+        for name, manifest in parts.items()
+    }
+    found: dict[str, LazySearcher] = {**members}
+    if len(members) > 1:
+        found[ENSEMBLE] = LazySearcher(
+            sparse, lambda: EnsembleSearcher([member.opened() for member in members.values()])
+        )
+    return found
+
+
+def _open_part(folder: Path, manifest: DenseManifest, images: StoredImages) -> DenseSearcher:
+    """A searcher over one dense part.
+
+    Args:
+        folder: of the part.
+        manifest: the part's manifest, checked.
+        images: of the index it belongs to; closed with the searcher.
+
+    Raises:
+        InputError: if its vectors or its model do not fit its manifest, or FAISS is not installed.
+    """
+    import_faiss()
+    from indexer.dense.text_encoder import ModelText
+
+    path = folder / VECTORS
+    vectors = ImageVectors.open(path, manifest.views)
+    found = (len(vectors), vectors.dimension)
+    if found != (manifest.images, manifest.dimension):
+        raise InputError(
+            f"{path} has {found[0]} images of {found[1]} numbers instead of {manifest.images} of "
+            f"{manifest.dimension}: build it anew with --dense"
+        )
+    return DenseSearcher(images, vectors, ModelText.open(folder / MODEL, manifest.model))

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexer.grounding import Grounding, Inputs, Winner, pack, unpack
-from indexer.search.api import WinningLabel
+from indexer.grounding import Grounding, Inputs, Winner, WinningLabel, pack, unpack
 
 VOCABULARY = ["[PAD]", "dog", "brown", "run", "##s", "ball", "the"]
 INPUTS = Inputs(

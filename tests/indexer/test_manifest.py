@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from indexer.search.lucene import LuceneSearcher
-from indexer.search.open import open_searcher
+from indexer.search.open import open_index
 from sparta.errors import InputError
 
 
@@ -34,7 +34,7 @@ def test_no_index(tmp_path: Path) -> None:
 
 def test_other_format(copy: Path) -> None:
     change(copy, format_version=1)
-    with pytest.raises(InputError, match="format 1, this version reads 2"):
+    with pytest.raises(InputError, match="format 1, this version reads 3"):
         LuceneSearcher(copy)
 
 
@@ -64,10 +64,10 @@ def test_every_missing_or_truncated_part_is_found(copy: Path, tmp_path: Path) ->
         content = part.read_bytes()
         part.write_bytes(content[:-1])
         with pytest.raises(InputError, match=f"{part.name} has .* bytes instead of"):
-            open_searcher(copy)
+            open_index(copy)
         part.unlink()
         with pytest.raises(InputError, match=f"{part.name} is missing"):
-            open_searcher(copy)
+            open_index(copy)
         part.write_bytes(content)
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from indexer.grounding import WinningLabel
 from indexer.manifest import Manifest
-from indexer.search.api import WinningLabel
 from sparta.features.record import FeatureSource, ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.features.writer import StoreWriter

@@ -1,4 +1,4 @@
-"""The judge: scores every image for a query with one sparse product; slow, obvious, exact."""
+"""The reference scorer: one sparse product scores every image; slow, obvious, exact."""
 
 from __future__ import annotations
 
@@ -26,9 +26,7 @@ from sparta.tokenizer import TokenisedQuery, WordPieceTokenizer
 
 
 class ReferenceSearcher:
-    """A `Searcher` over postings in memory: equation 15 on integers, ties by image id."""
-
-    explains = True
+    """An explaining `Searcher` over postings in memory: equation 15 on integers, ties by id."""
 
     def __init__(self, postings: Postings, tokenizer: WordPieceTokenizer) -> None:
         shape = (len(postings), len(tokenizer.vocabulary))

@@ -10,8 +10,8 @@ from typing import Any
 
 from PIL import Image, ImageDraw
 
+from indexer.grounding import Box, WinningLabel
 from indexer.search.api import (
-    Box,
     Explanation,
     Hit,
     SearchResult,
@@ -19,7 +19,6 @@ from indexer.search.api import (
     TermExplanation,
     Timings,
     UnknownImageError,
-    WinningLabel,
 )
 from indexer.search.query_by_image import image_query, repeated_terms
 
@@ -80,7 +79,6 @@ class FakeSearcher:
         closed: whether `close` was called.
     """
 
-    explains = True
     drawings: dict[str, Drawing] = field(default_factory=lambda: dict(DRAWINGS))
     closed: bool = False
 
@@ -136,27 +134,35 @@ class FakeSearcher:
         self.closed = True
 
 
-class FakeDense(FakeSearcher):
+class FakeDense:
     """Finds every drawing, at a thousandth of its score, the smaller photos in their view 1."""
 
-    explains = False
+    def __init__(self) -> None:
+        self._sparse = FakeSearcher()
 
     def search(self, query: str, k: int = 10) -> SearchResult:
-        scores = {i: super(FakeDense, self).explain(query, i).score / 1000 for i in self.drawings}
+        drawings = self._sparse.drawings
+        scores = {i: self._sparse.explain(query, i).score / 1000 for i in drawings}
         best = sorted((-score, i) for i, score in scores.items())[:k]
         hits = [
-            Hit(n, i, -score, self.metadata(i), int(self.drawings[i].size[0] < 320))
+            Hit(n, i, -score, self.metadata(i), int(drawings[i].size[0] < 320))
             for n, (score, i) in enumerate(best, start=1)
         ]
         unknown = [word for word in query.split() if word.lower() not in VOCABULARY]
         return SearchResult(hits, unknown, Timings(0.25, 1.0, 13.75, 12.5))
 
-    def explain(self, query: str, image_id: str) -> Explanation:
-        raise NotImplementedError
-
     def similar(self, image_id: str, k: int = 10) -> SimilarResult:
-        result = super().similar(image_id, k)
-        return SimilarResult(result.hits, [], Timings(0.0, 2.0, 2.0), {})
+        terms = self._sparse.similar(image_id).terms
+        found = self.search(repeated_terms(terms), len(self)).hits
+        rest = [hit for hit in found if hit.image_id != image_id][:k]
+        hits = [replace(hit, rank=rank) for rank, hit in enumerate(rest, start=1)]
+        return SimilarResult(hits, [], Timings(0.0, 2.0, 2.0), {})
 
-    def explain_terms(self, terms: Mapping[str, int], image_id: str) -> Explanation:
-        raise NotImplementedError
+    def metadata(self, image_id: str) -> dict[str, Any]:
+        return self._sparse.metadata(image_id)
+
+    def __len__(self) -> int:
+        return len(self._sparse)
+
+    def close(self) -> None:
+        self._sparse.close()

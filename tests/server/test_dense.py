@@ -18,7 +18,7 @@ from transformers import PreTrainedModel
 
 import indexer.dense.text_encoder
 from indexer.dense.build import add_dense
-from indexer.search.open_dense import open_dense
+from indexer.search.open import open_backend
 from server.app import create_app
 from server.backends import Backends, open_backends
 from sparta.errors import InputError
@@ -90,7 +90,7 @@ def test_all_backends_of_the_folder_are_offered(client: TestClient) -> None:
 
 @pytest.mark.parametrize("name", NAMES[1:])
 def test_answers_are_those_of_the_searcher(client: TestClient, index: Path, name: str) -> None:
-    searcher = open_dense(index, name)
+    searcher = open_backend(index, name)
     for query in ["a red dog", "zyzzyva", "two dogs run on the beach"]:
         found, right = ask(client, name, query), searcher.search(query)
         assert [(h["image_id"], h["score"], h["view"]) for h in found["hits"]] == [

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
-from indexer.search.api import Box
+from indexer.grounding import Box
 from server.backends import Backend
 from tests.server.fake import LEFT, RIGHT, WHOLE, FakeDense, FakeSearcher
 from tests.server.live import serving

@@ -86,8 +86,6 @@ def test_times_of_both_searchers(gallery: Gallery) -> None:
 class Clock:
     """A searcher of 7 images whose times are known."""
 
-    explains = False
-
     def __init__(self, timings: dict[str, Timings]) -> None:
         self.timings = timings
 

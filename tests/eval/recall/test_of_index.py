@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from eval.recall.of_index import recall_of
 from indexer.build import build_index
 from indexer.dense.build import add_dense
-from indexer.search.api import Explanation, Hit, SearchResult, Timings, UnknownImageError
+from indexer.search.api import Hit, SearchResult, Timings, UnknownImageError
 from indexer.search.lucene import LuceneSearcher
 from sparta.__main__ import cli
 from sparta.captions.read import CaptionedPhoto
@@ -34,9 +34,6 @@ class Ranked:
         found = self.answers[query][:k]
         hits = [Hit(rank, image_id, 1.0) for rank, image_id in enumerate(found, 1)]
         return SearchResult(hits, [], Timings(0.0, 2.0, 2.0 if k == 10 else 1000.0))
-
-    def explain(self, query: str, image_id: str) -> Explanation:
-        raise NotImplementedError
 
     def metadata(self, image_id: str) -> dict[str, Any]:
         if image_id not in map(str, range(25)):

@@ -11,7 +11,7 @@ from PIL import Image
 from transformers import ResNetConfig, ResNetModel
 from typer.testing import CliRunner
 
-from indexer.search.open_dense import open_dense
+from indexer.search.open import open_backend
 from sparta.__main__ import cli
 from sparta.captions.read import CaptionedPhoto, read_captions
 from sparta.errors import InputError
@@ -90,7 +90,7 @@ def test_an_index_of_photos(folder: Path, tmp_path: Path) -> None:
     assert run.exit_code == 0, run.output
     photos = sorted(read_captions(folder / "captions.jsonl"), key=lambda photo: photo.image_id)
     scores = by_hand(folder, photos)[0]
-    searcher = open_dense(tmp_path / "index", "seeing")
+    searcher = open_backend(tmp_path / "index", "seeing")
     hits = searcher.search(photos[0].captions[0], k=6).hits
     searcher.close()
     order = torch.argsort(scores, descending=True, stable=True).tolist()

@@ -13,7 +13,7 @@ import pytest
 
 from indexer.dense.build import add_dense
 from indexer.lucene.jvm import java_home
-from indexer.search.open_dense import open_dense
+from indexer.search.open import open_backend
 from sparta.features.store import FeatureStore
 from tests.reference.searcher import ReferenceSearcher
 
@@ -119,7 +119,7 @@ def test_a_dense_backend_answers(dense_index: Path) -> None:
     code = "from sparta.__main__ import main; main()"
     run = sparta("search", str(dense_index), "dogs qqq", "--backend", "ensemble", code=code)
     assert run.returncode == 0 and run.stderr == "", run.stderr
-    best = open_dense(dense_index, "ensemble").search("dogs qqq", 10).hits
+    best = open_backend(dense_index, "ensemble").search("dogs qqq", 10).hits
     assert all(hit.image_id in run.stdout for hit in best)
     assert f"{best[0].score:.4f}" in run.stdout and "matching" not in run.stdout
     assert "Unknown words: qqq" in run.stdout

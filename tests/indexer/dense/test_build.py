@@ -20,7 +20,7 @@ from indexer.dense.manifest import DenseManifest, backend_names, dense_names
 from indexer.dense.vectors import VectorIndexKind
 from indexer.inputs import open_features
 from indexer.manifest import Manifest
-from indexer.search.open_dense import open_dense
+from indexer.search.open import open_backend
 from sparta.__main__ import cli
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
@@ -62,7 +62,7 @@ def test_the_part_answers_as_its_model(
     assert (made.images, made.views, made.dimension, made.kind) == (21, views, 16, kind)
     assert made.features == made.indexed_features == store.fingerprint
     assert dense_names(index) == ["mine"]
-    searcher = open_dense(index, "mine")
+    searcher = open_backend(index, "mine")
     for query in ["a dog", "red zebra ball", "qqq"]:
         rows = slow_scores(model, store, query)
         hits = searcher.search(query, 100).hits
@@ -245,7 +245,7 @@ def test_damaged_or_foreign_parts_are_refused(
     add_dense(index, store, "mine", dense_model, device="cpu")
     broken(index / "dense" / "mine")
     with pytest.raises(InputError, match=said):
-        open_dense(index, "mine")
+        open_backend(index, "mine")
 
 
 def test_the_command(

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from indexer.dense.vectors import ImageVectors, VectorIndexKind
 from indexer.lucene.reader import LuceneIndex
-from indexer.search.api import Searcher, UnknownImageError
+from indexer.search.api import Explainer, Searcher, UnknownImageError
 from indexer.search.dense import DenseSearcher, EnsembleSearcher
 from indexer.search.lucene import LuceneSearcher
-from indexer.search.open_dense import open_dense
+from indexer.search.open import open_backend
 from sparta.errors import InputError
 
 IMAGES = 300  # as the index fixture has
@@ -141,14 +141,10 @@ def test_encoding_is_timed_apart_from_searching(index: Path) -> None:
 def test_what_is_known_of_images_and_what_not(index: Path) -> None:
     found: Searcher = searcher(index, array(1), CountingEncoder())
     assert len(found) == IMAGES
-    assert not found.explains and LuceneSearcher.explains
+    assert not isinstance(found, Explainer)
     assert found.metadata("a/00007 é.jpg") == {"width": 7}
     with pytest.raises(UnknownImageError):
         found.metadata("a/7.jpg")
-    with pytest.raises(NotImplementedError, match="no sum over terms"):
-        found.explain("abc", "a/00007 é.jpg")
-    with pytest.raises(NotImplementedError, match="no sum over terms"):
-        found.explain_terms({"abc": 1}, "a/00007 é.jpg")
     with pytest.raises(UnknownImageError):
         found.similar("a/7.jpg")
     with pytest.raises(ValueError, match="k must be at least 1"):
@@ -160,8 +156,8 @@ def test_what_is_known_of_images_and_what_not(index: Path) -> None:
 
 def test_an_index_without_dense_parts_says_so(index: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no dense part 'vse-inf' .* `sparta index FEATURES --d"):
-        open_dense(index, "vse-inf")
+        open_backend(index, "vse-inf")
     with pytest.raises(InputError, match="has 0 dense parts, an ensemble needs two"):
-        open_dense(index, "ensemble")
+        open_backend(index, "ensemble")
     with pytest.raises(InputError, match="is not an index"):
-        open_dense(tmp_path, "vse-inf")
+        open_backend(tmp_path, "vse-inf")

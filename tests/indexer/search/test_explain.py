@@ -8,7 +8,8 @@ import pytest
 
 from indexer.commands.output import won_by
 from indexer.encode import read_inputs
-from indexer.search.api import TermExplanation, WinningLabel
+from indexer.grounding import WinningLabel
+from indexer.search.api import TermExplanation
 from indexer.search.lucene import LuceneSearcher
 from sparta.visualsparta.collate import ImageCollator
 from tests import tiny

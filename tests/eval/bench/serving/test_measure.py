@@ -14,7 +14,7 @@ from eval.bench.serving.enlarge import enlarge_index
 from eval.bench.serving.measure import Served, ServeSetting, UnderLoad, measure_serving
 from eval.bench.serving.wrk import ERRORS, Load
 from eval.commands.bench.serve import serve
-from indexer.search.open import open_searcher
+from indexer.search.open import open_index
 from sparta.errors import InputError
 from tests.eval.bench.serving.conftest import needs_wrk
 
@@ -77,7 +77,7 @@ def test_a_server_answers_all_without_errors(
 def test_an_enlarged_index_answers_like_its_images(drawings: Path, tmp_path: Path) -> None:
     steps: list[tuple[int, int]] = []
     enlarge_index(drawings, tmp_path / "large", 40, lambda *step: steps.append(step))
-    searcher = open_searcher(tmp_path / "large")
+    searcher = open_index(tmp_path / "large")
     assert len(searcher) == 40
     assert steps[-1] == (40, 40)
     found = searcher.search("blue", 100)

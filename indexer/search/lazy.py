@@ -1,0 +1,80 @@
+"""A dense searcher that is opened by its first query; until then torch is not loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import RLock
+from typing import Any, Generic, TypeVar
+
+from indexer.search.api import Searcher, SearchResult, SimilarResult, UnavailableError
+from sparta.errors import InputError
+
+Opened = TypeVar("Opened", bound=Searcher)
+
+# One lock for all searchers: while transformers loads a model it changes its own classes for the
+# whole process, and two models loading at once leave them changed. Reentrant, because an ensemble
+# opens its members while it holds the lock.
+_loading = RLock()
+
+
+class LazySearcher(Generic[Opened]):
+    """A dense `Searcher` opened once, by the first query of any thread.
+
+    Args:
+        sparse: searcher of the same images, which gives metadata and size without opening.
+        open_searcher: called at the first query, and again at the next one if it fails.
+    """
+
+    def __init__(self, sparse: Searcher, open_searcher: Callable[[], Opened]) -> None:
+        self._sparse = sparse
+        self._open = open_searcher
+        self._opened: Opened | None = None
+
+    def opened(self) -> Opened:
+        """The searcher itself.
+
+        Raises:
+            UnavailableError: if it cannot be opened.
+        """
+        if self._opened is None:
+            with _loading:
+                if self._opened is None:
+                    self._opened = self._open_now()
+        return self._opened
+
+    def _open_now(self) -> Opened:
+        try:
+            searcher = self._open()
+        except InputError as error:
+            raise UnavailableError(str(error)) from error
+        # Run once, so that torch's own preparations do not count in the first answer's time.
+        searcher.search("a photo", 1)
+        return searcher
+
+    def search(self, query: str, k: int = 10) -> SearchResult:
+        """The k best images for a text; see `Searcher.search`.
+
+        Raises:
+            UnavailableError: if the searcher cannot be opened.
+        """
+        return self.opened().search(query, k)
+
+    def similar(self, image_id: str, k: int = 10) -> SimilarResult:
+        """The k images most similar to an indexed one; see `Searcher.similar`.
+
+        Raises:
+            UnavailableError: if the searcher cannot be opened.
+        """
+        return self.opened().similar(image_id, k)
+
+    def metadata(self, image_id: str) -> dict[str, Any]:
+        """An image's stored metadata; see `Searcher.metadata`."""
+        return self._sparse.metadata(image_id)
+
+    def __len__(self) -> int:
+        return len(self._sparse)
+
+    def close(self) -> None:
+        """Close the searcher if it was opened."""
+        if self._opened is not None:
+            self._opened.close()
