@@ -4,6 +4,9 @@ from pathlib import Path
 
 import pytest
 
+# Both are plugins: they must be loaded before any test module is.
+pytest_plugins = ["tests.hypothesis_profiles", "tests.skips"]
+
 DATA = Path(__file__).resolve().parents[2] / "shared"
 
 

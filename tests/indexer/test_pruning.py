@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from indexer.pruning import OFFSET_KINDS, estimate_offsets, prune
@@ -24,7 +24,6 @@ def slow_prune(
     return [value if term in kept else 0.0 for term, value in enumerate(above)]
 
 
-@settings(deadline=None)
 @given(data=st.data())
 def test_prune_equals_the_slow_way(data: st.DataObject) -> None:
     terms = data.draw(st.integers(1, 12))

@@ -104,7 +104,7 @@ PARTS = st.sampled_from(
 IDS = st.one_of(st.lists(PARTS, max_size=8).map("/".join), st.text(max_size=30))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(image_id=IDS, plain=st.booleans())
 def test_no_id_leads_out(trapped: str, image_id: str, plain: bool) -> None:
     escaped = f"/v1/images/{quote(image_id, errors='replace')}/file" if plain else None

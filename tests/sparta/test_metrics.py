@@ -46,7 +46,7 @@ def cases(draw: st.DrawFn) -> tuple[Tensor, list[list[int]], bool]:
     return torch.tensor(scores).reshape(queries, items), right, without_self
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(case=cases(), size=st.sampled_from([1, 18, 10_000]))
 def test_ranks_against_loops(case: tuple[Tensor, list[list[int]], bool], size: int) -> None:
     scores, right, without_self = case
@@ -62,7 +62,7 @@ def test_ranks_against_loops(case: tuple[Tensor, list[list[int]], bool], size: i
     assert torch.equal(scores.nan_to_num(7), before.nan_to_num(7))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(case=cases(), order=st.permutations(range(9)))
 def test_the_order_of_items_does_not_matter(
     case: tuple[Tensor, list[list[int]], bool], order: list[int]

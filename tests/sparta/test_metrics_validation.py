@@ -15,7 +15,7 @@ def slow_rank(scores: list[float], target: int) -> int:
     return order.index(target) + 1
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(st.data(), st.integers(1, 6), st.integers(1, 9))
 def test_ranks_equal_a_sort_with_ties(data: st.DataObject, queries: int, images: int) -> None:
     row = st.lists(st.sampled_from([0.0, 0.5, 1.0, 2.0]), min_size=images, max_size=images)

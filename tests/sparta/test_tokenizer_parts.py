@@ -64,7 +64,7 @@ def words_of_parts(tokenizer: WordPieceTokenizer, text: str) -> tuple[Word, ...]
 TOKENIZERS = [WordPieceTokenizer(bert(*options)) for options in OPTIONS]
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 @given(pieces=st.lists(st.sampled_from(ODD) | st.characters(codec="utf-8"), max_size=12))
 def test_parts_have_the_words_of_the_text(pieces: list[str]) -> None:
     text = "".join(pieces)

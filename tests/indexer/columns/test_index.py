@@ -48,7 +48,7 @@ def test_the_corpora_have_dense_columns_and_lists(corpora: list[Corpus]) -> None
     assert {columns.dense.dtype for columns in large} == {np.dtype("u1"), np.dtype("u2")}
 
 
-@settings(max_examples=400, deadline=None, derandomize=True)
+@settings(max_examples=400)
 @given(data=st.data())
 def test_answers_are_exact_and_in_order(corpora: list[Corpus], data: st.DataObject) -> None:
     rows, index = data.draw(st.sampled_from(corpora), label="corpus")
@@ -62,7 +62,7 @@ def test_answers_are_exact_and_in_order(corpora: list[Corpus], data: st.DataObje
     assert top(index, terms, k, allowed) == exact_top(rows, terms, k, allowed)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 2**32),
     images=st.integers(1, 1200),

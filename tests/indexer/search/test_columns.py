@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indexer.columns.folder import rebuild_columns
@@ -34,9 +34,7 @@ def columns(index: Path) -> Iterator[ColumnSearcher]:
     searcher.close()
 
 
-@settings(
-    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=200)
 @given(words=st.lists(st.sampled_from(VOCABULARY), min_size=1, max_size=25), k=st.integers(1, 320))
 def test_answers_equal_the_reference(
     columns: ColumnSearcher, exact: ReferenceSearcher, words: list[str], k: int

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indexer.postings import Postings
@@ -52,9 +52,7 @@ def test_hits_equal_the_judge(
     assert found.unknown == right.unknown
 
 
-@settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=300)
 @given(words=st.lists(st.sampled_from(VOCABULARY), min_size=1, max_size=25), k=st.integers(1, 320))
 def test_random_queries_equal_the_judge(
     lucene: LuceneSearcher, exact: ReferenceSearcher, words: list[str], k: int

@@ -210,7 +210,7 @@ def test_ids_are_padded_behind() -> None:
     assert mask.tolist() == [[True, True], [False, False], [True, False]]
 
 
-@settings(max_examples=12, deadline=None, derandomize=True)
+@settings(max_examples=12)
 @given(regions=st.integers(0, 9), tokens=st.integers(0, 12))
 def test_padding_of_regions_and_labels_changes_nothing(regions: int, tokens: int) -> None:
     model = tiny.model()

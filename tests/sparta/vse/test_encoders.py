@@ -106,7 +106,7 @@ def test_many_rows_are_normalised_as_torch_does() -> None:
     assert torch.equal(ours.eval()(rows[:1]), theirs.eval()(rows[:1]))
 
 
-@settings(deadline=None, derandomize=True, max_examples=25)
+@settings(max_examples=25)
 @given(extra=st.integers(0, 6), junk=st.sampled_from([0.0, 3.0, -1e30, math.nan, math.inf]))
 def test_padding_changes_no_region(extra: int, junk: float) -> None:
     for training in (True, False):
@@ -174,7 +174,7 @@ def test_a_gru_of_one_direction_reads_forwards() -> None:
         assert not row[len(ids) :].any()
 
 
-@settings(deadline=None, derandomize=True, max_examples=20)
+@settings(max_examples=20)
 @given(extra=st.integers(0, 6), pad=st.integers(0, 8))
 def test_padding_changes_no_word(extra: int, pad: int) -> None:
     encoder = words()

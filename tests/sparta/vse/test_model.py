@@ -126,7 +126,7 @@ def test_an_image_and_a_text_are_alike_alone_and_in_company(name: str) -> None:
     assert found.isfinite().all()
 
 
-@settings(deadline=None, derandomize=True, max_examples=20)
+@settings(max_examples=20)
 @given(extra=st.integers(0, 6), junk=st.sampled_from([0.0, 5.0, 6e4]), training=st.booleans())
 def test_padding_of_images_changes_nothing(extra: int, junk: float, training: bool) -> None:
     features, lengths = regions()
@@ -173,7 +173,7 @@ def padded_texts(model: VseModel, extra: int, junk: int) -> TextBatch:
     return TextBatch(torch.cat([ids, torch.full((len(ids), extra), junk)], dim=1), lengths)
 
 
-@settings(deadline=None, derandomize=True, max_examples=10)
+@settings(max_examples=10)
 @given(extra=st.integers(0, 8), junk=st.integers(0, 9))
 def test_padding_of_texts_changes_nothing(
     tmp_path_factory: pytest.TempPathFactory, extra: int, junk: int

@@ -3,7 +3,7 @@ import pickle
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models
 
@@ -106,7 +106,6 @@ def test_unknown_words_as_typed_each_once(tmp_path: Path) -> None:
 
 
 @given(text=st.text(max_size=40))
-@settings(deadline=None, derandomize=True)
 def test_any_text_is_framed(text: str) -> None:
     tokenizer = TextTokenizer.from_captions(CAPTIONS, min_count=1)
     ids = tokenizer.encode(text)

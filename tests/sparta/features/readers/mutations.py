@@ -3,16 +3,12 @@
 from collections.abc import Callable
 
 import numpy as np
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from sparta.errors import InputError
 from sparta.features.readers.base import FeatureReader
 from sparta.features.record import ImageFeatures
 
-FUZZ = settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
 PIECES = st.binary(max_size=6) | st.sampled_from(
     [b"\t", b"\n", b"\0", b"0", b"-1", b"9" * 5000, b"nan", b"b'", b"=", b"\xff", b"AADAfw=="]
 )

@@ -14,7 +14,7 @@ from sparta.errors import InputError
 from sparta.features.readers.bottom_up import BottomUpReader, fits
 from sparta.features.readers.convert import convert
 from sparta.features.readers.parsing.region_limit import RegionLimit
-from tests.sparta.features.readers.mutations import FUZZ, mutated, mutated_cells, read_all
+from tests.sparta.features.readers.mutations import mutated, mutated_cells, read_all
 
 # Numbers float16 holds exactly, of a photo of 64 x 32 pixels.
 FEATURES = np.array([[1, -2, 3], [0.5, 0, 0], [0, 0, 4]], np.float32)
@@ -166,7 +166,6 @@ def test_knows_its_files_by_the_first_line(tmp_path: Path, content: str, expecte
 CONTENT = "".join(line(key) for key in ("a", "c", "b")).encode()
 
 
-@FUZZ
 @given(content=mutated(CONTENT) | mutated_cells(CONTENT), choice=st.sampled_from([None, 2]))
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_whatever_changes_in_a_file_is_noticed_or_harmless(

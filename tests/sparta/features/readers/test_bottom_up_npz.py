@@ -16,7 +16,7 @@ from sparta.features.readers.bottom_up_npz import CONVERSION, BottomUpNpzReader,
 from sparta.features.readers.convert import convert
 from sparta.features.readers.parsing.region_limit import RegionLimit
 from sparta.features.skipped import SKIPPED
-from tests.sparta.features.readers.mutations import FUZZ, mutated, read_all
+from tests.sparta.features.readers.mutations import mutated, read_all
 from tests.sparta.features.readers.parsing.test_class_names import write_vocabulary
 from tests.sparta.features.readers.test_bottom_up import BOXES, FEATURES, changed
 
@@ -210,7 +210,6 @@ def with_changes(draw: Callable[..., Any], archive: Path) -> bytes:
     return content.getvalue()
 
 
-@FUZZ
 @given(data=st.data(), labels=st.booleans(), by=st.sampled_from(["first", "confident"]))
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_whatever_changes_in_a_file_is_noticed_or_harmless(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sparta.errors import InputError
 from sparta.features.readers.convert import convert
 from sparta.features.readers.hgr import HgrReader, fits, pick_frames, read_names
-from tests.sparta.features.readers.mutations import FUZZ, mutated, read_all
+from tests.sparta.features.readers.mutations import mutated, read_all
 
 
 def numbers(*shape: int) -> NDArray[np.float32]:
@@ -184,7 +184,6 @@ def fuzz(path: Path, folder: Path, draw: Callable[..., Any]) -> None:
     read_all(lambda: HgrReader(folder, ["trn"]))
 
 
-@FUZZ
 @given(data=st.data(), changes=st.sampled_from(["trn_names.npy", "trn_ft.npy"]))
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_whatever_changes_in_means_is_noticed_or_harmless(
@@ -201,7 +200,6 @@ def test_whatever_changes_in_means_is_noticed_or_harmless(
     )
 
 
-@FUZZ
 @given(data=st.data())
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_whatever_changes_in_frames_is_noticed_or_harmless(

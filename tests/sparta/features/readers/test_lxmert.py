@@ -12,7 +12,7 @@ from sparta.features.readers.bottom_up import fits as fits_bottom_up
 from sparta.features.readers.convert import convert
 from sparta.features.readers.lxmert import LxmertReader, fits
 from sparta.features.readers.parsing.region_limit import RegionLimit
-from tests.sparta.features.readers.mutations import FUZZ, mutated, mutated_cells, read_all
+from tests.sparta.features.readers.mutations import mutated, mutated_cells, read_all
 from tests.sparta.features.readers.parsing.test_class_names import write_vocabulary
 from tests.sparta.features.readers.test_bottom_up import BOXES, FEATURES, encode, write
 from tests.sparta.features.readers.test_bottom_up import line as bottom_up_line
@@ -117,7 +117,6 @@ def test_knows_its_files_by_the_first_line(tmp_path: Path) -> None:
 CONTENT = "".join(line(key) for key in ("a", "c", "b")).encode()
 
 
-@FUZZ
 @given(
     content=mutated(CONTENT) | mutated_cells(CONTENT),
     by=st.sampled_from(["first", "confident"]),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sparta.errors import InputError
 from sparta.features.readers.oscar_captioning import OscarCaptioningReader, fits
 from sparta.features.readers.parsing.region_limit import RegionLimit
-from tests.sparta.features.readers.mutations import FUZZ, mutated, mutated_cells, read_all
+from tests.sparta.features.readers.mutations import mutated, mutated_cells, read_all
 from tests.sparta.features.readers.oscar_files import (
     encoded,
     objects,
@@ -167,7 +167,7 @@ def _contents(tmp: Path) -> dict[str, bytes]:
     }
 
 
-@settings(FUZZ, max_examples=60)
+@settings(max_examples=60)
 @given(data=st.data())
 @pytest.mark.filterwarnings("error")
 def test_whatever_changes_in_the_files_is_noticed_or_harmless(
@@ -184,7 +184,7 @@ def test_whatever_changes_in_the_files_is_noticed_or_harmless(
 YAML = b"feature: train.feature.tsv\nlabel: train.label.tsv\n"
 
 
-@settings(FUZZ, max_examples=40)
+@settings(max_examples=40)
 @given(content=mutated(YAML))
 def test_whatever_changes_in_the_yaml_is_noticed_or_harmless(
     tmp_path: Path, content: bytes

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sparta.errors import InputError
 from sparta.features.readers.oscar_pt import OscarPtReader, fits
 from sparta.features.readers.parsing.region_limit import RegionLimit
-from tests.sparta.features.readers.mutations import FUZZ, mutated, read_all
+from tests.sparta.features.readers.mutations import mutated, read_all
 from tests.sparta.features.readers.oscar_files import objects, random_images, rows, same, write_pt
 
 IMAGES = random_images("123")
@@ -195,7 +195,7 @@ def test_knows_its_files(tmp_path: Path) -> None:
     assert not fits(tmp_path / "captions.pt")
 
 
-@settings(FUZZ, max_examples=80)
+@settings(max_examples=80)
 @given(data=st.data(), file=st.sampled_from([FEATURES, LABELS]), zipped=st.booleans())
 @pytest.mark.filterwarnings("error")
 def test_whatever_changes_in_the_files_is_noticed_or_harmless(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sparta.errors import InputError
 from sparta.features.readers.convert import convert
 from sparta.features.readers.precomp import PrecompReader, fits
-from tests.sparta.features.readers.mutations import FUZZ, mutated, read_all
+from tests.sparta.features.readers.mutations import mutated, read_all
 
 
 def write(folder: Path, split: str, features: NDArray[Any], ids: list[str]) -> Path:
@@ -113,7 +113,6 @@ def test_splits_that_do_not_go_together_are_named(tmp_path: Path) -> None:
         PrecompReader(tmp_path, ["val"])
 
 
-@FUZZ
 @given(data=st.data(), changes=st.sampled_from(["dev_ims.npy", "dev_ids.txt"]))
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_whatever_changes_in_a_file_is_noticed_or_harmless(

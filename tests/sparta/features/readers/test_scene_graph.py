@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from sparta.errors import InputError
 from sparta.features.readers.parsing.region_limit import RegionLimit
 from sparta.features.readers.scene_graph import SceneGraphReader, fits
-from tests.sparta.features.readers.mutations import FUZZ, mutated, mutated_cells, read_all
+from tests.sparta.features.readers.mutations import mutated, mutated_cells, read_all
 from tests.sparta.features.readers.oscar_files import (
     encoded,
     objects,
@@ -127,7 +127,7 @@ CONTENT = b"".join(
 )
 
 
-@settings(FUZZ, max_examples=100)
+@settings(max_examples=100)
 @given(content=mutated(CONTENT) | mutated_cells(CONTENT))
 @pytest.mark.filterwarnings("error")
 def test_whatever_changes_in_the_file_is_noticed_or_harmless(

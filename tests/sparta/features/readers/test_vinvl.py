@@ -16,7 +16,7 @@ from sparta.errors import InputError
 from sparta.features.readers.convert import convert
 from sparta.features.readers.parsing.region_limit import RegionLimit
 from sparta.features.readers.vinvl import VinvlReader
-from tests.sparta.features.readers.mutations import FUZZ, mutated, mutated_cells, read_all
+from tests.sparta.features.readers.mutations import mutated, mutated_cells, read_all
 
 # Numbers float16 holds exactly: 5 features, then x1, y1, x2, y2, w, h.
 DOG = [1, -2, 3, 4, 5, 0.25, 0.5, 0.75, 1, 0.5, 0.5]
@@ -366,7 +366,7 @@ FEATURES = "".join(feature_line(key) for key in "acb").encode()
 PREDICTIONS = "".join(label_line(key) for key in "abc").encode()
 
 
-@settings(FUZZ, max_examples=100)
+@settings(max_examples=100)
 @given(
     features=st.just(FEATURES) | mutated(FEATURES) | mutated_cells(FEATURES),
     predictions=st.just(PREDICTIONS) | mutated(PREDICTIONS) | mutated_cells(PREDICTIONS),
@@ -385,7 +385,7 @@ def test_whatever_changes_in_the_files_is_noticed_or_harmless(
 INDEX = b"0\n%d\n%d\n" % (len(feature_line("a")), len(feature_line("a") * 2))
 
 
-@settings(FUZZ, max_examples=50)
+@settings(max_examples=50)
 @given(
     index=st.just(INDEX) | mutated(INDEX),
     lines=st.just(b'{"a":0,"c":1,"b":2}') | mutated(b'{"a":0,"c":1,"b":2}'),

@@ -41,7 +41,7 @@ def assert_same(found: Tensor, expected: Tensor) -> None:
 
 
 @every_case
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(lengths=sizes, extra=st.integers(0, 6), junk=st.sampled_from(JUNK), seed=seeds)
 def test_a_set_is_pooled_as_if_it_were_alone(
     case: str, lengths: list[int], extra: int, junk: float, seed: int
@@ -55,7 +55,7 @@ def test_a_set_is_pooled_as_if_it_were_alone(
 
 
 @every_case
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(lengths=sizes, extra=st.integers(1, 6), junk=st.sampled_from(JUNK), seed=seeds)
 def test_padding_has_no_part_in_training(
     case: str, lengths: list[int], extra: int, junk: float, seed: int
@@ -66,7 +66,7 @@ def test_padding_has_no_part_in_training(
 
 
 @pytest.mark.parametrize("case", [case for case, (name, _) in CASES.items() if name not in ORDERED])
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(length=st.integers(1, 9), seed=seeds)
 def test_the_order_of_a_set_does_not_matter(case: str, length: int, seed: int) -> None:
     pooling = made(case, seed).eval()
