@@ -3,12 +3,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO := demo
 
-.PHONY: help install demo test lint clean
+.PHONY: help install demo lint test fuzz clean
 
 help:
-	@echo "make demo   draw photos, index them, search them, and open the server"
-	@echo "make test   lint, types and the whole test suite"
-	@echo "make clean  remove the virtual environment and the demo's files"
+	@echo "make demo             draw photos, index them, search them, and open the server"
+	@echo "make test             lint, types and the whole test suite; TESTS=--cov measures coverage"
+	@echo "make lint             ruff, mypy and the rules which room may import which"
+	@echo "make fuzz SECONDS=300 property tests with random inputs; failures go to tests/examples"
+	@echo "make install          make the virtual environment .venv with everything in it"
+	@echo "make clean            remove the virtual environment and all that was made here"
 
 install: $(VENV)/.installed
 
@@ -49,10 +52,15 @@ demo: install $(DEMO)/index/manifest.json
 lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-cache --no-logo
 	$(BIN)/mypy
 
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(TESTS)
+
+SECONDS := 300
+fuzz: install
+	$(BIN)/python -m tests.fuzz $(SECONDS)
 
 clean:
-	rm -rf $(VENV) $(DEMO)
+	rm -rf $(VENV) $(DEMO) tests/examples

@@ -159,7 +159,7 @@ class Health(BaseModel):
     """Said by a server that can answer."""
 
     status: str = Field(examples=["ok"])
-    version: str = Field(description="Of the visualsparta package", examples=["0.1.0"])
+    version: str = Field(description="Of the visualsparta package", examples=["0.2.0"])
 
 
 class Problem(BaseModel):

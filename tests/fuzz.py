@@ -51,7 +51,7 @@ def main(seconds: float, arguments: list[str]) -> int:
         number += 1
         print(f"round {number}", flush=True)
         status = pytest.main(["-m", "hypothesis", "--tb=short", *arguments], plugins=[rounds])
-    print("\n".join([f"{number} rounds, {len(rounds.failed)} tests failed", *sorted(rounds.failed)]))
+    print(f"{number} rounds, {len(rounds.failed)} tests failed", *sorted(rounds.failed), sep="\n")
     return int(bool(rounds.failed))
 
 
