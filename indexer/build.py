@@ -22,7 +22,7 @@ from indexer.postings import Postings
 from indexer.pruning import OFFSET_KINDS, OffsetKind, estimate_offsets
 from indexer.quantisation import QuantisationReport, Quantiser
 from indexer.write_index import IndexSettings, check_target, write_index
-from sparta.atomic import replace
+from sparta.atomic import replace_folder
 from sparta.errors import InputError
 from sparta.features.extract.backbone import pick_device
 from sparta.features.store import FeatureStore
@@ -106,7 +106,7 @@ def build_index(
         lambda: _read_costs(work, plain),
         lambda stage, done: progress(stage, done, len(plain)),
     )
-    replace(work / "index", out)
+    replace_folder(work / "index", out)
     shutil.rmtree(work)
     return manifest
 

@@ -19,7 +19,7 @@ from indexer.pruning import prune
 from indexer.quantisation import QuantisationReport, Quantiser
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import Tokenizer
 from sparta.visualsparta.collate import ImageBatch, ImageCollator
 from sparta.visualsparta.model import TermScores, VisualSparta
 
@@ -57,7 +57,7 @@ class ImageEncoder:
     """
 
     models: Sequence[VisualSparta]
-    tokenizer: WordPieceTokenizer
+    tokenizer: Tokenizer
     views: Sequence[FeatureStore]
     batch_size: int
     terms: str = "all"

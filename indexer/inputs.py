@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from sparta.features.extract.augmented_stores import extract_augmented
 from sparta.features.extract.detector_settings import Detection
 from sparta.features.record import FeatureSource
 from sparta.features.store import HEADER, FeatureStore
+from sparta.progress import Progress, no_progress
 from sparta.visualsparta.config import VisualSpartaConfig
 from sparta.vse.config import VseConfig
 
@@ -25,7 +26,7 @@ def open_features(
     dense: Sequence[str | Path] = (),
     views: int | None = None,
     device: str = "auto",
-    progress: Callable[[str, int, int], None] = lambda stage, done, total: None,
+    progress: Progress = no_progress,
 ) -> list[FeatureStore]:
     """Open feature stores, or make one per view from photos with the models' feature source.
 
@@ -56,7 +57,7 @@ def open_features(
             image_size=source.image_size or None,
             labels=source.label_count,
             device=device,
-            progress=lambda done, total: progress("extract", done, total),
+            progress=progress,
         )
     if views is not None:
         raise InputError("--views is for a folder of photos; of feature stores, each is one view")

@@ -15,8 +15,8 @@ from sparta.errors import InputError
 from sparta.features.extract.detector_settings import extract_options
 from sparta.features.record import FeatureSource
 from sparta.features.store import FeatureStore
-from sparta.model_id import resolve
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.model_id import read_model_config
+from sparta.tokenizer import Tokenizer
 from sparta.visualsparta.config import VisualSpartaConfig
 from sparta.visualsparta.model import VisualSparta
 
@@ -25,7 +25,7 @@ Config = TypeVar("Config", bound=PreTrainedConfig)
 
 def load_models(
     names: Sequence[str | Path], device: torch.device
-) -> tuple[list[VisualSparta], WordPieceTokenizer]:
+) -> tuple[list[VisualSparta], Tokenizer]:
     """Models ready to encode, and the tokenizer they share.
 
     Raises:
@@ -45,7 +45,7 @@ def load_models(
     return models, tokenizers[0]
 
 
-def _load_model(name: str | Path, device: torch.device) -> tuple[VisualSparta, WordPieceTokenizer]:
+def _load_model(name: str | Path, device: torch.device) -> tuple[VisualSparta, Tokenizer]:
     read_config(name, VisualSpartaConfig)
     try:
         model = VisualSparta.from_pretrained(name)
@@ -81,23 +81,7 @@ def read_config(name: str | Path, kind: type[Config], option: str = "--model") -
         InputError: if there is none, or it is another kind of model's.
     """
     title = "VisualSparta model" if kind is VisualSpartaConfig else "dense model"
-    folder = Path(resolve(name))
-    # Only OWNER/NAME can be a model of the hub, which takes half a minute to answer that it is not.
-    hub = len(folder.parts) == 2 and not folder.parent.exists()
-    if not folder.is_dir() and not hub:
-        state = "is not a folder" if folder.exists() else "does not exist"
-        raise InputError(f"{option} {name} {state}: give the folder of a {title}")
-    try:
-        values, _ = kind.get_config_dict(resolve(name))
-    except (OSError, ValueError) as error:
-        reason = str(error).partition("\n")[0]
-        raise InputError(
-            f"{option} {name} is neither a folder nor a model of the hub: {reason}"
-        ) from error
-    found = values.get("model_type")
-    if found != kind.model_type:
-        reason = f"its config.json is of a {found}" if found else "it has no config.json of one"
-        raise InputError(f"{option} {name} is not a {title}: {reason}")
+    values = read_model_config(name, (kind.model_type,), title, option)
     return kind.from_dict(values)
 
 

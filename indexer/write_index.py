@@ -16,9 +16,9 @@ from indexer.lucene.parallel_writer import LuceneWriter
 from indexer.manifest import FORMAT_VERSION, LUCENE, OFFSETS, Manifest, is_index, part_sizes
 from indexer.postings import Postings
 from indexer.quantisation import QuantisationReport
-from sparta.atomic import finish_swap
+from sparta.atomic import finish_replacement
 from sparta.errors import InputError
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class IndexSettings:
 def write_index(
     folder: Path,
     shards: Iterable[Postings],
-    tokenizer: WordPieceTokenizer,
+    tokenizer: Tokenizer,
     offset: NDArray[np.float32],
     settings: IndexSettings,
     scale: float,
@@ -98,6 +98,6 @@ def check_target(out: Path) -> None:
     Raises:
         InputError: if `out` is a file, or a folder with something else in it.
     """
-    finish_swap(out)
+    finish_replacement(out, is_index)
     if out.exists() and not (out.is_dir() and (is_index(out) or not any(out.iterdir()))):
         raise InputError(f"{out} exists and is not an index: choose another --out or remove it")

@@ -1,15 +1,90 @@
-"""Model names: of the hub, of folders, of the models shipped with the package."""
+"""Model names: folders, names on the Hugging Face hub, and models that ship with the package."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+
+from transformers import PreTrainedConfig
+from transformers.utils import cached_file
+
+from sparta.errors import InputError
 
 SAMPLE = Path(__file__).parent / "visualsparta" / "shipped" / "sample"
 
 
 def resolve(name: str | Path) -> str | Path:
-    """The folder of the model shipped with the package for the name "sample"; else the name.
+    """The folder of the model shipped with the package for "sample"; any other name unchanged.
 
-    A folder of one's own of that name is "./sample".
+    A folder called "sample" in the working directory is "./sample".
     """
     return SAMPLE if name == "sample" else name
+
+
+def check_name(name: str | Path, title: str, option: str = "") -> str:
+    """Resolve the name of a model that may exist: a folder, or OWNER/NAME on the hub.
+
+    Any other name could not be on the hub, which takes half a minute to say so.
+
+    Args:
+        name: folder, hub name or "sample".
+        title: what is wanted, for the message ("dense model").
+        option: of the command line that gave the name, for the message.
+
+    Raises:
+        InputError: if it is neither a folder nor a possible hub name.
+    """
+    folder = Path(resolve(name))
+    possible = len(folder.parts) == 2 and not folder.is_absolute() and not folder.parent.exists()
+    if not folder.is_dir() and not possible:
+        state = "is not a folder" if folder.exists() else "does not exist"
+        raise InputError(f"{_prefix(option)}{name} {state}: give the folder of a {title}")
+    return str(folder)
+
+
+def read_model_config(
+    name: str | Path, types: tuple[str, ...], title: str, option: str = ""
+) -> dict[str, Any]:
+    """The content of a model's `config.json`, without loading its weights.
+
+    Args:
+        name: folder, hub name or "sample".
+        types: accepted values of `model_type`.
+        title: what is wanted, for messages ("dense model").
+        option: of the command line that gave the name, for messages.
+
+    Raises:
+        InputError: if there is no such model, or it is of another type.
+    """
+    where = check_name(name, title, option)
+    prefix = _prefix(option)
+    try:
+        values, _ = PreTrainedConfig.get_config_dict(where)
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"{prefix}{name} is not the folder of a {title}, nor on the hub: {first_line(error)}"
+        ) from error
+    found = values.get("model_type")
+    if found not in types:
+        reason = f"its config.json is of a {found}" if found else "it has no config.json of one"
+        raise InputError(f"{prefix}{name} is not a {title}: {reason}")
+    return dict(values)
+
+
+def find_file(name: str | Path, file: str) -> Path | None:
+    """One file of a folder or hub name, None if it has none of that name.
+
+    Raises:
+        OSError: if there is no such model.
+    """
+    found = cached_file(str(name), file, _raise_exceptions_for_missing_entries=False)
+    return None if found is None else Path(found)
+
+
+def first_line(error: Exception) -> str:
+    """The first line of an error's text: those of the transformers library have several."""
+    return str(error).strip().partition("\n")[0]
+
+
+def _prefix(option: str) -> str:
+    return f"{option} " if option else ""

@@ -7,10 +7,11 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
+import tokenizers
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
 from tokenizers.decoders import WordPiece as WordPieceDecoder
 from tokenizers.models import WordPiece
 from tokenizers.normalizers import BertNormalizer
@@ -46,10 +47,45 @@ class TokenisedQuery:
         return Counter(self.pieces)
 
 
+class Tokenizer(Protocol):
+    """What models, indexes and searchers need of a tokenizer."""
+
+    @property
+    def vocabulary(self) -> list[str]:
+        """[V] terms in id order."""
+        ...
+
+    @property
+    def vocabulary_hash(self) -> str:
+        """Hash of the terms in id order: tokenizers of equal hashes share all ids."""
+        ...
+
+    @property
+    def indexable(self) -> NDArray[np.bool_]:
+        """[V] bool: terms that may enter an index."""
+        ...
+
+    def parts(self, text: str) -> list[str]:
+        """Split a text so that its words are those of the parts, one after the other."""
+        ...
+
+    def encode_query(self, text: str) -> TokenisedQuery:
+        """Tokenise one query without special tokens."""
+        ...
+
+    def encode_ids(self, text: str) -> list[int]:
+        """Term ids of a text in order, without special or unknown tokens."""
+        ...
+
+    def save(self, folder: str | Path) -> None:
+        """Write the tokenizer's files into a model or index folder."""
+        ...
+
+
 class WordPieceTokenizer:
     """A BERT-like tokenizer read from a model or index folder's `tokenizer.json`."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: tokenizers.Tokenizer) -> None:
         self._tokenizer = tokenizer
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
@@ -71,7 +107,7 @@ class WordPieceTokenizer:
         path = Path(folder) / "tokenizer.json"
         if not path.is_file():
             raise FileNotFoundError(f"{path} is missing: {folder} is not a model or index folder")
-        return cls(Tokenizer.from_file(str(path)))
+        return cls(tokenizers.Tokenizer.from_file(str(path)))
 
     @classmethod
     def from_vocabulary(cls, path: str | Path) -> WordPieceTokenizer:
@@ -89,7 +125,7 @@ class WordPieceTokenizer:
             raise ValueError(f"{doubled!r} is in the vocabulary twice")
         if missing := [term for term in SPECIAL if term not in ids]:
             raise ValueError(f"the vocabulary lacks {', '.join(missing)}")
-        tokenizer = Tokenizer(WordPiece(ids, unk_token="[UNK]"))
+        tokenizer = tokenizers.Tokenizer(WordPiece(ids, unk_token="[UNK]"))
         tokenizer.normalizer = BertNormalizer(lowercase=True)
         tokenizer.pre_tokenizer = BertPreTokenizer()
         tokenizer.decoder = WordPieceDecoder()
@@ -151,7 +187,7 @@ class WordPieceTokenizer:
         ]
 
 
-def _parts_at_spaces(tokenizer: Tokenizer) -> bool:
+def _parts_at_spaces(tokenizer: tokenizers.Tokenizer) -> bool:
     """Whether a text's words are those of its parts between spaces and before its last stop.
 
     BERT's way of cleaning looks at one character at a time, its words end at spaces, and a stop

@@ -18,7 +18,7 @@ from indexer.search.api import TermExplanation
 from indexer.search.lucene import LuceneSearcher
 from sparta.captions.record import CaptionedPhoto
 from sparta.features.store import FeatureStore
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import Tokenizer
 
 KINDS = ("whole photo", "box", "label token")
 
@@ -78,7 +78,7 @@ class LabelAgreement:
 
 def measure_label_agreement(
     searcher: LuceneSearcher,
-    tokenizer: WordPieceTokenizer,
+    tokenizer: Tokenizer,
     store: FeatureStore,
     photos: Sequence[CaptionedPhoto],
     progress: Callable[[int, int], None] = lambda done, total: None,
@@ -141,7 +141,7 @@ class _Named(NamedTuple):
     chance: float
 
 
-def _called(tokenizer: WordPieceTokenizer, words: Sequence[str]) -> dict[str, set[int]]:
+def _called(tokenizer: Tokenizer, words: Sequence[str]) -> dict[str, set[int]]:
     """Word piece → the regions whose words hold it."""
     found: dict[str, set[int]] = {}
     for region, own in enumerate(words):

@@ -13,7 +13,7 @@ from eval.recall.score_matrix import SparseScores
 from indexer.pruning import prune
 from sparta.captions.read import CaptionedPhoto
 from sparta.metrics import LARGEST_BLOCK, Recall, ranks, recall
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import Tokenizer
 
 FIRST = 10
 
@@ -47,7 +47,7 @@ class CaptionQueries:
     @classmethod
     def of(
         cls,
-        tokenizer: WordPieceTokenizer,
+        tokenizer: Tokenizer,
         captions: Sequence[CaptionedPhoto],
         image_ids: Sequence[str],
     ) -> CaptionQueries:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedConfig
 
 from eval.pruning.term_scores import check_size
 from eval.recall.images import Images
@@ -17,9 +16,9 @@ from indexer.model_loading import load_models
 from sparta.errors import InputError
 from sparta.features.record import FeatureSource
 from sparta.features.store import HEADER, FeatureStore
-from sparta.model_id import resolve
+from sparta.model_id import read_model_config
 from sparta.progress import Progress
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import Tokenizer
 from sparta.visualsparta.collate import ImageCollator
 from sparta.visualsparta.config import VisualSpartaConfig
 from sparta.visualsparta.model import VisualSparta
@@ -87,7 +86,7 @@ class SparseModel:
 
     name: str
     model: VisualSparta
-    tokenizer: WordPieceTokenizer
+    tokenizer: Tokenizer
 
     def scores(
         self, texts: Sequence[str], images: Images, batch_size: int, show: Progress
@@ -134,19 +133,8 @@ def open_model(name: str, device: torch.device) -> Model:
 
 def _kind(name: str) -> str:
     known = (VseConfig.model_type, VisualSpartaConfig.model_type)
-    folder = Path(resolve(name))
-    # Only OWNER/NAME can be a model of the hub, which takes half a minute to answer that it is not.
-    if not folder.is_dir() and (len(folder.parts) != 2 or folder.parent.exists()):
-        raise InputError(f"{name} is no folder: give an index, or the folder of a model")
-    try:
-        values, _ = PreTrainedConfig.get_config_dict(resolve(name))
-    except (OSError, ValueError) as error:
-        reason = str(error).partition("\n")[0]
-        raise InputError(f"{name} is neither an index nor a model: {reason}") from error
-    if (kind := values.get("model_type")) not in known:
-        reason = f"its config.json is of a {kind}" if kind else "it has no config.json of one"
-        raise InputError(f"{name} is neither an index nor a model that can be measured: {reason}")
-    return str(kind)
+    values = read_model_config(name, known, "model or index")
+    return str(values["model_type"])
 
 
 def open_images(model: Model, folder: Path) -> FeatureStore | PhotoFolder:

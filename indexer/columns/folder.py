@@ -13,9 +13,9 @@ from indexer.columns.image_table import IMAGES, ImageWriter
 from indexer.columns.manifest import FOLDER, ColumnManifest, lucene_fingerprint
 from indexer.columns.row_files import PostingRows, RowFiles
 from indexer.lucene.reader import LuceneIndex
-from indexer.manifest import LUCENE, Manifest
+from indexer.manifest import LUCENE, Manifest, is_index
 from indexer.postings import Postings
-from sparta.atomic import finish_swap, replace
+from sparta.atomic import finish_replacement, replace_folder
 from sparta.progress import Progress, no_progress
 from sparta.tokenizer import WordPieceTokenizer
 
@@ -90,5 +90,5 @@ def _write(index: Path, work: Path, rows: PostingRows, vocabulary: int, progress
     lay_out(made, rows, vocabulary, progress)
     (work / IMAGES).rename(made / IMAGES)
     ColumnManifest.save(made, lucene_fingerprint(index))
-    finish_swap(index / FOLDER)
-    replace(made, index / FOLDER)
+    finish_replacement(index / FOLDER, is_index)
+    replace_folder(made, index / FOLDER)

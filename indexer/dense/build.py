@@ -28,7 +28,7 @@ from indexer.inputs import check_views
 from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import LUCENE, Manifest, is_index, part_sizes
 from indexer.model_loading import check_features, model_fingerprint, read_config
-from sparta.atomic import finish_swap, replace
+from sparta.atomic import finish_replacement, replace_folder
 from sparta.errors import InputError
 from sparta.features.extract.backbone import pick_device
 from sparta.features.record import FeatureSource
@@ -71,7 +71,7 @@ def check_index(index: Path) -> None:
     Raises:
         InputError: if it is none.
     """
-    finish_swap(index)
+    finish_replacement(index, is_index)
     if not is_index(index):
         raise InputError(f"{index} is no index yet, which --dense adds to: give --model as well")
 
@@ -151,8 +151,8 @@ def add_dense(
         parts=part_sizes(work),
     )
     made.save(work)
-    finish_swap(folder)
-    replace(work, folder)
+    finish_replacement(folder, is_index)
+    replace_folder(work, folder)
     return made
 
 

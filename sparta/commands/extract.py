@@ -202,7 +202,7 @@ def _extract(
             out,
             backbone,
             detection=detection,
-            progress=lambda done, total: show("extract", done, total),
+            progress=show,
             **settings,
         )
     new = report.images + report.skipped - report.reused
@@ -226,8 +226,8 @@ def _convert(reader: FeatureReader, out: Path, skip_bad: bool) -> None:
 
     console = Console()
     started = time.perf_counter()
-    with progress_bars({"convert": ("Converting", "images")}, console) as show:
-        store = convert(reader, out, lambda done, total: show("convert", done, total), skip_bad)
+    with progress_bars({"import": ("Importing", "images")}, console) as show:
+        store = convert(reader, out, show, skip_bad)
     console.print(f"{out}: {len(store)} images in {time.perf_counter() - started:.1f} s")
     if skipped := len(reader.ids) - len(store):
         console.print(f"{skipped} images could not be used: see {out / SKIPPED}")

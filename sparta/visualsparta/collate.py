@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from sparta.features.record import ImageFeatures
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import Tokenizer
 from sparta.visualsparta.config import VisualSpartaConfig
 
 log = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ class ImageCollator:
 
     def __init__(
         self,
-        tokenizer: WordPieceTokenizer,
+        tokenizer: Tokenizer,
         max_regions: int,
         max_label_tokens: int,
         attributes: bool = True,
@@ -68,7 +68,7 @@ class ImageCollator:
         self._warned = False
 
     @classmethod
-    def of(cls, tokenizer: WordPieceTokenizer, config: VisualSpartaConfig) -> ImageCollator:
+    def of(cls, tokenizer: Tokenizer, config: VisualSpartaConfig) -> ImageCollator:
         """The batches that a model of this configuration takes."""
         limits = config.max_regions, config.max_label_tokens
         return cls(tokenizer, *limits, attributes=config.use_attributes)

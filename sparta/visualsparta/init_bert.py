@@ -13,7 +13,7 @@ from transformers.utils import cached_file
 
 from sparta.errors import InputError
 from sparta.features.record import FeatureSource
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import Tokenizer, WordPieceTokenizer
 from sparta.visualsparta.config import VisualSpartaConfig
 from sparta.visualsparta.model import VisualSparta
 
@@ -67,7 +67,7 @@ def _check_parts(encoder: PreTrainedModel, name: str | Path) -> None:
 
 
 def from_config(
-    encoder: PreTrainedConfig, tokenizer: WordPieceTokenizer, source: FeatureSource, **options: Any
+    encoder: PreTrainedConfig, tokenizer: Tokenizer, source: FeatureSource, **options: Any
 ) -> VisualSparta:
     """A VisualSparta with random weights, the tokenizer attached.
 

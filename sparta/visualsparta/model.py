@@ -17,11 +17,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import AutoModel, PreTrainedModel
 from transformers.masking_utils import create_bidirectional_mask
-from transformers.utils import cached_file
 
-from sparta.features.record import FeatureSource
-from sparta.model_id import resolve
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.model_id import find_file, resolve
+from sparta.tokenizer import Tokenizer, WordPieceTokenizer
 from sparta.visualsparta.collate import ImageBatch
 from sparta.visualsparta.config import VisualSpartaConfig
 
@@ -127,7 +125,7 @@ class VisualSparta(PreTrainedModel):
         self.bias = nn.Parameter(torch.tensor(float(config.initial_bias)))  # b of equation 11
         self.register_buffer("trained_terms", torch.ones(inner.vocab_size, dtype=torch.bool))
         self.register_buffer("indexable", torch.ones(inner.vocab_size, dtype=torch.bool))
-        self.tokenizer: WordPieceTokenizer | None = None
+        self.tokenizer: Tokenizer | None = None
         self.post_init()
 
     # ---- image side: equations 2 to 9 -------------------------------------------------------
@@ -301,19 +299,9 @@ class VisualSparta(PreTrainedModel):
         name = resolve(name)
         kwargs.setdefault("dtype", torch.float32)
         model: VisualSparta = super().from_pretrained(name, *args, **kwargs)
-        path = cached_file(str(name), "tokenizer.json", _raise_exceptions_for_missing_entries=False)
-        if path is not None:
-            model.tokenizer = WordPieceTokenizer.from_folder(Path(path).parent)
+        if path := find_file(name, "tokenizer.json"):
+            model.tokenizer = WordPieceTokenizer.from_folder(path.parent)
         return model.eval()
-
-    @classmethod
-    def from_oscar(
-        cls, folder: str | Path, source: FeatureSource | None = None, **options: Any
-    ) -> VisualSparta:
-        """Start from a checkpoint of Oscar; see `sparta.visualsparta.init_oscar.from_oscar`."""
-        from sparta.visualsparta.init_oscar import from_oscar
-
-        return from_oscar(folder, source, **options)
 
 
 def own_positions(batch: ImageBatch) -> Tensor:

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 from transformers import PreTrainedConfig
 
 from sparta.errors import InputError
+from sparta.model_id import read_model_config
 
 Visual = Literal["region", "grid", "patch"]
 Text = Literal["bigru", "gru", "bert"]
@@ -127,16 +128,4 @@ def check_kind(name: str | Path) -> None:
     Raises:
         InputError: naming the folder and what it is instead.
     """
-    folder = Path(name)
-    # Only OWNER/NAME can be a model of the hub, which takes half a minute to answer that it is not.
-    hub = len(folder.parts) == 2 and not folder.parent.exists()
-    if not folder.is_dir() and not hub:
-        raise InputError(f"{name} is not a folder: give the folder of a VSE model")
-    try:
-        values, _ = VseConfig.get_config_dict(str(name))
-    except (OSError, ValueError) as error:
-        reason = str(error).partition("\n")[0]
-        raise InputError(f"{name} is neither a model's folder nor on the hub: {reason}") from error
-    if (kind := values.get("model_type")) != VseConfig.model_type:
-        reason = f"its config.json is of a {kind}" if kind else "it has no config.json of one"
-        raise InputError(f"{name} is not a VSE model: {reason}")
+    read_model_config(name, (VseConfig.model_type,), "VSE model")

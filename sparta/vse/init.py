@@ -11,11 +11,11 @@ from typing import Any
 import torch
 from tokenizers import Tokenizer
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel
-from transformers.utils import cached_file
 
 from sparta.errors import InputError
 from sparta.features.extract.pretrained import load_model, load_preprocessing
 from sparta.features.record import FeatureSource
+from sparta.model_id import find_file
 from sparta.vse.config import VseConfig
 from sparta.vse.model import VseModel, evaluating
 from sparta.vse.tokenizer import FILE, TextTokenizer
@@ -101,9 +101,8 @@ def load_tokenizer(name: str | Path) -> TextTokenizer:
         InputError: if it lacks a special token.
         OSError: if there is none.
     """
-    path = cached_file(str(name), FILE, _raise_exceptions_for_missing_entries=False)
-    if path is not None:
-        return TextTokenizer.from_folder(Path(path).parent)
+    if path := find_file(name, FILE):
+        return TextTokenizer.from_folder(path.parent)
     tokenizer = AutoTokenizer.from_pretrained(name).backend_tokenizer
     return TextTokenizer(Tokenizer.from_str(tokenizer.to_str()), name)
 

@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
-from transformers.utils import cached_file
 
 from sparta.errors import InputError
+from sparta.model_id import find_file
 from sparta.vse.batch import PixelBatch, RegionBatch, TextBatch, collate_texts, real_rows
 from sparta.vse.config import VseConfig, check_kind
 from sparta.vse.encoders import VisualProjection, WordEncoder, build_network, unit
@@ -192,9 +192,8 @@ class VseModel(PreTrainedModel):
         for state in ("missing", "unexpected"):
             if keys := sorted(info[f"{state}_keys"]):
                 raise InputError(f"{name}: {state} weights in its file: {', '.join(keys[:5])}")
-        path = cached_file(str(name), FILE, _raise_exceptions_for_missing_entries=False)
-        if path is not None:
-            model.attach(TextTokenizer.from_folder(Path(path).parent), name)
+        if path := find_file(name, FILE):
+            model.attach(TextTokenizer.from_folder(path.parent), name)
         return model.eval()
 
     def attach(self, tokenizer: TextTokenizer, where: str | Path) -> None:

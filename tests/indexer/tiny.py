@@ -14,7 +14,7 @@ from indexer.manifest import Manifest
 from sparta.features.record import FeatureSource, ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.features.writer import StoreWriter
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import Tokenizer
 from sparta.visualsparta.collate import ImageCollator
 from sparta.visualsparta.config import VisualSpartaConfig
 from sparta.visualsparta.model import VisualSparta
@@ -26,7 +26,7 @@ ATTRIBUTES = ("red", "", "", "red", "")
 
 def save_model(
     folder: Path,
-    tokenizer: WordPieceTokenizer,
+    tokenizer: Tokenizer,
     seed: int = 0,
     untrained: Sequence[str] = (),
     source: FeatureSource = SOURCE,

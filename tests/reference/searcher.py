@@ -22,13 +22,13 @@ from indexer.search.api import (
     UnknownImageError,
 )
 from indexer.search.query_by_image import image_query
-from sparta.tokenizer import TokenisedQuery, WordPieceTokenizer
+from sparta.tokenizer import TokenisedQuery, Tokenizer
 
 
 class ReferenceSearcher:
     """An explaining `Searcher` over postings in memory: equation 15 on integers, ties by id."""
 
-    def __init__(self, postings: Postings, tokenizer: WordPieceTokenizer) -> None:
+    def __init__(self, postings: Postings, tokenizer: Tokenizer) -> None:
         shape = (len(postings), len(tokenizer.vocabulary))
         self._impacts = csr_array(
             (postings.impacts.astype(np.int64), postings.terms, postings.starts), shape=shape

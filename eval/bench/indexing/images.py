@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import tokenizers
 import torch
-from tokenizers import Tokenizer, models
+from tokenizers.models import WordPiece
 from torch import Tensor
 
 from eval.pruning.term_scores import TermScoreMatrix
@@ -17,7 +18,7 @@ from indexer.grounding import Inputs
 from indexer.model_loading import check_source, load_models, model_fingerprint
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import Tokenizer, WordPieceTokenizer
 from sparta.visualsparta.model import TermScores
 
 BATCH = 32
@@ -41,7 +42,7 @@ class EncodedImages:
     """
 
     name: str
-    tokenizer: WordPieceTokenizer
+    tokenizer: Tokenizer
     allowed: Tensor
     images: list[ImageFeatures]
     scored: TermScores
@@ -103,7 +104,7 @@ def make_up(count: int = DISTINCT, vocabulary: int = VOCABULARY, seed: int = 0) 
     corners = corners.reshape(count, REGIONS, 4)
     return EncodedImages(
         name="made up",
-        tokenizer=WordPieceTokenizer(Tokenizer(models.WordPiece(words, unk_token="[UNK]"))),
+        tokenizer=WordPieceTokenizer(tokenizers.Tokenizer(WordPiece(words, unk_token="[UNK]"))),
         allowed=torch.from_numpy(allowed),
         images=[_image(boxes) for boxes in corners],
         scored=TermScores(torch.from_numpy(scores), torch.from_numpy(positions)),

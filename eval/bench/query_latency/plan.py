@@ -27,7 +27,7 @@ from eval.bench.query_latency.reporting.results import Results
 from eval.bench.query_latency.reporting.tables import PIECES
 from eval.bench.query_latency.timing import Pace
 from sparta.errors import InputError
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import Tokenizer, WordPieceTokenizer
 
 UNASKED = "seismic"  # takes minutes to build for some thousand images of 1,000 terms
 VIEWS_OF_AN_IMAGE = 3  # of MV-VSE, for vectors that are made up
@@ -214,7 +214,7 @@ def _encoders(dense: Sequence[DenseSource]) -> dict[str, Any]:
     }
 
 
-def _word_pieces(queries: Sequence[TermQuery], tokenizer: WordPieceTokenizer) -> dict[str, Any]:
+def _word_pieces(queries: Sequence[TermQuery], tokenizer: Tokenizer) -> dict[str, Any]:
     """Times of all that a text takes before the inverted index can be asked."""
     seconds = []
     for query in queries:

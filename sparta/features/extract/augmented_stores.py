@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from sparta.features.extract.detector_settings import Detection
 from sparta.features.extract.job import extract_photos
 from sparta.features.store import FeatureStore
+from sparta.progress import Progress, no_progress
 
 
 def augmentation_names(count: int) -> list[str]:
@@ -26,7 +26,7 @@ def extract_augmented(
     image_size: int | None = None,
     labels: int = 0,
     device: str = "auto",
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress = no_progress,
 ) -> list[FeatureStore]:
     """Extract `count` views of a folder of photos into `out/plain`, `out/flip`, …; reuses them.
 
@@ -40,7 +40,7 @@ def extract_augmented(
         image_size: side of the square the photos are stretched to; None for the backbone's own.
         labels: classes of the backbone's classifier that name the whole photo.
         device: "auto" takes a GPU if there is one.
-        progress: called with photos done and in all, over all views.
+        progress: called with the stage "extract", photos done and in all, over all views.
 
     Raises:
         InputError: as `extract_photos` does.
@@ -48,9 +48,8 @@ def extract_augmented(
     names = augmentation_names(count)
     for number, name in enumerate(names):
 
-        def show(done: int, total: int, before: int = number) -> None:
-            if progress is not None:
-                progress(before * total + done, len(names) * total)
+        def overall(stage: str, done: int, total: int, before: int = number) -> None:
+            progress(stage, before * total + done, len(names) * total)
 
         extract_photos(
             photos,
@@ -61,6 +60,6 @@ def extract_augmented(
             labels=labels,
             view=name,
             device=device,
-            progress=show,
+            progress=overall,
         )
     return [FeatureStore.open(out / name) for name in names]

@@ -24,8 +24,7 @@ from sparta.features.extract.regions import DetectorRegions
 from sparta.features.record import FeatureSource, ImageFeatures
 from sparta.features.skipped import SKIPPED, Skipped
 from sparta.features.writer import SHARD_SIZE, StoreWriter
-
-Progress = Callable[[int, int], None]
+from sparta.progress import Progress, no_progress
 
 
 class Extractor(Protocol):
@@ -73,7 +72,7 @@ def extract_photos(
     device: str = "auto",
     batch_size: int | None = None,
     workers: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress = no_progress,
 ) -> ExtractReport:
     """Turn every photo of a folder into regions, the whole photo last.
 
@@ -92,7 +91,7 @@ def extract_photos(
         device: "auto" takes a GPU if there is one.
         batch_size: photos per pass of the backbone; by default what suits the device.
         workers: decoding processes, one fewer than cores by default, 0 for none.
-        progress: called with the photos done and all photos.
+        progress: called with the stage "extract", photos done and all photos.
 
     Raises:
         InputError: if there is nothing to extract, no photo can be used, the backbone does not
@@ -106,11 +105,14 @@ def extract_photos(
     writer = StoreWriter(out, extractor.source, photos=photos, view=view, inputs=listing)
     shards = _split(ids, SHARD_SIZE)
     reused = sum(len(shard) for shard in shards[: writer.done])
-    report = progress or (lambda _done, _total: None)
-    report(reused, len(ids))
+    progress("extract", reused, len(ids))
     decoder = extractor.decoder(photos, chosen)
     plan = [_split(shard, batch_size or extractor.batch_size) for shard in shards[writer.done :]]
-    _fill(writer, extractor, decoder, plan, workers, lambda done: report(reused + done, len(ids)))
+
+    def report(done: int) -> None:
+        progress("extract", reused + done, len(ids))
+
+    _fill(writer, extractor, decoder, plan, workers, report)
     if not writer.images:
         raise InputError(f"{photos}: no photo could be used; {out / SKIPPED} says why")
     writer.finish()

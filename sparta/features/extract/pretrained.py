@@ -15,9 +15,9 @@ from transformers import (
     AutoModelForImageClassification,
     AutoModelForObjectDetection,
 )
-from transformers.utils import cached_file
 
 from sparta.errors import InputError
+from sparta.model_id import find_file, first_line
 
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 Task = Literal["a vision model", "an image classifier", "an object detector"]
@@ -80,7 +80,7 @@ def load_processor(name: str, option: str) -> Any:
             "that the hub gives out; check the name, and the network if it is a hub name"
         ) from error
     except (ImportError, ValueError) as error:
-        raise InputError(f"{name} is not a vision model: {_first_line(error)}") from error
+        raise InputError(f"{name} is not a vision model: {first_line(error)}") from error
 
 
 def load_preprocessing(name: str, image_size: int | None) -> Preprocessing:
@@ -118,11 +118,11 @@ def load_model(name: str, task: Task = "a vision model") -> Any:
         )
     except ImportError as error:
         raise InputError(
-            f"{name} cannot be loaded: {_first_line(error)}; take a checkpoint whose backbone is "
+            f"{name} cannot be loaded: {first_line(error)}; take a checkpoint whose backbone is "
             "of the transformers library"
         ) from error
     except ValueError as error:
-        raise InputError(f"{name} is not {task}: {_first_line(error)}") from error
+        raise InputError(f"{name} is not {task}: {first_line(error)}") from error
     # A pooler is often left out of a checkpoint, and its output is not used here.
     missing = sorted(key for key in info["missing_keys"] if "pooler" not in key)
     missing += sorted(str(key) for key in info["mismatched_keys"])
@@ -152,21 +152,12 @@ def weights_hash(name: str) -> str:
         InputError: if no weights file is found.
     """
     for file in WEIGHTS:
-        if path := _file(name, file):
+        if path := find_file(name, file):
             return _sha256([path])
-        if index := _file(name, f"{file}.index.json"):
+        if index := find_file(name, f"{file}.index.json"):
             parts = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
-            return _sha256([path for part in sorted(set(parts)) if (path := _file(name, part))])
+            return _sha256([path for part in sorted(set(parts)) if (path := find_file(name, part))])
     raise InputError(f"{name}: found neither {' nor '.join(WEIGHTS)}")
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0]
-
-
-def _file(name: str, file: str) -> Path | None:
-    found = cached_file(name, file, _raise_exceptions_for_missing_entries=False)
-    return None if found is None else Path(found)
 
 
 def _sha256(paths: list[Path]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from sparta.errors import InputError
@@ -13,12 +13,13 @@ from sparta.features.record import ImageFeatures
 from sparta.features.skipped import SKIPPED, Skipped
 from sparta.features.store import FeatureStore
 from sparta.features.writer import SHARD_SIZE, StoreWriter
+from sparta.progress import Progress, no_progress
 
 
 def convert(
     reader: FeatureReader,
     out: Path,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress = no_progress,
     skip_bad: bool = False,
 ) -> FeatureStore:
     """Write a reader's images into a store, a shard at a time in memory.
@@ -28,7 +29,7 @@ def convert(
     Args:
         reader: of the files.
         out: folder of the store.
-        progress: called with the images done and all images.
+        progress: called with the stage "import", images done and all images.
         skip_bad: whether a malformed image is left out and listed in `out/skipped.jsonl`.
 
     Raises:
@@ -47,8 +48,7 @@ def convert(
     for start in range(writer.done * SHARD_SIZE, images, SHARD_SIZE):
         rows = range(start, min(start + SHARD_SIZE, images))
         writer.write_shard(*_read(reader, rows, skip_bad))
-        if progress is not None:
-            progress(rows.stop, images)
+        progress("import", rows.stop, images)
     if not writer.images:
         raise InputError(f"no image could be used; {out / SKIPPED} says why")
     return writer.finish()

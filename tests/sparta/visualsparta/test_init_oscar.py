@@ -19,7 +19,7 @@ from transformers import BertTokenizer
 from sparta.errors import InputError
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.collate import ImageBatch
-from sparta.visualsparta.init_oscar import PICKLED, SAFE
+from sparta.visualsparta.init_oscar import PICKLED, SAFE, from_oscar
 from sparta.visualsparta.model import VisualSparta
 from tests import tiny
 from tests.sparta.visualsparta.oscar_checkpoint import HEADS, WIDTH, config, weights, write
@@ -110,7 +110,7 @@ def test_the_transformer_is_oscars(norm: bool, tmp_path: Path) -> None:
     # What config.json says of the normalisation does not count: the weights do.
     folder = write(tmp_path / "oscar", state, use_img_layernorm=int(not norm))
     (folder / "training_args.bin").write_bytes(b"no pickle at all")
-    model = VisualSparta.from_oscar(folder, tiny.source())
+    model = from_oscar(folder, tiny.source())
     assert model.config.region_layer_norm == norm
     assert_like_oscar(model, state)
     assert (model.config.feature_source or {})["weights"] == "abc"
@@ -128,8 +128,8 @@ def test_a_normalisation_keeps_its_own_epsilon(tmp_path: Path) -> None:
     state = weights(norm=True)
     for key in ("bert.img_embedding.weight", "bert.img_embedding.bias"):
         state[key] *= 1e-3  # so that it matters
-    assert_like_oscar(VisualSparta.from_oscar(write(tmp_path, state)), state)
-    other = VisualSparta.from_oscar(write(tmp_path, state, img_layer_norm_eps=1e-2))
+    assert_like_oscar(from_oscar(write(tmp_path, state)), state)
+    other = from_oscar(write(tmp_path, state, img_layer_norm_eps=1e-2))
     with pytest.raises(AssertionError):
         assert_like_oscar(other, state)
 
@@ -143,47 +143,47 @@ def test_older_names_and_other_prefixes_are_known(tmp_path: Path) -> None:
     state = weights(norm=True)
     named = {older_name(key): value for key, value in state.items()}
     assert sum("gamma" in key for key in named) == 7
-    assert_like_oscar(VisualSparta.from_oscar(write(tmp_path / "old", named)), state)
+    assert_like_oscar(from_oscar(write(tmp_path / "old", named)), state)
     bare = {key.removeprefix("bert."): value for key, value in state.items()}
     bare["embeddings.position_ids"] = torch.arange(40)[None]
-    assert_like_oscar(VisualSparta.from_oscar(write(tmp_path / "bare", bare)), state)
+    assert_like_oscar(from_oscar(write(tmp_path / "bare", bare)), state)
 
 
 def test_safetensors_go_before_a_pickle(tmp_path: Path) -> None:
     state = weights(norm=False)
     folder = write(tmp_path, {})
     save_file(state, folder / SAFE)
-    assert_like_oscar(VisualSparta.from_oscar(folder, tiny.source()), state)
+    assert_like_oscar(from_oscar(folder, tiny.source()), state)
 
 
 def test_half_precision_is_widened(tmp_path: Path) -> None:
     halves = {key: value.half() for key, value in weights(norm=True).items()}
-    model = VisualSparta.from_oscar(write(tmp_path, halves), tiny.source())
+    model = from_oscar(write(tmp_path, halves), tiny.source())
     assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
     assert_like_oscar(model, {key: value.float() for key, value in halves.items()})
 
 
 def test_without_a_source_any_features_of_the_width_will_do(tmp_path: Path) -> None:
-    model = VisualSparta.from_oscar(write(tmp_path, weights(norm=False)))
+    model = from_oscar(write(tmp_path, weights(norm=False)))
     assert (model.config.feature_source, model.config.feature_dim) == (None, tiny.DIMENSION)
 
 
 def test_options_are_the_models(tmp_path: Path) -> None:
     folder = write(tmp_path, weights(norm=False))
-    model = VisualSparta.from_oscar(folder, tiny.source(), max_regions=3, tie_query_embedding=True)
+    model = from_oscar(folder, tiny.source(), max_regions=3, tie_query_embedding=True)
     assert model.config.max_regions == 3
     assert model.query_embedding.weight is model.encoder.embeddings.word_embeddings.weight
-    first = VisualSparta.from_oscar(folder, tiny.source(), layers=1)
+    first = from_oscar(folder, tiny.source(), layers=1)
     assert len(first.encoder.encoder.layer) == first.encoder.config.num_hidden_layers == 1
     for name, value in first.encoder.state_dict().items():
         assert torch.equal(value, model.encoder.state_dict()[name]), name
     with pytest.raises(InputError, match="has 2 layers, 3 were asked for"):
-        VisualSparta.from_oscar(folder, tiny.source(), layers=3)
+        from_oscar(folder, tiny.source(), layers=3)
     with pytest.raises(InputError, match=r"unknown model options \['max_region'\]"):
-        VisualSparta.from_oscar(folder, tiny.source(), max_region=3)
+        from_oscar(folder, tiny.source(), max_region=3)
     for option in ("use_locations", "region_layer_norm"):
         with pytest.raises(InputError, match=f"its weights decide {option}"):
-            VisualSparta.from_oscar(folder, tiny.source(), **{option: False})
+            from_oscar(folder, tiny.source(), **{option: False})
 
 
 def test_the_tokenizer_is_berts(tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ def test_the_tokenizer_is_berts(tmp_path: Path) -> None:
 
 def refused(folder: Path, match: str, **options: Any) -> None:
     with pytest.raises(InputError, match=match):
-        VisualSparta.from_oscar(folder, **{"source": tiny.source(), **options})
+        from_oscar(folder, **{"source": tiny.source(), **options})
 
 
 def test_missing_left_over_and_misshapen_weights_are_listed(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def test_a_model_without_a_tokenizer_loads_without(tmp_path: Path) -> None:
 
 
 def test_what_is_no_vse_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"nowhere is not a folder"):
+    with pytest.raises(InputError, match=r"nowhere does not exist"):
         VseModel.from_pretrained(tmp_path / "nowhere")
     with pytest.raises(InputError, match=r"it has no config\.json of one"):
         VseModel.from_pretrained(tmp_path)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from sparta.errors import InputError
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class TermQuery:
     terms: dict[int, int]
 
 
-def tokenise(texts: Sequence[str], tokenizer: WordPieceTokenizer, limit: int) -> list[TermQuery]:
+def tokenise(texts: Sequence[str], tokenizer: Tokenizer, limit: int) -> list[TermQuery]:
     """Texts in random order, those without a word piece left out.
 
     Captions of one photo stand together in a file; asked one after the other, they would find

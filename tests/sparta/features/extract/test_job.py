@@ -20,16 +20,16 @@ from sparta.features.store import FeatureStore
 KILLED = """
 import multiprocessing, os, signal, sys
 from pathlib import Path
-from sparta.features import extract
+from sparta.features.extract import job
 
-def die(done, total):
+def die(stage, done, total):
     if done > 16:
         print(*(child.pid for child in multiprocessing.active_children()), flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
 
-extract.SHARD_SIZE = 8
+job.SHARD_SIZE = 8
 photos, out = map(Path, sys.argv[1:])
-extract.extract_photos(photos, out, "pixels", image_size=32, workers=2, batch_size=3, progress=die)
+job.extract_photos(photos, out, "pixels", image_size=32, workers=2, batch_size=3, progress=die)
 """
 
 
@@ -64,11 +64,11 @@ def test_every_photo_is_a_row(photos: Path, tmp_path: Path) -> None:
         image_size=32,
         workers=2,
         batch_size=3,
-        progress=lambda done, total: seen.append((done, total)),
+        progress=lambda stage, done, total: seen.append((stage, done, total)),
     )
     assert (report.images, report.skipped, report.reused) == (27, 3, 0)
-    assert seen[0] == (0, 30)
-    assert seen[-1] == (30, 30)
+    assert seen[0] == ("extract", 0, 30)
+    assert seen[-1] == ("extract", 30, 30)
     assert seen == sorted(seen)
     store = FeatureStore.open(tmp_path / "out")
     assert len(store) == 27
@@ -100,7 +100,7 @@ def test_a_broken_run_ends_with_the_same_bytes(photos: Path, tmp_path: Path, sto
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     extract_photos(photos, whole, "pixels", image_size=32, workers=0, batch_size=3)
 
-    def interrupt(done: int, _total: int) -> None:
+    def interrupt(stage: str, done: int, total: int) -> None:
         if done >= stop:
             raise KeyboardInterrupt
 

@@ -183,7 +183,7 @@ def test_a_broken_run_ends_with_the_same_bytes(
     detection = Detection(detector, 4, 0.0)
     whole = extract(photos, tmp_path / "whole", detection, batch_size=2)
 
-    def interrupt(done: int, _total: int) -> None:
+    def interrupt(stage: str, done: int, total: int) -> None:
         if done >= 5:
             raise KeyboardInterrupt
 
