@@ -1,1 +1,1 @@
-"""Data sets, objectives and the training loop."""
+"""Training: settings, data sets, objectives, Lightning modules, and the rendered scenes."""

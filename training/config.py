@@ -1,4 +1,4 @@
-"""A training run as data: one YAML file, every key checked."""
+"""Settings of a training run: presets and YAML files, every key checked."""
 
 from __future__ import annotations
 
@@ -11,34 +11,33 @@ import yaml
 from pydantic import ValidationError
 
 from sparta.errors import InputError
-from training.visualsparta.config import TrainConfig
+from training.visualsparta.config import VisualSpartaTrainConfig
 from training.vse.config import VseTrainConfig
 
 PRESETS = Path(__file__).parent / "presets"
 
-
-AnyTrainConfig: TypeAlias = TrainConfig | VseTrainConfig
-FAMILIES: dict[str, type[AnyTrainConfig]] = {
-    "visual-sparta": TrainConfig,
+TrainConfig: TypeAlias = VisualSpartaTrainConfig | VseTrainConfig
+FAMILIES: dict[str, type[TrainConfig]] = {
+    "visual-sparta": VisualSpartaTrainConfig,
     "vse": VseTrainConfig,
 }
 
 
-def load_config(name: str, overrides: Sequence[str] = ()) -> AnyTrainConfig:
+def load_config(name: str, overrides: Sequence[str] = ()) -> TrainConfig:
     """Read a preset or a YAML file and apply `key=value` overrides such as `data.split=train`.
 
-    A file may name presets it builds on, `extends: [NAME, …]`: later ones go over earlier ones,
-    and its own keys over all.
+    A file can build on presets, `extends: [NAME, …]`: a later one overrides the earlier ones, and
+    the file's own keys override all of them.
 
     Raises:
-        InputError: if there is no such preset or file, or a key or value is wrong; names it.
+        InputError: if there is no such preset or file, or a key or value is wrong.
     """
     values = _read(name)
     for override in overrides:
         _apply(values, override)
     family = values.get("family", "visual-sparta")
     if family not in FAMILIES:
-        raise InputError(f"{name}: family: {family!r} is none of {', '.join(FAMILIES)}")
+        raise InputError(f"{name}: family: {family!r} is unknown; expected {' or '.join(FAMILIES)}")
     try:
         return FAMILIES[family].model_validate(values)
     except ValidationError as error:
@@ -56,7 +55,7 @@ def _read(name: str) -> dict[str, Any]:
     path = _path(name)
     if not path.is_file():
         known = sorted(str(p.relative_to(PRESETS).with_suffix("")) for p in PRESETS.rglob("*.yaml"))
-        raise InputError(f"{name}: neither a YAML file nor a preset; presets are {known}")
+        raise InputError(f"{name}: neither a YAML file nor a preset; the presets are {known}")
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -79,7 +78,7 @@ def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
 
 
 def _apply(values: dict[str, Any], override: str) -> None:
-    """Set one dotted key; the value is read as YAML, so 3 is a number and [a, b] a list."""
+    """Set one dotted key; the value is parsed as YAML: 3 is a number, [a, b] a list."""
     key, equals, text = override.partition("=")
     if not equals or not key:
         raise InputError(f"--set {override}: expected key=value")
@@ -87,12 +86,12 @@ def _apply(values: dict[str, Any], override: str) -> None:
     for parent in parents:
         values = values.setdefault(parent, {})
         if not isinstance(values, dict):
-            raise InputError(f"--set {override}: {parent} holds no keys")
+            raise InputError(f"--set {override}: {parent} is a value and has no keys")
     try:
         value = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise InputError(f"--set {override}: the value is not YAML: {error}") from error
-    # YAML reads 1e-4 as a string; a user means the number.
+    # YAML 1.1 parses 1e-4 as a string.
     if isinstance(value, str):
         with suppress(ValueError):
             value = float(value)

@@ -1,4 +1,4 @@
-"""In-batch negatives across processes: every process scores its own photos for all captions."""
+"""In-batch negatives across processes: each process scores its photos against all captions."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from torch.nn.functional import pad
 
 
 def gather_columns(columns: Tensor) -> Tensor:
-    """Join [R, b] tensors of all processes to [R, B]; gradients flow back to their owners.
+    """Concatenate the [R, b] tensors of all processes to [R, B]; gradients flow back.
 
-    Every process then computes the same loss over all columns. Each one's gradient reaches a
-    column once per process, and data-parallel averaging divides by their number: together the
+    Every process then computes the same loss over all B columns. A column's gradient is summed
+    over the processes and data-parallel training divides it by their number, which gives the
     exact gradient of the whole batch.
     """
     if not dist.is_initialized():
@@ -27,7 +27,7 @@ def gather_columns(columns: Tensor) -> Tensor:
 
 
 def gather_padded(ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Join the captions [q, L] of all processes to [Q, longest L]."""
+    """Concatenate the captions [q, L] of all processes to [Q, longest L]; ids and mask."""
     if not dist.is_initialized():
         return ids, mask
     longest = torch.tensor(ids.shape[1], device=ids.device)

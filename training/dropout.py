@@ -1,4 +1,4 @@
-"""Regions and words left out at random in training."""
+"""Random dropout of regions and words in training examples."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from sparta.features.record import ImageFeatures
 
 
 def drop_regions(image: ImageFeatures, chance: float, rng: np.random.Generator) -> ImageFeatures:
-    """Leave out each region with the given chance; at least one stays."""
+    """Drop each region with the given probability; at least one stays."""
     if not chance:
         return image
-    return select_regions(image, _keep(len(image.features), chance, rng))
+    return select_regions(image, remaining(len(image.features), chance, rng))
 
 
 def select_regions(image: ImageFeatures, rows: NDArray[np.int64]) -> ImageFeatures:
-    """The image with these of its regions alone."""
+    """The image with only these of its regions."""
     return replace(
         image,
         features=image.features[rows],
@@ -29,10 +29,11 @@ def select_regions(image: ImageFeatures, rows: NDArray[np.int64]) -> ImageFeatur
 
 
 def drop_words(ids: list[int], chance: float, rng: np.random.Generator) -> list[int]:
-    """Leave out each term with the given chance; at least one stays."""
-    return [ids[i] for i in _keep(len(ids), chance, rng)] if chance and ids else ids
+    """Drop each term with the given probability; at least one stays."""
+    return [ids[i] for i in remaining(len(ids), chance, rng)] if chance and ids else ids
 
 
-def _keep(n: int, chance: float, rng: np.random.Generator) -> NDArray[np.int64]:
+def remaining(n: int, chance: float, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Rows of n >= 1 that stay when each is dropped with the given probability: at least one."""
     kept = np.flatnonzero(rng.random(n) >= chance)
     return kept if len(kept) else rng.integers(n, size=1)

@@ -1,4 +1,4 @@
-"""A training run, from configuration to model folder."""
+"""Carrying out a training run: from settings to the model folder."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ from lightning.pytorch.callbacks import (
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 
 from sparta.errors import InputError
-from training.config import AnyTrainConfig
+from training.config import TrainConfig
+from training.inputs import ImageIds, open_stores, split_photos
 from training.module import TrainingModule
-from training.run import CaptionedImageIds, ProcessPart, Run, open_views, split_photos
+from training.run import ProcessPart, Run
 from training.signals import keep_java_handlers
-from training.visualsparta.prepare import prepare_sparta
+from training.visualsparta.prepare import prepare_visualsparta
 from training.vse.config import VseTrainConfig
 from training.vse.photos import open_photos
 from training.vse.prepare import prepare_vse
@@ -36,24 +37,29 @@ Precision = Literal["32-true", "bf16-mixed", "16-mixed"]
 
 @dataclass(frozen=True)
 class TrainResult:
-    """Where the model lies, and its recall (percent) on the held-out photos, if there were any."""
+    """The model folder, epochs trained, and recall on the held-out photos in percent, if any."""
 
     model: Path
     epochs: int
     recall: dict[str, float]
 
 
-def train(config: AnyTrainConfig, out: Path, resume: bool = False) -> TrainResult:
-    """Train one model; `out` gets `model/`, `checkpoints/`, logs and the `config.yaml` used.
+def train(config: TrainConfig, out: Path, resume: bool = False) -> TrainResult:
+    """Train one model and write it to `out/model`.
+
+    Args:
+        config: settings of the run.
+        out: folder of the run; also gets `checkpoints/`, logs and `config.yaml`.
+        resume: continue the interrupted run in `out`.
 
     Raises:
-        InputError: if features and captions do not fit together, `out` holds another run, or
+        InputError: if features and captions do not belong together, `out` holds another run, or
             there is nothing to resume.
     """
     checkpoint = _prepare_folder(config, out, resume)
     L.seed_everything(config.seed, workers=True, verbose=False)
-    views, prepare_run = _open(config, out)
-    photos, held_out = split_photos(config.data, views, config.seed)
+    images, prepare_run = _open(config, out)
+    photos, held_out = split_photos(config.data, images, config.seed)
     best = _best_checkpoint(out) if held_out else None
     trainer = _trainer(config, out, best)
     part = ProcessPart(trainer.global_rank, trainer.world_size, _first_epoch(checkpoint))
@@ -65,29 +71,29 @@ def train(config: AnyTrainConfig, out: Path, resume: bool = False) -> TrainResul
     return _save(run.module, trainer, best, out)
 
 
-def _open(
-    config: AnyTrainConfig, out: Path
-) -> tuple[Sequence[CaptionedImageIds], Callable[..., Run]]:
-    """The run's images, and what makes a run of them and of captions."""
+def _open(config: TrainConfig, out: Path) -> tuple[Sequence[ImageIds], Callable[..., Run]]:
+    """The run's images, and the function that prepares the run from them and the captions."""
     if not isinstance(config, VseTrainConfig):
-        views = open_views(config.data, out)
-        return views, partial(prepare_sparta, config, views)
-    if config.sees_photos:
+        stores = open_stores(config.data, out)
+        return stores, partial(prepare_visualsparta, config, stores)
+    if config.has_vision_network:
         folder = open_photos(config, out)
         return [folder], partial(prepare_vse, config, folder)
-    views = open_views(config.data, out)
-    return views, partial(prepare_vse, config, views)
+    stores = open_stores(config.data, out)
+    return stores, partial(prepare_vse, config, stores)
 
 
-def _prepare_folder(config: AnyTrainConfig, out: Path, resume: bool) -> str | None:
-    """Refuse to mix runs; return the checkpoint to resume from."""
+def _prepare_folder(config: TrainConfig, out: Path, resume: bool) -> str | None:
+    """Write the run's settings, or find the checkpoint to resume from; refuse to mix runs."""
     used, text = out / "config.yaml", yaml.safe_dump(config.model_dump(mode="json"))
     last = out / "checkpoints" / f"{LAST}.ckpt"
     if resume:
         if not last.is_file():
             raise InputError(f"{out} holds no run to resume: {last} is missing")
         if used.read_text(encoding="utf-8") != text:
-            raise InputError(f"{used} differs from this run's settings: resume with those")
+            raise InputError(
+                f"{used} differs from these settings: resume a run with its own settings"
+            )
         return str(last)
     if last.exists() or (out / "model").exists():
         raise InputError(f"{out} holds a run already: add --resume, or choose another --out")
@@ -104,7 +110,8 @@ def _first_epoch(checkpoint: str | None) -> int:
 
 
 def _best_checkpoint(out: Path) -> ModelCheckpoint:
-    # A whole checkpoint: Lightning puts the averaged weights, which were measured, into those only.
+    # Not weights only: Lightning stores the averaged weights, which were evaluated, in whole
+    # checkpoints alone.
     return ModelCheckpoint(
         out / "checkpoints",
         "best",
@@ -115,14 +122,14 @@ def _best_checkpoint(out: Path) -> ModelCheckpoint:
 
 
 class _Averaging(EMAWeightAveraging):
-    """Ends with the averaged weights even if a resumed run had no epoch left to train."""
+    """Ends with the averaged weights even if a resumed run has no epoch left to train."""
 
     on_fit_end = EMAWeightAveraging.on_train_end
 
 
-def _trainer(config: AnyTrainConfig, out: Path, best: ModelCheckpoint | None) -> L.Trainer:
-    # The last checkpoint overwrites itself at the end of epochs only, where a resumed run can
-    # repeat what an unbroken one would have drawn.
+def _callbacks(config: TrainConfig, out: Path, best: ModelCheckpoint | None) -> list[Callback]:
+    # Written at the end of epochs only: from there a resumed run repeats the random draws of an
+    # uninterrupted one.
     last = ModelCheckpoint(
         out / "checkpoints",
         LAST,
@@ -132,12 +139,16 @@ def _trainer(config: AnyTrainConfig, out: Path, best: ModelCheckpoint | None) ->
     )
     callbacks: list[Callback] = [last, RichProgressBar()]
     if config.average:
-        # Buffers hold positions and flags, whole numbers that averaging rounds to others.
+        # Buffers hold positions and flags: integers, which averaging would round.
         callbacks.append(_Averaging(decay=config.average, use_buffers=False))
     if best is not None:
         callbacks.append(best)
         if config.patience:
             callbacks.append(EarlyStopping("val_recall", patience=config.patience, mode="max"))
+    return callbacks
+
+
+def _trainer(config: TrainConfig, out: Path, best: ModelCheckpoint | None) -> L.Trainer:
     automatic: Precision = "bf16-mixed" if torch.cuda.is_available() else "32-true"
     return L.Trainer(
         accelerator=config.accelerator,
@@ -146,8 +157,8 @@ def _trainer(config: AnyTrainConfig, out: Path, best: ModelCheckpoint | None) ->
         precision=automatic if config.precision == "auto" else config.precision,
         max_epochs=config.epochs,
         gradient_clip_val=config.gradient_clip or None,
-        callbacks=callbacks,
-        # A resumed run logs into the next version: the logger would overwrite the first one's file.
+        callbacks=_callbacks(config, out, best),
+        # The logger never appends: a resumed run logs into the next version.
         logger=[CSVLogger(out, "logs"), TensorBoardLogger(out, "tensorboard", "")],
         use_distributed_sampler=False,
         num_sanity_val_steps=0,
@@ -156,20 +167,21 @@ def _trainer(config: AnyTrainConfig, out: Path, best: ModelCheckpoint | None) ->
     )
 
 
-def _strategy(config: AnyTrainConfig) -> str:
-    """Several processes must be told that parts of a vision network have no gradient.
+def _strategy(config: TrainConfig) -> str:
+    """How Lightning runs several processes.
 
-    While it is frozen, none has, and parts such as a pooler never have one.
+    Data-parallel training expects a gradient for every parameter unless it is set otherwise. A
+    frozen vision network has none, and parts such as its pooler never have one.
     """
     devices = torch.cuda.device_count() if config.devices == "auto" else config.devices
-    sees = isinstance(config, VseTrainConfig) and config.sees_photos
-    return "ddp_find_unused_parameters_true" if sees and devices > 1 else "auto"
+    vision = isinstance(config, VseTrainConfig) and config.has_vision_network
+    return "ddp_find_unused_parameters_true" if vision and devices > 1 else "auto"
 
 
 def _save(
     module: TrainingModule, trainer: L.Trainer, best: ModelCheckpoint | None, out: Path
 ) -> TrainResult:
-    """Write the best weights (without a validation set: the last ones) as a model folder."""
+    """Save the best weights (the last ones if no photos are held out) as a model folder."""
     recall: dict[str, float] = {}
     if best is not None:
         state = torch.load(best.best_model_path, map_location="cpu", weights_only=True)

@@ -1,4 +1,4 @@
-"""What the training modules of all model families share."""
+"""Base class of the Lightning modules, and the learning rate schedules."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ Schedule = Literal["constant", "linear", "cosine"]
 
 
 class TrainingModule(L.LightningModule):
-    """A model being trained, whose random draws depend on seed, step and process alone."""
+    """A model in training; its random draws depend only on seed, step and process."""
 
     model: PreTrainedModel
     config: RunConfig
 
     def on_train_batch_start(self, batch: Any, step: int) -> None:
-        """Tie dropout to seed, step and process: a resumed run repeats the unbroken one.
+        """Seed dropout by seed, step and process: a resumed run repeats an uninterrupted one.
 
-        Once an epoch would not do: the loader's own draws come before or after it, as it happens.
+        Seeding once per epoch is not enough: the data loader draws from the same generator, before
+        or after that point.
         """
         source = np.random.SeedSequence((self.config.seed, self.global_step, self.global_rank))
         torch.manual_seed(int(source.generate_state(1)[0]))
 
     def on_train_epoch_end(self) -> None:
-        """Stop a run that went astray, rather than save a model of it.
+        """Stop a diverged run, rather than save its model.
 
         Raises:
             InputError: if a weight is not finite.
@@ -40,22 +41,22 @@ class TrainingModule(L.LightningModule):
             if not parameter.isfinite().all():
                 raise InputError(
                     f"{name} is not finite after epoch {self.current_epoch}: lower learning_rate, "
-                    "or look for values in the features that are not finite"
+                    "or check the features for values that are not finite"
                 )
 
     def finished_model(self) -> PreTrainedModel:
-        """The model as it is saved."""
+        """The model to save."""
         return self.model
 
 
 def learning_rate_factor(step: int, total: int, warmup: float, schedule: Schedule) -> float:
-    """Share of the full learning rate at a step: a linear rise, then the schedule's fall to 0.
+    """Factor on the learning rate at a step: linear warm-up, then the schedule's decay to 0.
 
     Args:
         step: from 0.
         total: steps of the run.
         warmup: share of the steps in which the rate rises.
-        schedule: how it falls.
+        schedule: how the rate decays after the warm-up.
     """
     rise = max(1, round(total * warmup))
     if step < rise:

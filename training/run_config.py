@@ -1,4 +1,4 @@
-"""What every training run has, whatever model it trains; each key is checked."""
+"""Settings that every training run has, whatever model it trains; unknown keys are errors."""
 
 from __future__ import annotations
 
@@ -9,34 +9,35 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class Section(BaseModel):
-    """Unknown keys are errors: a misspelt setting must not train something else in silence."""
+    """A section of the settings; unknown keys are errors, so that no misspelt one is ignored."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-class PhotosConfig(Section):
-    """Which photos, which captions.
+class DataConfig(Section):
+    """The photos and captions to train on.
 
     Attributes:
-        features: feature stores of the same photos; each further one is another view (a mirrored
-            or cropped copy), and every epoch draws one view per photo.
+        features: feature stores of the same photos. Further ones hold test-time augmentations of
+            them (mirrored or cropped copies); every epoch draws one store per photo.
         photos: instead of features, a folder of photos to extract them from, with `backbone`
-            (hub name, folder or "pixels") in so many `views`; kept in the run's folder. A dense
-            model with a vision network of its own takes the photos as they are.
+            (hub name, folder or "pixels"), one store for each of so many `augmentations` (the first
+            is the plain photo); the stores are written to the run's folder. A dense model with a
+            vision network reads the photos themselves.
         captions: `captions.jsonl`, or a file or folder of any other format that
             `sparta.captions.read` reads.
-        image_key: whether COCO's and Karpathy's captions name photos as the features do, by their
-            "file" or by "cocoid".
+        image_key: which id COCO's and Karpathy's captions share with the features, "file" (the
+            file's name) or "cocoid".
         split: photos to train on.
-        validation_split: photos to choose by, if the file has a split for it.
-        validation_photos: otherwise, how many photos of `split` to hold out (0: none, and the
-            last weights are kept).
+        validation_split: the split to choose the best weights by, if the captions have one.
+        validation_photos: otherwise, how many photos of `split` to hold out for that (0: none,
+            and the last weights are saved).
     """
 
     features: list[Path] = Field(default=[], max_length=64)
     photos: Path | None = None
     backbone: str | None = None
-    views: int = Field(default=1, ge=1)
+    augmentations: int = Field(default=1, ge=1)
     captions: Path | None = None
     image_key: Literal["file", "cocoid"] = "file"
     split: str = "train"
@@ -48,13 +49,13 @@ class RunConfig(Section):
     """How a run is carried out.
 
     Attributes:
-        batch_size: photos per step, over all GPUs.
-        learning_rate: of the optimiser, where nothing replaces it.
-        gradient_clip: largest norm of a step's gradient, 0 for any.
-        precision: as Lightning names it; "auto" takes bfloat16 on a GPU and float32 elsewhere.
+        batch_size: examples per step, over all GPUs.
+        learning_rate: of all parameters without a rate of their own.
+        gradient_clip: largest norm of a step's gradient, 0 for no limit.
+        precision: as Lightning spells it; "auto" is bfloat16 on a GPU and float32 elsewhere.
         average: decay of the exponential moving average of the weights, 0 for none.
-        checkpoint_epochs: epochs between the checkpoints a killed run resumes from.
-        patience: stop after so many epochs without a better validation recall, 0 for never.
+        checkpoint_epochs: epochs between the checkpoints from which a run can be resumed.
+        patience: stop after this many epochs without a better validation recall, 0 for never.
     """
 
     batch_size: int = Field(ge=2)

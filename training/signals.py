@@ -1,4 +1,4 @@
-"""Signal handlers that Python knows nothing of, kept while a library sets others."""
+"""Protecting the signal handlers of an embedded Java machine from other libraries."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ SIZE = 256  # bytes, more than any system's struct sigaction has
 
 @contextmanager
 def keep_java_handlers() -> Iterator[None]:
-    """Put back the handlers of the signals by which Java notices null pointers and the like.
+    """Restore the handlers of the signals that Java uses for null pointers and the like.
 
-    When training ends, Lightning sets every signal to what Python's own table says. Java's
-    handlers are not in there: a Java machine in the same process would lose them and be killed
-    by the next signal it counts on.
+    When training ends, Lightning sets every signal handler to the one in Python's table. Java's
+    handlers are not in that table: a Java machine in the same process would lose them and be
+    killed by the next such signal.
     """
-    if sys.platform == "win32":  # has no such signals
+    if sys.platform == "win32":  # which has no such signals
         yield
         return
     libc = ctypes.CDLL(None)
-    kept = {
+    saved = {
         number: ctypes.create_string_buffer(SIZE)
         for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
     }
-    for number, handler in kept.items():
+    for number, handler in saved.items():
         libc.sigaction(number, None, handler)
     try:
         yield
     finally:
-        for number, handler in kept.items():
+        for number, handler in saved.items():
             libc.sigaction(number, handler, None)

@@ -1,73 +1,8 @@
-"""A corpus that can be learnt in seconds: a photo is three things, one region each."""
-
-import json
-from dataclasses import dataclass
-from itertools import combinations
-from pathlib import Path
-from typing import Any
-
-import numpy as np
 import pytest
 
-from sparta.features.record import ImageFeatures
-from sparta.features.writer import write_store
-from tests import tiny
-from training.visualsparta.config import TrainConfig
-
-THINGS = ["dog", "cat", "red", "ball", "beach", "man", "hat", "green", "tree", "sea"]
-DIMENSION = 12
-
-
-@dataclass(frozen=True)
-class Corpus:
-    features: Path
-    captions: Path
-
-    def config(self, **changes: Any) -> TrainConfig:
-        """A tiny run; `data` and `model` are merged into the defaults key by key."""
-        encoder = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
-        encoder |= {"intermediate_size": 32, "max_position_embeddings": 80}
-        data = {"features": [self.features], "captions": self.captions, "validation_photos": 30}
-        return TrainConfig.model_validate(
-            {
-                "batch_size": 30,
-                "epochs": 3,
-                "learning_rate": 3e-3,
-                "query_learning_rate": 2e-2,
-                "precision": "32-true",
-                "accelerator": "cpu",
-                "devices": 1,
-                "workers": 0,
-                **changes,
-                "data": data | changes.get("data", {}),
-                "model": {"encoder": encoder} | changes.get("model", {}),
-            }
-        )
+from tests.training.corpus import Corpus, write_corpus
 
 
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
-    folder = tmp_path_factory.mktemp("corpus")
-    rng = np.random.default_rng(0)
-    looks = rng.standard_normal((len(THINGS), DIMENSION))
-    photos, lines = [], []
-    for number, chosen in enumerate(combinations(range(len(THINGS)), 3)):
-        name = f"p{number:03d}.jpg"
-        features = looks[list(chosen)] + 0.1 * rng.standard_normal((3, DIMENSION))
-        photos.append(
-            ImageFeatures(
-                name,
-                features.astype(np.float16),
-                tiny.boxes(3, rng),
-                ("",) * 3,
-                ("",) * 3,
-                64,
-                64,
-            )
-        )
-        words = [THINGS[i] for i in chosen]
-        texts = [f"a {a} and the {b} by a {c}" for a, b, c in (words, words[::-1])]
-        lines.append(json.dumps({"image": name, "captions": texts}) + "\n")
-    write_store(folder / "features", tiny.source(DIMENSION), photos)
-    (folder / "captions.jsonl").write_text("".join(lines))
-    return Corpus(folder / "features", folder / "captions.jsonl")
+    return write_corpus(tmp_path_factory.mktemp("corpus"))

@@ -5,7 +5,7 @@ import pytest
 
 from sparta.errors import InputError
 from training.config import PRESETS, load_config
-from training.visualsparta.config import TrainConfig
+from training.visualsparta.config import VisualSpartaTrainConfig
 
 
 def write(folder: Path, text: str) -> str:
@@ -24,7 +24,7 @@ def test_presets_exist() -> None:
 
 
 def test_defaults_are_the_papers() -> None:
-    config = TrainConfig()
+    config = VisualSpartaTrainConfig()
     assert (config.batch_size, config.epochs, config.learning_rate) == (160, 20, 5e-5)
     assert (config.include_positive, config.temperature) == (True, 1.0)
     assert not (config.flops or config.label_smoothing or config.average)
@@ -54,7 +54,7 @@ def test_yaml_and_overrides(tmp_path: Path) -> None:
 
 
 def test_an_empty_file_is_all_defaults(tmp_path: Path) -> None:
-    assert load_config(write(tmp_path, "")) == TrainConfig()
+    assert load_config(write(tmp_path, "")) == VisualSpartaTrainConfig()
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_text_that_is_not_utf8_is_an_error(tmp_path: Path) -> None:
     [
         ("epochs", "--set epochs: expected key=value"),
         ("=3", "--set =3: expected key=value"),
-        ("epochs.more=3", "--set epochs.more=3: epochs holds no keys"),
+        ("epochs.more=3", "--set epochs.more=3: epochs is a value and has no keys"),
         ("seed=[1", "--set seed=[1: the value is not YAML"),
         ("epoch=3", "epoch: Extra inputs are not permitted"),
         ("data.split=[a]", "data.split: Input should be a valid string"),

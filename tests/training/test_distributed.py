@@ -14,9 +14,9 @@ from torch.testing import assert_close
 from sparta.visualsparta.collate import ImageCollator
 from tests import tiny
 from training.distributed import gather_columns, gather_padded
-from training.visualsparta.config import TrainConfig
-from training.visualsparta.dataset import Example, TrainingBatch, TrainingCollator
-from training.visualsparta.lightning_module import SpartaTraining
+from training.visualsparta.config import VisualSpartaTrainConfig
+from training.visualsparta.dataset import TrainingBatch, TrainingCollator, TrainingExample
+from training.visualsparta.lightning_module import VisualSpartaTraining
 
 WORLD = 2
 CAPTIONS = [[6, 7, 8], [8, 9], [10, 11, 12, 13, 14], [20], [8, 8, 15, 16], [6, 22]]
@@ -25,7 +25,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "no labels": {"use_labels": False},
     "tied": {"use_labels": False, "tie_query_embedding": True},
 }
-CONFIG = TrainConfig(flops=0.05, label_smoothing=0.1, temperature=0.7)
+CONFIG = VisualSpartaTrainConfig(flops=0.05, label_smoothing=0.1, temperature=0.7)
 
 
 class Step(nn.Module):
@@ -33,7 +33,7 @@ class Step(nn.Module):
 
     def __init__(self, **options: Any) -> None:
         super().__init__()
-        self.training_module = SpartaTraining(tiny.model(**options), CONFIG)
+        self.training_module = VisualSpartaTraining(tiny.model(**options), CONFIG)
         self.training_module.log = lambda *_, **__: None  # type: ignore[method-assign,assignment]
 
     def forward(self, batch: TrainingBatch) -> Tensor:
@@ -43,7 +43,7 @@ class Step(nn.Module):
 def batch(photos: range) -> TrainingBatch:
     """One caption a photo, another for every photo by its neighbour's words."""
     examples = [
-        Example(
+        TrainingExample(
             i, tiny.image(2 + i % 3, ("dog",) * (i % 2), seed=i), [CAPTIONS[i], CAPTIONS[i - 1]]
         )
         for i in photos

@@ -17,11 +17,11 @@ from sparta.metrics import Recall, ranks, recall
 from sparta.visualsparta.collate import ImageCollator
 from sparta.visualsparta.model import VisualSparta
 from tests import tiny
-from tests.training.conftest import Corpus
+from tests.training.corpus import Corpus
 from training import fit
 from training.fit import train
-from training.run import split_photos
-from training.visualsparta.lightning_module import SpartaTraining
+from training.inputs import split_photos
+from training.visualsparta.lightning_module import VisualSpartaTraining
 
 # All that draws random numbers or keeps state between epochs.
 ROUGH: dict[str, Any] = {
@@ -53,14 +53,14 @@ def metrics(out: Path, name: str) -> list[float]:
 
 def break_off(patch: pytest.MonkeyPatch, epoch: int) -> None:
     """End the run in the middle of an epoch, as a killed process would."""
-    step = SpartaTraining.training_step
+    step = VisualSpartaTraining.training_step
 
-    def failing(self: SpartaTraining, batch: Any, number: int) -> Tensor:
+    def failing(self: VisualSpartaTraining, batch: Any, number: int) -> Tensor:
         if self.current_epoch == epoch and number == 1:
             raise RuntimeError("killed")
         return step(self, batch, number)
 
-    patch.setattr(SpartaTraining, "training_step", failing)
+    patch.setattr(VisualSpartaTraining, "training_step", failing)
 
 
 def test_it_learns_and_saves_the_best_weights(corpus: Corpus, tmp_path: Path) -> None:
@@ -100,16 +100,16 @@ def test_the_best_epoch_is_kept_not_the_last(
 ) -> None:
     """Measured recall falls from the first epoch on: the weights measured there are the result."""
     measured: list[dict[str, Tensor]] = []
-    validate = SpartaTraining.validation_step
+    validate = VisualSpartaTraining.validation_step
 
-    def keep(self: SpartaTraining, batch: Any, number: int) -> None:
+    def keep(self: VisualSpartaTraining, batch: Any, number: int) -> None:
         measured.append({name: value.clone() for name, value in self.model.state_dict().items()})
         validate(self, batch, number)
 
     falling = iter(range(90, 0, -1))
-    monkeypatch.setattr(SpartaTraining, "validation_step", keep)
+    monkeypatch.setattr(VisualSpartaTraining, "validation_step", keep)
     monkeypatch.setattr(
-        SpartaTraining, "recall", lambda *_: Recall(*[float(next(falling))] * 3, 1.0)
+        VisualSpartaTraining, "recall", lambda *_: Recall(*[float(next(falling))] * 3, 1.0)
     )
     result = train(corpus.config(epochs=5, patience=2, average=0.9), tmp_path)
     assert result.epochs == 3  # stopped early: two epochs without a better one
@@ -161,7 +161,7 @@ def test_folders_are_not_mixed(corpus: Corpus, tmp_path: Path) -> None:
     before = result.model.joinpath("model.safetensors").read_bytes()
     with pytest.raises(InputError, match="holds a run already: add --resume"):
         train(config, tmp_path / "run")
-    with pytest.raises(InputError, match="differs from this run's settings"):
+    with pytest.raises(InputError, match="differs from these settings"):
         train(corpus.config(epochs=2), tmp_path / "run", resume=True)
     assert result.model.joinpath("model.safetensors").read_bytes() == before
 

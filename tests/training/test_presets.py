@@ -13,7 +13,7 @@ from tests import tiny
 from tests.sparta.vse.models import CAPTIONS, save_bert
 from training.config import PRESETS, load_config
 from training.visualsparta import prepare
-from training.visualsparta.config import TrainConfig
+from training.visualsparta.config import VisualSpartaTrainConfig
 from training.vse.config import VseTrainConfig
 from training.vse.prepare import build_model
 
@@ -50,14 +50,14 @@ def test_a_dense_preset_builds_a_model(name: str, bert: Path) -> None:
     ids = [model.tokenizer.encode(text) for text in CAPTIONS[:3]]
     similarities = model(collate_texts(ids, model.tokenizer.pad_id), collate_regions(tiny.images()))
     assert similarities.shape == (3, 4, model.config.views) and torch.isfinite(similarities).all()
-    # Several views need a loss that knows of them, and the other way round.
+    # Several views need a multi-view loss, and vice versa.
     assert (model.config.views > 1) == config.objective.kind.startswith("multi-view")
 
 
 @pytest.mark.parametrize("name", SPARSE)
 def test_a_preset_of_visualsparta_builds_a_model(name: str, bert: Path) -> None:
     config = load_config(name)
-    assert isinstance(config, TrainConfig)
+    assert isinstance(config, VisualSpartaTrainConfig)
     if config.model.init is not None:
         config.model.init = str(bert)
     model = prepare.build_model(config.model, tiny.source(), PHOTOS)
@@ -77,7 +77,7 @@ def test_a_preset_of_visualsparta_builds_a_model(name: str, bert: Path) -> None:
 def test_visualsparta_is_trained_as_published(name: str) -> None:
     """Section 4.3; layers and width are those of the checkpoint it starts from."""
     config = load_config(name)
-    assert isinstance(config, TrainConfig)
+    assert isinstance(config, VisualSpartaTrainConfig)
     assert (config.batch_size, config.epochs, config.learning_rate) == (160, 20, 5e-5)
     assert config.model.options == {"max_regions": 50, "max_label_tokens": 70}
     assert (config.model.init, config.model.layers) == ("bert-base-uncased", None)
@@ -96,8 +96,8 @@ def test_published_rows_are_trained_as_published(name: str) -> None:
     options = config.model.options
     assert options.get("dimension", 1024) == 1024
     # Networks of photos are fine-tuned; regions and frames of videos are given.
-    assert config.sees_photos == ("grid" in name or "patch" in name)
-    if config.sees_photos:
+    assert config.has_vision_network == ("grid" in name or "patch" in name)
+    if config.has_vision_network:
         assert config.vision_rate == (0.1 if "2ad" in name else 0.01)
         assert (config.augmentation.regions, config.augmentation.photos) == ("none", "crop")
     else:

@@ -1,1 +1,1 @@
-"""The commands that make training data and train."""
+"""Commands that draw training data and train models."""

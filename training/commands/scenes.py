@@ -1,4 +1,4 @@
-"""Commands of the data room."""
+"""The command `sparta scenes`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,15 +9,17 @@ from sparta.errors import InputError
 
 
 def scenes(
-    out: Annotated[Path, typer.Option(help="Folder to write; made if absent.")],
+    out: Annotated[Path, typer.Option(help="Folder to write, created if missing.")],
     count: Annotated[int, typer.Option(min=1, help="Number of scenes.")] = 1000,
-    seed: Annotated[int, typer.Option(min=0, help="Same seed, same scenes.")] = 0,
-    split: Annotated[str, typer.Option(help="One name, or shares: train=0.9,val=0.1.")] = "train",
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same scenes.")] = 0,
+    split: Annotated[
+        str, typer.Option(help="Name of the split, or shares: train=0.9,val=0.1.")
+    ] = "train",
     workers: Annotated[str, typer.Option(help="Number of processes, or auto.")] = "auto",
 ) -> None:
-    """Draw a sample corpus: pictures of simple scenes, five captions each, and all known boxes.
+    """Draw a sample corpus: images of simple scenes with five captions each and all object boxes.
 
-    A finished folder is reused and an interrupted one is continued.
+    A finished folder is reused, an interrupted run is continued.
 
     [bold]Examples[/bold]
 
@@ -33,11 +35,9 @@ def scenes(
     from training.scenes.corpus import write_scenes
 
     if workers != "auto" and not workers.isdecimal():
-        raise InputError(f"--workers {workers!r}: expected a number or auto")
+        raise InputError(f"--workers {workers!r}: expected a number of processes or auto")
     processes = (os.cpu_count() or 1) if workers == "auto" else int(workers)
     console = Console()
-    with progress_bars({"draw": ("Drawing", "scenes")}, console) as show:
-        fresh = write_scenes(
-            out, count, seed, split, processes, lambda done: show("draw", done, count)
-        )
+    with progress_bars({"draw": ("Drawing", "scenes")}, console) as progress:
+        fresh = write_scenes(out, count, seed, split, processes, progress)
     console.print(f"{'wrote' if fresh else 'reused'} {count} scenes in {out}")

@@ -1,4 +1,4 @@
-"""`sparta train`."""
+"""The command `sparta train`."""
 
 from __future__ import annotations
 
@@ -9,23 +9,29 @@ import typer
 
 
 def train(
-    preset: Annotated[str, typer.Argument(help="A preset's name, or a YAML file.")],
-    out: Annotated[Path, typer.Option(help="Folder of the run; its model/ is the result.")],
+    preset: Annotated[str, typer.Argument(help="Name of a preset, or a YAML file.")],
+    out: Annotated[
+        Path, typer.Option(help="Folder of the run; the model is written to its subfolder model/.")
+    ],
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", help="Replace one setting, such as data.captions=captions.jsonl."),
+        typer.Option(
+            "--set", help="Override a setting, such as data.captions=captions.jsonl; repeatable."
+        ),
     ] = None,
     init: Annotated[
         str | None,
-        typer.Option(help="Checkpoint to start from, as --set model.init: NAME, DIR or oscar:DIR."),
+        typer.Option(help="Checkpoint to start from: NAME, DIR or oscar:DIR; sets model.init."),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a broken-off run.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue the interrupted run in --out.")
+    ] = False,
 ) -> None:
-    r"""Train a VisualSparta model on features and captions.
+    r"""Train a VisualSparta or dense VSE model on captioned photos or their features.
 
-    OUT/model is the result; OUT/logs/version_0/metrics.csv and OUT/tensorboard hold the curves
-    (a resumed run's own go to version_1, and so on).
-    A run that was broken off goes on with --resume and ends as it would have.
+    The model is written to OUT/model, the curves to OUT/logs/version_0/metrics.csv and
+    OUT/tensorboard (those of a resumed run to version_1, and so on).
+    An interrupted run continues with --resume and ends with the same weights.
 
     [bold]Examples[/bold]
 
@@ -44,7 +50,7 @@ def train(
     import os
     import warnings
 
-    # Read when torch is loaded: waiting threads must not take the cores from loader processes.
+    # Before torch is loaded: idle threads must not take the cores from the loader processes.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from rich.console import Console
     from transformers.utils import logging as transformers_logging
@@ -55,7 +61,7 @@ def train(
     from training.config import load_config
     from training.fit import train as fit
 
-    # After the import, which sets the level itself.
+    # After the import, which sets the level.
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
     settings = [*(set_ or []), *([] if init is None else [f"model.init={init}"])]
     result = fit(load_config(preset, settings), out, resume)

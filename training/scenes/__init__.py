@@ -1,1 +1,1 @@
-"""The sample corpus: scenes drawn by the project itself, with boxes, facts and captions."""
+"""The rendered scenes: a corpus of drawn images with boxes, facts and captions."""

@@ -1,4 +1,4 @@
-"""Backgrounds of the rendered scenes: twelve places, each with the zones that objects fill."""
+"""The twelve backgrounds of scenes, each with the zones in which objects can be placed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from training.scenes.canvas import Backdrop
 from training.scenes.drawings.brush import shade
 
 Zones = dict[str, tuple[float, float]]
-"""Zone ("ground", "water", "air") → heights at which the feet of an object may be."""
+"""Zone ("ground", "water", "air") → range of heights for the feet of an object."""
 
 
 def beach(b: Backdrop) -> Zones:

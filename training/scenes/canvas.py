@@ -1,4 +1,4 @@
-"""The canvas on which a background is drawn: fills, skylines and sky under a light."""
+"""The canvas for backgrounds: fills, skylines and sky, tinted by the light."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SKIES: dict[str, tuple[RGB, RGB]] = {
 
 
 class Backdrop:
-    """An opaque square canvas, drawn in unit coordinates and tinted by the light."""
+    """An opaque square canvas with unit coordinates, whose colours are tinted by the light."""
 
     def __init__(self, side: int, light: str, rng: random.Random, indoors: bool = False) -> None:
         self.image = Image.new("RGB", (side, side))
@@ -36,7 +36,7 @@ class Backdrop:
         self._draw = ImageDraw.Draw(self.image)
 
     def tint(self, colour: RGB) -> RGB:
-        """The colour under this scene's light, a little different in each scene."""
+        """The colour under this scene's light, varied slightly at random."""
         factor = LIGHTS[self.lit_by]
         r, g, b = (
             min(255, max(0, round(c * f) + self.rng.randint(-8, 8)))
@@ -47,7 +47,7 @@ class Backdrop:
     def gradient(
         self, y1: float, y2: float, top: RGB, bottom: RGB, x1: float = 0, x2: float = 1
     ) -> None:
-        """Fill a rectangle (the row at y2 included) with colours as they are."""
+        """Fill a rectangle (the row at y2 included) with a gradient of untinted colours."""
         band = Image.new("RGB", (1, 2))
         band.putpixel((0, 0), top)
         band.putpixel((0, 1), bottom)
@@ -56,11 +56,11 @@ class Backdrop:
         self.image.paste(band.resize(size, Image.Resampling.BILINEAR), corner)
 
     def daylight(self, x: float, y: float, w: float, h: float) -> None:
-        """The bare sky in a rectangle, as through a window."""
+        """The sky without clouds in a rectangle, as through a window."""
         self.gradient(y, y + h - 1 / self.side, *SKIES[self.light], x, x + w)
 
     def fill(self, y1: float, y2: float, top: RGB, bottom: RGB | None = None) -> None:
-        """Fill the band from y1 to y2 with tinted colours."""
+        """Fill the band from y1 to y2 with a gradient of tinted colours."""
         self.gradient(y1, y2, self.tint(top), self.tint(bottom or shade(top, 0.8)))
 
     def poly(self, points: list[tuple[float, float]], colour: RGB) -> None:
@@ -84,7 +84,7 @@ class Backdrop:
         self._draw.line(at, fill=self.tint(colour), width=max(1, round(width * self.side)))
 
     def ridge(self, y: float, swing: float, colour: RGB, waves: float = 1.5) -> None:
-        """A wavy skyline around y, filled down to the bottom."""
+        """A wavy skyline around y, filled to the bottom."""
         p, q = self.rng.uniform(0, math.tau), self.rng.uniform(0, math.tau)
         xs = [i / 24 for i in range(25)]
         line = [
@@ -94,7 +94,7 @@ class Backdrop:
         self.poly([*line, (1, 1), (0, 1)], colour)
 
     def sky(self, horizon: float) -> None:
-        """Sky with small clouds, or with far stars at night, down to the horizon."""
+        """Sky down to the horizon with small clouds, or with stars at night."""
         top, bottom = SKIES[self.light]
         self.gradient(0, horizon, top, bottom)
         if self.light == "night":
@@ -112,7 +112,7 @@ class Backdrop:
 
 
 def texture(image: Image.Image, grain: np.random.Generator) -> Image.Image:
-    """Break the flat fills by soft blotches, wider than high like ground and clouds."""
+    """Add soft blotches to flat fills, wider than high as in ground and clouds."""
     blotches = grain.integers(116, 141, size=(56, 28), dtype=np.uint8)
     soft = Image.fromarray(blotches).resize(image.size, Image.Resampling.BILINEAR)
     return ImageChops.add(image, Image.merge("RGB", [soft] * 3), 1.0, -128)

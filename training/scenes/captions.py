@@ -1,14 +1,14 @@
-"""Five captions for a scene, each sentence built from facts that hold in it."""
+"""Five captions for a scene, each stating only facts that are true of it."""
 
 from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from training.scenes import lexicon as lexicon
+from training.scenes import lexicon
 from training.scenes.facts import (
     CATEGORIES,
     POSITIONS,
@@ -17,100 +17,66 @@ from training.scenes.facts import (
     Fact,
     Located,
     Mention,
-    Record,
     Related,
+    SceneRecord,
     Setting,
     holds,
     matching,
     mentioned,
 )
+from training.scenes.phrases import noun_phrase
 
 CAPTIONS = 5
 _SLOT = re.compile(r"\{(\w+)\}")
-_WORD = re.compile(r"[a-z0-9]+")
 Slot = Callable[[], tuple[str, tuple[Fact, ...]]]
-"""Gives words for a place in a pattern, and the facts that they state."""
+"""Gives the words for one slot of a pattern, and the facts they state."""
 
 
 @dataclass(frozen=True)
 class Caption:
-    """A sentence and the facts it states."""
+    """A text and the facts it states."""
 
     text: str
     facts: tuple[Fact, ...]
 
 
-def noun_phrase(who: Mention, rng: random.Random, article: bool = True) -> str:
-    """Put a mention into words: "two small brown dogs", "a lady in a red dress"."""
-    plural = who.count > 1
-    noun = rng.choice(lexicon.NOUNS[who.noun])[plural]
-    adjectives = [rng.choice(lexicon.SIZES[who.size])] if who.size else []
-    tail = ""
-    if who.colour:
-        colour = rng.choice(lexicon.COLOURS[who.colour])
-        if who.noun in lexicon.CLOTHES:
-            tail = _clothes(who, colour, rng)
-        elif not plural and article and rng.random() < 0.06:
-            tail = f" which is {colour}"
-        else:
-            adjectives.append(colour)
-    words = " ".join([*adjectives, noun])
-    if plural:
-        return f"{rng.choice(lexicon.COUNTS[who.count])} {words}{tail}"
-    return (_with_article(words, rng) if article else words) + tail
-
-
-def _clothes(who: Mention, colour: str, rng: random.Random) -> str:
-    one, many = rng.choice(lexicon.CLOTHES[who.noun])
-    worn = f"{colour} {many}" if who.count > 1 else _with_article(f"{colour} {one}")
-    return f" {rng.choice(('in', 'in', 'wearing', 'dressed in'))} {worn}"
-
-
-def _with_article(words: str, rng: random.Random | None = None) -> str:
-    if words.endswith((" sun", " moon")) or words in ("sun", "moon"):
-        return f"the {words}"
-    if rng is not None and rng.random() < 0.04:
-        return f"one {words}"
-    return f"{'an' if words[0] in 'aeiou' else 'a'} {words}"
-
-
-class Writer:
-    """Writes captions of one scene from different points of view.
+class CaptionWriter:
+    """Writes the captions of one scene, in different forms.
 
     Args:
-        record: what is known of the scene.
-        rng: its source of chance.
+        record: description of the scene.
+        rng: source of random choices.
     """
 
-    def __init__(self, record: Record, rng: random.Random) -> None:
+    def __init__(self, record: SceneRecord, rng: random.Random) -> None:
         self.record = record
         self.rng = rng
 
     def write(self) -> list[Caption]:
-        """Five captions with five different texts: the first names most, the rest vary."""
-        views = [self._listing, self._relating, self._single, self._setting]
+        """Five captions with different texts, in random order."""
+        forms = [self._listing, self._relating, self._single, self._setting]
         extra = [self._acting, self._placing, self._pairing, self._short, self._relating]
-        views.append(self.rng.choice(extra))
+        forms.append(self.rng.choice(extra))
         if self.rng.random() < 0.4:
-            views[2] = self._short
+            forms[2] = self._short
         captions: list[Caption] = []
-        for view in views:
-            captions.append(self._fresh(view, {c.text for c in captions}))
+        for form in forms:
+            captions.append(self._fresh(form, {c.text for c in captions}))
         self.rng.shuffle(captions)
         return captions
 
-    def _fresh(self, view: Callable[[], Caption | None], taken: set[str]) -> Caption:
+    def _fresh(self, form: Callable[[], Caption | None], taken: set[str]) -> Caption:
         for _ in range(8):
-            caption = view()
+            caption = form()
             if caption is not None and caption.text not in taken:
                 return caption
-        while True:  # the setting can be put in many ways, so this ends
+        while True:  # ends, as the setting has many wordings
             caption = self._setting()
             if caption.text not in taken:
                 return caption
 
     def _mention(self, label: str | None = None, rich: float = 0.7) -> Mention:
-        """Describe some objects: by noun, or also by colour and size with chance `rich`."""
+        """Refer to some objects by noun and, with probability `rich`, by colour and by size."""
         rng, record = self.rng, self.record
         item = rng.choice([o for o in record.objects if label in (None, o.label)])
         noun = item.label
@@ -125,8 +91,8 @@ class Writer:
         """Two mentions of different objects, or None."""
         a, b = self._mention(), self._mention()
         both = mentioned(self.record, a) + mentioned(self.record, b)
-        apart = len({id(o) for o in both}) == len(both)
-        return (a, b) if apart else None
+        disjoint = len({id(o) for o in both}) == len(both)
+        return (a, b) if disjoint else None
 
     def _fill(
         self,
@@ -142,8 +108,8 @@ class Writer:
         facts: dict[Fact, None] = {}
 
         def put(match: re.Match[str]) -> str:
-            text, told = slots[match[1]]()
-            facts.update(dict.fromkeys(told))
+            text, stated = slots[match[1]]()
+            facts.update(dict.fromkeys(stated))
             return text
 
         text = _SLOT.sub(put, pattern)
@@ -152,7 +118,7 @@ class Writer:
         return Caption(text, tuple(facts))
 
     def _slots(self, a: Mention, b: Mention | None, known: Related | None) -> dict[str, Slot]:
-        """Slot name → a function that gives its words and the facts these state."""
+        """The slots that can be filled, by name."""
         slots: dict[str, Slot] = {
             "place": partial(self._setting_words, lexicon.PLACES, "background"),
             "view": partial(self._setting_words, lexicon.VIEWS, "background"),
@@ -173,7 +139,7 @@ class Writer:
         return slots
 
     def _mention_slots(self, name: str, who: Mention) -> dict[str, Slot]:
-        """The noun phrase under this name, its verb, and what it does if that is known."""
+        """Slots of one mention: its noun phrase, its verb and, if it has one, its action."""
         verb = "are" if who.count > 1 else "is"
         slots: dict[str, Slot] = {
             name: partial(self._phrase, who),
@@ -204,13 +170,13 @@ class Writer:
         return self._setting_words(lexicon.LIGHTS, "light")
 
     def _list(self) -> tuple[str, tuple[Fact, ...]]:
-        """All kinds of object in the scene, each described."""
+        """An enumeration of up to four kinds of object in the scene."""
         labels = list(dict.fromkeys(o.label for o in self.record.objects))
         self.rng.shuffle(labels)
-        told = tuple(self._mention(label, rich=0.85) for label in labels[:4])
-        phrases = [noun_phrase(who, self.rng) for who in told]
+        mentions = tuple(self._mention(label, rich=0.85) for label in labels[:4])
+        phrases = [noun_phrase(who, self.rng) for who in mentions]
         text = phrases[0] if len(phrases) == 1 else f"{', '.join(phrases[:-1])} and {phrases[-1]}"
-        return text, told
+        return text, mentions
 
     def _single(self) -> Caption:
         return self._fill(lexicon.SINGLE, self._mention())
@@ -249,25 +215,3 @@ class Writer:
         facts = [Related(pair[0], r, pair[1]) for r in RELATIONS]
         true = [f for f in facts if holds(self.record, f)]
         return self._fill(lexicon.RELATING, *pair, self.rng.choice(true)) if true else None
-
-
-def _texts() -> Iterator[str]:
-    """Every string of the lexicon."""
-    yield lexicon.GLUE
-    for patterns in (
-        lexicon.SINGLE, lexicon.ACTING, lexicon.RELATING, lexicon.PLACING, lexicon.SETTING,
-        lexicon.PAIRING, lexicon.LISTING, lexicon.SHORT,
-    ):  # fmt: skip
-        yield from (_SLOT.sub(" ", pattern) for pattern in patterns)
-    for table in (
-        lexicon.COLOURS, lexicon.SIZES, lexicon.COUNTS, lexicon.RELATIONS, lexicon.POSITIONS,
-        lexicon.ACTIONS, lexicon.PLACES, lexicon.VIEWS, lexicon.LIGHTS, lexicon.WEATHERS,
-    ):  # fmt: skip
-        yield from (text for texts in table.values() for text in texts)
-    for nouns in (*lexicon.NOUNS.values(), *lexicon.CLOTHES.values()):
-        yield from (text for pair in nouns for text in pair)
-
-
-def caption_vocabulary() -> list[str]:
-    """All words the captions can hold, in lower case, split at punctuation, sorted."""
-    return sorted({word for text in _texts() for word in _WORD.findall(text.lower())})

@@ -1,4 +1,4 @@
-"""Writing a corpus of rendered scenes to a folder: parallel, resumable, reproducible."""
+"""Writing a corpus of rendered scenes to a folder, in parallel, resumable and reproducible."""
 
 from __future__ import annotations
 
@@ -7,68 +7,21 @@ import shutil
 import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 from sparta.errors import InputError
-from training.scenes.render import CORPUS_VERSION, Scene, render_scene
+from sparta.progress import Progress, no_progress
+from training.scenes.render import Scene, render_scene
+from training.scenes.settings import CorpusSettings, parse_splits
 
-BLOCK = 200  # scenes per unit of work: what a killed run may lose per worker
-QUALITY = 90
-SETTINGS = "settings.json"
-Splits = tuple[tuple[str, float], ...]
-
-
-@dataclass(frozen=True)
-class Corpus:
-    """What a folder of scenes holds; two corpora with equal settings are equal, byte for byte.
-
-    Attributes:
-        count: number of scenes.
-        seed: of the renderer.
-        splits: (name, share) in order of the scenes' numbers; the shares sum to one.
-        version: of the renderer.
-    """
-
-    count: int
-    seed: int
-    splits: Splits
-    version: int = CORPUS_VERSION
-
-    def split(self, index: int) -> str:
-        """Name of the split that scene `index` belongs to."""
-        bound = 0.0
-        for name, share in self.splits:
-            bound += share * self.count
-            if index < round(bound):
-                return name
-        return self.splits[-1][0]
-
-
-def parse_splits(text: str) -> Splits:
-    """Read "train" or "train=0.9,val=0.1".
-
-    Raises:
-        InputError: if a share is not a number, or the shares do not sum to one.
-    """
-    pairs = [part.strip().partition("=") for part in text.split(",")]
-    try:
-        splits = tuple((name, float(share) if mark else 1.0) for name, mark, share in pairs)
-    except ValueError:
-        splits = ()
-    if (
-        not splits
-        or abs(sum(share for _, share in splits) - 1) > 1e-6
-        or not all(name and share > 0 for name, share in splits)
-    ):
-        raise InputError(
-            f"--split {text!r}: expected one name, or names with shares that sum to 1,"
-            " such as train=0.9,val=0.1"
-        )
-    return splits
+BLOCK = 200  # scenes per unit of work, and the most that an interrupted worker loses
+QUALITY = 90  # of the JPEG files
+SETTINGS_FILE = "settings.json"
+STAGE = "draw"  # of the progress
 
 
 def write_scenes(
@@ -77,23 +30,23 @@ def write_scenes(
     seed: int,
     split: str = "train",
     workers: int = 1,
-    progress: Callable[[int], None] = lambda done: None,
+    progress: Progress = no_progress,
 ) -> bool:
-    """Write `images/`, `captions.jsonl` and `scenes.jsonl` into a folder, or finish doing so.
+    """Write `images/`, `captions.jsonl` and `scenes.jsonl`; continues an interrupted run.
 
     Args:
-        out: the folder; made if absent.
+        out: the folder, created if missing.
         count: number of scenes.
-        seed: of the corpus.
+        seed: of the scenes.
         split: one name, or names with shares: "train=0.9,val=0.1".
-        workers: number of processes; the bytes do not depend on it.
-        progress: called with the scenes finished so far; first, with those of an earlier run.
+        workers: number of processes; the result does not depend on it.
+        progress: stage "draw", in scenes.
 
     Returns:
-        False if the folder already held the finished corpus, which was then left as it is.
+        False if the folder already contains the finished corpus, which is then left unchanged.
 
     Raises:
-        InputError: if the folder holds something else, or a number makes no sense.
+        InputError: if the folder contains something else, or a number is out of range.
     """
     out = Path(out)
     if count < 1 or workers < 1 or seed < 0:
@@ -101,37 +54,37 @@ def write_scenes(
             f"scenes: count and workers must be at least 1 and the seed at least 0;"
             f" found count {count}, workers {workers}, seed {seed}"
         )
-    corpus = Corpus(count, seed, parse_splits(split))
-    _claim(out, corpus)
+    settings = CorpusSettings(count, seed, parse_splits(split))
+    _claim(out, settings)
     if (out / "captions.jsonl").is_file():
-        progress(count)
+        progress(STAGE, count, count)
         return False
     for folder in ("images", "parts"):
         (out / folder).mkdir(exist_ok=True)
     starts = [s for s in range(0, count, BLOCK) if not _part(out, s).is_file()]
     done = count - sum(min(BLOCK, count - s) for s in starts)
-    progress(done)
-    for written in _write_blocks(partial(_write_block, out, corpus), starts, workers):
+    progress(STAGE, done, count)
+    for written in _write_blocks(partial(_write_block, out, settings), starts, workers):
         done += written
-        progress(done)
-    _join(out, corpus)
+        progress(STAGE, done, count)
+    _join(out, settings)
     return True
 
 
-def _claim(out: Path, corpus: Corpus) -> None:
-    """Mark the folder as this corpus's, or check that it already is."""
-    mark = out / SETTINGS
-    wanted = json.dumps(asdict(corpus)) + "\n"
+def _claim(out: Path, settings: CorpusSettings) -> None:
+    """Write the settings into an empty folder, or check that it already has the same."""
+    mark = out / SETTINGS_FILE
+    wanted = json.dumps(asdict(settings)) + "\n"
     if mark.is_file():
         found = mark.read_text(encoding="utf-8")
         if found != wanted:
             raise InputError(
-                f"{out} holds other scenes: expected {wanted.strip()}, found {found.strip()};"
-                " give another folder or delete this one"
+                f"{out} contains other scenes: expected {wanted.strip()}, found {found.strip()};"
+                " choose another folder or delete this one"
             )
         return
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise InputError(f"{out} is not an empty folder and holds no scenes: give another one")
+        raise InputError(f"{out} is neither an empty folder nor one of scenes: choose another one")
     out.mkdir(parents=True, exist_ok=True)
     _write_whole(mark, wanted)
 
@@ -141,37 +94,38 @@ def _part(out: Path, start: int) -> Path:
 
 
 def _write_blocks(write: Callable[[int], int], starts: list[int], workers: int) -> Iterator[int]:
-    """Run the blocks, in this process or in several; yields how many scenes each one made."""
+    """Run the blocks in one or several processes; yields the number of scenes of each."""
     if workers == 1 or len(starts) < 2:
         yield from map(write, starts)
         return
     pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
-    # The workers inherit the mask: Ctrl-C reaches this process alone, which then ends them.
+    # The workers inherit the mask, so that Ctrl+C interrupts only this process, which stops them.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         futures = [pool.submit(write, start) for start in starts]
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         for future in as_completed(futures):
             yield future.result()
-    finally:  # an interrupted run ends after the blocks in progress, not after all of them
+    finally:  # an interrupted run stops after the blocks in progress
         pool.shutdown(cancel_futures=True)
 
 
-def _write_block(out: Path, corpus: Corpus, start: int) -> int:
-    """Render the scenes of one block; its part file, written last, says that it is complete."""
-    indices = range(start, min(start + BLOCK, corpus.count))
+def _write_block(out: Path, settings: CorpusSettings, start: int) -> int:
+    """Render the scenes of one block; its part file, written last, marks it as complete."""
+    indices = range(start, min(start + BLOCK, settings.count))
     captions, records = [], []
     for index in indices:
-        scene = render_scene(corpus.seed, index)
-        image = {"image": f"{index:06d}.jpg", "split": corpus.split(index)}
+        scene = render_scene(settings.seed, index)
+        image = {"image": f"{index:06d}.jpg", "split": settings.split(index)}
         scene.image.save(out / "images" / image["image"], quality=QUALITY)
-        captions.append(json.dumps({**image, "captions": scene.captions}))
-        records.append(json.dumps({**image, **_described(scene)}))
+        captions.append(json.dumps({**image, "captions": scene.texts}))
+        records.append(json.dumps({**image, **_scene_record(scene)}))
     _write_whole(_part(out, start), json.dumps({"captions": captions, "scenes": records}))
     return len(indices)
 
 
-def _described(scene: Scene) -> dict[str, Any]:
+def _scene_record(scene: Scene) -> dict[str, Any]:
+    """The scene's line of `scenes.jsonl`."""
     record = scene.record
     objects = [asdict(item) for item in record.objects]
     for item in objects:
@@ -185,9 +139,9 @@ def _described(scene: Scene) -> dict[str, Any]:
     }
 
 
-def _join(out: Path, corpus: Corpus) -> None:
-    """Join the parts; `captions.jsonl` comes last and says that the corpus is complete."""
-    parts = [json.loads(_part(out, s).read_text("utf-8")) for s in range(0, corpus.count, BLOCK)]
+def _join(out: Path, settings: CorpusSettings) -> None:
+    """Join the parts; `captions.jsonl`, written last, marks the corpus as complete."""
+    parts = [json.loads(_part(out, s).read_text("utf-8")) for s in range(0, settings.count, BLOCK)]
     for name in ("scenes", "captions"):
         lines = [line for part in parts for line in part[name]]
         _write_whole(out / f"{name}.jsonl", "\n".join(lines) + "\n")
@@ -195,7 +149,7 @@ def _join(out: Path, corpus: Corpus) -> None:
 
 
 def _write_whole(path: Path, text: str) -> None:
-    """Write a file so that it is either absent or complete."""
+    """Write a file that is either missing or complete."""
     fresh = path.with_suffix(".tmp")
     fresh.write_text(text, encoding="utf-8")
     fresh.replace(path)

@@ -1,4 +1,4 @@
-"""What is known of a rendered scene, and the facts a caption may state about it."""
+"""The description of a rendered scene, and the facts a caption can state about it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CATEGORIES: dict[str, frozenset[str]] = {
     "person": frozenset({"man", "woman"}),
     "vehicle": frozenset({"car", "bus", "truck", "tractor", "bicycle"}),
 }
-"""Wider nouns and the kinds they cover."""
+"""General nouns and the kinds they cover."""
 
 RELATIONS = ("left of", "right of", "above", "below", "next to", "in front of", "behind", "on")
 POSITIONS = ("left", "right", "top", "bottom", "middle")
@@ -45,8 +45,8 @@ class SceneObject:
         colour: name of its main colour (of the clothes, for people).
         size: "small", "medium" or "large", relative to its kind.
         action: what it does, or None.
-        box: x1, y1, x2, y2 relative to the image, from 0 to 1; parts hidden by others included.
-        depth: drawing order; a greater one is nearer and may hide a smaller one.
+        box: x1, y1, x2, y2 relative to the image, from 0 to 1, hidden parts included.
+        depth: drawing order; objects of greater depth are nearer and may hide others.
         support: index of the object it stands on, or None.
     """
 
@@ -60,14 +60,14 @@ class SceneObject:
 
     @property
     def centre(self) -> tuple[float, float]:
-        """Middle of the box."""
+        """Centre of the box."""
         x1, y1, x2, y2 = self.box
         return (x1 + x2) / 2, (y1 + y2) / 2
 
 
 @dataclass(frozen=True)
-class Record:
-    """Everything known of a scene except its pixels."""
+class SceneRecord:
+    """Description of a scene: everything except its pixels."""
 
     background: str
     light: str
@@ -77,7 +77,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Mention:
-    """The scene holds exactly `count` objects of this noun (and colour, and size)."""
+    """The scene contains exactly `count` objects of this noun (and colour, and size)."""
 
     noun: str
     colour: str | None
@@ -87,7 +87,7 @@ class Mention:
 
 @dataclass(frozen=True)
 class Doing:
-    """All mentioned objects do this."""
+    """All mentioned objects do this action."""
 
     who: Mention
     action: str
@@ -122,9 +122,9 @@ Fact = Mention | Doing | Located | Related | Setting
 
 
 def matching(
-    record: Record, noun: str, colour: str | None = None, size: str | None = None
+    record: SceneRecord, noun: str, colour: str | None = None, size: str | None = None
 ) -> list[SceneObject]:
-    """All objects which a noun with these adjectives describes."""
+    """All objects that a noun with these adjectives describes."""
     kinds = CATEGORIES.get(noun, frozenset({noun}))
     return [
         o
@@ -133,13 +133,13 @@ def matching(
     ]
 
 
-def mentioned(record: Record, who: Mention) -> list[SceneObject]:
-    """The objects a mention is about."""
+def mentioned(record: SceneRecord, who: Mention) -> list[SceneObject]:
+    """The objects a mention refers to."""
     return matching(record, who.noun, who.colour, who.size)
 
 
 def overlap(a: Box, b: Box) -> float:
-    """Area shared by two boxes, relative to the smaller one."""
+    """Area of the intersection of two boxes, relative to the smaller box."""
     width = min(a[2], b[2]) - max(a[0], b[0])
     height = min(a[3], b[3]) - max(a[1], b[1])
     smaller = min((a[2] - a[0]) * (a[3] - a[1]), (b[2] - b[0]) * (b[3] - b[1]))
@@ -153,8 +153,8 @@ def _gap(a: Box, b: Box) -> float:
     return max(dx, dy)
 
 
-def related(record: Record, a: SceneObject, relation: str, b: SceneObject) -> bool:
-    """Whether the relation holds, judged from boxes and depth with a margin for doubt."""
+def related(record: SceneRecord, a: SceneObject, relation: str, b: SceneObject) -> bool:
+    """Whether the relation clearly holds, from boxes and depth."""
     dx, dy = b.centre[0] - a.centre[0], b.centre[1] - a.centre[1]
     on = a.support is not None and record.objects[a.support] is b
     beneath = b.support is not None and record.objects[b.support] is a
@@ -197,7 +197,7 @@ def located(item: SceneObject, position: str) -> bool:
     raise ValueError(f"unknown position {position!r}")
 
 
-def holds(record: Record, fact: Fact) -> bool:
+def holds(record: SceneRecord, fact: Fact) -> bool:
     """Whether a fact is true of a scene."""
     match fact:
         case Mention(count=count):

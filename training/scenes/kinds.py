@@ -1,17 +1,12 @@
-# ruff: noqa: E501 - the table reads best with one kind a line
-"""The kinds of object a scene may hold: how each is drawn, where it belongs, what it is called."""
+# ruff: noqa: E501 - one line per kind keeps the table readable
+"""The kinds of object in scenes: how each is drawn, where it appears, its nouns and actions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from training.scenes.drawings import animals as animals
-from training.scenes.drawings import creatures as creatures
-from training.scenes.drawings import figures as figures
-from training.scenes.drawings import nature as nature
-from training.scenes.drawings import things as things
-from training.scenes.drawings import vehicles as vehicles
+from training.scenes.drawings import animals, creatures, figures, nature, things, vehicles
 from training.scenes.drawings.brush import PALETTE, Brush
 
 
@@ -22,14 +17,14 @@ class Kind:
     Attributes:
         draw: draws it on a canvas.
         aspect: width over height.
-        height: of a middle-sized one, relative to the scene.
+        height: of a medium-sized one, relative to the scene.
         zones: where it can be, the most natural first: ground, water or air.
-        places: backgrounds in which it is at home.
-        colours: it may have.
+        places: backgrounds where it usually appears.
+        colours: possible colours.
         nouns: (singular, plural) for each synonym.
-        actions: zone → what it does there.
-        top: height of the surface on which small things stand, from 0 (top) to 1, or None.
-        lights: under which it may appear.
+        actions: its action in each zone.
+        top: height of the surface on which small objects can stand, from 0 (top) to 1, or None.
+        lights: lights under which it can appear.
     """
 
     draw: Callable[[Brush], None]
@@ -154,6 +149,6 @@ SMALL = (
     "flower",
     "key",
 )
-"""Kinds that may stand on the top of a table, chair, bench or sofa."""
+"""Kinds that can stand on a table, chair, bench or sofa."""
 
 assert all(set(kind.colours) <= set(PALETTE) for kind in KINDS.values())

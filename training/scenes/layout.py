@@ -1,4 +1,4 @@
-"""Composing a scene: which objects, where, how large; drawn one by one from far to near."""
+"""Composing a scene: choosing its objects, their places and sizes, and their drawing order."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from training.scenes.facts import Box, SceneObject, overlap
 from training.scenes.kinds import KINDS, SMALL, Kind
 
 SCALES = {"small": 0.64, "medium": 1.0, "large": 1.4}
-FAR = 0.82  # size of a thing at the back of its zone relative to one at the front
+FAR = 0.82  # size of an object at the back of its zone relative to the front
 
 
 @dataclass(frozen=True)
 class Sprite:
-    """A drawn object with its tight place on the canvas, in pixels."""
+    """A drawn object, and the upper left corner of its pixels on the canvas."""
 
     item: SceneObject
     image: Image.Image
@@ -28,7 +28,7 @@ class Sprite:
 
 
 def draw_kind(label: str, colour: str, height: int, rng: random.Random) -> Image.Image:
-    """Draw one object, cropped to its pixels (RGBA, about `height` pixels high)."""
+    """Draw one object: RGBA, cropped to its pixels, about `height` pixels high."""
     kind = KINDS[label]
     brush = Brush(max(8, round(height * kind.aspect)), max(8, height), dye(colour, rng), rng)
     kind.draw(brush)
@@ -49,13 +49,13 @@ def lit(image: Image.Image, light: str) -> Image.Image:
 
 
 class Layout:
-    """Places objects on a square canvas so that each stays visible.
+    """Places objects on a square canvas so that each remains visible.
 
     Args:
         background: its name.
-        backdrop: the drawn one.
-        zones: of the backdrop.
-        rng: the scene's source of chance.
+        backdrop: the drawn background.
+        zones: of the background.
+        rng: source of random choices.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Layout:
         return "water" if "water" in self.zones else "air"
 
     def _place(self, label: str, colour: str, size: str) -> int | None:
-        """Try to put one object into its zone; its index, or None if there is no room."""
+        """Try to place one object in its zone; its index, or None if there is no room."""
         kind, rng = KINDS[label], self.rng
         zone = self._zone(kind)
         back, front = self.zones[zone]
@@ -122,7 +122,7 @@ class Layout:
         return None
 
     def _place_on(self, support: int, top: float) -> None:
-        """Put a small thing on the surface of a piece of furniture."""
+        """Try to place a small object on the surface of a piece of furniture."""
         base, rng = self.sprites[support].item, self.rng
         label = rng.choice([n for n in SMALL if self.light in KINDS[n].lights])
         kind = KINDS[label]
@@ -141,7 +141,7 @@ class Layout:
     def _draw(
         self, label: str, colour: str, size: str, zone: str, box: Box, support: int | None
     ) -> int:
-        """Draw into the wanted box and record the tight box of the drawn pixels."""
+        """Draw an object into the box and record the tight box of the drawn pixels; its index."""
         side = self.side
         image = draw_kind(label, colour, round((box[3] - box[1]) * side), self.rng)
         left = round((box[0] + box[2]) / 2 * side - image.width / 2)
@@ -159,7 +159,7 @@ class Layout:
         return len(self.sprites) - 1
 
     def _by_depth(self) -> list[Sprite]:
-        """Far things first: the air, then by the height of the feet; a support before its load."""
+        """Sprites from far to near: air first, then by the height of the feet; supports first."""
 
         def depth(index: int) -> tuple[bool, float, bool]:
             item = self.sprites[index].item
@@ -179,7 +179,7 @@ class Layout:
 
 
 def paste(canvas: Image.Image, sprite: Sprite) -> None:
-    """Put a sprite on the canvas, with a soft shadow under what stands on the ground."""
+    """Draw a sprite on the canvas, with a soft shadow if it stands on the ground."""
     x, y = sprite.corner
     width, height = sprite.image.size
     if sprite.zone == "ground" and sprite.item.support is None:

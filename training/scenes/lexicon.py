@@ -1,4 +1,4 @@
-"""The words of the captions: synonyms for everything a fact can be about, and sentence patterns."""
+"""The words of the captions: synonyms for everything a fact can mention, and sentence patterns."""
 
 from __future__ import annotations
 
@@ -110,8 +110,8 @@ WEATHERS: dict[str, tuple[str, ...]] = {
 }
 
 # Slots: {a} {b} noun phrases; {a_is} {b_is} "is" or "are"; {a_does} {b_does} actions; {rel} the
-# relation of a to b; {where} a's part of the picture; {place} {view} the setting; {when} its light
-# or weather; {list} all objects; {bare} {bare_b} noun phrases without article.
+# relation of a to b; {where} the part of the picture a is in; {place} {view} the background; {when}
+# light or weather; {list} all objects; {bare} {bare_b} noun phrases without article.
 SINGLE = (
     "{a}",
     "there {a_is} {a}",
@@ -171,5 +171,3 @@ LISTING = (
     "{when}, {list} can be seen {place}",
 )
 SHORT = ("{bare}", "{bare} {place}", "{bare} {when}", "{bare} and {bare_b}", "{bare} {where}")
-GLUE = "a an one the and is are in which wearing dressed"
-"""Words that the grammar adds between slots."""

@@ -1,8 +1,8 @@
-"""The sample corpus: scenes drawn by the project itself, with boxes, facts and captions.
+"""Rendering one scene: image, description and captions, a function of (seed, index).
 
-A scene is made in four steps: a backdrop (`scene_backdrops`), objects placed on it
-(`scene_layout`, drawn by `scene_kinds`), weather and camera noise (here), and five captions
-written from what is then known (`scene_captions`). Everything follows from (seed, index).
+A scene is drawn in four steps: a background (`backdrops`), objects placed on it (`layout`, drawn
+as `kinds` lists them), weather and camera noise (here), and five captions written from the
+description (`captions`).
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from PIL import Image, ImageDraw, ImageFilter
 
 from training.scenes.backdrops import BACKDROPS, INDOORS, NO_WEATHER
 from training.scenes.canvas import Backdrop, texture
-from training.scenes.captions import Caption, Writer
-from training.scenes.facts import Record, SceneObject
+from training.scenes.captions import Caption, CaptionWriter
+from training.scenes.facts import SceneObject, SceneRecord
 from training.scenes.layout import Layout, paste
 
 SIDE = 192
 OVERSAMPLING = 2
-CORPUS_VERSION = 1  # raise it when the same seed gives other scenes or captions
+CORPUS_VERSION = 1  # increase it when the same seed gives other scenes or captions
 
 
 @dataclass(frozen=True)
@@ -31,16 +31,16 @@ class Scene:
     Attributes:
         image: RGB, 192 × 192.
         record: background, light, weather and objects.
-        told: the captions with the facts they state.
+        captions: five different captions with the facts they state.
     """
 
     image: Image.Image
-    record: Record
-    told: tuple[Caption, ...]
+    record: SceneRecord
+    captions: tuple[Caption, ...]
 
     @property
     def objects(self) -> tuple[SceneObject, ...]:
-        """The objects, far to near."""
+        """The objects, from far to near."""
         return self.record.objects
 
     @property
@@ -49,13 +49,13 @@ class Scene:
         return self.record.background
 
     @property
-    def captions(self) -> list[str]:
-        """Five different captions."""
-        return [caption.text for caption in self.told]
+    def texts(self) -> list[str]:
+        """The texts of the captions."""
+        return [caption.text for caption in self.captions]
 
 
 def render_scene(seed: int, index: int) -> Scene:
-    """Draw scene `index` of the corpus with this seed; an equal pair gives an equal scene."""
+    """Render scene `index` of the corpus with this seed, always the same for the same pair."""
     rng = random.Random(f"{seed}/{index}")
     grain = np.random.default_rng([seed, index])
     background = rng.choice(sorted(BACKDROPS))
@@ -70,8 +70,8 @@ def render_scene(seed: int, index: int) -> Scene:
     for sprite in sprites:
         paste(canvas, sprite)
     image = _photograph(_precipitate(canvas, weather, rng).reduce(OVERSAMPLING), grain)
-    record = Record(background, light, weather, tuple(s.item for s in sprites))
-    return Scene(image, record, tuple(Writer(record, rng).write()))
+    record = SceneRecord(background, light, weather, tuple(s.item for s in sprites))
+    return Scene(image, record, tuple(CaptionWriter(record, rng).write()))
 
 
 def _precipitate(canvas: Image.Image, weather: str, rng: random.Random) -> Image.Image:
@@ -97,7 +97,7 @@ def _precipitate(canvas: Image.Image, weather: str, rng: random.Random) -> Image
 
 
 def _photograph(image: Image.Image, grain: np.random.Generator) -> Image.Image:
-    """What a camera adds: a little blur, uneven exposure, sensor noise."""
+    """Camera effects: slight blur, uneven exposure, sensor noise."""
     if grain.random() < 0.5:
         image = image.filter(ImageFilter.GaussianBlur(float(grain.uniform(0.3, 0.8))))
     pixels = np.asarray(image, dtype=np.float32)

@@ -1,1 +1,1 @@
-"""Training of VisualSparta: data set, objective, Lightning module."""
+"""Training VisualSparta: settings, data set, objective, Lightning module."""

@@ -1,4 +1,4 @@
-"""A training run of VisualSparta as data."""
+"""Settings of a VisualSparta training run."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from training.run_config import PhotosConfig, RunConfig, Section
+from training.run_config import DataConfig, RunConfig, Section
 
 
-class DataConfig(PhotosConfig):
-    """Which photos and captions, and how they are drawn.
+class VisualSpartaDataConfig(DataConfig):
+    """Photos and captions, and how training examples are drawn from them.
 
     Attributes:
-        captions_per_photo: captions drawn per photo and step; they share its forward pass.
-        word_dropout: chance that a caption's term is left out.
-        region_dropout: chance that a region is left out.
+        captions_per_photo: captions drawn per photo and step; they share the photo's forward pass.
+        word_dropout: probability that a term of a caption is dropped.
+        region_dropout: probability that a region is dropped.
     """
 
     captions_per_photo: int = Field(default=1, ge=1)
@@ -23,16 +23,16 @@ class DataConfig(PhotosConfig):
     region_dropout: float = Field(default=0.0, ge=0, lt=1)
 
 
-class ModelConfig(Section):
+class VisualSpartaModelConfig(Section):
     """The network at the start.
 
     Attributes:
-        init: hub name or folder of a BERT-like checkpoint, or oscar:FOLDER of one of Oscar's; None
-            for random weights.
-        layers: keep only the checkpoint's first layers.
-        encoder: without `init`, fields of a `BertConfig`; its vocabulary is then learnt from the
+        init: hub name or folder of a BERT-like checkpoint, or oscar:FOLDER for a checkpoint of
+            Oscar; None for random weights.
+        layers: use only this many of the checkpoint's first layers.
+        encoder: without `init`, fields of a `BertConfig`; the vocabulary is then learnt from the
             training captions.
-        vocabulary_size: without `init`, at most so many word pieces.
+        vocabulary_size: without `init`, the largest number of word pieces.
         options: fields of `VisualSpartaConfig`, such as use_labels or max_regions.
         query_embedding: "trained" with its own learning rate, or "frozen" at the checkpoint's
             directions with one trained importance per term.
@@ -46,21 +46,23 @@ class ModelConfig(Section):
     query_embedding: Literal["trained", "frozen"] = "trained"
 
 
-class TrainConfig(RunConfig):
-    """One run of VisualSparta. Defaults are the paper's (section 4.3).
+class VisualSpartaTrainConfig(RunConfig):
+    """A VisualSparta run. The defaults are those of the paper (section 4.3).
 
     Attributes:
-        query_learning_rate: replaces the learning rate for the query embedding.
-        projection_learning_rate: ... for the region projection.
-        warmup: share of the steps in which the rate rises; afterwards it falls as `schedule` says.
-        include_positive: whether equation 13's denominator holds the positive.
+        query_learning_rate: of the query embedding, None for `learning_rate`.
+        projection_learning_rate: of the region projection, None for `learning_rate`.
+        warmup: share of the steps in which the learning rate rises.
+        schedule: how the learning rate decays after the warm-up.
+        include_positive: whether the denominator of equation 13 includes the positive.
         temperature: scores are divided by it in the objective (1 in the paper).
+        label_smoothing: share of the target spread evenly over the photos of the batch.
         flops: weight of the sparsity regulariser.
     """
 
     family: Literal["visual-sparta"] = "visual-sparta"
-    data: DataConfig = DataConfig()
-    model: ModelConfig = ModelConfig()
+    data: VisualSpartaDataConfig = VisualSpartaDataConfig()
+    model: VisualSpartaModelConfig = VisualSpartaModelConfig()
     batch_size: int = Field(default=160, ge=2)
     epochs: int = Field(default=20, ge=1)
     learning_rate: float = Field(default=5e-5, gt=0)

@@ -1,4 +1,4 @@
-"""Captioned photos as training examples, drawn by seed, epoch and position alone."""
+"""Captioned photos as training examples; a draw depends only on seed, epoch and photo."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class TrainingBatch(NamedTuple):
 
     Attributes:
         images: B photos.
-        photos: [B] int64, position of each photo in the data set.
+        photos: [B] int64, index of each photo in the data set.
         query_ids: [Q, L] int64 term ids.
         query_mask: [Q, L] bool.
-        query_photos: [Q] int64, the photo each caption belongs to.
+        query_photos: [Q] int64, index of the photo each caption describes.
     """
 
     images: ImageBatch
@@ -42,8 +42,8 @@ class TrainingBatch(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Example:
-    """One photo as drawn in one epoch."""
+class TrainingExample:
+    """One photo with its captions as drawn in one epoch; captions are lists of term ids."""
 
     photo: int
     image: ImageFeatures
@@ -51,10 +51,10 @@ class Example:
 
 
 class EpochSampler(Sampler[tuple[int, int]]):
-    """Shuffled (epoch, photo) pairs for one of `world` processes.
+    """Shuffled (epoch, photo) pairs for process `rank` of `world`.
 
-    Carrying the epoch with the index makes every draw a function of seed, epoch and photo: worker
-    processes that live on between epochs, and a run that is resumed, draw what they should.
+    The key includes the epoch, so that every draw is a function of seed, epoch and photo: loader
+    processes that persist over epochs and resumed runs give the same draws.
     """
 
     def __init__(self, photos: int, seed: int, rank: int = 0, world: int = 1) -> None:
@@ -62,24 +62,36 @@ class EpochSampler(Sampler[tuple[int, int]]):
         self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Called by the trainer before each epoch."""
+        """Choose the epoch of the next iteration; the trainer calls this before each epoch."""
         self.epoch = epoch
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
         order = np.random.default_rng((self.seed, self.epoch)).permutation(self.photos)
-        own = order[: len(self) * self.world][self.rank :: self.world]
-        return iter([(self.epoch, int(photo)) for photo in own])
+        part = order[: len(self) * self.world][self.rank :: self.world]
+        return iter([(self.epoch, int(photo)) for photo in part])
 
     def __len__(self) -> int:
         return self.photos // self.world
 
 
-class CaptionedFeatures(Dataset[Example]):
-    """Photos with tokenised captions, one view and some captions drawn per epoch."""
+class CaptionedFeatures(Dataset[TrainingExample]):
+    """Photos with tokenised captions.
+
+    Every epoch draws one of the feature stores, some captions, and dropout for each photo.
+
+    Args:
+        stores: of the same photos.
+        image_ids: N photos.
+        captions: term ids of each caption of each photo.
+        seed: of all draws.
+        captions_per_photo: captions drawn per photo and epoch.
+        word_dropout: probability that a term is dropped.
+        region_dropout: probability that a region is dropped.
+    """
 
     def __init__(
         self,
-        views: Sequence[FeatureStore],
+        stores: Sequence[FeatureStore],
         image_ids: Sequence[str],
         captions: Sequence[list[list[int]]],
         seed: int,
@@ -87,8 +99,8 @@ class CaptionedFeatures(Dataset[Example]):
         word_dropout: float = 0.0,
         region_dropout: float = 0.0,
     ) -> None:
-        self.views = views
-        self.rows = [[view.index(image_id) for image_id in image_ids] for view in views]
+        self.stores = stores
+        self.rows = [[store.index(image_id) for image_id in image_ids] for store in stores]
         self.captions = captions
         self.seed = seed
         self.captions_per_photo = captions_per_photo
@@ -98,16 +110,16 @@ class CaptionedFeatures(Dataset[Example]):
     def __len__(self) -> int:
         return len(self.captions)
 
-    def __getitem__(self, key: tuple[int, int]) -> Example:
+    def __getitem__(self, key: tuple[int, int]) -> TrainingExample:
         epoch, photo = key
         rng = np.random.default_rng((self.seed, epoch, photo))
-        view = int(rng.integers(len(self.views)))
-        image = self.views[view][self.rows[view][photo]]
+        store = int(rng.integers(len(self.stores)))
+        image = self.stores[store][self.rows[store][photo]]
         captions = self.captions[photo]
-        # A photo with too few captions repeats some: all processes must bring equally many.
+        # A photo with too few captions repeats some: all processes need equally many.
         wanted = self.captions_per_photo
         chosen = rng.choice(len(captions), wanted, replace=len(captions) < wanted)
-        return Example(
+        return TrainingExample(
             photo,
             drop_regions(image, self.region_dropout, rng),
             [drop_words(captions[i], self.word_dropout, rng) for i in chosen],
@@ -115,13 +127,13 @@ class CaptionedFeatures(Dataset[Example]):
 
 
 class TrainingCollator:
-    """Examples → a `TrainingBatch`."""
+    """Collates examples to a `TrainingBatch`."""
 
     def __init__(self, images: ImageCollator) -> None:
         self.images = images
 
-    def __call__(self, examples: Sequence[Example]) -> TrainingBatch:
-        """Pad photos and captions."""
+    def __call__(self, examples: Sequence[TrainingExample]) -> TrainingBatch:
+        """Pad the regions of photos and the terms of captions."""
         ids, mask = pad_ids((c for e in examples for c in e.captions), "cpu")
         return TrainingBatch(
             self.images([e.image for e in examples]),

@@ -1,4 +1,4 @@
-"""The training loop: what Lightning is told about VisualSparta."""
+"""The training, validation and optimisation steps of VisualSparta, as a Lightning module."""
 
 from __future__ import annotations
 
@@ -17,38 +17,38 @@ from sparta.visualsparta.collate import ImageBatch
 from sparta.visualsparta.model import TermCounts, VisualSparta, count_terms
 from training.distributed import gather_columns, gather_padded
 from training.module import TrainingModule, learning_rate_factor
-from training.visualsparta.config import TrainConfig
+from training.visualsparta.config import VisualSpartaTrainConfig
 from training.visualsparta.dataset import TrainingBatch
 from training.visualsparta.objectives import flops, in_batch_cross_entropy
 
 
-class SpartaTraining(TrainingModule):
-    """One model, one objective, one validation set.
+class VisualSpartaTraining(TrainingModule):
+    """Trains a VisualSparta model with the in-batch cross-entropy of equation 13.
 
     Args:
         model: trained in place.
-        config: the run.
-        validation: captions of the held-out photos as term counts over T terms, and the column
-            of each caption's own photo; None without a validation set.
+        config: settings of the run.
+        validation: captions of the held-out photos as term counts over T terms, and for each
+            caption the position of its photo [Q] int64; None if no photos are held out.
     """
 
     def __init__(
         self,
         model: VisualSparta,
-        config: TrainConfig,
+        config: VisualSpartaTrainConfig,
         validation: tuple[TermCounts, Tensor] | None = None,
     ) -> None:
         super().__init__()
         self.model: VisualSparta = model
-        self.config: TrainConfig = config
+        self.config: VisualSpartaTrainConfig = config
         self.validation = validation
         self._held_out: list[Tensor] = []
         if not model.config.use_labels:
-            # No gradient reaches them, which data-parallel training takes for an error.
+            # They get no gradient, which data-parallel training treats as an error.
             for parameter in model.encoder.embeddings.parameters():
                 parameter.requires_grad_(parameter is model.query_embedding.weight)
         if config.model.query_embedding == "frozen":
-            # Directions stay as pretrained; each term learns only how much it counts.
+            # Directions stay as pretrained; each term learns one factor, its importance.
             model.query_embedding.weight.requires_grad_(False)
             register_parametrization(model.query_embedding, "weight", _Scaled(len(model.indexable)))
 
@@ -76,16 +76,16 @@ class SpartaTraining(TrainingModule):
             loss = loss + self.config.flops * cost
         return loss
 
-    # ---- validation: recall of the float model on the held-out photos ---------------------------
+    # ---- validation: recall of the unquantised model on the held-out photos ---------------------
 
     def validation_step(self, batch: ImageBatch, step: int) -> None:
-        """Keep the held-out photos' scores for the validation captions' terms."""
+        """Collect the held-out photos' scores for the terms of the validation captions."""
         assert self.validation is not None
         terms = self.validation[0].terms.to(self.device)
         self._held_out.append(self.model.image_term_scores(batch, terms).float())
 
     def on_validation_epoch_end(self) -> None:
-        """Log R@1, R@5, R@10 and their mean, by which the best checkpoint is chosen."""
+        """Log R@1, R@5, R@10 and their mean, which selects the best checkpoint."""
         assert self.validation is not None
         term_scores = torch.cat(self._held_out)
         self._held_out.clear()
@@ -97,14 +97,14 @@ class SpartaTraining(TrainingModule):
         self.log("val_recall", sum(result[:3]) / 3)
 
     def recall(self, queries: TermCounts, targets: Tensor, term_scores: Tensor) -> Recall:
-        """Recall of captions over images; term_scores [N, U] float for the captions' terms."""
+        """Text-to-image recall, from the term scores [N, T] float of N images."""
         scores = queries.counts.to(self.device) @ term_scores.T
         return recall(ranks(scores, targets.to(self.device)))
 
     # ---- optimisation ---------------------------------------------------------------------------
 
     def configure_optimizers(self) -> Any:
-        """Adam with a rate of its own for the query embedding and the new projection."""
+        """Adam with separate learning rates for the query embedding and the region projection."""
         config = self.config
         optimiser = torch.optim.Adam(self._groups(), lr=config.learning_rate)
         total = int(self.trainer.estimated_stepping_batches)
@@ -118,7 +118,7 @@ class SpartaTraining(TrainingModule):
         }
 
     def finished_model(self) -> VisualSparta:
-        """The model with the importance of a term, if it learnt one, in its embedding."""
+        """The model, with each term's learnt importance multiplied into its query embedding."""
         if is_parametrized(self.model.query_embedding):
             remove_parametrizations(self.model.query_embedding, "weight", leave_parametrized=True)
         return self.model
@@ -136,7 +136,7 @@ class SpartaTraining(TrainingModule):
 
 
 class _Scaled(nn.Module):
-    """Embedding rows times one importance each."""
+    """Multiplies each row of an embedding by a trained importance."""
 
     def __init__(self, rows: int) -> None:
         super().__init__()

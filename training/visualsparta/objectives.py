@@ -1,4 +1,4 @@
-"""What training maximises."""
+"""The objective of VisualSparta (equation 13) and its sparsity regulariser."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ def in_batch_cross_entropy(
 ) -> Tensor:
     """Equation 13, negated, with the batch's other photos as negatives.
 
-    Two captions of one photo are never each other's negatives: a column that shows the query's
-    own photo is its positive (the first such column) or left out (any further one).
+    Two captions of one photo are never each other's negatives: of the columns that show the
+    query's photo, the first is its positive and any further one is left out.
 
     Args:
         scores: [Q, B] float, f(q, v).
-        query_photos: [Q] int64, the photo each caption belongs to.
+        query_photos: [Q] int64, the photo each caption describes.
         image_photos: [B] int64, the photo of each column.
-        include_positive: standard cross-entropy, whose denominator holds the positive too; the
-            paper prints the sum over negatives alone.
-        label_smoothing: share of the target spread evenly over the columns that take part.
+        include_positive: whether the denominator includes the positive, as in standard
+            cross-entropy; the printed equation sums over the negatives alone.
+        label_smoothing: share of the target spread evenly over the positive and the negatives.
 
     Returns:
         scalar, mean over queries.
@@ -34,7 +34,7 @@ def in_batch_cross_entropy(
     """
     same = query_photos[:, None] == image_photos[None, :]
     if not bool(same.any(dim=1).all()):
-        raise ValueError("a caption's own photo is missing from the batch")
+        raise ValueError("the batch lacks the photo of one of its captions")
     positive = same.int().argmax(dim=1, keepdim=True)
     is_positive = torch.zeros_like(same).scatter(1, positive, True)
     candidates = ~same | is_positive
@@ -50,10 +50,13 @@ def in_batch_cross_entropy(
 def flops(term_scores: Tensor) -> Tensor:
     """Expected cost of scoring a random pair: Σ_t (mean over images of score_t)².
 
-    The sparsity regulariser of learned sparse retrieval (Paria et al., arXiv 2004.05665): it
-    presses hardest on terms that many images hold.
+    The FLOPS regulariser of learned sparse retrieval (Paria et al., arXiv 2004.05665), which
+    penalises terms with scores in many images most.
 
     Args:
         term_scores: [B, T] float, non-negative.
+
+    Returns:
+        scalar.
     """
     return term_scores.mean(dim=0).square().sum()

@@ -1,8 +1,7 @@
-"""From a configuration to the pieces of a run: photos, model, data loaders."""
+"""Preparing a VisualSparta run: model, data loaders and validation queries."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 
 import torch
@@ -19,45 +18,55 @@ from sparta.visualsparta.init_bert import from_bert, from_config
 from sparta.visualsparta.init_oscar import from_oscar
 from sparta.visualsparta.model import TermCounts, VisualSparta, count_terms, pad_ids
 from training.run import ProcessPart, Run
-from training.visualsparta.config import ModelConfig, TrainConfig
-from training.visualsparta.dataset import CaptionedFeatures, EpochSampler, Example, TrainingCollator
-from training.visualsparta.lightning_module import SpartaTraining
+from training.visualsparta.config import VisualSpartaModelConfig, VisualSpartaTrainConfig
+from training.visualsparta.dataset import (
+    CaptionedFeatures,
+    EpochSampler,
+    TrainingCollator,
+    TrainingExample,
+)
+from training.visualsparta.lightning_module import VisualSpartaTraining
 from training.visualsparta.vocabulary import learn_vocabulary
 
-log = logging.getLogger(__name__)
-
-OSCAR = "oscar:"  # before the folder of a checkpoint to start from
+OSCAR = "oscar:"  # prefix of `model.init` for the folder of an Oscar checkpoint
 
 
-def prepare_sparta(
-    config: TrainConfig,
-    views: Sequence[FeatureStore],
+def prepare_visualsparta(
+    config: VisualSpartaTrainConfig,
+    stores: Sequence[FeatureStore],
     photos: Sequence[CaptionedPhoto],
     held_out: Sequence[CaptionedPhoto],
     part: ProcessPart,
 ) -> Run:
-    """Put a VisualSparta run together.
+    """Prepare a VisualSparta run.
+
+    Args:
+        config: settings of the run.
+        stores: features of the photos, and of augmentations of them.
+        photos: to train on.
+        held_out: to choose the best weights by; may be empty.
+        part: this process's part of the run.
 
     Raises:
-        InputError: if the model cannot be built as asked, or the batch does not fit.
+        InputError: if a model setting is wrong, or the batch size does not fit.
     """
-    model = build_model(config.model, views[0].source, photos)
+    model = build_model(config.model, stores[0].source, photos)
     mark_trained_terms(model, caption_ids(model, photos))
     queries = validation_queries(model, held_out) if held_out else None
     return Run(
-        SpartaTraining(model, config, queries),
-        training_loader(config, views, photos, model, *part),
-        validation_loader(config, views[0], held_out, model) if held_out else None,
+        VisualSpartaTraining(model, config, queries),
+        training_loader(config, stores, photos, model, part),
+        validation_loader(config, stores[0], held_out, model) if held_out else None,
     )
 
 
 def build_model(
-    config: ModelConfig, source: FeatureSource, photos: Sequence[CaptionedPhoto]
+    config: VisualSpartaModelConfig, source: FeatureSource, photos: Sequence[CaptionedPhoto]
 ) -> VisualSparta:
-    """The network at the start: from a checkpoint of Oscar's or of a BERT, or from nothing.
+    """The initial model: from an Oscar or BERT checkpoint, or with random weights.
 
     Raises:
-        InputError: if the checkpoint is not what it is said to be, or a field or option is unknown.
+        InputError: if the checkpoint is of another kind, or a field or option is unknown.
     """
     if config.init is not None and config.init.startswith(OSCAR):
         folder = config.init.removeprefix(OSCAR)
@@ -79,46 +88,44 @@ def caption_ids(model: VisualSparta, photos: Sequence[CaptionedPhoto]) -> list[l
 
 
 def mark_trained_terms(model: VisualSparta, captions: Sequence[list[list[int]]]) -> None:
-    """Record in the model which terms its training captions hold."""
-    seen = {term for texts in captions for text in texts for term in text}
+    """Record in the model which terms its training captions contain (the trained terms)."""
+    trained = {term for texts in captions for text in texts for term in text}
     model.trained_terms.zero_()
-    model.trained_terms[sorted(seen)] = True
+    model.trained_terms[sorted(trained)] = True
 
 
 def validation_queries(
     model: VisualSparta, photos: Sequence[CaptionedPhoto]
 ) -> tuple[TermCounts, Tensor]:
-    """Captions of the held-out photos, and the column of each one's own photo [Q] int64."""
+    """Captions of the held-out photos, and the position of each caption's photo [Q] int64."""
     texts = caption_ids(model, photos)
     queries = count_terms(*pad_ids((ids for photo in texts for ids in photo), "cpu"))
     return queries, torch.tensor([i for i, photo in enumerate(texts) for _ in photo])
 
 
 def training_loader(
-    config: TrainConfig,
-    views: Sequence[FeatureStore],
+    config: VisualSpartaTrainConfig,
+    stores: Sequence[FeatureStore],
     photos: Sequence[CaptionedPhoto],
     model: VisualSparta,
-    rank: int,
-    world: int,
-    epoch: int = 0,
-) -> DataLoader[Example]:
-    """Batches of photos with captions for one of `world` processes, from an epoch on.
+    part: ProcessPart,
+) -> DataLoader[TrainingExample]:
+    """Batches of photos with captions for one process.
 
     Raises:
-        InputError: if the batch cannot be shared out, or is larger than the data.
+        InputError: if the batch size is no multiple of the processes, or exceeds the photos.
     """
-    if config.batch_size % world or config.batch_size > len(photos):
+    if config.batch_size % part.world or config.batch_size > len(photos):
         raise InputError(
-            f"batch_size: {config.batch_size} must be a multiple of {world} devices and at most "
-            f"the {len(photos)} training photos"
+            f"batch_size: {config.batch_size} must be a multiple of {part.world} devices and at "
+            f"most the {len(photos)} training photos"
         )
-    sampler = EpochSampler(len(photos), config.seed, rank, world)
-    # Loader processes ask for the first photos before the trainer tells the sampler its epoch.
-    sampler.set_epoch(epoch)
+    sampler = EpochSampler(len(photos), config.seed, part.rank, part.world)
+    # Loader processes fetch the first photos before the trainer sets the sampler's epoch.
+    sampler.set_epoch(part.epoch)
     data = config.data
     dataset = CaptionedFeatures(
-        views,
+        stores,
         [photo.image_id for photo in photos],
         caption_ids(model, photos),
         config.seed,
@@ -128,7 +135,7 @@ def training_loader(
     )
     return DataLoader(
         dataset,
-        batch_size=config.batch_size // world,
+        batch_size=config.batch_size // part.world,
         sampler=sampler,
         collate_fn=TrainingCollator(_image_collator(model)),
         num_workers=config.workers,
@@ -139,12 +146,15 @@ def training_loader(
 
 
 def validation_loader(
-    config: TrainConfig, view: FeatureStore, photos: Sequence[CaptionedPhoto], model: VisualSparta
+    config: VisualSpartaTrainConfig,
+    store: FeatureStore,
+    photos: Sequence[CaptionedPhoto],
+    model: VisualSparta,
 ) -> DataLoader[ImageFeatures]:
-    """The held-out photos in order, as the first view shows them."""
-    rows = [view.index(photo.image_id) for photo in photos]
+    """Batches of the held-out photos in order, from the first (plain) feature store."""
+    rows = [store.index(photo.image_id) for photo in photos]
     return DataLoader(
-        Subset(view, rows),  # type: ignore[arg-type]  # a store has all that a Dataset needs
+        Subset(store, rows),  # type: ignore[arg-type]  # a store has the methods of a Dataset
         batch_size=64,
         collate_fn=_image_collator(model),
         num_workers=min(config.workers, 2),

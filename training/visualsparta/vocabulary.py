@@ -1,4 +1,4 @@
-"""A WordPiece vocabulary learnt from captions, for models that start from nothing."""
+"""Learning a WordPiece vocabulary from captions, for models without a checkpoint."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 def learn_vocabulary(captions: Iterable[str], size: int) -> WordPieceTokenizer:
     """Learn at most `size` word pieces, lower-cased as bert-base-uncased does.
 
-    The same captions always give the same vocabulary: a resumed run depends on it.
+    The result is deterministic, which a resumed run depends on.
     """
     texts = list(captions)
     learner = _tokenizer(models.WordPiece(unk_token="[UNK]"))
-    # Left to itself the trainer numbers letters in another order each time, and breaks ties by
-    # their numbers. So they get theirs beforehand, as if they were special.
+    # The trainer numbers the letters in a random order and breaks ties by these numbers. Passed
+    # as special tokens, they are numbered in this order.
     trainer = trainers.WordPieceTrainer(
         vocab_size=size, special_tokens=SPECIAL + _letters(learner, texts), show_progress=False
     )
@@ -38,7 +38,7 @@ def _tokenizer(model: models.WordPiece) -> Tokenizer:
 
 
 def _letters(tokenizer: Tokenizer, texts: Iterable[str]) -> list[str]:
-    """Letters that begin a word, and letters that continue one ("##a")."""
+    """Letters that start a word, and letters that continue one ("##a")."""
     letters = set()
     for text in texts:
         normal = tokenizer.normalizer.normalize_str(text)

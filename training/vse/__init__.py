@@ -1,1 +1,1 @@
-"""Training of the dense VSE models: objectives, augmentation, loop."""
+"""Training dense VSE models: settings, data sets, objectives, Lightning module."""

@@ -1,12 +1,12 @@
-"""ADOPT, the contrastive loss of VSE+2AD that chooses how many negatives it uses.
+"""ADOPT, the contrastive loss of VSE+2AD with an adaptive number of negatives.
 
-The number of negatives K is meant to shrink from the whole batch to a handful as the model matures
-(VSE+2AD section 3.3, its appendix shows 4-5 after five epochs). Only the published code does that:
-its uniformity is close to 1 from the start, so that a growing alignment soon turns the angle past
-a right one, where K is 1. The printed uniformity is close to 0 for any useful model and equation 6
-cannot come near K = 1: that takes an alignment and a uniformity of 1, embeddings that all coincide.
-With 128 pairs and negatives at a similarity of 0.05, an alignment of 0, 0.3, 0.5, 0.8 gives
-K = 127, 123, 116, 99 as printed and 76, 32, 1, 1 as coded.
+The number of negatives K should shrink from the whole batch to a handful as the model improves
+(VSE+2AD section 3.3; its appendix shows 4-5 after five epochs). Only the published code does that:
+its uniformity is close to 1 from the start, so that a growing alignment soon makes the angle
+larger than a right angle, where K is 1. The printed uniformity is close to 0 for any useful model,
+and equation 6 reaches K = 1 only with an alignment and a uniformity of 1: if all embeddings
+coincide. With 128 pairs and negatives at a similarity of 0.05, an alignment of 0, 0.3, 0.5, 0.8
+gives K = 127, 123, 116, 99 as printed and 76, 32, 1, 1 as coded.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ AdoptVariant = Literal["paper", "code"]
 
 
 class AdoptLoss(NamedTuple):
-    """The loss, and what the choice of K rests on.
+    """The loss, K, and the two quantities that determine K.
 
     Attributes:
         loss: scalar float, with gradient.
         alignment: scalar float, γ_align, no gradient.
         uniformity: scalar float, γ_uniform as the variant defines it, no gradient.
-        negatives: scalar int64, K; both directions share it. A text or image with fewer real
-            negatives uses those it has.
+        negatives: scalar int64, K, the same for both directions. A text or image with fewer
+            negatives uses all it has.
     """
 
     loss: Tensor
@@ -48,15 +48,15 @@ def adopt(
 ) -> AdoptLoss:
     """VSE+2AD section 3.3: InfoNCE against the K hardest negatives, K by equation 6.
 
-    "paper" is what is printed: log-mean-exp uniformity, an angle of (γ_align + γ_uniform)·π/4, the
-    negatives alone in the denominator, the sum of both directions. "code" is what was published: an
-    angle of (γ_align + γ_uniform)^1.25, a margin of 0.2 on the negatives, the positive in the
-    denominator, the mean of both directions. It computes K once per direction, from numbers that
-    are the same for both.
+    "paper" follows the printed equations: log-mean-exp uniformity, an angle of
+    (γ_align + γ_uniform)·π/4, the negatives alone in the denominator, the sum of both directions.
+    "code" follows the published code: an angle of (γ_align + γ_uniform)^1.25, a margin of 0.2 on
+    the negatives, the positive in the denominator, the mean of both directions. (The code computes
+    K once per direction, from values that are equal for both.)
 
-    Negatives are always other photos', in both variants. The published code sorts with a
-    similarity of 0 in the positive's place and knows no photos: there a positive can be its own
-    negative where most similarities are below 0, and another caption of the same photo always.
+    In both variants negatives belong to other photos. The published code sorts with a similarity
+    of 0 in place of the positive and does not compare photos: there another caption of the same
+    photo counts as a negative, and so does the positive if most similarities are below 0.
 
     Args:
         similarities: [B, B] float cosine, text i against image j; the diagonal holds the positives.
@@ -65,8 +65,8 @@ def adopt(
         variant: "paper" or "code".
 
     Returns:
-        The loss, averaged over the batch (without negatives, a text or image adds 0), and K. K
-        stays on the device: nothing here waits for it.
+        The loss, averaged over the batch (a text or image without negatives adds 0), and K, which
+        stays on the device.
 
     Raises:
         ValueError: for an unknown variant.
@@ -85,16 +85,16 @@ def adopt(
 
 
 def _coded_uniformity(similarities: Tensor) -> Tensor:
-    """Mean exp(-similarity) over all pairs, the positive ones counted as similarity 0."""
+    """Mean exp(-similarity) over all pairs, with the similarity of positives set to 0."""
     return (-similarities).fill_diagonal_(0.0).exp().mean()
 
 
 def _how_many(maturity: Tensor, size: int, coded: bool) -> Tensor:
-    """K of equation 6, or of the published code, from γ_align + γ_uniform."""
-    # A negative number has no 1.25th power; below 0 the model is as young as can be.
+    """K by equation 6, or by the published code, from γ_align + γ_uniform."""
+    # A negative number has no 1.25th power; 0 gives the largest K.
     angle = maturity.clamp(min=0) ** _CODE_POWER if coded else maturity * (math.pi / 4)
     wanted = (size * angle.cos()).floor() + (1 if coded else 0)
-    # From above first: a batch of one pair has K = 1, and no negatives to take.
+    # The upper bound first: a batch of one pair has K = 1 and no negatives.
     return wanted.clamp(max=size - 1).clamp(min=1).long()
 
 
@@ -110,6 +110,6 @@ def _info_nce(
         below = torch.cat([positive, below + _CODE_MARGIN], dim=1)
         return ((below / temperature).logsumexp(dim=1) - positive[:, 0] / temperature).mean()
     alone = ~different.any(dim=1, keepdim=True)
-    # The log of an empty sum has no gradient: such a row gets other numbers, then counts 0.
+    # The log of an empty sum has no finite gradient: fill such rows first, then set them to 0.
     log_sum = (below / temperature).masked_fill(alone, 0.0).logsumexp(dim=1, keepdim=True)
     return (log_sum - positive / temperature).masked_fill(alone, 0.0).mean()

@@ -1,7 +1,4 @@
-"""Size augmentation: fewer regions, fewer grid cells, disturbed words (GPO section 3.3).
-
-All draws come from the generator passed in. Only training examples are disturbed.
-"""
+"""Size augmentation of training examples: regions, grid cells and words (GPO section 3.3)."""
 
 from __future__ import annotations
 
@@ -11,48 +8,49 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from training.dropout import remaining
+
 if TYPE_CHECKING:
     from sparta.vse.tokenizer import TextTokenizer
 
 
 def keep_regions(n: int, rng: np.random.Generator, chance: float = 0.2) -> NDArray[np.int64]:
-    """Drop each region with the same chance, 20 % in GPO's paper and code.
+    """Drop each region with the same probability, 20 % in GPO's paper and code.
 
     Args:
-        n: how many regions there are, 1 or more.
-        rng: where the draws come from.
-        chance: of each region to be dropped.
+        n: number of regions, at least 1.
+        rng: source of the draws.
+        chance: probability of each region to be dropped.
 
     Returns:
-        [m] int64, the rows that stay, rising, 1 <= m <= n: where all would go, one drawn row
-        stays.
+        [m] int64, the rows that stay, ascending, 1 <= m <= n: if all would be dropped, one drawn
+        row stays.
 
     Raises:
         ValueError: if there is no region.
     """
     if n < 1:
-        raise ValueError("an image without regions has none to keep")
-    kept = np.flatnonzero(rng.random(n) >= chance)
-    return kept if len(kept) else rng.integers(n, size=1)
+        raise ValueError("an image must have at least one region")
+    return remaining(n, chance, rng)
 
 
 def keep_grid(
     n: int, rng: np.random.Generator, apply: float = 0.8, most: float = 0.2
 ) -> NDArray[np.int64]:
-    """Drop grid cells at a rate of each image's own, as the published code does.
+    """Drop grid cells at a rate drawn for each image, as the published code does.
 
-    One u is drawn per image: below 1 - `apply` nothing is dropped, above it each cell with chance
-    `most`·u, so 4 to 20 % by default, 9.6 % over all images. The paper drops 20 % of every image:
-    that is `keep_regions`.
+    One u is drawn per image: below 1 - `apply` nothing is dropped, above it each cell with
+    probability `most`·u, so 4 to 20 % by default, 9.6 % over all images. The paper drops 20 % of
+    every image: see `keep_regions`.
 
     Args:
-        n: how many cells there are, 1 or more.
-        rng: where the draws come from.
-        apply: share of the images that lose cells.
-        most: the highest chance of a cell to be dropped.
+        n: number of cells, at least 1.
+        rng: source of the draws.
+        apply: share of the images whose cells are dropped.
+        most: the highest probability of a cell to be dropped.
 
     Returns:
-        [m] int64, the rows that stay, rising, 1 <= m <= n.
+        [m] int64, the rows that stay, ascending, 1 <= m <= n.
 
     Raises:
         ValueError: if there is no cell.
@@ -67,21 +65,20 @@ def disturb_words(
     rng: np.random.Generator,
     chance: float = 0.2,
 ) -> list[list[int]]:
-    """Mask, replace or delete whole words, as published code does for GPO and VSE+2AD.
+    """Mask, replace or delete whole words, as the published code of GPO and VSE+2AD does.
 
-    Of the words chosen, 50 % are masked and 10 % replaced by random entries of the vocabulary,
-    piece by piece so that their length stays; 40 % are deleted, which is the size augmentation.
-    GPO's paper itself speaks of dropping 20 %.
+    Of the chosen words, 50 % are masked and 10 % replaced by random entries of the vocabulary,
+    piece by piece so that their length is unchanged; 40 % are deleted, which is the size
+    augmentation. GPO's paper drops 20 % of the words.
 
     Args:
-        words: ids of each word's pieces, without start and end.
-        tokenizer: for its mask id and its ordinary ids.
-        rng: where the draws come from.
-        chance: of each word to be chosen.
+        words: ids of each word's pieces, without start and end tokens.
+        tokenizer: supplies the mask id and the ordinary ids.
+        rng: source of the draws.
+        chance: probability of each word to be chosen.
 
     Returns:
-        The words that stay, in order, at least one unless none were given: where all would be
-        deleted, one drawn word stays as it is.
+        The words that stay, in order. If all would be deleted, one drawn word stays unchanged.
     """
     ordinary = tokenizer.ordinary_ids
     disturbed = []

@@ -1,4 +1,4 @@
-"""A training run of a dense VSE model as data."""
+"""Settings of a training run of a dense VSE model."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from training.run_config import PhotosConfig, RunConfig, Section
+from training.run_config import DataConfig, RunConfig, Section
 
 
 class VseModelConfig(Section):
@@ -14,11 +14,12 @@ class VseModelConfig(Section):
 
     Attributes:
         init: hub name or folder of a BERT-like checkpoint; None for a BiGRU over words.
-        layers: keep only the checkpoint's first layers.
-        min_count: without `init`, how often the training captions must hold a word of the
-            vocabulary.
+        layers: use only this many of the checkpoint's first layers.
+        min_count: without `init`, how often a word must occur in the training captions to enter
+            the vocabulary.
         options: fields of `VseConfig`, such as visual, visual_pooling or views; `vision` is the hub
-            name or folder of a network to take into the model, which then sees photos itself.
+            name or folder of a vision network that becomes part of the model, which then reads
+            the photos themselves.
     """
 
     init: str | None = None
@@ -27,17 +28,18 @@ class VseModelConfig(Section):
     options: dict[str, Any] = Field(default={})
 
 
-class ObjectiveConfig(Section):
-    """What training minimises.
+class VseObjectiveConfig(Section):
+    """The objective, which training minimises.
 
     Attributes:
-        kind: the hinge loss (GPO equation 1), ADOPT's (ADPOOL section 3.3), or, for several
-            views, the multi-view form of the hinge loss or of the normalised softmax (MV-VSE
-            section 3.3).
+        kind: the hinge loss (GPO equation 1), ADOPT (VSE+2AD section 3.3), or, for several views,
+            the multi-view form of the hinge loss or of the normalised softmax (MV-VSE section
+            3.3).
         margin: of the hinge loss.
-        warm_up_epochs: in which the hinge loss sums over all negatives; then the hardest counts.
+        warm_up_epochs: first epochs, in which the hinge loss sums over all negatives; later only
+            the hardest counts.
         temperature: of ADOPT and the softmax.
-        variant: ADOPT as printed or as its authors' code computes it.
+        variant: ADOPT as printed in the paper or as computed by its published code.
         views: which multi-view loss.
         weight: λ of the joint loss (MV-VSE equation 15).
     """
@@ -51,15 +53,15 @@ class ObjectiveConfig(Section):
     weight: float = Field(default=0.7, ge=0, le=1)
 
 
-class AugmentationConfig(Section):
-    """What training does to its examples (GPO section 3.3, "Size Augmentation").
+class VseAugmentationConfig(Section):
+    """Augmentation of training examples (GPO section 3.3, "Size Augmentation").
 
     Attributes:
-        regions: which vectors of an image are left out: "regions" each with the chance 0.2,
-            "grid" at the published code's varying rate, "grid-flat" at the paper's 20 %.
-        photos: what a model with a vision network sees of a photo: all, or with "crop" 60 to 100 %
-            of its sides, mirrored half of the time (GPO's published code).
-        words: chance that a word is masked, replaced or deleted.
+        regions: which regions are dropped: "regions" drops each with probability 0.2, "grid" at
+            the varying rate of the published code, "grid-flat" at the 20 % of the paper.
+        photos: for a model with a vision network: "crop" takes 60 to 100 % of both sides of a
+            photo, mirrored half of the time (GPO's published code); "none" the whole photo.
+        words: probability that a word is masked, replaced or deleted.
     """
 
     regions: Literal["none", "regions", "grid", "grid-flat"] = "none"
@@ -68,23 +70,24 @@ class AugmentationConfig(Section):
 
 
 class VseTrainConfig(RunConfig):
-    """One run; an epoch goes over every pair of photo and caption. Defaults are VSE∞'s.
+    """A run of a dense model; an epoch contains every pair of photo and caption.
+
+    The defaults are those of VSE∞ (GPO).
 
     Attributes:
         weight_decay: of AdamW.
-        text_rate: a pretrained text encoder learns at the learning rate times this; at 0 it stays
-            as it is.
-        vision_rate: ... and a vision network inside the model.
-        vision_frozen_epochs: epochs before the vision network learns at all.
-        schedule: "step" divides the rate by ten at each of `milestones` (epochs); the others are
-            VisualSparta's, with the share `warmup` of the steps to rise in.
+        text_rate: factor on the learning rate of a pretrained text encoder; 0 freezes it.
+        vision_rate: factor on the learning rate of a vision network inside the model.
+        vision_frozen_epochs: first epochs, in which the vision network is frozen.
+        schedule: "step" divides the learning rate by ten at each of `milestones` (epochs); the
+            others are as for VisualSparta, with a share `warmup` of the steps for the rise.
     """
 
     family: Literal["vse"] = "vse"
-    data: PhotosConfig = PhotosConfig()
+    data: DataConfig = DataConfig()
     model: VseModelConfig = VseModelConfig()
-    objective: ObjectiveConfig = ObjectiveConfig()
-    augmentation: AugmentationConfig = AugmentationConfig()
+    objective: VseObjectiveConfig = VseObjectiveConfig()
+    augmentation: VseAugmentationConfig = VseAugmentationConfig()
     batch_size: int = Field(default=128, ge=2)
     epochs: int = Field(default=25, ge=1)
     learning_rate: float = Field(default=5e-4, gt=0)
@@ -98,6 +101,6 @@ class VseTrainConfig(RunConfig):
     warmup: float = Field(default=0.0, ge=0, lt=1)
 
     @property
-    def sees_photos(self) -> bool:
-        """Whether the model has a vision network of its own."""
+    def has_vision_network(self) -> bool:
+        """Whether the model contains a vision network and so reads the photos themselves."""
         return self.model.options.get("vision") is not None

@@ -1,4 +1,4 @@
-"""The training loop: what Lightning is told about a dense VSE model."""
+"""The training, validation and optimisation steps of dense VSE models, as a Lightning module."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ CAPTIONS_AT_ONCE = 1024
 
 
 class VseTraining(TrainingModule):
-    """One dense model, one objective, one validation set.
+    """Trains a dense model with the configured objective.
 
     Args:
         model: trained in place.
-        config: the run.
-        validation: captions of the held-out photos, and the position of each caption's own
-            photo; None without a validation set.
+        config: settings of the run.
+        validation: captions of the held-out photos, and the position of each caption's photo [Q]
+            int64; None if no photos are held out.
     """
 
     def __init__(
@@ -50,10 +50,10 @@ class VseTraining(TrainingModule):
                 part.requires_grad_(False)
 
     def on_train_epoch_start(self) -> None:
-        """Keep a pretrained vision network as it is until the rest has warmed up."""
+        """Freeze a pretrained vision network for the first epochs."""
         if self.model.vision is not None:
-            warm = self.current_epoch >= self.config.vision_frozen_epochs
-            learns = warm and self.config.vision_rate > 0
+            frozen = self.current_epoch < self.config.vision_frozen_epochs
+            learns = not frozen and self.config.vision_rate > 0
             self.model.vision.requires_grad_(learns).train(learns)
 
     def training_step(self, batch: PairBatch, step: int) -> Tensor:
@@ -68,7 +68,7 @@ class VseTraining(TrainingModule):
         return loss
 
     def _objective(self, similarities: Tensor, different: Tensor) -> Tensor:
-        """The configured loss of similarities [B, B, K]; see `ObjectiveConfig`."""
+        """The configured loss of similarities [B, B, K] (text, image, view); scalar."""
         objective = self.config.objective
         hardest = self.current_epoch >= objective.warm_up_epochs
         match objective.kind:
@@ -98,14 +98,14 @@ class VseTraining(TrainingModule):
                     objective.weight,
                 )
 
-    # ---- validation: recall of the float model on the held-out photos ---------------------------
+    # ---- validation: recall on the held-out photos ----------------------------------------------
 
     def validation_step(self, batch: RegionBatch | PixelBatch, step: int) -> None:
-        """Keep the held-out photos' embeddings."""
+        """Collect the embeddings of the held-out photos."""
         self._held_out.append(self.model.encode_images(batch).float())
 
     def on_validation_epoch_end(self) -> None:
-        """Log recall both ways; the mean of all six figures chooses the best checkpoint."""
+        """Log recall in both directions; the mean of all six selects the best checkpoint."""
         assert self.validation is not None
         images = torch.cat(self._held_out)
         self._held_out.clear()
@@ -126,7 +126,7 @@ class VseTraining(TrainingModule):
     # ---- optimisation ---------------------------------------------------------------------------
 
     def configure_optimizers(self) -> Any:
-        """AdamW, with lower rates for what is pretrained."""
+        """AdamW, with lower learning rates for pretrained parts."""
         config = self.config
         optimiser = torch.optim.AdamW(self._groups(), weight_decay=config.weight_decay)
         if config.schedule == "step":

@@ -1,16 +1,16 @@
 """Losses for several embeddings per image (MV-VSE section 3.3).
 
 With one positive and one negative similarity per view, a loss for single embeddings has four
-readings, by whether either side is each view's own or the best view's:
+variants: on either side it can use each view's similarity or the best view's:
 
-    average: each view's positive against its own negatives (equation 8)
+    average: each view's positive against that view's negatives (equation 8)
     max:     the best view's positive against the best views' negatives (equation 9)
     rough:   each view's positive against the best views' negatives (equation 13)
     low:     the best view's positive against each view's negatives (published code only)
 
-`upper` (equations 10-12) is rough where even the best view fails and max elsewhere, so that
-max <= upper <= rough (equation 14) for any loss that falls as the positive rises; for the triplet
-loss, max is 0 there. With one view all of them are the plain loss.
+`upper` (equations 10-12) is rough where even the best view violates the margin and max elsewhere,
+so that max <= upper <= rough (equation 14) for any loss that decreases as the positive increases;
+for the triplet loss, max is 0 there. With one view all variants equal the plain loss.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def multi_view_triplet(
     """MV-VSE equations 8-15 over GPO's triplet loss.
 
     "joint" (equation 15, the paper's objective) is weight·max + (1 - weight)·upper. The published
-    code trains another loss, kind "code": weight·rough + (1 - weight)·low. There is no indicator
-    in it and no max, and its 0.7 weighs the bound, not max; it is "joint" that behaves as the text
-    describes, where a view may stay away from a caption that another view already finds.
+    code trains another loss, kind "code": weight·rough + (1 - weight)·low. It has no indicator
+    and no max, and its 0.7 weights the bound instead of max. Only "joint" behaves as the text of
+    the paper describes: a view need not match a caption that another view already matches.
 
     Args:
         similarities: [B, B, K] float, text i against view k of image j; where i = j, a positive.
@@ -49,10 +49,10 @@ def multi_view_triplet(
         margin: α.
         kind: "average", "max", "rough", "upper", "joint" or "code".
         weight: λ of "joint" and "code".
-        hardest: the hardest negatives, as printed: each view's own where the negatives are each
-            view's, the best views' otherwise. False sums over all negatives, "upper" with one
-            indicator per negative, which keeps equation 14: so every kind can have the warm-up
-            epoch that the plain triplet loss has.
+        hardest: only the hardest negative counts, as printed: of each view where the negatives
+            are per view, of the best views otherwise. False sums over all negatives, as the
+            warm-up epoch of the plain triplet loss does; "upper" then has one indicator per
+            negative, so that equation 14 holds.
 
     Returns:
         scalar: mean over views, sum over the batch and both directions ("code": a mean over both,
@@ -72,7 +72,7 @@ def multi_view_triplet(
         costs = _by_view(similarities, kind, cost, failed)
         return over_negatives(costs, hardest).mean(dim=1).sum()
 
-    total = _both_ways(direction, similarities, different, _parts(kind, weight))
+    total = _both_directions(direction, similarities, different, _parts(kind, weight))
     return total / (2 * len(different)) if kind == "code" else total
 
 
@@ -83,16 +83,16 @@ def multi_view_softmax(
     kind: MultiViewVariant = "joint",
     weight: float = 0.7,
 ) -> Tensor:
-    """The normalised softmax loss, made multi-view as MV-VSE says other losses can be.
+    """The normalised softmax loss in multi-view form (MV-VSE section 3.3 allows any loss).
 
     For one view: -log of the positive's share in a softmax over the positive and all negatives of
-    the batch, cosines divided by a temperature. That loss never reaches 0, so the indicator of
-    "upper" asks instead whether the best view's softmax picks the positive (ties count against
-    it): if not, every view's positive is pulled up against the best views' negatives (rough); if
-    so, only the best view's is (max), and the other views may stay away.
+    the batch, with cosines divided by a temperature. As this loss never reaches 0, the indicator
+    of "upper" is whether the best view's softmax fails to rank the positive first (ties count
+    against it): if it fails, the loss is that of every view's positive against the best views'
+    negatives (rough), otherwise that of the best view's positive (max).
 
-    "code" is the published code's soft loss: its readings as in `multi_view_triplet`, a margin of
-    0.2 on the negatives, times the temperature, a mean of both directions.
+    "code" is the soft loss of the published code: the variants of `multi_view_triplet`'s "code",
+    a margin of 0.2 on the negatives, times the temperature, the mean of both directions.
 
     Args:
         similarities: [B, B, K] float cosine, text i against view k of image j.
@@ -102,7 +102,7 @@ def multi_view_softmax(
         weight: λ of "joint" and "code".
 
     Returns:
-        scalar: mean over views and batch, sum of both directions ("code": as said above).
+        scalar: mean over views and batch, sum of both directions ("code": see above).
 
     Raises:
         ValueError: for an unknown kind.
@@ -124,7 +124,7 @@ def multi_view_softmax(
 
         return _by_view(similarities, kind, cost, failed).mean()
 
-    total = _both_ways(direction, similarities, different, _parts(kind, weight))
+    total = _both_directions(direction, similarities, different, _parts(kind, weight))
     return total * temperature / 2 if kind == "code" else total
 
 
@@ -136,7 +136,7 @@ def _own(similarities: Tensor) -> Tensor:
 def _by_view(
     similarities: Tensor, kind: str, cost: _Cost, failed: Callable[[Tensor], Tensor]
 ) -> Tensor:
-    """One reading of a loss: `cost` of some views' positives against some views' negatives."""
+    """One variant of a loss: `cost` of some views' positives against some views' negatives."""
     best = similarities.amax(dim=2, keepdim=True)
     match kind:
         case "average":
@@ -150,7 +150,7 @@ def _by_view(
 
 
 def _parts(kind: str, weight: float) -> dict[str, float]:
-    """The readings a kind adds up, each with its weight."""
+    """The variants that a kind sums, each with its weight."""
     if kind not in get_args(MultiViewVariant):
         raise ValueError(f"kind is {kind!r}, not one of {', '.join(get_args(MultiViewVariant))}")
     if kind == "joint":
@@ -158,13 +158,15 @@ def _parts(kind: str, weight: float) -> dict[str, float]:
     return {"rough": weight, "low": 1 - weight} if kind == "code" else {kind: 1.0}
 
 
-def _both_ways(
+def _both_directions(
     direction: Callable[[Tensor, Tensor, str], Tensor],
     similarities: Tensor,
     different: Tensor,
     parts: dict[str, float],
 ) -> Tensor:
-    """Weighted sum over the readings, of texts against images and images against texts."""
-    ways = (similarities, different), (similarities.transpose(0, 1), different.T)
-    losses = [share * direction(*way, kind) for kind, share in parts.items() for way in ways]
+    """Weighted sum of the variants over both directions, text to image and image to text."""
+    directions = (similarities, different), (similarities.transpose(0, 1), different.T)
+    losses = [
+        share * direction(*pair, kind) for kind, share in parts.items() for pair in directions
+    ]
     return torch.stack(losses).sum()

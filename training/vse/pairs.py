@@ -1,4 +1,4 @@
-"""Pairs of a photo and a caption as training examples, drawn by seed, epoch and pair alone."""
+"""Pairs of photo and caption as training examples; a draw depends only on seed, epoch and pair."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from sparta.vse.batch import PixelBatch, RegionBatch, TextBatch, collate_images,
 from sparta.vse.tokenizer import TextTokenizer
 from training.dropout import select_regions
 from training.vse.augmentation import disturb_words, keep_grid, keep_regions
-from training.vse.config import AugmentationConfig
+from training.vse.config import VseAugmentationConfig
 
 
 class PairBatch(NamedTuple):
-    """B pairs: image i and text i belong together.
+    """B pairs; image i and text i are a positive pair.
 
     Attributes:
-        images: B images, as features or, for a model with a vision network, as photos.
+        images: B images, as features or, for a model with a vision network, as pixels.
         texts: B captions.
-        photos: [B] int64, position of each pair's photo in the data set.
+        photos: [B] int64, index of each pair's photo in the data set.
     """
 
     images: RegionBatch | PixelBatch
@@ -40,16 +40,16 @@ class PairBatch(NamedTuple):
 
 
 class PairSampler(Sampler[tuple[int, int, int]]):
-    """Shuffled (epoch, photo, caption) for one of `world` processes; an epoch holds every pair.
+    """Shuffled (epoch, photo, caption) for one of `world` processes; an epoch contains every pair.
 
-    An epoch goes over the photos in rounds, each photo with another caption in each, so that a
-    batch holds two captions of one photo only where two rounds meet.
+    An epoch consists of rounds over the photos, with another caption of each photo in every round,
+    so that a batch has two captions of one photo only at the border of two rounds.
 
     Args:
-        captions: how many each photo has.
-        seed: of the draw.
-        rank: which process.
-        world: of how many.
+        captions: number of captions of each photo.
+        seed: of the shuffling.
+        rank: number of this process.
+        world: number of processes.
     """
 
     def __init__(self, captions: Sequence[int], seed: int, rank: int = 0, world: int = 1) -> None:
@@ -58,7 +58,7 @@ class PairSampler(Sampler[tuple[int, int, int]]):
         self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Called by the trainer before each epoch."""
+        """Choose the epoch of the next iteration; the trainer calls this before each epoch."""
         self.epoch = epoch
 
     def __iter__(self) -> Iterator[tuple[int, int, int]]:
@@ -69,7 +69,7 @@ class PairSampler(Sampler[tuple[int, int, int]]):
     def _pairs(self, rng: np.random.Generator) -> Iterator[tuple[int, int]]:
         most = int(self.captions.max())
         draw = rng.random((len(self.captions), most))
-        draw[np.arange(most) >= self.captions[:, None]] = 2  # behind all that are there
+        draw[np.arange(most) >= self.captions[:, None]] = 2  # sorted behind the captions
         order = draw.argsort(axis=1)
         for number in range(most):
             photos = np.flatnonzero(self.captions > number)
@@ -82,7 +82,13 @@ class PairSampler(Sampler[tuple[int, int, int]]):
 
 @dataclass(frozen=True)
 class TrainingPair:
-    """One photo and one caption as drawn in one epoch; a photo itself is [side, side, 3] RGB."""
+    """One photo and one caption as drawn in one epoch.
+
+    Attributes:
+        photo: index in the data set.
+        image: features, or pixels as [side, side, 3] RGB.
+        ids: of the caption, with start and end tokens.
+    """
 
     photo: int
     image: ImageFeatures | NDArray[np.uint8]
@@ -90,12 +96,12 @@ class TrainingPair:
 
 
 class CaptionWords:
-    """Captions as word groups.
+    """Captions as ids grouped by word, to draw augmented captions from.
 
     Args:
         captions: of each photo.
         tokenizer: of the model.
-        chance: of a word to be disturbed.
+        chance: probability that a word is masked, replaced or deleted.
     """
 
     def __init__(
@@ -109,7 +115,7 @@ class CaptionWords:
         return sum(map(len, self.words))
 
     def draw(self, photo: int, caption: int, rng: np.random.Generator) -> list[int]:
-        """The framed ids of a caption, its words disturbed by chance."""
+        """Ids of one caption after word augmentation, with start and end tokens."""
         words = self.words[photo][caption]
         if self.chance:
             words = disturb_words(words, self.tokenizer, rng, self.chance)
@@ -117,19 +123,28 @@ class CaptionWords:
 
 
 class CaptionedRegions(Dataset[TrainingPair]):
-    """Photos as features with captions, one view drawn and augmented per pair and epoch."""
+    """Pairs of features and captions; store and augmentation are drawn per pair and epoch.
+
+    Args:
+        stores: features of the same photos.
+        image_ids: N photos.
+        captions: of each photo.
+        tokenizer: of the model.
+        seed: of all draws.
+        augmentation: of regions and words.
+    """
 
     def __init__(
         self,
-        views: Sequence[FeatureStore],
+        stores: Sequence[FeatureStore],
         image_ids: Sequence[str],
         captions: Sequence[Sequence[str]],
         tokenizer: TextTokenizer,
         seed: int,
-        augmentation: AugmentationConfig,
+        augmentation: VseAugmentationConfig,
     ) -> None:
-        self.views = views
-        self.rows = [[view.index(image_id) for image_id in image_ids] for view in views]
+        self.stores = stores
+        self.rows = [[store.index(image_id) for image_id in image_ids] for store in stores]
         self.words = CaptionWords(captions, tokenizer, augmentation.words)
         self.seed = seed
         self.augmentation = augmentation
@@ -140,8 +155,8 @@ class CaptionedRegions(Dataset[TrainingPair]):
     def __getitem__(self, key: tuple[int, int, int]) -> TrainingPair:
         epoch, photo, caption = key
         rng = np.random.default_rng((self.seed, epoch, photo, caption))
-        view = int(rng.integers(len(self.views)))
-        image = self.views[view][self.rows[view][photo]]
+        store = int(rng.integers(len(self.stores)))
+        image = self.stores[store][self.rows[store][photo]]
         ids = self.words.draw(photo, caption, rng)
         return TrainingPair(photo, self._augment(image, rng), ids)
 
@@ -167,14 +182,14 @@ _KEEP = {
 
 
 class PairCollator:
-    """Examples → a `PairBatch`."""
+    """Collates pairs to a `PairBatch`."""
 
     def __init__(self, pad_id: int, max_regions: int | None) -> None:
         self.pad_id = pad_id
         self.max_regions = max_regions
 
     def __call__(self, pairs: Sequence[TrainingPair]) -> PairBatch:
-        """Pad images and captions."""
+        """Pad the regions of images and the words of captions."""
         return PairBatch(
             collate_images([pair.image for pair in pairs], self.max_regions),  # type: ignore[arg-type]
             collate_texts([pair.ids for pair in pairs], self.pad_id),

@@ -1,4 +1,4 @@
-"""Photos themselves as training examples, for a model whose vision network learns with it."""
+"""Photos as training examples, for a model with a vision network that is trained with it."""
 
 from __future__ import annotations
 
@@ -16,27 +16,28 @@ from sparta.features.extract.augmentations import Crop
 from sparta.features.skipped import SKIPPED
 from sparta.vse.photo_folder import PhotoFolder, vision_source
 from sparta.vse.tokenizer import TextTokenizer
-from training.vse.config import AugmentationConfig, VseTrainConfig
+from training.vse.config import VseAugmentationConfig, VseTrainConfig
 from training.vse.pairs import CaptionWords, TrainingPair
 
 log = logging.getLogger(__name__)
 
 
 def open_photos(config: VseTrainConfig, out: Path) -> PhotoFolder:
-    """The photos a run's model can see.
+    """The readable photos of a run with a vision network.
 
-    Each is decoded once before the training, so that no damaged one ends it halfway. As in an
-    extraction, those that cannot be read are left out and listed in `out/skipped.jsonl`.
+    Each photo is decoded once before training, so that a damaged one does not end the run halfway.
+    As in an extraction, unreadable photos are left out and listed in `out/skipped.jsonl`.
 
     Raises:
-        InputError: if the run names no photos, features beside them, or an augmentation of
-            features; if no photo can be read; or as `vision_source` does.
+        InputError: if the settings give no photos, or features or an augmentation of features
+            beside them; if no photo can be read; or as `vision_source` does.
     """
     data = config.data
-    if data.photos is None or data.features or data.backbone or data.views > 1:
+    if data.photos is None or data.features or data.backbone or data.augmentations > 1:
         raise InputError(
-            "model.options.vision: the model sees the photos themselves: name their folder as "
-            "data.photos, and leave out data.features, data.backbone and data.views"
+            "model.options.vision: a model with a vision network reads the photos themselves: give "
+            "their folder as data.photos, without data.features, data.backbone and "
+            "data.augmentations"
         )
     if config.augmentation.regions != "none":
         raise InputError(
@@ -51,12 +52,23 @@ def open_photos(config: VseTrainConfig, out: Path) -> PhotoFolder:
         log.warning("%d photos could not be used: see %s", len(skipped), out / SKIPPED)
     left = set(folder.ids) - {entry.image_id for entry in skipped}
     if not left:
-        raise InputError(f"{data.photos}: no photo could be used; {out / SKIPPED} says why")
+        raise InputError(
+            f"{data.photos}: no photo could be used; see {out / SKIPPED} for the reasons"
+        )
     return PhotoFolder(data.photos, folder.source, left)
 
 
 class CaptionedPhotos(Dataset[TrainingPair]):
-    """Photos with captions, cropped and mirrored anew per pair and epoch."""
+    """Pairs of photos and captions; crop and words are drawn per pair and epoch.
+
+    Args:
+        photos: the readable photos.
+        image_ids: N of them.
+        captions: of each photo.
+        tokenizer: of the model.
+        seed: of all draws.
+        augmentation: of photos and words.
+    """
 
     def __init__(
         self,
@@ -65,7 +77,7 @@ class CaptionedPhotos(Dataset[TrainingPair]):
         captions: Sequence[Sequence[str]],
         tokenizer: TextTokenizer,
         seed: int,
-        augmentation: AugmentationConfig,
+        augmentation: VseAugmentationConfig,
     ) -> None:
         self.photos = photos
         self.rows = [photos.index(image_id) for image_id in image_ids]
@@ -85,9 +97,9 @@ class CaptionedPhotos(Dataset[TrainingPair]):
 
 
 def draw_crop(rng: np.random.Generator) -> Crop:
-    """60 to 100 % of both sides of a photo, anywhere, mirrored half of the time.
+    """A random crop of 60 to 100 % of both sides, mirrored half of the time.
 
-    As GPO's published code draws it for models with a fine-tuned network.
+    As in GPO's published code for models with a fine-tuned vision network.
     """
     share = rng.uniform(0.6, 1.0)
     left, top = rng.uniform(0, 1 - share, size=2).tolist()

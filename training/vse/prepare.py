@@ -1,4 +1,4 @@
-"""From a configuration to the pieces of a dense model's run."""
+"""Preparing a run of a dense model: model, data loaders and validation captions."""
 
 from __future__ import annotations
 
@@ -32,22 +32,23 @@ def prepare_vse(
     held_out: Sequence[CaptionedPhoto],
     part: ProcessPart,
 ) -> Run:
-    """Put a dense model's run together.
+    """Prepare a run of a dense model.
 
     Args:
-        config: the run.
-        images: views of the photos' features, or the photos for a model with a vision network.
+        config: settings of the run.
+        images: feature stores of the same photos, or the photos themselves for a model with a
+            vision network.
         photos: to train on.
-        held_out: to choose the best weights by.
-        part: this process's.
+        held_out: to choose the best weights by; may be empty.
+        part: this process's part of the run.
 
     Raises:
-        InputError: if the model cannot be built as asked, or the batch does not fit.
+        InputError: if a model setting is wrong, or the batch size does not fit.
     """
     first = images if isinstance(images, PhotoFolder) else images[0]
     if config.augmentation.photos != "none" and not isinstance(images, PhotoFolder):
         raise InputError(
-            "augmentation.photos is for a model that sees photos: model.options.vision"
+            "augmentation.photos is for a model with a vision network: set model.options.vision"
         )
     model = build_model(config.model, first.source, photos)
     return Run(
@@ -60,7 +61,7 @@ def prepare_vse(
 def build_model(
     config: VseModelConfig, source: FeatureSource, photos: Sequence[CaptionedPhoto]
 ) -> VseModel:
-    """The network at the start: over a BERT-like checkpoint, or over words of the captions.
+    """The initial model: with a BERT-like text encoder, or a BiGRU over words of the captions.
 
     Raises:
         InputError: if the checkpoint is not BERT-like, or an option is unknown.
@@ -72,7 +73,7 @@ def build_model(
 
 
 def validation_texts(model: VseModel, photos: Sequence[CaptionedPhoto]) -> tuple[TextBatch, Tensor]:
-    """Captions of the held-out photos, and the position of each one's own photo [Q] int64."""
+    """Captions of the held-out photos, and the position of each caption's photo [Q] int64."""
     assert model.tokenizer is not None
     ids = [model.tokenizer.encode(text) for photo in photos for text in photo.captions]
     targets = torch.tensor([i for i, photo in enumerate(photos) for _ in photo.captions])
@@ -86,10 +87,10 @@ def training_loader(
     model: VseModel,
     part: ProcessPart,
 ) -> DataLoader[TrainingPair]:
-    """Batches of pairs for one process, from an epoch on.
+    """Batches of pairs for one process.
 
     Raises:
-        InputError: if the batch cannot be shared out, or is larger than the data.
+        InputError: if the batch size is no multiple of the processes, or exceeds the pairs.
     """
     assert model.tokenizer is not None
     captions = [photo.captions for photo in photos]
@@ -100,17 +101,17 @@ def training_loader(
             f"most the {pairs} training pairs"
         )
     sampler = PairSampler([len(texts) for texts in captions], config.seed, part.rank, part.world)
-    # Loader processes ask for the first pairs before the trainer tells the sampler its epoch.
+    # Loader processes fetch the first pairs before the trainer sets the sampler's epoch.
     sampler.set_epoch(part.epoch)
     ids = [photo.image_id for photo in photos]
-    drawn = (model.tokenizer, config.seed, config.augmentation)
-    pairs_of: Dataset[TrainingPair] = (
-        CaptionedPhotos(images, ids, captions, *drawn)
+    settings = (model.tokenizer, config.seed, config.augmentation)
+    dataset: Dataset[TrainingPair] = (
+        CaptionedPhotos(images, ids, captions, *settings)
         if isinstance(images, PhotoFolder)
-        else CaptionedRegions(images, ids, captions, *drawn)
+        else CaptionedRegions(images, ids, captions, *settings)
     )
     return DataLoader(
-        pairs_of,
+        dataset,
         batch_size=config.batch_size // part.world,
         sampler=sampler,
         collate_fn=PairCollator(model.tokenizer.pad_id, model.config.max_regions),
@@ -123,14 +124,14 @@ def training_loader(
 
 def validation_loader(
     config: VseTrainConfig,
-    view: FeatureStore | PhotoFolder,
+    images: FeatureStore | PhotoFolder,
     photos: Sequence[CaptionedPhoto],
     model: VseModel,
 ) -> DataLoader[Any]:
-    """The held-out photos in order, as the first view shows them."""
-    rows = [view.index(photo.image_id) for photo in photos]
+    """Batches of the held-out photos in order."""
+    rows = [images.index(photo.image_id) for photo in photos]
     return DataLoader(
-        Subset(view, rows),  # type: ignore[arg-type]  # a store has all that a Dataset needs
+        Subset(images, rows),  # type: ignore[arg-type]  # both have the methods of a Dataset
         batch_size=64,
         collate_fn=partial(collate_images, max_regions=model.config.max_regions),
         num_workers=min(config.workers, 2),

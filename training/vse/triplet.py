@@ -8,17 +8,17 @@ from torch import Tensor
 def triplet(
     similarities: Tensor, different: Tensor, margin: float = 0.2, hardest: bool = True
 ) -> Tensor:
-    """GPO equation 1: every positive pair should beat its negatives by a margin.
+    """GPO equation 1: each positive pair should exceed its negatives by a margin.
 
-    Two captions of one photo are never each other's negatives; published implementations spare
-    the diagonal alone.
+    Two captions of one photo are never each other's negatives; published implementations exclude
+    only the diagonal.
 
     Args:
-        similarities: [B, B] float, text i against image j; the diagonal holds the positive pairs.
+        similarities: [B, B] float, text i against image j; positive pairs on the diagonal.
         different: [B, B] bool, False where text i and image j belong to one photo.
         margin: α.
         hardest: only the hardest negative of each text and of each image counts, as printed;
-            False sums over all of them, as is done for a first epoch of warm-up.
+            False sums over all of them, as in the first, warm-up epoch.
 
     Returns:
         scalar, sum over the batch and both directions. A text or image without negatives adds 0.
@@ -33,7 +33,7 @@ def violations(positive: Tensor, negatives: Tensor, different: Tensor, margin: f
     """[margin - positive + negative]⁺ of every pair, 0 where the pair is no negative.
 
     Args:
-        positive: [B, *] float, each anchor's similarity to its positive.
+        positive: [B, *] float, similarity of each anchor to its positive.
         negatives: [B, B, *] float, anchor i against candidate j.
         different: [B, B, *] bool.
         margin: α.

@@ -12,11 +12,9 @@ from tests import tiny
 from training.visualsparta.dataset import (
     CaptionedFeatures,
     EpochSampler,
-    Example,
     TrainingBatch,
     TrainingCollator,
-    drop_regions,
-    drop_words,
+    TrainingExample,
 )
 
 PHOTOS = [f"p{i}.jpg" for i in range(6)]
@@ -24,31 +22,31 @@ CAPTIONS = [[[10 * i + c, 7, 8, 9] for c in range(3)] for i in range(6)]
 
 
 @pytest.fixture(scope="module")
-def views(tmp_path_factory: pytest.TempPathFactory) -> list[FeatureStore]:
-    """Two views of six photos; the second has one more photo, and other rows for the same ones."""
-    folder = tmp_path_factory.mktemp("views")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> list[FeatureStore]:
+    """Two stores of six photos; the second has one more photo, and other rows for the same ones."""
+    folder = tmp_path_factory.mktemp("stores")
     stores = []
-    for view in range(2):
-        names = ["a.jpg", *PHOTOS] if view else PHOTOS
+    for store in range(2):
+        names = ["a.jpg", *PHOTOS] if store else PHOTOS
         shown = [
-            replace(tiny.image(4, ("dog",), seed=100 * view + i), image_id=name)
+            replace(tiny.image(4, ("dog",), seed=100 * store + i), image_id=name)
             for i, name in enumerate(names)
         ]
-        stores.append(write_store(folder / str(view), tiny.source(), shown))
+        stores.append(write_store(folder / str(store), tiny.source(), shown))
     return stores
 
 
-def dataset(views: Sequence[FeatureStore], seed: int = 0, per_photo: int = 2) -> CaptionedFeatures:
-    return CaptionedFeatures(views, PHOTOS, CAPTIONS, seed, per_photo, 0.3, 0.3)
+def dataset(stores: Sequence[FeatureStore], seed: int = 0, per_photo: int = 2) -> CaptionedFeatures:
+    return CaptionedFeatures(stores, PHOTOS, CAPTIONS, seed, per_photo, 0.3, 0.3)
 
 
-def drawn(example: Example) -> tuple[object, ...]:
+def drawn(example: TrainingExample) -> tuple[object, ...]:
     return (example.photo, example.image.features.tobytes(), example.captions)
 
 
-def test_a_draw_depends_on_seed_epoch_and_photo_alone(views: list[FeatureStore]) -> None:
+def test_a_draw_depends_on_seed_epoch_and_photo_alone(stores: list[FeatureStore]) -> None:
     keys = [(epoch, photo) for epoch in range(4) for photo in range(6)]
-    first, again, other = dataset(views), dataset(views), dataset(views, seed=1)
+    first, again, other = dataset(stores), dataset(stores), dataset(stores, seed=1)
     expected = {key: drawn(first[key]) for key in keys}
     np.random.seed(5)
     torch.manual_seed(5)
@@ -59,48 +57,22 @@ def test_a_draw_depends_on_seed_epoch_and_photo_alone(views: list[FeatureStore])
         assert len({str(expected[epoch, photo]) for epoch in range(4)}) > 1
 
 
-def test_every_view_and_caption_of_a_photo_is_drawn(views: list[FeatureStore]) -> None:
-    data = CaptionedFeatures(views, PHOTOS, CAPTIONS, 0, 2)
+def test_every_store_and_caption_of_a_photo_is_drawn(stores: list[FeatureStore]) -> None:
+    data = CaptionedFeatures(stores, PHOTOS, CAPTIONS, 0, 2)
     for photo, name in enumerate(PHOTOS):
         examples = [data[epoch, photo] for epoch in range(30)]
         assert {e.photo for e in examples} == {photo}
         assert {e.image.image_id for e in examples} == {name}
-        shown = {view[view.index(name)].features.tobytes() for view in views}
-        assert {e.image.features.tobytes() for e in examples} == shown
+        stored = {store[store.index(name)].features.tobytes() for store in stores}
+        assert {e.image.features.tobytes() for e in examples} == stored
         firsts = [[ids[0] for ids in e.captions] for e in examples]
         assert {first for pair in firsts for first in pair} == {10 * photo + c for c in range(3)}
         assert all(len(set(pair)) == 2 for pair in firsts)  # two different captions each time
 
 
-def test_too_few_captions_are_repeated(views: list[FeatureStore]) -> None:
-    example = dataset(views, per_photo=5)[0, 2]
+def test_too_few_captions_are_repeated(stores: list[FeatureStore]) -> None:
+    example = dataset(stores, per_photo=5)[0, 2]
     assert len(example.captions) == 5
-
-
-@pytest.mark.parametrize("chance", [0.0, 0.5, 0.999])
-def test_dropping_keeps_at_least_one_and_the_order(chance: float) -> None:
-    image, ids = tiny.image(8, tuple("abcdefgh")), list(range(50, 58))
-    regions, words = [], []
-    for seed in range(200):
-        rng = np.random.default_rng(seed)
-        kept = drop_regions(image, chance, rng)
-        rows = ["abcdefgh".index(label) for label in kept.labels]
-        assert rows == sorted(rows)
-        assert len(rows) >= 1
-        np.testing.assert_array_equal(kept.features, image.features[rows])
-        np.testing.assert_array_equal(kept.boxes, image.boxes[rows])
-        assert kept.attributes == tuple(image.attributes[row] for row in rows)
-        left = drop_words(ids, chance, rng)
-        assert left == sorted(set(left))
-        assert left
-        regions.append(len(rows))
-        words.append(len(left))
-    for counts in (regions, words):
-        assert np.mean(counts) == pytest.approx(max(1, 8 * (1 - chance)), abs=0.4)
-
-
-def test_a_caption_without_known_words_stays_empty() -> None:
-    assert drop_words([], 0.5, np.random.default_rng(0)) == []
 
 
 @pytest.mark.parametrize(("photos", "world"), [(12, 1), (12, 3), (13, 4), (7, 2)])
@@ -117,13 +89,13 @@ def test_sampler_shares_photos_out_without_overlap(photos: int, world: int) -> N
         assert len(set(keys)) == len(keys) == photos - photos % world
         assert {drawn_in for drawn_in, _ in keys} == {epoch}
         assert {photo for _, photo in keys} <= set(range(photos))
-        assert shares[0] == list(samplers[0])  # asked again, the same answer
+        assert shares[0] == list(samplers[0])  # the same order again
         orders.append([photo for _, photo in keys])
     assert orders[0] != orders[1]
 
 
-def test_examples_become_a_batch(views: list[FeatureStore]) -> None:
-    data = dataset(views)
+def test_examples_become_a_batch(stores: list[FeatureStore]) -> None:
+    data = dataset(stores)
     collate = TrainingCollator(ImageCollator(tiny.tokenizer(), 50, 35))
     batch = collate([data[1, 4], data[1, 2]])
     assert isinstance(batch, TrainingBatch)

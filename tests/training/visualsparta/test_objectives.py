@@ -73,7 +73,7 @@ def test_extreme_scores_stay_finite() -> None:
 
 
 def test_a_missing_positive_is_an_error() -> None:
-    with pytest.raises(ValueError, match="own photo is missing"):
+    with pytest.raises(ValueError, match="lacks the photo of one"):
         in_batch_cross_entropy(scores(), QUERIES, COLUMNS + 1)
 
 

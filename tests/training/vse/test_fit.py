@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.vse.model import VseModel
-from tests.training.conftest import Corpus
+from tests.training.corpus import Corpus
 from training.config import load_config
 from training.fit import train
 from training.vse.config import VseModelConfig, VseTrainConfig

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from sparta.captions.read import read_captions
 from sparta.features.store import FeatureStore
 from sparta.vse.tokenizer import TextTokenizer
-from tests.training.conftest import Corpus
-from training.vse.config import AugmentationConfig
+from tests.training.corpus import Corpus
+from training.vse.config import VseAugmentationConfig
 from training.vse.pairs import CaptionedRegions, PairCollator, PairSampler
 
 
@@ -64,7 +64,7 @@ def dataset(
 ) -> CaptionedRegions:
     tokenizer = TextTokenizer.from_captions((t for photo in texts for t in photo), 1)
     store = FeatureStore.open(corpus.features)
-    options = AugmentationConfig.model_validate(augmentation)
+    options = VseAugmentationConfig.model_validate(augmentation)
     return CaptionedRegions([store, store], store.ids, texts, tokenizer, seed, options)
 
 

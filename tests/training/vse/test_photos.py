@@ -23,7 +23,7 @@ from sparta.vse.photo_folder import PhotoFolder, vision_source
 from sparta.vse.tokenizer import TextTokenizer
 from tests.sparta.features.extract.test_backbone import RESNET, SMALL, save
 from training.fit import _strategy, train
-from training.vse.config import AugmentationConfig, VseTrainConfig
+from training.vse.config import VseAugmentationConfig, VseTrainConfig
 from training.vse.lightning_module import VseTraining
 from training.vse.pairs import PairCollator
 from training.vse.photos import CaptionedPhotos, draw_crop, open_photos
@@ -44,7 +44,7 @@ NETWORKS = {
 
 @dataclass(frozen=True)
 class Drawn:
-    """Twenty photos with two captions each, and networks to see them with."""
+    """Twenty photos with two captions each, and vision networks."""
 
     photos: Path
     captions: Path
@@ -113,7 +113,7 @@ def examples(drawn: Drawn, seed: int = 0, **augmentation: Any) -> CaptionedPhoto
         texts,
         TextTokenizer.from_captions((text for own in texts for text in own), 1),
         seed,
-        AugmentationConfig.model_validate(augmentation),
+        VseAugmentationConfig.model_validate(augmentation),
     )
 
 
@@ -174,12 +174,12 @@ def test_photos_that_cannot_be_read_are_left_out_and_listed(
 
 
 @pytest.mark.parametrize(
-    "data", [{"photos": None}, {"features": ["a"]}, {"backbone": "pixels"}, {"views": 2}]
+    "data", [{"photos": None}, {"features": ["a"]}, {"backbone": "pixels"}, {"augmentations": 2}]
 )
-def test_a_model_that_sees_takes_photos_alone(
+def test_a_model_with_a_vision_network_takes_only_photos(
     drawn: Drawn, tmp_path: Path, data: dict[str, Any]
 ) -> None:
-    with pytest.raises(InputError, match=r"model\.options\.vision: the model sees the photos"):
+    with pytest.raises(InputError, match=r"model\.options\.vision: a model with a vision network"):
         train(drawn.config(data=data), tmp_path)
 
 
@@ -188,7 +188,7 @@ def test_augmentation_must_fit_what_the_model_takes(drawn: Drawn, tmp_path: Path
     with pytest.raises(InputError, match=r"augmentation\.regions: 'grid' is for features"):
         train(config, tmp_path / "regions")
     blind = drawn.config(data={"backbone": "pixels"}, model={"min_count": 1})
-    with pytest.raises(InputError, match=r"augmentation\.photos is for a model that sees"):
+    with pytest.raises(InputError, match=r"augmentation\.photos is for a model with a vision"):
         train(blind, tmp_path / "photos")
 
 

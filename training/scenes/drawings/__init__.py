@@ -1,1 +1,1 @@
-"""What a scene may hold, drawn with a brush."""
+"""Drawings of the objects in scenes."""

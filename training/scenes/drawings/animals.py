@@ -1,4 +1,4 @@
-"""Drawings of beasts with four legs, facing right."""
+"""Drawings of four-legged animals, facing right."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def shade(colour: RGB, factor: float) -> RGB:
 
 
 def dye(name: str, rng: random.Random) -> RGB:
-    """One shade of a named colour, a little different each time."""
+    """A shade of a named colour, varied slightly at random."""
     r, g, b = (min(255, max(0, c + rng.randint(-12, 12))) for c in PALETTE[name])
     return r, g, b
 
@@ -93,7 +93,7 @@ class Brush:
         self._outline = max(1, round(min(width, height) * 0.014))
 
     def about(self, value: float, spread: float = 0.12) -> float:
-        """The value, up to `spread` of it more or less."""
+        """The value, varied at random by up to the share `spread`."""
         return value * (1 + self.rng.uniform(-spread, spread))
 
     def _xy(self, x: float, y: float) -> Point:
@@ -140,7 +140,7 @@ class Brush:
         self.oval(x, y, r * self._height / self._width, r, fill)
 
     def ring(self, x: float, y: float, r: float, width: float, fill: RGB) -> None:
-        """A circle's line; radius and width are relative to the height."""
+        """A circle outline; radius and width are relative to the height."""
         rx = r * self._height / self._width
         box = [self._xy(x - rx, y - r), self._xy(x + rx, y + r)]
         self._draw.ellipse(box, outline=fill, width=max(1, round(width * self._height)))
@@ -167,7 +167,7 @@ class Brush:
         width: float,
         fill: RGB | None = None,
     ) -> None:
-        """A part of an ellipse's line, in degrees clockwise from the right."""
+        """An arc of an ellipse outline, in degrees clockwise from the right."""
         steps = np.linspace(math.radians(start), math.radians(end), 14).tolist()
         self.line([(x + rx * math.cos(a), y + ry * math.sin(a)) for a in steps], width, fill)
 

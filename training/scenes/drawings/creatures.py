@@ -1,4 +1,4 @@
-"""Drawings of birds, of what swims and crawls, and of a butterfly."""
+"""Drawings of birds, sea animals, turtles and butterflies."""
 
 from __future__ import annotations
 

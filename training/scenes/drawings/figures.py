@@ -1,4 +1,4 @@
-"""Drawings of people and of figures like them, from the front."""
+"""Drawings of people and human-like figures, from the front."""
 
 from __future__ import annotations
 

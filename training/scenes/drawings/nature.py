@@ -1,4 +1,4 @@
-"""Drawings of plants and of the lights in the sky."""
+"""Drawings of plants and of sun, moon and stars."""
 
 from __future__ import annotations
 

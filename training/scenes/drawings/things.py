@@ -1,4 +1,4 @@
-"""Drawings of furniture, toys and small things."""
+"""Drawings of furniture, toys and small objects."""
 
 from __future__ import annotations
 

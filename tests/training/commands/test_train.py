@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from sparta.__main__ import cli
 from sparta.visualsparta.model import VisualSparta
 from tests.sparta.visualsparta.oscar_checkpoint import weights, write
-from tests.training.conftest import DIMENSION, Corpus
+from tests.training.corpus import DIMENSION, Corpus
 
 
 def test_a_run_starts_from_oscars_weights(corpus: Corpus, tmp_path: Path) -> None:

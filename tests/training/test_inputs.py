@@ -1,0 +1,124 @@
+import json
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from sparta.errors import InputError
+from sparta.features.store import FeatureStore
+from sparta.features.writer import write_store
+from tests import tiny
+from tests.training.corpus import DIMENSION, Corpus
+from training.inputs import open_stores, split_photos
+from training.run_config import DataConfig
+
+
+@pytest.fixture(scope="module")
+def store(corpus: Corpus) -> FeatureStore:
+    return FeatureStore.open(corpus.features)
+
+
+def test_stores_must_have_one_source(corpus: Corpus, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"data\.features: give feature stores"):
+        open_stores(DataConfig(), tmp_path)
+    other = tmp_path / "other"
+    write_store(other, replace(tiny.source(DIMENSION), weights="def"), [])
+    with pytest.raises(
+        InputError, match=f"{other} and .* different sources: weights: 'abc' against 'def'"
+    ):
+        open_stores(DataConfig(features=[corpus.features, other]), tmp_path)
+    both = DataConfig(features=[corpus.features, corpus.features])
+    assert len(open_stores(both, tmp_path)) == 2
+
+
+def test_features_can_be_extracted_for_the_run(tmp_path: Path) -> None:
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    for name in "ab":
+        Image.new("RGB", (32, 24), "red").save(photos / f"{name}.png")
+    config = DataConfig(photos=photos, backbone="pixels", augmentations=3)
+    stores = open_stores(config, tmp_path)
+    assert [store.view for store in stores] == ["plain", "flip", "crop:1"]
+    assert all(store.ids == ["a.png", "b.png"] for store in stores)
+    with pytest.raises(InputError, match=r"data\.backbone"):
+        open_stores(DataConfig(photos=photos), tmp_path)
+    with pytest.raises(InputError, match=r"data\.features.* or else data\.photos"):
+        open_stores(DataConfig(photos=photos, features=[tmp_path / "features"]), tmp_path)
+
+
+def test_held_out_photos_depend_on_the_seed_alone(corpus: Corpus, store: FeatureStore) -> None:
+    data = DataConfig(captions=corpus.captions, validation_photos=20)
+    photos, held_out = split_photos(data, [store], 1)
+    assert (photos, held_out) == split_photos(data, [store, store], 1)
+    names, kept = [p.image_id for p in photos], [p.image_id for p in held_out]
+    assert (len(names), len(kept)) == (100, 20)
+    assert sorted(names + kept) == store.ids
+    assert names == sorted(names)
+    assert kept == sorted(kept)
+    assert split_photos(data, [store], 2)[1] != held_out
+
+
+def test_a_split_of_its_own_is_held_out(store: FeatureStore, tmp_path: Path) -> None:
+    captions = tmp_path / "captions.jsonl"
+    lines = [f'{{"image": "p00{i}.jpg", "split": "{s}", "captions": ["x"]}}\n' for i, s in SPLITS]
+    captions.write_text("".join(lines))
+    data = DataConfig(captions=captions, validation_split="val")
+    photos, held_out = split_photos(data, [store], 0)
+    assert [p.image_id for p in photos] == ["p001.jpg", "p003.jpg"]
+    assert [p.image_id for p in held_out] == ["p002.jpg"]
+
+
+SPLITS = [(3, "train"), (2, "val"), (1, "train"), (4, "test")]
+
+
+def test_photos_without_features_are_left_out_and_counted(
+    store: FeatureStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    captions = tmp_path / "captions.jsonl"
+    captions.write_text(
+        '{"image": "p001.jpg", "captions": ["x"]}\n{"image": "absent.jpg", "captions": ["x"]}\n'
+    )
+    with caplog.at_level(logging.WARNING):
+        photos, _ = split_photos(DataConfig(captions=captions), [store], 0)
+    assert [p.image_id for p in photos] == ["p001.jpg"]
+    assert "1 of 2 captioned photos have no features" in caplog.text
+    captions.write_text('{"image": "absent.jpg", "captions": ["x"]}\n')
+    with pytest.raises(InputError, match=r"ids like 'absent\.jpg', the store .* 'p000\.jpg'"):
+        split_photos(DataConfig(captions=captions), [store], 0)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"captions": None}, r"data\.captions: give a captions\.jsonl"),
+        ({"validation_photos": 120}, "holding out 120 of 120 photos leaves none to train on"),
+        ({"split": "dev"}, "no photo has split 'dev'"),
+    ],
+)
+def test_wrong_data_settings_are_named(
+    corpus: Corpus, store: FeatureStore, data: dict[str, Any], message: str
+) -> None:
+    config = DataConfig.model_validate({"captions": corpus.captions} | data)
+    with pytest.raises(InputError, match=message):
+        split_photos(config, [store], 0)
+
+
+def test_captions_may_name_photos_by_number(tmp_path: Path) -> None:
+    images = [tiny.image(2, seed=seed) for seed in range(3)]
+    images = [replace(image, image_id=str(40 + i)) for i, image in enumerate(images)]
+    store = write_store(tmp_path / "features", tiny.source(), images)
+    sentences = [{"raw": f"a dog {i}"} for i in range(5)]
+    photos = [
+        {"filename": f"x{i}.jpg", "cocoid": 40 + i, "split": "train", "sentences": sentences}
+        for i in range(3)
+    ]
+    path = tmp_path / "dataset_coco.json"
+    path.write_text(json.dumps({"dataset": "coco", "images": photos}))
+    config = DataConfig(captions=path, image_key="cocoid")
+    found, _ = split_photos(config, [store], 0)
+    assert [photo.image_id for photo in found] == ["40", "41", "42"]
+    with pytest.raises(InputError, match="no captioned photo is in the feature store"):
+        split_photos(DataConfig(captions=path), [store], 0)

@@ -1,0 +1,96 @@
+"""What a training run reads: feature stores, opened or extracted, and captioned photos, split."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from sparta.captions.read import CaptionedPhoto, read_captions
+from sparta.errors import InputError
+from sparta.features.extract.augmented_stores import extract_augmented
+from sparta.features.store import FeatureStore
+from training.run_config import DataConfig
+
+log = logging.getLogger(__name__)
+
+
+def open_stores(config: DataConfig, out: Path) -> list[FeatureStore]:
+    """Open the run's feature stores, or extract them from its photos into `out/features`.
+
+    Raises:
+        InputError: if neither or both are configured, or the stores have different sources.
+    """
+    if config.photos is not None and not config.features:
+        if config.backbone is None:
+            raise InputError(
+                "data.backbone: give the backbone that extracts features from data.photos"
+            )
+        folder, count = out / "features", config.augmentations
+        return extract_augmented(config.photos, folder, config.backbone, count)
+    if config.photos is not None or not config.features:
+        raise InputError(
+            "data.features: give feature stores (--set data.features=[DIR]), or else data.photos "
+            "and data.backbone"
+        )
+    stores = [FeatureStore.open(folder) for folder in config.features]
+    for store in stores[1:]:
+        if different := stores[0].source.differences(store.source):
+            raise InputError(
+                f"{store.folder} and {stores[0].folder} hold features of different sources: "
+                f"{different[0]}"
+            )
+    return stores
+
+
+class ImageIds(Protocol):
+    """A feature store or a folder of photos: images by id."""
+
+    @property
+    def ids(self) -> Sequence[str]: ...  # noqa: D102
+
+
+def split_photos(
+    config: DataConfig, stores: Sequence[ImageIds], seed: int
+) -> tuple[list[CaptionedPhoto], list[CaptionedPhoto]]:
+    """Training photos and held-out photos, each sorted by id and present in every store.
+
+    Raises:
+        InputError: if no captions are configured, no photo is left to train on, or captions and
+            features are of different photos.
+    """
+    if config.captions is None:
+        raise InputError("data.captions: give a captions.jsonl (--set data.captions=FILE)")
+    read = partial(read_captions, config.captions, image_key=config.image_key)
+    photos = sorted(read(config.split), key=lambda p: p.image_id)
+    held_out: list[CaptionedPhoto] = []
+    if config.validation_split:
+        held_out = read(config.validation_split)
+    elif config.validation_photos:
+        if config.validation_photos >= len(photos):
+            raise InputError(
+                f"data.validation_photos: holding out {config.validation_photos} of "
+                f"{len(photos)} photos leaves none to train on"
+            )
+        order = np.random.default_rng(seed).permutation(len(photos))
+        chosen = set(order[: config.validation_photos].tolist())
+        held_out = [p for i, p in enumerate(photos) if i in chosen]
+        photos = [p for i, p in enumerate(photos) if i not in chosen]
+    return _present(photos, stores), _present(held_out, stores)
+
+
+def _present(photos: list[CaptionedPhoto], stores: Sequence[ImageIds]) -> list[CaptionedPhoto]:
+    common = set.intersection(*(set(store.ids) for store in stores))
+    present = sorted((p for p in photos if p.image_id in common), key=lambda p: p.image_id)
+    if photos and not present:
+        raise InputError(
+            f"no captioned photo is in the feature store: the captions have ids like "
+            f"{photos[0].image_id!r}, the store has ids like {stores[0].ids[0]!r}"
+        )
+    if missing := len(photos) - len(present):
+        log.warning("%d of %d captioned photos have no features: left out", missing, len(photos))
+    return present
