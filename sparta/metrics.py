@@ -1,44 +1,98 @@
-"""The rank of the best right answer to each query, a block of queries at a time.
+"""Ranks of the best right item of each query, and recall.
 
-Conventions, the same in every protocol here:
+Conventions, the same in every protocol:
 
-- Hit rate: a query is answered well at k if any of its right items is among the first k. Only
-  the best-ranked right item counts, and the other right items are no competitors of it.
-- Ties count against the model: a wrong item with the same score is ranked ahead.
-- NaN counts against the model: as a wrong item's score it is ranked ahead of every number, as a
-  right item's behind.
+- Hit rate: a query succeeds at k if any of its right items is among the first k. Only the
+  best-ranked right item counts; the other right items do not compete with it.
+- Ties: every function that ranks takes `ties`. "by_id" is the order in which every searcher
+  returns images, by falling score and then by id: `sparta eval index` and `sparta eval pruning`
+  report what a user of the index gets. "pessimistic" ranks wrong items with an equal score ahead:
+  validation in training, `sparta eval model`, `transfer` and `cxc` must not credit a model that
+  gives many items the same score.
+- NaN counts against the model, whatever `ties` is: as a wrong item's score it ranks ahead of every
+  number, as a right item's score behind.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
+from sparta.progress import Progress, no_progress
+
 LARGEST_BLOCK = 2**24  # scores: 64 MB of float32
 
+Ties = Literal["by_id", "pessimistic"]
 Block = Callable[[slice], Tensor]
 
 
-def best_ranks(
-    block: Block,
-    items: int,
+def ranks(
+    scores: Tensor,
     right: Sequence[Sequence[int]],
     *,
-    without_self: bool = False,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    ties: Ties,
+    excluded: Tensor | None = None,
 ) -> Tensor:
     """Rank of each query's best right item among that item and all wrong ones.
 
     Args:
-        block: the scores of some queries for all items, [q, items] float; never more than
-            `LARGEST_BLOCK` of them are asked for at once, unless one query alone has more.
+        scores: [Q, N] float; with ties "by_id", columns in the order of ids.
+        right: for each query the columns of its right items, each once. A query without any ranks
+            behind all items.
+        ties: see the module's conventions.
+        excluded: [Q] int64, for each query a column that is neither right nor wrong.
+
+    Returns:
+        [Q] int64 on the scores' device, 1 for the best.
+    """
+    queries, items = scores.shape
+    device, lowest = scores.device, float("-inf")
+    lengths = torch.tensor([len(columns) for columns in right], device=device)
+    rows = torch.arange(queries, device=device).repeat_interleave(lengths)
+    places = torch.tensor([item for columns in right for item in columns], device=device).long()
+    right_scores = scores[rows, places]
+    valid = ~right_scores.isnan()
+    right_scores = right_scores.nan_to_num(lowest, float("inf"), lowest)
+    best = scores.new_full((queries,), lowest).scatter_reduce(0, rows, right_scores, "amax")
+    # Of the right items with the best score, the first column; past the end if there is none.
+    first = torch.full((queries,), items, device=device)
+    at_best = valid & (right_scores == best[rows])
+    first = first.scatter_reduce(0, rows[at_best], places[at_best], "amin")[:, None]
+    best = best[:, None]
+    # Written so that NaN is ahead of every number.
+    if ties == "pessimistic":
+        ahead = ~(scores < best)
+    else:
+        columns = torch.arange(items, device=device)
+        ahead = ~(scores <= best) | ((scores == best) & (columns < first))
+    ahead[rows, places] = False
+    if excluded is not None:
+        ahead[torch.arange(queries, device=device), excluded] = False
+    return ahead.sum(dim=1) + 1
+
+
+def ranks_by_block(
+    block: Block,
+    items: int,
+    right: Sequence[Sequence[int]],
+    *,
+    ties: Ties,
+    without_self: bool = False,
+    progress: Progress = no_progress,
+) -> Tensor:
+    """The same as `ranks`, for scores that are computed some queries at a time.
+
+    Args:
+        block: the scores of some queries for all items, [q, items] float; called for at most
+            `LARGEST_BLOCK` scores at once, unless a single query has more.
         items: searched among.
-        right: of each query, its right items, each once. A query without any ranks last.
+        right: as in `ranks`.
+        ties: as in `ranks`.
         without_self: query i is item i, which is then neither right nor wrong.
-        progress: called with queries done and in all.
+        progress: of the stage "rank", in queries.
 
     Returns:
         [queries] int64 on the CPU, 1 for the best.
@@ -49,35 +103,33 @@ def best_ranks(
         part = slice(start, min(start + size, len(right)))
         scores = block(part)
         itself = torch.arange(part.start, part.stop, device=scores.device)
-        found.append(_ranks(scores, right[part], itself if without_self else None).cpu())
-        progress(part.stop, len(right))
+        excluded = itself if without_self else None
+        found.append(ranks(scores, right[part], ties=ties, excluded=excluded).cpu())
+        progress("rank", part.stop, len(right))
     return torch.cat(found) if found else torch.empty(0, dtype=torch.int64)
 
 
-def _ranks(scores: Tensor, right: Sequence[Sequence[int]], itself: Tensor | None) -> Tensor:
-    queries = torch.arange(len(right), device=scores.device)
-    lengths = torch.tensor([len(own) for own in right], device=scores.device)
-    rows = queries.repeat_interleave(lengths)
-    columns = torch.tensor([item for own in right for item in own], device=scores.device).long()
-    lowest = float("-inf")
-    own_scores = scores[rows, columns].nan_to_num(lowest, float("inf"), lowest)
-    best = scores.new_full((len(right),), lowest).scatter_reduce(0, rows, own_scores, "amax")
-    below = scores < best[:, None]
-    ahead = scores.shape[1] - below.sum(dim=1)
-    ahead.index_add_(0, rows, below[rows, columns].long() - 1)
-    if itself is not None:
-        ahead += below[queries, itself].long() - 1
-    return ahead + 1
+def captions_of_images(targets: Tensor, images: int) -> list[list[int]]:
+    """The captions of each image.
+
+    Args:
+        targets: [captions] int64, the image of each caption.
+        images: how many there are.
+    """
+    found: list[list[int]] = [[] for _ in range(images)]
+    for caption, image in enumerate(targets.tolist()):
+        found[image].append(caption)
+    return found
 
 
 class Recall(NamedTuple):
-    """Text→image recall over Q queries with one right image each.
+    """Recall over Q queries: the hit rate, see the module's conventions.
 
     Attributes:
-        at_1: share of queries, in percent, whose right image comes first.
+        at_1: share of queries, in percent, with a right item in the first place.
         at_5: ... among the first five.
         at_10: ... among the first ten.
-        median_rank: 1 is best.
+        median_rank: of the best right item, 1 is best.
     """
 
     at_1: float
@@ -87,44 +139,6 @@ class Recall(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.at_1:.1f} / {self.at_5:.1f} / {self.at_10:.1f}, {self.median_rank:g}"
-
-
-def ranks(scores: Tensor, targets: Tensor) -> Tensor:
-    """Rank of each query's right image; of equal scores the earlier column comes first.
-
-    NaN ranks below every number, so that a diverged model cannot look good.
-
-    Args:
-        scores: [Q, N], columns in the order of image ids.
-        targets: [Q] int64, the right column of each query.
-
-    Returns:
-        [Q] int64, 1 for the best.
-    """
-    scores = scores.nan_to_num(float("-inf"), float("inf"), float("-inf"))
-    own = scores.gather(1, targets[:, None])
-    columns = torch.arange(scores.shape[1], device=scores.device)
-    ahead = (scores > own) | ((scores == own) & (columns < targets[:, None]))
-    return ahead.sum(dim=1) + 1
-
-
-def caption_ranks(scores: Tensor, targets: Tensor) -> Tensor:
-    """Rank of each image's best own caption among the captions of other images.
-
-    Of equal scores another image's caption comes first. NaN ranks below every number.
-
-    Args:
-        scores: [Q, N].
-        targets: [Q] int64, the image of each caption; an image without any is left out.
-
-    Returns:
-        [images with captions] int64, 1 for the best.
-    """
-    scores = scores.nan_to_num(float("-inf"), float("inf"), float("-inf"))
-    own = targets[:, None] == torch.arange(scores.shape[1], device=scores.device)
-    best = scores.masked_fill(~own, float("-inf")).amax(dim=0)
-    ahead = (scores >= best) & ~own
-    return (ahead.sum(dim=0) + 1)[own.any(dim=0)]
 
 
 def recall(rank: Tensor) -> Recall:

@@ -79,7 +79,8 @@ class CaptionQueries:
             block = scores.rows(slice(int(own[0]), int(own[-1]) + 1))
             targets = self.targets[own]
             missed = block.gather(1, targets[:, None])[:, 0] == 0
-            rank.append(ranks(block, targets).masked_fill(missed, behind))
+            found = ranks(block, targets[:, None].tolist(), ties="by_id")
+            rank.append(found.masked_fill(missed, behind))
             # The best images of a caption are chosen as the best terms of an image are.
             first.append(prune(block, None, everywhere, FIRST) > 0)
         return InMemoryRanking(recall(torch.cat(rank)), torch.cat(first))

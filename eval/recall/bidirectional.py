@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from statistics import fmean
@@ -12,7 +12,8 @@ from rich.table import Table
 
 from eval.recall.score_matrix import Scores
 from sparta.captions.read import CaptionedPhoto
-from sparta.metrics import Recall, best_ranks, recall
+from sparta.metrics import Recall, ranks_by_block, recall
+from sparta.progress import Progress, no_progress
 
 
 @dataclass(frozen=True)
@@ -70,11 +71,16 @@ def recall_table(title: str, ways: dict[str, Recall]) -> Table:
     return table
 
 
+def _after(done_before: int, total: int, progress: Progress) -> Progress:
+    """Report the progress of one part as progress of the whole."""
+    return lambda stage, done, _: progress(stage, done_before + done, total)
+
+
 def measure_recall(
     protocol: str,
     folds: Sequence[Sequence[CaptionedPhoto]],
     scores: Scores,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = no_progress,
 ) -> ProtocolRecall:
     """Recall both ways, fold by fold, and its mean.
 
@@ -83,7 +89,7 @@ def measure_recall(
         folds: not empty; their photos one after another are the columns of the scores, and those
             photos' captions one after another the rows.
         scores: of all captions for all photos.
-        progress: called with queries of both ways done and in all.
+        progress: of the stage "rank", in queries of both directions.
     """
     texts, images, total = 0, 0, sum(scores.shape)
     found = []
@@ -91,24 +97,28 @@ def measure_recall(
         captions = [len(photo.captions) for photo in fold]
         rows, columns = slice(texts, texts + sum(captions)), slice(images, images + len(fold))
 
-        def show(done: int, _: int, before: int = texts + images) -> None:
-            progress(before + done, total)
-
-        found.append(_both(scores.select(rows, columns), captions, show))
+        part = scores.select(rows, columns)
+        found.append(_both_directions(part, captions, _after(texts + images, total, progress)))
         texts, images = rows.stop, columns.stop
     ways = [Recall(*map(fmean, zip(*way, strict=True))) for way in zip(*found, strict=True)]
     return ProtocolRecall(protocol, len(folds), images, texts, *ways)
 
 
-def _both(
-    scores: Scores, captions: Sequence[int], progress: Callable[[int, int], None]
+def _both_directions(
+    scores: Scores, captions: Sequence[int], progress: Progress
 ) -> tuple[Recall, Recall]:
     """Text→image and image→text, of photos with so many captions each."""
     texts, images = scores.shape
     photos = [[photo] for photo, count in enumerate(captions) for _ in range(count)]
-    own = [range(first, end) for first, end in pairwise(accumulate(captions, initial=0))]
-    forth = best_ranks(scores.rows, images, photos, progress=progress)
-    back = best_ranks(
-        scores.columns, texts, own, progress=lambda done, total: progress(texts + done, total)
+    captions_of = [range(first, end) for first, end in pairwise(accumulate(captions, initial=0))]
+    text_to_image = ranks_by_block(
+        scores.rows, images, photos, ties="pessimistic", progress=progress
     )
-    return recall(forth), recall(back)
+    image_to_text = ranks_by_block(
+        scores.columns,
+        texts,
+        captions_of,
+        ties="pessimistic",
+        progress=_after(texts, texts + images, progress),
+    )
+    return recall(text_to_image), recall(image_to_text)

@@ -1,10 +1,12 @@
-"""Ranks against loops over all pairs, and recall against torchmetrics."""
+"""Ranks against sorting all items, and recall against torchmetrics."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import get_args
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -13,24 +15,35 @@ from torch import Tensor
 from torchmetrics.retrieval import RetrievalHitRate
 
 import sparta.metrics
-from sparta.metrics import best_ranks, recall
+from sparta.metrics import Recall, Ties, captions_of_images, ranks, ranks_by_block, recall
 
 
-def slow_ranks(scores: Tensor, right: Sequence[Sequence[int]], without_self: bool) -> list[int]:
-    """Query by query, item by item."""
-    ranks = []
+POLICIES: tuple[Ties, ...] = get_args(Ties)
+
+
+def slow_ranks(
+    scores: Tensor, right: Sequence[Sequence[int]], ties: Ties, without_self: bool = False
+) -> list[int]:
+    """Query by query: sort all items, drop the other right ones, and count."""
+    found = []
     for query, own in enumerate(right):
-        best = -math.inf
-        for item in own:
-            score = float(scores[query, item])
-            best = max(best, -math.inf if math.isnan(score) else score)
-        ahead = 0
+        keys = []
         for item, score in enumerate(scores[query].tolist()):
-            wrong = item not in own and not (without_self and item == query)
-            if wrong and (math.isnan(score) or score >= best):
-                ahead += 1
-        ranks.append(ahead + 1)
-    return ranks
+            if without_self and item == query:
+                continue
+            is_right, unknown = item in own, math.isnan(score)
+            # A right item with NaN is behind -inf too, a wrong one ahead of +inf.
+            level = (-1 if is_right else 1) if unknown else 0
+            tie = item if ties == "by_id" else is_right
+            keys.append((-level, 0 if unknown else -score, tie, is_right))
+        keys.sort()
+        wrong_ahead = 0
+        for *_, is_right in keys:
+            if is_right:
+                break
+            wrong_ahead += 1
+        found.append(wrong_ahead + 1)
+    return found
 
 
 @st.composite
@@ -46,48 +59,72 @@ def cases(draw: st.DrawFn) -> tuple[Tensor, list[list[int]], bool]:
     return torch.tensor(scores).reshape(queries, items), right, without_self
 
 
+@pytest.mark.parametrize("ties", POLICIES)
 @settings(max_examples=150)
 @given(case=cases(), size=st.sampled_from([1, 18, 10_000]))
-def test_ranks_against_loops(case: tuple[Tensor, list[list[int]], bool], size: int) -> None:
+def test_ranks_equal_a_sort(
+    ties: Ties, case: tuple[Tensor, list[list[int]], bool], size: int
+) -> None:
     scores, right, without_self = case
     largest, sparta.metrics.LARGEST_BLOCK = sparta.metrics.LARGEST_BLOCK, size
     before = scores.clone()
     try:
-        found = best_ranks(
-            lambda part: scores[part], scores.shape[1], right, without_self=without_self
+        found = ranks_by_block(
+            lambda part: scores[part],
+            scores.shape[1],
+            right,
+            ties=ties,
+            without_self=without_self,
         )
     finally:
         sparta.metrics.LARGEST_BLOCK = largest
-    assert found.tolist() == slow_ranks(scores, right, without_self)
+    assert found.tolist() == slow_ranks(scores, right, ties, without_self)
     assert torch.equal(scores.nan_to_num(7), before.nan_to_num(7))
 
 
 @settings(max_examples=50)
 @given(case=cases(), order=st.permutations(range(9)))
-def test_the_order_of_items_does_not_matter(
+def test_pessimistic_ranks_do_not_depend_on_the_order_of_items(
     case: tuple[Tensor, list[list[int]], bool], order: list[int]
 ) -> None:
     scores, right, _ = case
     items = [item for item in order if item < scores.shape[1]]
     places = {item: place for place, item in enumerate(items)}
     moved = [[places[item] for item in own] for own in right]
-    found = best_ranks(lambda part: scores[part], len(items), right)
-    again = best_ranks(lambda part: scores[part][:, items], len(items), moved)
-    assert torch.equal(found, again)
+    found = ranks(scores, right, ties="pessimistic")
+    assert torch.equal(found, ranks(scores[:, items], moved, ties="pessimistic"))
+
+
+def test_by_id_is_the_order_of_a_searcher() -> None:
+    scores = torch.tensor([[1.0, 2.0, 1.0, 1.0]] * 4)
+    right = [[0], [1], [2], [3]]
+    assert ranks(scores, right, ties="by_id").tolist() == [2, 1, 3, 4]
+    assert ranks(scores, right, ties="pessimistic").tolist() == [4, 1, 4, 4]
+
+
+@pytest.mark.parametrize("ties", POLICIES)
+def test_a_diverged_model_is_not_perfect(ties: Ties) -> None:
+    right = [[0], [1], [2]]
+    assert ranks(torch.full((3, 3), math.nan), right, ties=ties).tolist() == [3, 3, 3]
+    mixed = torch.tensor([[math.nan, 0.0, 3.0]] * 3)
+    assert ranks(mixed, right, ties=ties).tolist() == [3, 3, 2]
+    infinite = torch.tensor([[math.inf, 5.0, -math.inf]] * 3)
+    assert ranks(infinite, right, ties=ties).tolist() == [1, 2, 3]
 
 
 def test_ties_and_nan_count_against_the_model() -> None:
     scores = torch.tensor([[1.0, 1.0, 0.0], [math.nan, 0.0, 0.0], [0.5, math.nan, 0.0]])
-    ranks = best_ranks(lambda part: scores[part], 3, [[0], [0], [0]])
-    assert ranks.tolist() == [2, 3, 2]
+    assert ranks(scores, [[0], [0], [0]], ties="pessimistic").tolist() == [2, 3, 2]
 
 
 def test_other_right_items_are_no_competitors() -> None:
     scores = torch.tensor([[3.0, 2.0, 4.0, 1.0], [1.0, 1.0, 1.0, 0.0]])
-    assert best_ranks(lambda part: scores[part], 4, [[0, 1], [0, 1, 2]]).tolist() == [2, 1]
+    right = [[0, 1], [0, 1, 2]]
+    assert ranks(scores, right, ties="pessimistic").tolist() == [2, 1]
+    assert ranks(scores, right, ties="by_id").tolist() == [2, 1]
 
 
-def test_blocks_are_bounded_and_progress_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_are_bounded_and_progress_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sparta.metrics, "LARGEST_BLOCK", 100)
     scores, asked, seen = torch.rand(23, 30), [], []
 
@@ -96,13 +133,14 @@ def test_blocks_are_bounded_and_progress_is_told(monkeypatch: pytest.MonkeyPatch
         return scores[part]
 
     right = [[query] for query in range(23)]
-    best_ranks(block, 30, right, progress=lambda done, total: seen.append((done, total)))
+    ranks_by_block(block, 30, right, ties="by_id", progress=lambda *step: seen.append(step))
     assert max(asked) <= 100 and sum(asked) == scores.numel()
-    assert seen[0] == (3, 23) and seen[-1] == (23, 23)
+    assert seen[0] == ("rank", 3, 23) and seen[-1] == ("rank", 23, 23)
 
 
 def test_no_queries() -> None:
-    assert best_ranks(lambda part: torch.empty(0, 5), 5, []).tolist() == []
+    found = ranks_by_block(lambda part: torch.empty(0, 5), 5, [], ties="pessimistic")
+    assert found.tolist() == []
 
 
 @pytest.mark.parametrize("k", [1, 5, 10])
@@ -116,5 +154,17 @@ def test_recall_is_the_hit_rate_of_torchmetrics(k: int) -> None:
         target[query, own] = True
     index = torch.arange(40)[:, None].expand(40, 60)
     expected = RetrievalHitRate(top_k=k)(scores.flatten(), target.flatten(), index.flatten())
-    found = recall(best_ranks(lambda part: scores[part], 60, right))
+    found = recall(ranks(scores, right, ties="pessimistic"))
     assert getattr(found, f"at_{k}") == pytest.approx(100 * float(expected))
+
+
+def test_recall_counts_in_percent() -> None:
+    rank = np.array([1, 1, 3, 5, 6, 10, 11, 200])
+    found = recall(torch.from_numpy(rank))
+    expected = [100 * (rank <= k).mean() for k in (1, 5, 10)]
+    assert found == pytest.approx([*expected, np.median(rank)])
+    assert str(Recall(25.0, 50.0, 75.25, 5.5)) == "25.0 / 50.0 / 75.2, 5.5"
+
+
+def test_captions_of_images() -> None:
+    assert captions_of_images(torch.tensor([1, 0, 1, 3]), 4) == [[1], [0, 2], [], [3]]

@@ -99,7 +99,7 @@ class VisualSpartaTraining(TrainingModule):
     def recall(self, queries: TermCounts, targets: Tensor, term_scores: Tensor) -> Recall:
         """Text-to-image recall, from the term scores [N, T] float of N images."""
         scores = queries.counts.to(self.device) @ term_scores.T
-        return recall(ranks(scores, targets.to(self.device)))
+        return recall(ranks(scores, targets[:, None].tolist(), ties="pessimistic"))
 
     # ---- optimisation ---------------------------------------------------------------------------
 

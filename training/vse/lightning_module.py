@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sparta.metrics import caption_ranks, ranks, recall
+from sparta.metrics import captions_of_images, ranks, recall
 from sparta.vse.batch import PixelBatch, RegionBatch, TextBatch
 from sparta.vse.model import VseModel, score, view_scores
 from training.distributed import gather_columns
@@ -111,8 +111,11 @@ class VseTraining(TrainingModule):
         self._held_out.clear()
         captions, targets = self.validation
         scores = score(self._embed(captions), images)
-        targets = targets.to(scores.device)
-        found = recall(ranks(scores, targets)), recall(caption_ranks(scores, targets))
+        captions_of = captions_of_images(targets, len(images))
+        found = (
+            recall(ranks(scores, targets[:, None].tolist(), ties="pessimistic")),
+            recall(ranks(scores.T, captions_of, ties="pessimistic")),
+        )
         self.log("val_recall_1", found[0].at_1, prog_bar=True)
         self.log("val_recall_10", found[0].at_10, prog_bar=True)
         self.log("val_caption_recall_1", found[1].at_1)

@@ -16,7 +16,7 @@ from sparta.__main__ import cli
 from sparta.captions.read import CaptionedPhoto, read_captions
 from sparta.errors import InputError
 from sparta.features.extract.job import extract_photos
-from sparta.metrics import caption_ranks, recall
+from sparta.metrics import captions_of_images, ranks, recall
 from sparta.vse.init import from_captions
 from sparta.vse.model import VseModel, score
 from sparta.vse.photo_folder import PhotoFolder, vision_source
@@ -69,7 +69,13 @@ def test_recall_on_photos(folder: Path, tmp_path: Path) -> None:
     found = json.loads(out.read_text())
     photos = read_captions(folder / "captions.jsonl")
     targets = torch.arange(len(photos)).repeat_interleave(2)
-    wanted = recall(caption_ranks(by_hand(folder, photos), targets))
+    wanted = recall(
+        ranks(
+            by_hand(folder, photos).T,
+            captions_of_images(targets, len(photos)),
+            ties="pessimistic",
+        )
+    )
     assert found["image_to_text"]["at_1"] == pytest.approx(wanted.at_1)
     assert found["image_to_text"]["median_rank"] == wanted.median_rank
 
