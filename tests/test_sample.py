@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from eval.recall.of_index import recall_of
+from eval.recall.index_recall import measure_index_recall
 from indexer.build import build_index
 from indexer.search.lucene import LuceneSearcher
 from sparta.captions.read import read_captions
@@ -33,7 +33,7 @@ def test_sample_model_reaches_its_recorded_recall(tmp_path: Path, record: dict[s
     extract_photos(scenes / "images", tmp_path / "features", "pixels", workers=0)
     build_index([FeatureStore.open(tmp_path / "features")], ["sample"], tmp_path / "index")
     searcher = LuceneSearcher(tmp_path / "index")
-    found = recall_of(searcher, read_captions(scenes / "captions.jsonl", "test")).recall
+    found = measure_index_recall(searcher, read_captions(scenes / "captions.jsonl", "test")).recall
     searcher.close()
     # Half a point for what another processor or image library rounds otherwise.
     for name in ("at_1", "at_5", "at_10"):

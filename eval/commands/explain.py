@@ -37,7 +37,7 @@ def explain(
     """
     from rich.console import Console
 
-    from eval.grounding.explanations import explain_all, open_photos
+    from eval.grounding.explained_pairs import explain_all, open_photos
     from indexer.commands.output import terms_table
     from indexer.commands.search import check_query
     from indexer.search.lucene import LuceneSearcher
@@ -45,7 +45,7 @@ def explain(
     for text in query:
         check_query(text)
     if figure is not None:
-        from eval.figures.output import check_out
+        from eval.plotting import check_out
 
         check_out(figure, "--figure")
     searcher = LuceneSearcher(index)
@@ -53,7 +53,7 @@ def explain(
     records = [one.record() for one in found]
     if figure is not None:
         from eval.figures.grounding import draw
-        from eval.figures.output import save
+        from eval.plotting import save
 
         pictures = open_photos(photos or searcher.manifest.photos, [image])
         save(draw(found, pictures), {"examples": records}, figure, context.params)

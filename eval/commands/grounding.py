@@ -31,7 +31,7 @@ def grounding(
     """
     from rich.console import Console
 
-    from eval.grounding.label_agreement import measure_label_agreement
+    from eval.grounding.detector_labels import measure_label_agreement
     from eval.report import report
     from indexer.search.lucene import LuceneSearcher
     from sparta.captions.read import read_captions

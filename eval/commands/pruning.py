@@ -65,7 +65,7 @@ def pruning(
 
     from eval.machine import circumstances
     from eval.pruning.measure import measure_pruning
-    from eval.pruning.table import parse_bits, parse_choices, save, table
+    from eval.pruning.results import parse_bits, parse_choices, save, table
     from sparta.captions.read import read_captions
     from sparta.features.store import FeatureStore
     from sparta.progress import progress_bars

@@ -99,7 +99,6 @@ def recall(
     from rich.console import Console
 
     from eval.report import Measured, report
-    from indexer.dense.manifest import SPARSE
     from indexer.manifest import is_index
     from sparta.captions.read import read_captions
     from sparta.progress import progress_bars
@@ -111,16 +110,17 @@ def recall(
     found: Measured
     with progress_bars(STAGES, Console(stderr=True)) as show:
         if index:
-            from eval.recall.of_index import recall_of
-            from indexer.search.open import open_backend
+            from eval.recall.index_recall import measure_index_recall, open_searcher
 
-            searcher = open_backend(Path(target[0]), backend or SPARSE, "lucene")
-            found = recall_of(searcher, photos, progress=lambda *steps: show("search", *steps))
+            searcher = open_searcher(Path(target[0]), backend)
+            found = measure_index_recall(
+                searcher, photos, progress=lambda *steps: show("search", *steps)
+            )
         else:
             from transformers.utils import logging
 
             from eval.recall.caption_prior import Reference
-            from eval.recall.of_model import evaluate, open_members
+            from eval.recall.model_recall import measure_model_recall, open_members
             from eval.recall.protocols import choose
 
             logging.disable_progress_bar()
@@ -130,7 +130,7 @@ def recall(
             if reference is not None:
                 rest = read_captions(captions, reference, image_key=image_key)  # type: ignore[arg-type]
                 others = Reference.sample([photo.image_id for photo in rest], temperature)
-            found = evaluate(members, protocol, folds, batch_size, show, others)
+            found = measure_model_recall(members, protocol, folds, batch_size, show, others)
     report(found, context.params, out, as_json)
 
 

@@ -42,7 +42,7 @@ def similar(
     from rich.console import Console
 
     from eval.report import report
-    from eval.similar.caption_agreement import study_similar
+    from eval.similar.measure import measure_query_by_image
     from sparta.captions.read import read_captions
     from sparta.progress import progress_bars
 
@@ -51,7 +51,7 @@ def similar(
     if sample is not None:
         asked = random.Random(0).sample(asked, min(sample, len(asked)))
     with progress_bars(STAGES, Console(stderr=True)) as show:
-        found = study_similar(
+        found = measure_query_by_image(
             index, read_captions(captions), asked, lambda *steps: show("search", *steps)
         )
     report(found, context.params, out, as_json)

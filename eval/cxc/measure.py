@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
@@ -16,15 +16,16 @@ from eval.cxc.relevance import (
     TEXT_TO_TEXT,
     RelevantItems,
 )
+from eval.progress_parts import after, part_of
 from eval.recall.bidirectional import recall_table
 from eval.recall.images import Images
-from eval.recall.of_model import EvaluatedModel, part_of
+from eval.recall.model_recall import EvaluatedModel
 from eval.recall.protocols import coco_number
 from eval.recall.score_matrix import DenseScores, mean_of
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
-from sparta.metrics import Block, Recall, best_ranks, recall
-from sparta.progress import Progress
+from sparta.metrics import Block, Recall, ranks_by_block, recall
+from sparta.progress import Progress, no_progress
 from sparta.vse.photo_folder import PhotoFolder
 
 
@@ -68,7 +69,7 @@ def measure_cxc(
     right: RelevantItems,
     sentences: dict[int, str],
     batch_size: int,
-    show: Progress,
+    progress: Progress = no_progress,
 ) -> CxcRecall:
     """Measure a model, or an ensemble by the mean of its members' scores.
 
@@ -77,7 +78,7 @@ def measure_cxc(
         right: of a split.
         sentences: texts of its captions, by number.
         batch_size: images per pass.
-        show: told of the stages "texts", "images" and "rank".
+        progress: of the stages "texts", "images" and "rank".
 
     Raises:
         InputError: if a text or an image is missing.
@@ -87,32 +88,28 @@ def measure_cxc(
         raise InputError(f"--captions lacks {len(missing)} captions, number {missing[0]} for one")
     texts = [sentences[caption] for caption in right.captions]
     parts = [
-        _blocks(member, texts, right.images, batch_size, part_of(show, number, len(members)))
+        _blocks(member, texts, right.images, batch_size, part_of(number, len(members), progress))
         for number, member in enumerate(members)
     ]
     names = [name for name in right.ways if all(name in part for part in parts)]
     sizes = [len(right.ways[name]) for name in names]
     ways = {
-        name: _way(name, right, [part[name] for part in parts], _from(before, sum(sizes), show))
+        name: _way(name, right, [part[name] for part in parts], after(before, sum(sizes), progress))
         for name, before in zip(names, accumulate(sizes, initial=0), strict=False)
     }
     return CxcRecall(members, len(right.images), len(texts), ways)
 
 
-def _from(before: int, total: int, show: Progress) -> Callable[[int, int], None]:
-    """Progress of a way, told as progress of all."""
-    return lambda done, _: show("rank", before + done, total)
-
-
 def _way(
-    name: str, right: RelevantItems, blocks: Sequence[Block], progress: Callable[[int, int], None]
+    name: str, right: RelevantItems, blocks: Sequence[Block], progress: Progress
 ) -> tuple[int, Recall]:
     """How many queries a way has, and their recall by the mean of the scores."""
     answers = right.ways[name]
-    ranks = best_ranks(
+    ranks = ranks_by_block(
         lambda part: mean_of([block(part) for block in blocks]),
         len(right.captions if name in (IMAGE_TO_TEXT, TEXT_TO_TEXT) else right.images),
         answers,
+        ties="pessimistic",
         without_self=name in (TEXT_TO_TEXT, IMAGE_TO_IMAGE),
         progress=progress,
     )
@@ -125,11 +122,11 @@ def _blocks(
     texts: Sequence[str],
     images: Sequence[int],
     batch_size: int,
-    show: Progress,
+    progress: Progress,
 ) -> dict[str, Block]:
     """What computes the scores of each way that the member knows."""
     own = Images.of(member.store, _store_ids(member.store, images))
-    scores = member.model.scores(texts, own, batch_size, show)
+    scores = member.model.scores(texts, own, batch_size, progress)
     blocks: dict[str, Block] = {TEXT_TO_IMAGE: scores.rows, IMAGE_TO_TEXT: scores.columns}
     if isinstance(scores, DenseScores):
         blocks |= {TEXT_TO_TEXT: scores.between_texts, IMAGE_TO_IMAGE: scores.between_images}

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from PIL import Image
 
-from eval.figures.output import panels
+from eval.plotting import panels
 from sparta.errors import InputError
 from sparta.features.record import ImageFeatures
 from sparta.vse.batch import collate_regions

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from eval.figures.output import legend, panels
+from eval.plotting import legend, panels
 from sparta.errors import InputError
 from sparta.vse.model import VseModel
 from sparta.vse.pooling.gpo import GPO

@@ -19,7 +19,7 @@ from indexer.postings import ImagePostings, Postings
 from indexer.pruning import estimate_offsets
 from indexer.quantisation import Quantiser
 from indexer.write_index import IndexSettings, write_index
-from sparta.progress import Progress
+from sparta.progress import Progress, no_progress
 
 BITS = 8
 SHARD = 10_000  # images written or added at once
@@ -49,7 +49,12 @@ class Gallery:
 
     @classmethod
     def of(
-        cls, encoder: ImageEncoder, dense: DenseModel, images: int, top_n: int, show: Progress
+        cls,
+        encoder: ImageEncoder,
+        dense: DenseModel,
+        images: int,
+        top_n: int,
+        progress: Progress = no_progress,
     ) -> Gallery:
         """Encode the first images of the encoder's store with both models.
 
@@ -57,7 +62,7 @@ class Gallery:
             InputError: if their term scores would not fit in memory.
         """
         rows = range(min(images, len(encoder.store)))
-        scored = TermScoreMatrix.of(encoder, rows, lambda *steps: show("encode", *steps))
+        scored = TermScoreMatrix.of(encoder, rows, progress)
         offset = estimate_offsets(scored.scored.scores, "mean")
         allowed = encoder.allowed(encoder.terms).cpu()
         largest = ((scored.scored.scores.amax(dim=0) - offset) * allowed).max()
@@ -65,7 +70,7 @@ class Gallery:
         postings, _ = encode_rows(
             scored, rows, offset=offset, allowed=allowed, top_n=top_n, quantiser=quantiser
         )
-        vectors = dense.embed_images(Images(encoder.store, rows), encoder.batch_size, show)
+        vectors = dense.embed_images(Images(encoder.store, rows), encoder.batch_size, progress)
         settings = IndexSettings(
             models=[model_fingerprint(model) for model in encoder.models],
             features=[encoder.store.fingerprint],

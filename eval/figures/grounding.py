@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from PIL import Image
 
-from eval.grounding.explanations import Explained
+from eval.grounding.explained_pairs import Explained
 from indexer.commands.output import won_by
 from indexer.search.api import TermExplanation
 

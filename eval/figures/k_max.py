@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from eval.figures.output import panels
+from eval.plotting import panels
 from sparta.errors import InputError
 
 SETTINGS = "grid.json"

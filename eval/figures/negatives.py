@@ -11,7 +11,7 @@ from statistics import fmean
 import yaml
 from matplotlib.figure import Figure
 
-from eval.figures.output import legend, panels
+from eval.plotting import legend, panels
 from sparta.errors import InputError
 
 COLUMN = "negatives"

@@ -9,7 +9,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from eval.figures.output import panels
+from eval.plotting import panels
 from eval.recall.bidirectional import measure_recall
 from eval.recall.images import Images
 from eval.recall.models import DenseModel
@@ -17,12 +17,12 @@ from eval.recall.score_matrix import DenseScores
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
-from sparta.progress import Progress
+from sparta.progress import Progress, no_progress
 from sparta.vse.photo_folder import PhotoFolder
 
 
 @dataclass(frozen=True)
-class ViewStudy:
+class ViewStatistics:
     """What one model's views are like.
 
     Attributes:
@@ -39,14 +39,14 @@ class ViewStudy:
     rsum: float
 
 
-def study_views(
+def measure_views(
     name: str,
     model: DenseModel,
     store: FeatureStore | PhotoFolder,
     photos: Sequence[CaptionedPhoto],
     batch_size: int,
-    show: Progress,
-) -> ViewStudy:
+    progress: Progress = no_progress,
+) -> ViewStatistics:
     """Encode photos and captions, and look at the views.
 
     Raises:
@@ -55,17 +55,19 @@ def study_views(
     if model.model.config.views < 2:
         raise InputError(f"{model.name} has one view of an image: there is nothing to compare")
     rows = Images.of(store, [photo.image_id for photo in photos])
-    texts = model.embed_texts([text for photo in photos for text in photo.captions], show)
-    images = model.embed_images(rows, batch_size, show)
+    texts = model.embed_texts([text for photo in photos for text in photo.captions], progress)
+    images = model.embed_images(rows, batch_size, progress)
     counts = torch.tensor([len(photo.captions) for photo in photos])
     own = torch.arange(len(photos)).repeat_interleave(counts).to(texts.device)
     found = measure_recall(
         "all",
         [photos],
         DenseScores(texts, images),
-        lambda done, total: show("rank", done, total),
+        progress,
     )
-    return ViewStudy(name, view_similarity(images), view_selection(texts, images[own]), found.rsum)
+    return ViewStatistics(
+        name, view_similarity(images), view_selection(texts, images[own]), found.rsum
+    )
 
 
 def view_similarity(images: Tensor) -> float:
@@ -83,7 +85,7 @@ def view_selection(texts: Tensor, images: Tensor) -> list[float]:
     return (wins / len(texts)).tolist()
 
 
-def draw(studies: Sequence[ViewStudy]) -> Figure:
+def draw(studies: Sequence[ViewStatistics]) -> Figure:
     """Similarity and RSUM over the models, and for each model its views' shares."""
     figure, (left, *rest) = panels(1 + len(studies), width=3.2, height=3.2)
     names = [study.name for study in studies]

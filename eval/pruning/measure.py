@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 
-from eval.pruning.in_memory import CaptionQueries, overlap
+from eval.progress_parts import part_of
+from eval.pruning.caption_ranking import CaptionQueries, overlap
 from eval.pruning.pruned_index import PrunedIndex
-from eval.pruning.table import PruningChoice, PruningRow, PruningStudy
-from eval.pruning.term_scores import TermScoreMatrix, check_size
+from eval.pruning.results import PruningChoice, PruningRow, PruningStudy
+from eval.pruning.term_scores import TermScoreMatrix
 from eval.recall.images import Images
+from eval.recall.score_matrix import check_memory
 from indexer.build import MAXIMUM_BITS
 from indexer.encode import ImageEncoder
 from indexer.inputs import check_views
@@ -22,8 +24,7 @@ from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
 from sparta.features.extract.backbone import pick_device
 from sparta.features.store import FeatureStore
-
-Progress = Callable[[str, int, int], None]
+from sparta.progress import Progress, no_progress
 
 
 def measure_pruning(
@@ -37,7 +38,7 @@ def measure_pruning(
     all_images: bool = False,
     batch_size: int = 32,
     device: str = "auto",
-    progress: Progress = lambda stage, done, total: None,
+    progress: Progress = no_progress,
 ) -> PruningStudy:
     """Encode the photos once, then prune, quantise and search them in every way asked for.
 
@@ -54,7 +55,7 @@ def measure_pruning(
         all_images: search among all photos of the views; otherwise those without captions stay out.
         batch_size: images per pass of a model.
         device: "auto" takes a GPU if there is one.
-        progress: called with a stage ("encode": images, "search": queries), done and in all.
+        progress: of the stages "encode", in images, and "search", in queries.
 
     Raises:
         InputError: if photos have no features, models and views do not go together, or there
@@ -68,7 +69,7 @@ def measure_pruning(
     # Most of the work is the terms nobody trained: they are computed only if asked for.
     terms = "all" if any(choice.terms == "all" for choice in choices) else "trained"
     encoder, rows = _open(views, models, photos, all_images, batch_size, device, terms)
-    images = TermScoreMatrix.of(encoder, rows, lambda done, total: progress("encode", done, total))
+    images = TermScoreMatrix.of(encoder, rows, progress)
     encoded = time.perf_counter()
     measured = _measure(images, photos, choices, bits, exact, progress)
     return PruningStudy(
@@ -99,7 +100,7 @@ def _open(
     loaded, tokenizer = load_models(models, pick_device(device))
     for name, model in zip(models, loaded, strict=True):
         check_source(name, model, views[0])
-    check_size(len(rows), len(tokenizer.vocabulary))
+    check_memory(len(rows), len(tokenizer.vocabulary))
     return ImageEncoder(loaded, tokenizer, views, batch_size, terms), rows
 
 
@@ -126,16 +127,12 @@ def _measure(
         weights, postings = pruned.weights(queries.terms)
         unrounded = queries.rank(weights)
         for width in bits:
-            show = _part(progress, len(rows) - 1, len(choices) * len(bits))
+            part = part_of(len(rows) - 1, len(choices) * len(bits), progress)
             ranking = queries.rank(pruned.quantised(weights, width)) if width else unrounded
             found, size = ranking.recall, None
             if width and not exact:
-                found, size = pruned.through_index(width, photos, show)
+                found, size = pruned.through_index(width, photos, part)
             overlaps = overlap(ranking, whole), overlap(ranking, unrounded)
             rows.append(PruningRow(choice, width, found, *overlaps, postings, size))
-            show(len(queries.texts), len(queries.texts))
+            part("search", len(queries.texts), len(queries.texts))
     return rows
-
-
-def _part(progress: Progress, number: int, parts: int) -> Callable[[int, int], None]:
-    return lambda done, total: progress("search", number * total + done, parts * total)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,9 +11,9 @@ from tempfile import TemporaryDirectory
 import torch
 from torch import Tensor
 
-from eval.pruning.table import PruningChoice
+from eval.pruning.results import PruningChoice
 from eval.pruning.term_scores import TermScoreMatrix
-from eval.recall.of_index import recall_of
+from eval.recall.index_recall import measure_index_recall
 from indexer.encode import encode_rows
 from indexer.manifest import LUCENE, Manifest
 from indexer.model_loading import model_fingerprint
@@ -23,6 +23,7 @@ from indexer.search.lucene import LuceneSearcher
 from indexer.write_index import IndexSettings, write_index
 from sparta.captions.read import CaptionedPhoto
 from sparta.metrics import Recall
+from sparta.progress import Progress, no_progress
 
 SHARD = 512  # images whose scores or postings are handled at once
 
@@ -77,7 +78,7 @@ class PrunedIndex:
         return torch.from_numpy(impacts) * (weights > 0).float()
 
     def through_index(
-        self, bits: int, photos: Sequence[CaptionedPhoto], progress: Callable[[int, int], None]
+        self, bits: int, photos: Sequence[CaptionedPhoto], progress: Progress = no_progress
     ) -> tuple[Recall, float]:
         """Build an index as `sparta index` would, ask it every caption, and delete it.
 
@@ -87,7 +88,7 @@ class PrunedIndex:
         with TemporaryDirectory() as folder:
             manifest = self._write(bits, Path(folder) / "index")
             searcher = LuceneSearcher(Path(folder) / "index")
-            measured = recall_of(searcher, photos, progress=progress)
+            measured = measure_index_recall(searcher, photos, progress=progress)
             searcher.close()
         parts = manifest.parts.items()
         return measured.recall, sum(n for name, n in parts if name.startswith(f"{LUCENE}/")) / 1e6

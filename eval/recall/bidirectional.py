@@ -10,6 +10,7 @@ from typing import Any
 
 from rich.table import Table
 
+from eval.progress_parts import after
 from eval.recall.score_matrix import Scores
 from sparta.captions.read import CaptionedPhoto
 from sparta.metrics import Recall, ranks_by_block, recall
@@ -71,11 +72,6 @@ def recall_table(title: str, ways: dict[str, Recall]) -> Table:
     return table
 
 
-def _after(done_before: int, total: int, progress: Progress) -> Progress:
-    """Report the progress of one part as progress of the whole."""
-    return lambda stage, done, _: progress(stage, done_before + done, total)
-
-
 def measure_recall(
     protocol: str,
     folds: Sequence[Sequence[CaptionedPhoto]],
@@ -98,7 +94,7 @@ def measure_recall(
         rows, columns = slice(texts, texts + sum(captions)), slice(images, images + len(fold))
 
         part = scores.select(rows, columns)
-        found.append(_both_directions(part, captions, _after(texts + images, total, progress)))
+        found.append(_both_directions(part, captions, after(texts + images, total, progress)))
         texts, images = rows.stop, columns.stop
     ways = [Recall(*map(fmean, zip(*way, strict=True))) for way in zip(*found, strict=True)]
     return ProtocolRecall(protocol, len(folds), images, texts, *ways)
@@ -119,6 +115,6 @@ def _both_directions(
         texts,
         captions_of,
         ties="pessimistic",
-        progress=_after(texts, texts + images, progress),
+        progress=after(texts, texts + images, progress),
     )
     return recall(text_to_image), recall(image_to_text)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
+from sparta.progress import Progress, no_progress
 from sparta.vse.photo_folder import PhotoFolder
 
 
@@ -43,13 +44,14 @@ class Images:
         return len(self.rows)
 
     def batches(
-        self, size: int, progress: Callable[[int, int], None]
+        self, size: int, progress: Progress = no_progress
     ) -> Iterator[tuple[slice, list[Any]]]:
         """The images, a batch at a time, and their places among all of them.
 
-        Each is an `ImageFeatures`, or of photos [side, side, 3] uint8.
+        Each is an `ImageFeatures`, or of photos [side, side, 3] uint8. Progress is reported of the
+        stage "images".
         """
         for start in range(0, len(self), size):
             place = slice(start, min(start + size, len(self)))
             yield place, [self.store[row] for row in self.rows[place]]
-            progress(place.stop, len(self))
+            progress("images", place.stop, len(self))

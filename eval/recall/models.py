@@ -9,9 +9,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from eval.pruning.term_scores import check_size
 from eval.recall.images import Images
-from eval.recall.score_matrix import DenseScores, Scores, SparseScores
+from eval.recall.score_matrix import DenseScores, Scores, SparseScores, check_memory
 from indexer.model_loading import load_models
 from sparta.errors import InputError
 from sparta.features.record import FeatureSource
@@ -43,28 +42,28 @@ class DenseModel:
     model: VseModel
 
     def scores(
-        self, texts: Sequence[str], images: Images, batch_size: int, show: Progress
+        self, texts: Sequence[str], images: Images, batch_size: int, progress: Progress
     ) -> Scores:
-        """Encode T texts and N images; progress is told of the stages "images" and "texts"."""
+        """Encode T texts and N images; stages "images" and "texts"."""
         return DenseScores(
-            self.embed_texts(texts, show), self.embed_images(images, batch_size, show)
+            self.embed_texts(texts, progress), self.embed_images(images, batch_size, progress)
         )
 
-    def embed_texts(self, texts: Sequence[str], show: Progress) -> Tensor:
+    def embed_texts(self, texts: Sequence[str], progress: Progress) -> Tensor:
         """[T, D] float32 on the model's device; equal texts get equal vectors, to the last bit."""
         places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
         distinct, parts = list(places), []
         for start in range(0, len(distinct), TEXTS):
             parts.append(self.model.embed_texts(distinct[start : start + TEXTS]))
-            show("texts", min(start + TEXTS, len(distinct)), len(distinct))
+            progress("texts", min(start + TEXTS, len(distinct)), len(distinct))
         return torch.cat(parts)[[places[text] for text in texts]].to(self.model.device)
 
     @torch.no_grad()
-    def embed_images(self, images: Images, batch_size: int, show: Progress) -> Tensor:
+    def embed_images(self, images: Images, batch_size: int, progress: Progress) -> Tensor:
         """[N, K, D] float32 on the model's device."""
         config, device = self.model.config, self.model.device
         found = torch.empty(len(images), config.views, config.dimension, device=device)
-        for place, batch in images.batches(batch_size, lambda *steps: show("images", *steps)):
+        for place, batch in images.batches(batch_size, progress):
             seen = collate_images(batch, config.max_regions).to(device)
             found[place] = self.model.encode_images(seen)
         return found
@@ -89,7 +88,7 @@ class SparseModel:
     tokenizer: Tokenizer
 
     def scores(
-        self, texts: Sequence[str], images: Images, batch_size: int, show: Progress
+        self, texts: Sequence[str], images: Images, batch_size: int, progress: Progress
     ) -> Scores:
         """As `DenseModel.scores`; only terms that the texts hold are computed.
 
@@ -98,15 +97,15 @@ class SparseModel:
         """
         ids = [self.tokenizer.encode_ids(text) for text in texts]
         distinct = len(set(texts))
-        show("texts", distinct, distinct)
+        progress("texts", distinct, distinct)
         used = sorted({term for text in ids for term in text})
-        check_size(len(images), len(used))
+        check_memory(len(images), len(used))
         device, config = self.model.device, self.model.config
         wanted = torch.zeros(len(self.tokenizer.vocabulary), dtype=torch.bool, device=device)
         wanted[used] = True
         weights = torch.empty(len(used), len(images), device=device)
         collate = ImageCollator.of(self.tokenizer, config)
-        for place, batch in images.batches(batch_size, lambda *steps: show("images", *steps)):
+        for place, batch in images.batches(batch_size, progress):
             weights[:, place] = self.model.term_scores(collate(batch), wanted).scores[:, used].T
         places = {term: place for place, term in enumerate(used)}
         return SparseScores.of([[places[term] for term in text] for text in ids], weights)

@@ -11,6 +11,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from sparta.errors import InputError
+
+BYTES_PER_SCORE = 6  # float32 score, int16 position
+LARGEST = 8 * 10**9  # bytes
+
 
 class Scores(Protocol):
     """A matrix of T texts × N images that need never be whole in memory.
@@ -164,3 +169,18 @@ class MeanScores:
 def mean_of(parts: Sequence[Tensor]) -> Tensor:
     """Mean of tensors of one shape, at least one."""
     return sum(parts[1:], parts[0]) / len(parts)
+
+
+def check_memory(images: int, terms: int) -> None:
+    """Refuse term scores that would not fit in memory.
+
+    Raises:
+        InputError: if the scores of so many images would take more than 8 GB.
+    """
+    needed = BYTES_PER_SCORE * images * terms
+    if needed > LARGEST:
+        raise InputError(
+            f"the scores of {images:,} images for {terms:,} terms take {needed / 1e9:.1f} GB, "
+            f"over {LARGEST / 1e9:g} GB: choose at most "
+            f"{LARGEST // (BYTES_PER_SCORE * terms):,} images"
+        )

@@ -9,11 +9,11 @@ from typing import Any, get_args
 
 from rich.table import Table
 
-from eval.recall.of_model import EvaluatedModel, Evaluation, evaluate, open_members
+from eval.recall.model_recall import EvaluatedModel, ModelRecall, measure_model_recall, open_members
 from eval.recall.protocols import choose
 from sparta.captions.read import CaptionedPhoto, ImageKey, read_captions
 from sparta.errors import InputError
-from sparta.progress import Progress
+from sparta.progress import Progress, no_progress
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Transfer:
         found: the data sets' results one after another, in each the models in their order.
     """
 
-    found: Sequence[tuple[DataSet, Evaluation]]
+    found: Sequence[tuple[DataSet, ModelRecall]]
 
     def record(self) -> dict[str, Any]:
         """The figures for programs, one row a model and data set."""
@@ -111,7 +111,11 @@ def _one_each(option: str, text: str, count: int) -> list[str]:
 
 
 def measure_transfer(
-    models: Sequence[str], sets: Sequence[DataSet], device: str, batch_size: int, show: Progress
+    models: Sequence[str],
+    sets: Sequence[DataSet],
+    device: str,
+    batch_size: int,
+    progress: Progress = no_progress,
 ) -> Transfer:
     """Measure each model by itself on each data set.
 
@@ -120,7 +124,7 @@ def measure_transfer(
         sets: at least one.
         device: "auto" takes a GPU if there is one.
         batch_size: images per pass.
-        show: told of the stages "texts", "images" and "rank", anew for each measurement.
+        progress: of the stages "texts", "images" and "rank", anew for each measurement.
 
     Raises:
         InputError: if a model, store or captions file cannot be used, or features were made in
@@ -130,7 +134,10 @@ def measure_transfer(
     opened = list(_open(models, sets, device))
     return Transfer(
         [
-            (own, evaluate([member], own.protocol, folds, batch_size, show))
+            (
+                own,
+                measure_model_recall([member], own.protocol, folds, batch_size, progress=progress),
+            )
             for own, member, folds in opened
         ]
     )

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from eval.bench.encoding.chip import (
+from eval.bench.encoding.device import (
     flops_of,
     name_of,
     peak_memory,
@@ -19,9 +19,17 @@ from eval.bench.encoding.chip import (
     product_rate,
     seconds_of,
 )
-from eval.bench.encoding.inputs import ModelSize, make_captions, make_images, make_model
-from eval.bench.encoding.result import TRAINING, TRANSFORMER, VOCABULARY, WHOLE, EncodeSpeed, Figure
+from eval.bench.encoding.encode_speed import (
+    TRAINING,
+    TRANSFORMER,
+    VOCABULARY,
+    WHOLE,
+    EncodeSpeed,
+    Figure,
+)
+from eval.bench.encoding.random_model import ModelSize, make_captions, make_images, make_model
 from sparta.errors import InputError
+from sparta.progress import Progress, no_progress
 from sparta.visualsparta.model import VisualSparta
 
 # A part, terms at once, and what runs it for one batch.
@@ -81,8 +89,8 @@ class EncodingPlan:
     peak: float | None = None
 
 
-def measure_encoding(plan: EncodingPlan, progress: Callable[[int, int], None]) -> EncodeSpeed:
-    """Run every variant; `progress` is told of figures done and in all.
+def measure_encoding(plan: EncodingPlan, progress: Progress = no_progress) -> EncodeSpeed:
+    """Run every variant; progress of the stage "figures".
 
     On a CPU one thread computes, and its processor time is what is counted.
     """
@@ -97,7 +105,7 @@ def measure_encoding(plan: EncodingPlan, progress: Callable[[int, int], None]) -
         rates[str(variant)] = product_rate(variant.precision, side, plan.device)
         for figure in _figures(plan, variant, flops):
             figures.append(figure)
-            progress(len(figures), total)
+            progress("figures", len(figures), total)
     torch.set_num_threads(threads)
     return EncodeSpeed(
         name_of(plan.device),

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from eval.bench.query_latency.collections.corpus import Corpus
+from eval.bench.query_latency.collections.dense_vectors import Vectors
 from eval.bench.query_latency.collections.queries import TermQuery
-from eval.bench.query_latency.collections.vectors import Vectors
 from eval.bench.query_latency.engines.base import Answer, Promise
 from indexer.dense.vectors import best
 

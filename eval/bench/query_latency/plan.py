@@ -11,19 +11,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from eval.bench.query_latency.collections.enlarge import KINDS, CollectionKind
-from eval.bench.query_latency.collections.queries import TermQuery, read_queries, tokenise
-from eval.bench.query_latency.collections.source import Source, read_source
-from eval.bench.query_latency.collections.synthetic import synthetic_queries, synthetic_source
-from eval.bench.query_latency.collections.vectors import (
+from eval.bench.query_latency.collections.dense_vectors import (
     CLUSTERED,
     DenseSource,
     clustered,
     read_dense,
 )
+from eval.bench.query_latency.collections.enlarge import KINDS, CollectionKind
+from eval.bench.query_latency.collections.impact_source import ImpactSource, read_source
+from eval.bench.query_latency.collections.queries import TermQuery, read_queries, tokenise
+from eval.bench.query_latency.collections.synthetic import synthetic_queries, synthetic_source
 from eval.bench.query_latency.engines.base import Engine
 from eval.bench.query_latency.engines.registry import DENSE, ENGINES, VIEWS, find
-from eval.bench.query_latency.reporting.results import Results
+from eval.bench.query_latency.reporting.results_file import Results
 from eval.bench.query_latency.reporting.tables import PIECES
 from eval.bench.query_latency.timing import Pace
 from sparta.errors import InputError
@@ -54,7 +54,7 @@ class LatencyPlan:
         work: folder for collections and indexes while they are needed.
     """
 
-    source: Source
+    source: ImpactSource
     dense: Sequence[DenseSource]
     queries: Sequence[TermQuery]
     kind: CollectionKind
@@ -176,7 +176,7 @@ def make_plan(
     )
 
 
-def _check_top_n(source: Source, wanted: Sequence[int | None]) -> None:
+def _check_top_n(source: ImpactSource, wanted: Sequence[int | None]) -> None:
     kept = source.about["top_n"]
     if isinstance(kept, int) and any(n is None or n > kept for n in wanted):
         raise InputError(

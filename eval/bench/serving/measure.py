@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,10 +11,11 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from eval.bench.serving.parts import time_parts
-from eval.bench.serving.server import Server, serving
+from eval.bench.serving.request_parts import time_parts
+from eval.bench.serving.server_process import Server, serving
 from eval.bench.serving.wrk import Load, drive, search_paths
 from server.backends import open_backends
+from sparta.progress import Progress, no_progress
 
 WARM_UP = 5  # seconds; Java goes on compiling what it runs often for some 20,000 queries
 WARM_UP_CONNECTIONS = 8
@@ -116,7 +117,7 @@ def measure_serving(
     connections: Sequence[int],
     seconds: int,
     k: int,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = no_progress,
 ) -> UnderLoad:
     """Start a server for each setting, warm it up, and ask it from so many connections in turn.
 
@@ -127,7 +128,7 @@ def measure_serving(
         connections: numbers of connections.
         seconds: for each number.
         k: images of an answer.
-        progress: called with loads done and in all.
+        progress: of the stage "load", in loads.
 
     Raises:
         InputError: if wrk is not installed, or a server does not start.
@@ -142,7 +143,7 @@ def measure_serving(
                 drive(server.address, paths, WARM_UP_CONNECTIONS, WARM_UP)
                 for number in connections:
                     runs.append(_ask(server, setting, paths, number, seconds))
-                    progress(len(runs), len(settings) * len(connections))
+                    progress("load", len(runs), len(settings) * len(connections))
     parts, images = {}, 0
     for engine in dict.fromkeys(setting.engine for setting in settings):
         backends = open_backends(index, None, engine=engine)

@@ -53,8 +53,8 @@ def encode(
     """
     from rich.console import Console
 
-    from eval.bench.encoding.inputs import HEAD, ModelSize
     from eval.bench.encoding.measure import EncodingPlan, EncodingVariant, measure_encoding
+    from eval.bench.encoding.random_model import HEAD, ModelSize
     from eval.commands.figures.options import parse_numbers
     from eval.report import report
     from sparta.features.extract.backbone import pick_device

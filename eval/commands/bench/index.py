@@ -47,8 +47,8 @@ def index(
     from rich.console import Console
     from transformers.utils import logging
 
-    from eval.bench.indexing.build import measure_indexing
-    from eval.bench.indexing.images import encode_store, make_up
+    from eval.bench.indexing.encoded_images import encode_store, make_up
+    from eval.bench.indexing.measure import measure_indexing
     from eval.report import report
     from indexer.commands.output import STAGES
     from sparta.progress import progress_bars

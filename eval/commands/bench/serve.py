@@ -56,7 +56,7 @@ def serve(
     from rich.console import Console
 
     from eval.bench.query_latency.collections.queries import read_queries
-    from eval.bench.serving.enlarge import enlarge_index
+    from eval.bench.serving.enlarged_index import enlarge_index
     from eval.bench.serving.measure import ServeSetting, measure_serving
     from eval.bench.serving.wrk import find_wrk
     from eval.commands.figures.options import parse_numbers

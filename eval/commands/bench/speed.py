@@ -66,12 +66,12 @@ def speed(
     from rich.console import Console
     from transformers.utils import logging
 
+    from eval.bench.query_latency.measure import measure_latency
     from eval.bench.query_latency.plan import check_choices, make_plan
+    from eval.bench.query_latency.reporting.markdown import markdown, shown
     from eval.bench.query_latency.reporting.plots import read_recall, save_plots
-    from eval.bench.query_latency.reporting.report import markdown, shown
-    from eval.bench.query_latency.reporting.results import Results
+    from eval.bench.query_latency.reporting.results_file import Results
     from eval.bench.query_latency.reporting.tables import sheets
-    from eval.bench.query_latency.run import measure_latency
     from eval.bench.query_latency.timing import Pace
     from eval.machine import circumstances
 

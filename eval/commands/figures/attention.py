@@ -30,7 +30,7 @@ def attention(
     --caption "a child in a striped shirt" --caption "red chairs" --out attention.png
     """
     from eval.figures.attention import draw, look
-    from eval.figures.output import check_out, save
+    from eval.plotting import check_out, save
     from indexer.dense.text_encoder import load_dense_model
     from indexer.inputs import check_views
     from indexer.model_loading import check_features

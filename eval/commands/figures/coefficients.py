@@ -24,7 +24,7 @@ def coefficients(
     sparta figure coefficients model/ --regions 18,36 --out coefficients.png
     """
     from eval.figures.coefficients import draw, pooling_curves
-    from eval.figures.output import check_out, save
+    from eval.plotting import check_out, save
     from indexer.dense.text_encoder import load_dense_model
 
     check_out(out)

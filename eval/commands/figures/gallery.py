@@ -38,10 +38,10 @@ def gallery(
 
     from eval.bench.query_latency.collections.queries import read_queries
     from eval.figures.gallery import Gallery
-    from eval.figures.output import check_out, save
-    from eval.figures.times import draw, measure_times
+    from eval.figures.search_times import draw, measure_times
+    from eval.plotting import check_out, save
+    from eval.recall.model_recall import open_members
     from eval.recall.models import DenseModel, SparseModel
-    from eval.recall.of_model import open_members
     from indexer.encode import ImageEncoder
     from sparta.features.store import FeatureStore
     from sparta.progress import progress_bars

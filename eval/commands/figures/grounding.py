@@ -37,8 +37,8 @@ def grounding(
     sparta figure grounding index/ --queries chosen.tsv --photos photos/ --out grounding.png
     """
     from eval.figures.grounding import draw
-    from eval.figures.output import check_out, save
-    from eval.grounding.explanations import every_nth, explain_all, open_photos, read_pairs
+    from eval.grounding.explained_pairs import every_nth, explain_all, open_photos, read_pairs
+    from eval.plotting import check_out, save
     from indexer.search.lucene import LuceneSearcher
     from sparta.captions.read import read_captions
 

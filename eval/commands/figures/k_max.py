@@ -43,8 +43,8 @@ def k_max(
     from transformers.utils import logging
 
     from eval.figures.k_max import draw, parse_sizes, run_grid, train_by_command
-    from eval.figures.output import check_out, save
-    from eval.recall.of_model import evaluate, open_members
+    from eval.plotting import check_out, save
+    from eval.recall.model_recall import measure_model_recall, open_members
     from eval.recall.protocols import choose
     from sparta.captions.read import read_captions
     from sparta.progress import progress_bars
@@ -58,7 +58,7 @@ def k_max(
     def measure(model: Path) -> float:
         with progress_bars(STAGES, Console(stderr=True)) as show:
             members = open_members([str(model)], [features], False, device)
-            return evaluate(members, protocol, folds, batch_size, show).found.rsum
+            return measure_model_recall(members, protocol, folds, batch_size, show).found.rsum
 
     settings = {"preset": preset, "set": given, "split": split, "protocol": protocol}
     grid = run_grid(runs, *sizes, settings, train_by_command(preset, given), measure)

@@ -20,7 +20,7 @@ def negatives(
     sparta figure negatives runs/as-printed runs/as-coded --out negatives.png
     """
     from eval.figures.negatives import draw, read_negatives
-    from eval.figures.output import check_out, save
+    from eval.plotting import check_out, save
 
     check_out(out)
     found = [read_negatives(folder) for folder in run]

@@ -32,10 +32,10 @@ def views(
     from rich.console import Console
     from transformers.utils import logging
 
-    from eval.figures.output import check_out, save
-    from eval.figures.views import draw, study_views
+    from eval.figures.views import draw, measure_views
+    from eval.plotting import check_out, save
+    from eval.recall.model_recall import open_members
     from eval.recall.models import DenseModel
-    from eval.recall.of_model import open_members
     from sparta.captions.read import read_captions
     from sparta.progress import progress_bars
 
@@ -49,7 +49,9 @@ def views(
             (member,) = open_members([folder], [features], False, device)
             if not isinstance(member.model, DenseModel):
                 raise InputError(f"{folder} is no dense model: it has no views")
-            studies.append(study_views(name, member.model, member.store, photos, batch_size, show))
+            studies.append(
+                measure_views(name, member.model, member.store, photos, batch_size, show)
+            )
     save(draw(studies), {"models": [vars(study) for study in studies]}, out, context.params)
 
 

@@ -14,7 +14,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from eval.figures.grounding import COLOURS, draw
-from eval.grounding.explanations import every_nth, explain_all, open_photos, read_pairs
+from eval.grounding.explained_pairs import every_nth, explain_all, open_photos, read_pairs
 from indexer.search.lucene import LuceneSearcher
 from sparta.__main__ import cli
 from sparta.captions.read import CaptionedPhoto

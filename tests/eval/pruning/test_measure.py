@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from eval.pruning.measure import measure_pruning
-from eval.pruning.table import PruningChoice, PruningStudy, parse_choices
+from eval.pruning.results import PruningChoice, PruningStudy, parse_choices
 from eval.pruning.term_scores import check_size
 from sparta.__main__ import cli
 from sparta.captions.read import CaptionedPhoto

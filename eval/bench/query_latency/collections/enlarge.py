@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eval.bench.query_latency.collections.corpus import CorpusRows
-from eval.bench.query_latency.collections.source import Source
+from eval.bench.query_latency.collections.impact_source import ImpactSource
 
 CollectionKind = Literal["copies", "mixed"]
 KINDS: tuple[CollectionKind, ...] = get_args(CollectionKind)
@@ -18,7 +18,7 @@ CHUNK = 2_000  # images made at once
 
 
 def enlarge(
-    source: Source, images: int, top_n: int | None, kind: CollectionKind, seed: int = 0
+    source: ImpactSource, images: int, top_n: int | None, kind: CollectionKind, seed: int = 0
 ) -> Iterator[CorpusRows]:
     """Draw images with replacement, keep each one's n largest impacts and perturb them by 15 %.
 
@@ -73,7 +73,7 @@ def _coins(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.bool_
     return bits[:count].reshape(shape).astype(bool)
 
 
-def _rows(impacts: NDArray[np.unsignedinteger], source: Source) -> CorpusRows:
+def _rows(impacts: NDArray[np.unsignedinteger], source: ImpactSource) -> CorpusRows:
     """A matrix of impacts as postings."""
     places = np.flatnonzero(impacts)
     lengths = np.count_nonzero(impacts, axis=1)

@@ -6,8 +6,8 @@ from collections import Counter
 
 import numpy as np
 
+from eval.bench.query_latency.collections.impact_source import ImpactSource
 from eval.bench.query_latency.collections.queries import TermQuery
-from eval.bench.query_latency.collections.source import Source
 
 # Terms by how often captions use them: rank of the group's last term; the group's share of the
 # captions' word pieces; mean and standard deviation of its terms' document frequencies; mean
@@ -38,7 +38,7 @@ IMAGES = 5_000
 LEAST_PIECES, MORE_PIECES = 7, 4.8
 
 
-def synthetic_source(images: int = IMAGES, seed: int = 0) -> Source:
+def synthetic_source(images: int = IMAGES, seed: int = 0) -> ImpactSource:
     """Images whose terms are independent of each other, which those of photos are not."""
     rng = np.random.default_rng((seed, 0))
     last, _, mean, deviation, impact, shape = GROUPS.T
@@ -52,7 +52,7 @@ def synthetic_source(images: int = IMAGES, seed: int = 0) -> Source:
     terms = np.arange(len(group), dtype=np.int32)
     vocabulary = [f"term{rank}" for rank in range(1, len(group) + 1)]
     about: dict[str, object] = {"images": images, "bits": BITS, "seed": seed}
-    return Source("synthetic", vocabulary, terms, impacts, BITS, about)
+    return ImpactSource("synthetic", vocabulary, terms, impacts, BITS, about)
 
 
 def synthetic_queries(count: int, seed: int = 0) -> list[TermQuery]:

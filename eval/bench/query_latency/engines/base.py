@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eval.bench.query_latency.collections.corpus import Corpus
+from eval.bench.query_latency.collections.dense_vectors import Vectors
 from eval.bench.query_latency.collections.queries import TermQuery
-from eval.bench.query_latency.collections.vectors import Vectors
 
 
 class Answer(NamedTuple):

@@ -8,22 +8,22 @@ from eval.bench.query_latency.engines.base import Engine
 from sparta.errors import InputError
 
 SPARSE = {
-    "lucene": "lucene:Lucene",
-    "columns": "columns:Columns",
-    "scipy": "scipy_columns:ScipyColumns",
-    "bm25s": "eager:Eager",
-    "maxscore": "dynamic:MaxScore",
-    "wand": "dynamic:Wand",
-    "bmp": "dynamic:BlockMaxPruning",
-    "seismic": "dynamic:Seismic",
+    "lucene": "lucene_engine:LuceneEngine",
+    "columns": "columns_engine:ColumnsEngine",
+    "scipy": "scipy_engine:ScipyEngine",
+    "bm25s": "bm25s_engine:Bm25sEngine",
+    "maxscore": "impact_index_engine:MaxScore",
+    "wand": "impact_index_engine:Wand",
+    "bmp": "impact_index_engine:BlockMaxPruning",
+    "seismic": "impact_index_engine:Seismic",
 }
 DENSE = {
-    "numpy": "dense_numpy:NumpyProduct",
-    "faiss-flat": "dense_faiss:Flat",
-    "faiss-hnsw": "dense_faiss:Graph",
-    "faiss-ivfpq": "dense_faiss:Codes",
+    "numpy": "numpy_engine:NumpyEngine",
+    "faiss-flat": "faiss_engine:FaissFlat",
+    "faiss-hnsw": "faiss_engine:FaissHnsw",
+    "faiss-ivfpq": "faiss_engine:FaissIvfPq",
 }
-VIEWS = {"mv-flat": "dense_faiss:FlatViews"}  # for images of several vectors
+VIEWS = {"mv-flat": "faiss_engine:FaissFlatViews"}  # for images of several vectors
 ENGINES = SPARSE | DENSE | VIEWS
 OURS = ("eval", "indexer", "sparta")
 

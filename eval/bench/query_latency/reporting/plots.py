@@ -10,7 +10,7 @@ from matplotlib import colormaps
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from eval.bench.query_latency.reporting.records import (
+from eval.bench.query_latency.reporting.record_selection import (
     Record,
     alone,
     at,
@@ -20,8 +20,8 @@ from eval.bench.query_latency.reporting.records import (
     label,
     usual_top_n,
 )
-from eval.bench.query_latency.reporting.results import Results
-from eval.figures.output import DOTS_PER_INCH, Axes, legend, panels
+from eval.bench.query_latency.reporting.results_file import Results
+from eval.plotting import DOTS_PER_INCH, Axes, legend, panels
 from sparta.errors import InputError
 
 SIZES, TOP_NS, RECALLS = "latency-by-size.png", "latency-by-top-n.png", "recall-by-latency.png"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from eval.bench.query_latency.reporting.records import (
+from eval.bench.query_latency.reporting.record_selection import (
     Record,
     alone,
     at,
@@ -16,7 +16,7 @@ from eval.bench.query_latency.reporting.records import (
     top_ns,
     usual_top_n,
 )
-from eval.bench.query_latency.reporting.results import Results
+from eval.bench.query_latency.reporting.results_file import Results
 
 FAST = "columns"  # what the others are held against
 PIECES = "word pieces"  # all that a text becomes for the inverted index

@@ -10,10 +10,17 @@ import torch
 from typer.testing import CliRunner
 
 from eval.bench.encoding import chip
-from eval.bench.encoding.chip import flops_of, peak_of
-from eval.bench.encoding.inputs import ModelSize, make_captions, make_images, make_model
+from eval.bench.encoding.device import flops_of, peak_of
+from eval.bench.encoding.encode_speed import (
+    TRAINING,
+    TRANSFORMER,
+    VOCABULARY,
+    WHOLE,
+    EncodeSpeed,
+    Figure,
+)
 from eval.bench.encoding.measure import EncodingPlan, EncodingVariant, measure_encoding
-from eval.bench.encoding.result import TRAINING, TRANSFORMER, VOCABULARY, WHOLE, EncodeSpeed, Figure
+from eval.bench.encoding.random_model import ModelSize, make_captions, make_images, make_model
 from sparta.__main__ import cli
 from sparta.errors import InputError
 

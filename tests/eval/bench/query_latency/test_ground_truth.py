@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from eval.bench.query_latency.collections.vectors import enlarge_vectors
+from eval.bench.query_latency.collections.dense_vectors import enlarge_vectors
 from eval.bench.query_latency.engines.base import Answer, Promise
 from eval.bench.query_latency.ground_truth import GroundTruth, WrongAnswer
 from tests.eval.bench.query_latency.tiny import corpus, dense, queries, source

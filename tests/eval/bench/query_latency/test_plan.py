@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from eval.bench.query_latency.collections.dense_vectors import read_dense
 from eval.bench.query_latency.collections.queries import tokenise
-from eval.bench.query_latency.collections.vectors import read_dense
 from indexer.build import build_index
 from indexer.dense.build import add_dense
 from indexer.dense.text_encoder import ModelText, load_dense_model

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from eval.bench.query_latency.collections.corpus import Corpus, CorpusRows
+from eval.bench.query_latency.collections.dense_vectors import DenseSource
+from eval.bench.query_latency.collections.impact_source import ImpactSource
 from eval.bench.query_latency.collections.queries import TermQuery
-from eval.bench.query_latency.collections.source import Source
 from eval.bench.query_latency.collections.synthetic import synthetic_queries, synthetic_source
-from eval.bench.query_latency.collections.vectors import DenseSource
 from eval.bench.query_latency.engines.registry import find
 from eval.bench.query_latency.plan import LatencyPlan
 from eval.bench.query_latency.timing import Pace
@@ -19,7 +19,7 @@ HURRY = Pace(warm_up=0, seconds=0)
 EXACT = ["lucene", "columns", "scipy", "bm25s", "maxscore", "wand"]
 
 
-def source(images: int = 40, terms: int = 30, bits: int = 8, seed: int = 0) -> Source:
+def source(images: int = 40, terms: int = 30, bits: int = 8, seed: int = 0) -> ImpactSource:
     """Few levels, so that many images tie; terms 3, 5, 7, … of twice as many."""
     rng = np.random.default_rng(seed)
     impacts = rng.integers(0, 2**bits, (images, terms)) * (rng.random((images, terms)) < 0.5)
@@ -27,21 +27,21 @@ def source(images: int = 40, terms: int = 30, bits: int = 8, seed: int = 0) -> S
     kind = np.uint8 if bits <= 8 else np.uint16
     ids = np.arange(3, 3 + 2 * terms, 2, dtype=np.int32)
     vocabulary = [f"w{number}" for number in range(2 * terms + 4)]
-    return Source("tiny", vocabulary, ids, impacts.astype(kind), bits, {"top_n": "all"})
+    return ImpactSource("tiny", vocabulary, ids, impacts.astype(kind), bits, {"top_n": "all"})
 
 
-def rows(source: Source) -> CorpusRows:
+def rows(source: ImpactSource) -> CorpusRows:
     """All impacts as they are."""
     image, place = source.impacts.nonzero()
     starts = np.concatenate([[0], np.cumsum(np.bincount(image, minlength=len(source.impacts)))])
     return CorpusRows(starts, source.terms[place], source.impacts[image, place].astype(np.int32))
 
 
-def corpus(folder: Path, source: Source) -> Corpus:
+def corpus(folder: Path, source: ImpactSource) -> Corpus:
     return Corpus.write(folder, source.vocabulary, source.bits, [rows(source)])
 
 
-def queries(source: Source, count: int = 20, seed: int = 0) -> list[TermQuery]:
+def queries(source: ImpactSource, count: int = 20, seed: int = 0) -> list[TermQuery]:
     """Two to twelve terms, some twice, some in no image."""
     rng = np.random.default_rng(seed)
     made = []

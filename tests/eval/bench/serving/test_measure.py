@@ -10,7 +10,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from eval.bench.serving import measure as measuring
-from eval.bench.serving.enlarge import enlarge_index
+from eval.bench.serving.enlarged_index import enlarge_index
 from eval.bench.serving.measure import Served, ServeSetting, UnderLoad, measure_serving
 from eval.bench.serving.wrk import ERRORS, Load
 from eval.commands.bench.serve import serve

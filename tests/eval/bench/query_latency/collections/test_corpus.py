@@ -9,7 +9,7 @@ import pytest
 
 import eval.bench.query_latency.collections.corpus
 from eval.bench.query_latency.collections.corpus import Corpus
-from eval.bench.query_latency.engines.inverted import read_lists, write_lists
+from eval.bench.query_latency.engines.inverted_lists import read_lists, write_lists
 from tests.eval.bench.query_latency.tiny import rows, source
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from eval.bench.query_latency.collections.vectors import enlarge_vectors
+from eval.bench.query_latency.collections.dense_vectors import enlarge_vectors
 from eval.bench.query_latency.engines.base import Engine, Promise
 from eval.bench.query_latency.engines.registry import DENSE, ENGINES, SPARSE, VIEWS, find
 from eval.bench.query_latency.ground_truth import GroundTruth
@@ -59,14 +59,14 @@ def test_an_index_of_many_bits(tmp_path: Path) -> None:
 
 
 def test_engines_whose_library_is_missing_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(ENGINES, "bm25s", "no_such:Eager")
+    monkeypatch.setitem(ENGINES, "bm25s", "no_such:Bm25sEngine")
     monkeypatch.setattr("eval.bench.query_latency.engines.registry.OURS", ())
     found, missing = find(["bm25s", "scipy"])
     assert [*found] == ["scipy"] and "is not installed" in missing["bm25s"]
 
 
 def test_a_module_of_ours_that_is_missing_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(ENGINES, "bm25s", "no_such:Eager")
+    monkeypatch.setitem(ENGINES, "bm25s", "no_such:Bm25sEngine")
     with pytest.raises(ImportError):
         find(["bm25s"])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from eval.bench.query_latency.reporting.results import Results
+from eval.bench.query_latency.reporting.results_file import Results
 from eval.bench.query_latency.reporting.tables import sheets
 
 PLAIN = {"kind": "copies", "vectors": "mean", "k": 10, "threads": 1, "overlap_at_10": 1.0}

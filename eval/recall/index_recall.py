@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from indexer.search.api import Searcher, UnknownImageError
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
 from sparta.metrics import Recall, recall
+from sparta.progress import Progress, no_progress
 
 FIRST_HITS = 10  # what recall at 10 needs; more are asked for only where the image is not there
 
@@ -57,11 +58,11 @@ class SearcherRecall:
         return table
 
 
-def recall_of(
+def measure_index_recall(
     searcher: Searcher,
     captions: Sequence[CaptionedPhoto],
     depth: int | None = None,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = no_progress,
 ) -> SearcherRecall:
     """Ask every caption as a query whose one right image is its photo.
 
@@ -71,7 +72,7 @@ def recall_of(
         depth: hits to look through, by default all images. An image that is not among them
             counts as ranked just behind, and behind the tenth in any case; a median rank up to
             `depth` is exact.
-        progress: called with queries done and in all.
+        progress: of the stage "search", in queries.
 
     Raises:
         InputError: if a photo is not in the index.
@@ -85,7 +86,7 @@ def recall_of(
         rank, milliseconds = _rank(searcher, text, image_id, depth)
         ranks.append(rank)
         spent += milliseconds
-        progress(done, len(queries))
+        progress("search", done, len(queries))
     seconds = time.perf_counter() - start
     summary = recall(torch.tensor(ranks))
     return SearcherRecall(summary, len(queries), len(searcher), seconds, spent / len(queries))

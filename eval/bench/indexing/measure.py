@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from eval.bench.indexing.images import EncodedImages
-from eval.bench.indexing.result import IndexSpeed, Whole
-from eval.bench.indexing.stages import SAMPLE, Pruning, stage_costs
+from eval.bench.indexing.encoded_images import EncodedImages
+from eval.bench.indexing.index_speed import IndexSpeed, Whole
+from eval.bench.indexing.stage_costs import SAMPLE, Pruning, stage_costs
 from eval.bench.peak_memory import watch
 from indexer.encode import encode_rows
 from indexer.manifest import LUCENE, Manifest
@@ -18,13 +18,18 @@ from indexer.postings import Postings
 from indexer.pruning import estimate_offsets
 from indexer.quantisation import Quantiser
 from indexer.write_index import IndexSettings, write_index
-from sparta.progress import Progress
+from sparta.progress import Progress, no_progress
 
 SHARD = 512  # images, as `sparta extract` makes shards
 
 
 def measure_indexing(
-    images: EncodedImages, count: int, top_n: int | None, bits: int, work: Path, show: Progress
+    images: EncodedImages,
+    count: int,
+    top_n: int | None,
+    bits: int,
+    work: Path,
+    progress: Progress = no_progress,
 ) -> IndexSpeed:
     """Time the stages one by one, and an index of so many images.
 
@@ -34,24 +39,26 @@ def measure_indexing(
         top_n: terms an image keeps at most, None for all.
         bits: of an impact.
         work: folder for everything that is written; removed is what was written there.
-        show: told of the stages "costs", "encode", "write", "merge" and "columns".
+        progress: of the stages "costs", "encode", "write", "merge" and "columns".
     """
     offset = estimate_offsets(images.scored.scores, "mean")
     largest = ((images.scored.scores.amax(dim=0) - offset) * images.allowed).max()
     pruning = Pruning(offset, images.allowed, top_n, Quantiser.fit(float(largest), bits))
     sample = min(SAMPLE, count)
-    costs = stage_costs(images, pruning, work, sample, lambda *steps: show("costs", *steps))
-    whole = build(images, count, pruning, work, show)
+    costs = stage_costs(images, pruning, work, sample, progress)
+    whole = build(images, count, pruning, work, progress)
     return IndexSpeed(images.name, count, top_n, bits, whole, costs)
 
 
-def build(images: EncodedImages, count: int, pruning: Pruning, work: Path, show: Progress) -> Whole:
+def build(
+    images: EncodedImages, count: int, pruning: Pruning, work: Path, progress: Progress
+) -> Whole:
     """Build an index as `sparta index` does, and remove it."""
     reached: dict[str, float] = {}  # stage → the last sign of it
 
     def tell(stage: str, done: int) -> None:
         reached[stage] = time.perf_counter()
-        show(stage, done, count)
+        progress(stage, done, count)
 
     def shards() -> Iterator[Postings]:
         for start in range(0, count, SHARD):

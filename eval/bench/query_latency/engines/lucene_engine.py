@@ -13,7 +13,7 @@ from indexer.manifest import LUCENE
 from indexer.postings import Postings
 
 
-class Lucene(Engine[Corpus]):
+class LuceneEngine(Engine[Corpus]):
     """Impacts as term frequencies, one segment; what won each term is left out."""
 
     settings = (

@@ -8,10 +8,10 @@ import numpy as np
 from eval.bench.query_latency.collections.corpus import Corpus
 from eval.bench.query_latency.collections.queries import TermQuery
 from eval.bench.query_latency.engines.base import Answer, Engine, Promise
-from eval.bench.query_latency.engines.inverted import read_lists, write_lists
+from eval.bench.query_latency.engines.inverted_lists import read_lists, write_lists
 
 
-class Eager(Engine[Corpus]):
+class Bm25sEngine(Engine[Corpus]):
     """The library's own retrieval over our impacts in the place of its BM25 scores."""
 
     settings = "bm25s with its numba backend, float32 scores and int32 images, given our impacts"

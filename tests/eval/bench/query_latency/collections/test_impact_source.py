@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import eval.bench.query_latency.collections.source
-from eval.bench.query_latency.collections.source import read_source
+import eval.bench.query_latency.collections.impact_source
+from eval.bench.query_latency.collections.impact_source import read_source
 from indexer.postings import Postings
 from indexer.write_index import write_index
 from sparta.errors import InputError
@@ -47,7 +47,7 @@ def test_of_many_images_some_are_drawn(
     index: Path, postings: Postings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = [row.tolist() for row in read_source(index).impacts]
-    monkeypatch.setattr(eval.bench.query_latency.collections.source, "LARGEST", 20)
+    monkeypatch.setattr(eval.bench.query_latency.collections.impact_source, "LARGEST", 20)
     source = read_source(index)
     drawn = [row.tolist() for row in source.impacts]
     rest = iter(whole)

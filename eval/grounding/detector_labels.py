@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from rich.table import Table
 
-from eval.grounding.explanations import explain_all
+from eval.grounding.explained_pairs import explain_all
 from eval.recall.images import Images
 from indexer.grounding import pack
 from indexer.lucene.reader import LuceneIndex
@@ -18,6 +18,7 @@ from indexer.search.api import TermExplanation
 from indexer.search.lucene import LuceneSearcher
 from sparta.captions.record import CaptionedPhoto
 from sparta.features.store import FeatureStore
+from sparta.progress import Progress, no_progress
 from sparta.tokenizer import Tokenizer
 
 KINDS = ("whole photo", "box", "label token")
@@ -81,7 +82,7 @@ def measure_label_agreement(
     tokenizer: Tokenizer,
     store: FeatureStore,
     photos: Sequence[CaptionedPhoto],
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = no_progress,
 ) -> LabelAgreement:
     """Explain every caption's score for its own photo, and look where its terms point.
 
@@ -90,7 +91,7 @@ def measure_label_agreement(
         tokenizer: the index's.
         store: with the regions' labels and attributes.
         photos: with captions.
-        progress: called with photos done and in all.
+        progress: of the stage "explain", in photos.
 
     Raises:
         InputError: if the store or the index lacks a photo.
@@ -114,7 +115,7 @@ def measure_label_agreement(
                     for term in grounded
                     if term.term in regions
                 ]
-        progress(done, len(photos))
+        progress("explain", done, len(photos))
     counts = Counter(won)
     return LabelAgreement(
         captions=sum(len(photo.captions) for photo in photos),

@@ -10,6 +10,7 @@ from typing import Any
 
 from rich.table import Table
 
+from eval.progress_parts import part_of
 from eval.recall.bidirectional import ProtocolRecall, measure_recall
 from eval.recall.caption_prior import CaptionPosterior, Reference
 from eval.recall.images import Images
@@ -20,7 +21,7 @@ from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
 from sparta.features.extract.backbone import pick_device
 from sparta.features.store import FeatureStore
-from sparta.progress import Progress
+from sparta.progress import Progress, no_progress
 from sparta.vse.photo_folder import PhotoFolder
 
 
@@ -50,7 +51,7 @@ class EvaluatedModel:
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class ModelRecall:
     """What models found together.
 
     Attributes:
@@ -108,14 +109,14 @@ def open_members(
     return members
 
 
-def evaluate(
+def measure_model_recall(
     members: Sequence[EvaluatedModel],
     protocol: str,
     folds: Sequence[Sequence[CaptionedPhoto]],
     batch_size: int,
-    show: Progress,
     reference: Reference | None = None,
-) -> Evaluation:
+    progress: Progress = no_progress,
+) -> ModelRecall:
     """Measure a model, or an ensemble by the mean of its members' scores.
 
     Args:
@@ -123,9 +124,9 @@ def evaluate(
         protocol: name of what chose the folds.
         folds: of `eval.recall.protocols.choose`.
         batch_size: images per pass.
-        show: told of the stages "texts", "images" and "rank".
         reference: compare captions by what they make an image's probability, with these images
             beside it; None compares the scores as they are.
+        progress: of the stages "texts", "images" and "rank".
 
     Raises:
         InputError: if a store lacks a photo.
@@ -135,13 +136,11 @@ def evaluate(
     texts = [text for photo in photos for text in photo.captions]
     ids = [photo.image_id for photo in photos]
     scores = [
-        _scores(member, texts, ids, reference, batch_size, part_of(show, number, len(members)))
+        _scores(member, texts, ids, reference, batch_size, part_of(number, len(members), progress))
         for number, member in enumerate(members)
     ]
-    found = measure_recall(
-        protocol, folds, MeanScores(scores), lambda done, total: show("rank", done, total)
-    )
-    return Evaluation(members, found, time.perf_counter() - start)
+    found = measure_recall(protocol, folds, MeanScores(scores), progress)
+    return ModelRecall(members, found, time.perf_counter() - start)
 
 
 def _scores(
@@ -150,12 +149,12 @@ def _scores(
     image_ids: Sequence[str],
     reference: Reference | None,
     batch_size: int,
-    show: Progress,
+    progress: Progress,
 ) -> Scores:
     """Of one member: texts × images."""
     others = reference.image_ids if reference else []
     images = Images.of(member.store, [*image_ids, *others])
-    scores = member.model.scores(texts, images, batch_size, show)
+    scores = member.model.scores(texts, images, batch_size, progress)
     if reference is None:
         return scores
     every, own = slice(None), slice(len(image_ids))
@@ -163,8 +162,3 @@ def _scores(
     return CaptionPosterior.of(
         scores.select(every, own), scores.select(every, rest), reference.temperature
     )
-
-
-def part_of(show: Progress, number: int, parts: int) -> Progress:
-    """Progress of one of several equal parts, told as progress of the whole."""
-    return lambda stage, done, total: show(stage, number * total + done, parts * total)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from eval.bench.serving.parts import PARTS, time_parts
+from eval.bench.serving.request_parts import PARTS, time_parts
 from indexer.search.api import SearchResult
 from server.backends import Backend, Backends
 from tests.server.fake import FakeSearcher

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.table import Table
 
-from eval.bench.indexing.stages import Costs
+from eval.bench.indexing.stage_costs import Costs
 
 UNUSED = "read shard"  # after an interruption alone
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,7 @@ from indexer.search.query_by_image import COUNTS
 from indexer.search.query_by_image import TERMS as SERVED
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
+from sparta.progress import Progress, no_progress
 from sparta.tokenizer import WordPieceTokenizer
 
 # How often the query holds a term: once, as often as its impact, or in proportion to it and at
@@ -37,7 +38,7 @@ Matrix = csr_array[Any, tuple[int, int]]
 
 
 @dataclass(frozen=True)
-class SimilarRow:
+class QueryByImageRow:
     """One way to make a query of a photo.
 
     Attributes:
@@ -54,7 +55,7 @@ class SimilarRow:
 
 
 @dataclass(frozen=True)
-class SimilarStudy:
+class QueryByImageResult:
     """What was found for P photos among N.
 
     Attributes:
@@ -69,9 +70,9 @@ class SimilarStudy:
     images: int
     random: float
     best: float
-    rows: Sequence[SimilarRow]
+    rows: Sequence[QueryByImageRow]
 
-    def share(self, row: SimilarRow) -> float:
+    def share(self, row: QueryByImageRow) -> float:
         """Where a row lies between random (0) and best (100)."""
         return 100 * (row.agreement - self.random) / (self.best - self.random)
 
@@ -106,19 +107,19 @@ class SimilarStudy:
         return table
 
 
-def study_similar(
+def measure_query_by_image(
     index: Path,
     captions: Sequence[CaptionedPhoto],
     asked: Sequence[str],
-    progress: Callable[[int, int], None] = lambda done, total: None,
-) -> SimilarStudy:
+    progress: Progress = no_progress,
+) -> QueryByImageResult:
     """Ask an index for images like some of its own, in every way, by sparse products in memory.
 
     Args:
         index: folder of at most some ten thousand images.
         captions: of all its images.
         asked: ids of the photos to ask about.
-        progress: called with photos asked about and in all.
+        progress: of the stage "search", in photos.
 
     Raises:
         InputError: if the folder is no index, or an image has no captions or is not indexed.
@@ -146,11 +147,11 @@ def study_similar(
         for way, (terms, counting) in enumerate(ways):
             hits = best_hits(by_term, block, photo_queries(impacts[block], terms, counting))
             found[way, start : start + len(block)] = agreement_of(agreement, hits)
-        progress(start + len(block), len(rows))
+        progress("search", start + len(block), len(rows))
     apart = found - found[ways.index((SERVED, "share"))]
     means, errors = found.mean(axis=1).tolist(), (apart.std(axis=1) / len(rows) ** 0.5).tolist()
-    measured = [SimilarRow(*way, *one) for way, *one in zip(ways, means, errors, strict=True)]
-    return SimilarStudy(len(rows), len(ids), random / len(rows), best / len(rows), measured)
+    measured = [QueryByImageRow(*way, *one) for way, *one in zip(ways, means, errors, strict=True)]
+    return QueryByImageResult(len(rows), len(ids), random / len(rows), best / len(rows), measured)
 
 
 def read_impacts(index: Path) -> tuple[list[str], Matrix]:

@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from typer.testing import CliRunner
 
-from eval.similar.caption_agreement import (
+from eval.similar.measure import (
     HITS,
     TERMS,
     agreement_of,
     best_hits,
     caption_vectors,
+    measure_query_by_image,
     photo_queries,
     read_impacts,
-    study_similar,
 )
 from indexer.build import build_index
 from indexer.search.lucene import LuceneSearcher
@@ -113,7 +113,7 @@ def test_the_study_finds_what_the_searcher_finds(
         hits = [ids.index(hit.image_id) for hit in searcher.similar(image_id, HITS).hits]
         found.append(float((words[[place]] @ words[hits].T).sum()) / HITS)
     searcher.close()
-    study = study_similar(index, captioned, ids)
+    study = measure_query_by_image(index, captioned, ids)
     assert (study.photos, study.images, len(study.rows)) == (21, 21, 3 * len(TERMS))
     (row,) = [row for row in study.rows if (row.terms, row.counting) == (10, "share")]
     assert row.agreement == pytest.approx(np.mean(found))
@@ -137,9 +137,9 @@ def test_photos_and_captions_that_do_not_fit_the_index(
     index: Path, captioned: list[CaptionedPhoto]
 ) -> None:
     with pytest.raises(InputError, match=r"1 of 2 captioned photos are not in .*, 'x\.jpg' for"):
-        study_similar(index, captioned, [captioned[0].image_id, "x.jpg"])
+        measure_query_by_image(index, captioned, [captioned[0].image_id, "x.jpg"])
     with pytest.raises(InputError, match=r"1 of the index's 21 images have no captions, '0/0\.jpg"):
-        study_similar(index, captioned[1:], [])
+        measure_query_by_image(index, captioned[1:], [])
 
 
 def test_command(
@@ -150,7 +150,9 @@ def test_command(
     run = CliRunner().invoke(cli, [*arguments, "--json", "--out", str(out)])
     assert run.exit_code == 0, run.output
     found = json.loads(run.stdout)
-    right = study_similar(index, captioned, [photo.image_id for photo in captioned]).record()
+    right = measure_query_by_image(
+        index, captioned, [photo.image_id for photo in captioned]
+    ).record()
     assert found == json.loads(json.dumps(right))
     assert json.loads(out.read_text())["arguments"]["split"] == "val"
     run = CliRunner().invoke(cli, [*arguments, "--sample", "4"], env={"COLUMNS": "120"})

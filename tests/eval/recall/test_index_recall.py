@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from eval.recall.of_index import recall_of
+from eval.recall.index_recall import measure_index_recall
 from indexer.build import build_index
 from indexer.dense.build import add_dense
 from indexer.search.api import Hit, SearchResult, Timings, UnknownImageError
@@ -60,7 +60,9 @@ def ranked(**places: int | None) -> tuple[Ranked, list[CaptionedPhoto]]:
 def test_ranks_known_by_hand() -> None:
     searcher, photos = ranked(a=1, b=2, c=5, d=6, e=10, f=11, g=25, h=None)
     seen: list[tuple[int, int]] = []
-    found = recall_of(searcher, photos, progress=lambda done, total: seen.append((done, total)))
+    found = measure_index_recall(
+        searcher, photos, progress=lambda done, total: seen.append((done, total))
+    )
     assert found.recall == (12.5, 37.5, 62.5, 8.0)  # the median lies between ranks 6 and 10
     assert (found.queries, found.images) == (8, 25)
     assert found.query_ms == 2.0 and found.seconds > 0
@@ -71,14 +73,14 @@ def test_ranks_known_by_hand() -> None:
 
 def test_the_median_counts_all_images() -> None:
     searcher, photos = ranked(a=25, b=24, c=3)
-    assert recall_of(searcher, photos).recall.median_rank == 24
+    assert measure_index_recall(searcher, photos).recall.median_rank == 24
     searcher, photos = ranked(a=None, b=None, c=3)
-    assert recall_of(searcher, photos).recall.median_rank == 26
+    assert measure_index_recall(searcher, photos).recall.median_rank == 26
 
 
 def test_depth_bounds_the_search() -> None:
     searcher, photos = ranked(a=3, b=4, c=20)
-    found = recall_of(searcher, photos, depth=3)
+    found = measure_index_recall(searcher, photos, depth=3)
     assert found.recall == (0, pytest.approx(100 / 3), pytest.approx(100 / 3), 11)
     assert {k for _, k in searcher.asked} == {3}
 
@@ -87,14 +89,14 @@ def test_every_image_of_the_index_takes_part() -> None:
     searcher, _ = ranked(a=1)
     searcher.answers = {"zero": ["7", "0"], "one": ["1"], "again": ["1", "2"]}
     photos = [CaptionedPhoto("0", "val", ("zero",)), CaptionedPhoto("1", "val", ("one", "again"))]
-    assert recall_of(searcher, photos).recall.at_1 == pytest.approx(200 / 3)
+    assert measure_index_recall(searcher, photos).recall.at_1 == pytest.approx(200 / 3)
 
 
 def test_photos_that_are_not_indexed_are_refused() -> None:
     searcher, photos = ranked(a=1)
     photos += [CaptionedPhoto("x.jpg", "val", ("a",)), CaptionedPhoto("y.jpg", "val", ("a",))]
     with pytest.raises(InputError, match=r"2 of 3 captioned .* not in the index, 'x\.jpg'"):
-        recall_of(searcher, photos)
+        measure_index_recall(searcher, photos)
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ from typing import Any
 
 from rich.table import Table
 
-from eval.bench.encoding.chip import TERA
-from eval.bench.encoding.inputs import ModelSize
+from eval.bench.encoding.device import TERA
+from eval.bench.encoding.random_model import ModelSize
 
 TRANSFORMER, VOCABULARY, WHOLE, TRAINING = "transformer", "vocabulary", "whole", "training step"
 BOUND = 0.6  # of the rate of one large product; from there on, products are what takes the time

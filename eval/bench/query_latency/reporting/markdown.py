@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from eval.bench.query_latency.reporting.results import Results
+from eval.bench.query_latency.reporting.results_file import Results
 from eval.bench.query_latency.reporting.tables import Sheet, full, sheets
 
 PACE = ("warm_up", "seconds")

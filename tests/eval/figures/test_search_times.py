@@ -6,9 +6,9 @@ import pytest
 from typer.testing import CliRunner
 
 from eval.figures.gallery import Gallery
-from eval.figures.times import measure_times, time_searches
+from eval.figures.search_times import measure_times, time_searches
+from eval.recall.model_recall import open_members
 from eval.recall.models import DenseModel, SparseModel
-from eval.recall.of_model import open_members
 from indexer.build import build_index
 from indexer.encode import ImageEncoder
 from indexer.search.api import SearchResult, Timings

@@ -8,10 +8,10 @@ from typing import Any
 import faiss
 import numpy as np
 
+from eval.bench.query_latency.collections.dense_vectors import Vectors
 from eval.bench.query_latency.collections.queries import TermQuery
-from eval.bench.query_latency.collections.vectors import Vectors
 from eval.bench.query_latency.engines.base import Answer, Engine, Promise
-from eval.bench.query_latency.engines.dense_numpy import VECTORS
+from eval.bench.query_latency.engines.numpy_engine import VECTORS
 from indexer.dense.vectors import EF_CONSTRUCTION, EF_SEARCH, NEIGHBOURS
 
 INDEX = "vectors.faiss"
@@ -33,7 +33,7 @@ class _Faiss(Engine[Vectors]):
         return Answer(images[images >= 0], scores[images >= 0])
 
 
-class Flat(_Faiss):
+class FaissFlat(_Faiss):
     """Every vector is compared."""
 
     settings = "FAISS IndexFlatIP, one core"
@@ -49,7 +49,7 @@ class Flat(_Faiss):
         _add(self._index, self.data)
 
 
-class FlatViews(Flat):
+class FaissFlatViews(FaissFlat):
     """Several vectors for each image, whose best one counts."""
 
     settings = "FAISS IndexFlatIP over all views, the K·k best rows grouped by image, one core"
@@ -89,7 +89,7 @@ def _add(index: Any, vectors: Vectors) -> None:
         index.add(chunk.reshape(-1, chunk.shape[-1]))
 
 
-class Graph(_Learnt):
+class FaissHnsw(_Learnt):
     """HNSW."""
 
     settings = (
@@ -110,7 +110,7 @@ class Graph(_Learnt):
         self._index.hnsw.efSearch = EF_SEARCH
 
 
-class Codes(_Learnt):
+class FaissIvfPq(_Learnt):
     """IVF-PQ."""
 
     settings = (

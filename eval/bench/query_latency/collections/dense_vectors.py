@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -85,12 +85,7 @@ def clustered(queries: int, views: int = 1, seed: int = 0) -> DenseSource:
     return DenseSource(name, draw(IMAGES, views), draw(queries, 1)[:, 0], about, np.empty(0))
 
 
-def read_dense(
-    index: Path,
-    name: str,
-    queries: Sequence[TermQuery],
-    progress: Callable[[int, int], None] = lambda done, total: None,
-) -> DenseSource:
+def read_dense(index: Path, name: str, queries: Sequence[TermQuery]) -> DenseSource:
     """A dense part of an index, and the queries embedded by its model, one at a time on one core.
 
     Raises:
@@ -113,7 +108,6 @@ def read_dense(
             start = time.perf_counter()
             embedded.append(text.encode(query.text))
             seconds.append(time.perf_counter() - start)
-            progress(len(seconds), len(queries))
     about: dict[str, object] = {
         "dimension": manifest.dimension,
         "views": manifest.views,

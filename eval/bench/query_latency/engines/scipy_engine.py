@@ -8,11 +8,11 @@ from scipy.sparse import csc_array
 from eval.bench.query_latency.collections.corpus import Corpus
 from eval.bench.query_latency.collections.queries import TermQuery
 from eval.bench.query_latency.engines.base import Answer, Engine, Promise
-from eval.bench.query_latency.engines.inverted import read_lists, write_lists
+from eval.bench.query_latency.engines.inverted_lists import read_lists, write_lists
 from indexer.dense.vectors import best
 
 
-class ScipyColumns(Engine[Corpus]):
+class ScipyEngine(Engine[Corpus]):
     """The query's columns times its counts; partition for the k best."""
 
     settings = "scipy csc_array with int32 images and the smallest impacts: columns @ counts"

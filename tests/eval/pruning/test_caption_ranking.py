@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from eval.pruning import in_memory
-from eval.pruning.in_memory import CaptionQueries, InMemoryRanking, overlap
+from eval.pruning.caption_ranking import CaptionQueries, InMemoryRanking, overlap
 from sparta.captions.read import CaptionedPhoto
 from sparta.metrics import Recall, recall
 from sparta.tokenizer import WordPieceTokenizer

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from eval.grounding.label_agreement import measure_label_agreement
+from eval.grounding.detector_labels import measure_label_agreement
 from indexer.grounding import pack
 from indexer.search.lucene import LuceneSearcher
 from sparta.__main__ import cli

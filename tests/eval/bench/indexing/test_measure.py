@@ -11,9 +11,9 @@ import torch
 from typer.testing import CliRunner
 
 from eval.bench.indexing import images as module
-from eval.bench.indexing.build import measure_indexing
-from eval.bench.indexing.images import EncodedImages, encode_store, make_up
-from eval.bench.indexing.stages import Pruning, stage_costs
+from eval.bench.indexing.encoded_images import EncodedImages, encode_store, make_up
+from eval.bench.indexing.measure import measure_indexing
+from eval.bench.indexing.stage_costs import Pruning, stage_costs
 from indexer.encode import encode_rows
 from indexer.pruning import estimate_offsets
 from indexer.quantisation import Quantiser

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +16,7 @@ LARGEST = 10_000  # images; more are drawn from
 
 
 @dataclass(frozen=True)
-class Source:
+class ImpactSource:
     """Some images' impacts.
 
     Attributes:
@@ -37,9 +36,7 @@ class Source:
     about: dict[str, object]
 
 
-def read_source(
-    index: Path, progress: Callable[[int, int], None] = lambda done, total: None
-) -> Source:
+def read_source(index: Path) -> ImpactSource:
     """Read the impacts out of an index folder, of 10,000 random images if it has more.
 
     Raises:
@@ -64,7 +61,6 @@ def read_source(
             column[places[documents[kept]]] = impacts[kept]
             terms.append(number)
             columns.append(column)
-        progress(number + 1, len(tokenizer.vocabulary))
     lucene.close()
     about = {
         "images": len(chosen),
@@ -75,7 +71,7 @@ def read_source(
         "top_n": manifest.top_n or "all",
         "bits": manifest.bits,
     }
-    return Source(
+    return ImpactSource(
         manifest.offset,
         tokenizer.vocabulary,
         np.array(terms, np.int32),

@@ -8,7 +8,7 @@ from urllib.error import URLError
 
 import pytest
 
-from eval.bench.serving.server import serving
+from eval.bench.serving.server_process import serving
 from sparta.errors import InputError
 
 

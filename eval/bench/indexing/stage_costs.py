@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,12 +14,13 @@ from tempfile import TemporaryDirectory
 import torch
 from torch import Tensor
 
-from eval.bench.indexing.images import EncodedImages
+from eval.bench.indexing.encoded_images import EncodedImages
 from indexer.encode import keep_terms, split_images
 from indexer.grounding import Grounding, pack
 from indexer.lucene.segment_writer import SegmentWriter, merge_segments
 from indexer.postings import Postings
 from indexer.quantisation import Quantiser
+from sparta.progress import Progress, no_progress
 
 SAMPLE = 4096  # images of one part
 WARM_UPS, ROUNDS = (
@@ -45,7 +46,7 @@ def stage_costs(
     pruning: Pruning,
     work: Path,
     sample: int = SAMPLE,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = no_progress,
 ) -> Costs:
     """Run one stage after the other on the same images.
 
@@ -54,7 +55,7 @@ def stage_costs(
         pruning: from scores to impacts.
         work: folder for what is written meanwhile.
         sample: images to run on.
-        progress: called with rounds done and in all.
+        progress: of the stage "costs", in rounds.
 
     Returns:
         stage → seconds of processor time an image, of all threads.
@@ -69,7 +70,7 @@ def stage_costs(
             _keep(postings, Path(folder), costs)
             _write(postings, images, Path(folder), costs)
         found.append(costs)
-        progress(done + 1, WARM_UPS + ROUNDS)
+        progress("costs", done + 1, WARM_UPS + ROUNDS)
     torch.set_num_threads(threads)
     return {stage: median(costs[stage] for costs in found[WARM_UPS:]) / sample for stage in costs}
 

@@ -13,13 +13,13 @@ from typer.testing import CliRunner
 
 from eval.bench.query_latency.collections.queries import TermQuery
 from eval.bench.query_latency.engines.base import Answer
-from eval.bench.query_latency.engines.scipy_columns import ScipyColumns
+from eval.bench.query_latency.engines.scipy_engine import ScipyEngine
 from eval.bench.query_latency.ground_truth import WrongAnswer
+from eval.bench.query_latency.measure import measure_latency
+from eval.bench.query_latency.reporting.markdown import markdown
 from eval.bench.query_latency.reporting.plots import SIZES, TOP_NS, read_recall, save_plots
-from eval.bench.query_latency.reporting.report import markdown
-from eval.bench.query_latency.reporting.results import Cell, Results
+from eval.bench.query_latency.reporting.results_file import Cell, Results
 from eval.bench.query_latency.reporting.tables import full, sheets
-from eval.bench.query_latency.run import measure_latency
 from eval.bench.query_latency.timing import Timed
 from sparta.__main__ import cli
 from sparta.errors import InputError
@@ -69,7 +69,7 @@ def test_an_interrupted_run_goes_on_with_what_was_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     builds = []
-    monkeypatch.setattr(ScipyColumns, "build", _noting(builds, ScipyColumns.build))
+    monkeypatch.setattr(ScipyEngine, "build", _noting(builds, ScipyEngine.build))
     small = plan(tmp_path / "work", ["scipy", "numpy"], sizes=[1000], top_n=[50], dense=[])
     results = Results(tmp_path / "speed.json")
     results.begin(RUN)
@@ -93,7 +93,7 @@ def test_an_interrupted_run_goes_on_with_what_was_whole(
 
 
 def _noting(calls: list[object], call: object) -> object:
-    def noted(self: ScipyColumns) -> None:
+    def noted(self: ScipyEngine) -> None:
         calls.append(self)
         call(self)  # type: ignore[operator]
 
@@ -101,13 +101,13 @@ def _noting(calls: list[object], call: object) -> object:
 
 
 def test_a_wrong_answer_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = ScipyColumns.search
+    right = ScipyEngine.search
 
-    def wrong(self: ScipyColumns, query: TermQuery, k: int) -> Answer:
+    def wrong(self: ScipyEngine, query: TermQuery, k: int) -> Answer:
         found = right(self, query, k)
         return Answer(found.documents[::-1], found.scores)
 
-    monkeypatch.setattr(ScipyColumns, "search", wrong)
+    monkeypatch.setattr(ScipyEngine, "search", wrong)
     small = plan(tmp_path / "work", ["scipy"], sizes=[1000], top_n=[50])
     with pytest.raises(WrongAnswer, match="scipy"):
         measure_latency(small, Results(tmp_path / "speed.json"), lambda line: None)

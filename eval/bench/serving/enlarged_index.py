@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 
@@ -10,10 +10,11 @@ import numpy as np
 
 from eval.bench.query_latency.collections.corpus import CorpusRows
 from eval.bench.query_latency.collections.enlarge import enlarge
-from eval.bench.query_latency.collections.source import read_source
+from eval.bench.query_latency.collections.impact_source import read_source
 from indexer.manifest import OFFSETS, Manifest
 from indexer.postings import Postings
 from indexer.write_index import IndexSettings, write_index
+from sparta.progress import Progress, no_progress
 from sparta.tokenizer import WordPieceTokenizer
 
 METADATA = {"width": 500, "height": 375}  # of a usual photo
@@ -23,7 +24,7 @@ def enlarge_index(
     index: Path,
     out: Path,
     images: int,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = no_progress,
 ) -> None:
     """Write an index of so many images, drawn with replacement, every impact perturbed by 15 %.
 
@@ -33,7 +34,7 @@ def enlarge_index(
         index: as `sparta index` makes it.
         out: must not exist.
         images: how many.
-        progress: called with the images written so far and in all.
+        progress: of the stage "write", in images.
 
     Raises:
         InputError: if the folder is no index.
@@ -49,9 +50,7 @@ def enlarge_index(
     )
 
 
-def _shards(
-    chunks: Iterator[CorpusRows], images: int, progress: Callable[[int, int], None]
-) -> Iterator[Postings]:
+def _shards(chunks: Iterator[CorpusRows], images: int, progress: Progress) -> Iterator[Postings]:
     first = 0
     for rows in chunks:
         numbers = range(first, first + len(rows))
@@ -63,4 +62,4 @@ def _shards(
             terms=rows.terms,
             impacts=rows.impacts,
         )
-        progress(first, images)
+        progress("write", first, images)

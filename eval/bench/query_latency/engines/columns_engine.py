@@ -11,7 +11,7 @@ from indexer.columns.index import ColumnIndex
 COLUMNS = "columns"
 
 
-class Columns(Engine[Corpus]):
+class ColumnsEngine(Engine[Corpus]):
     """As `sparta serve --engine columns` asks them."""
 
     settings = "as sparta serve asks them: memory-mapped, read ahead, one core a query"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -12,12 +12,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from eval.figures.gallery import Gallery
-from eval.figures.output import legend, panels
+from eval.plotting import legend, panels
 from indexer.dense.text_encoder import ModelText
 from indexer.search.api import Searcher
 from indexer.search.dense import DenseSearcher
 from indexer.search.lucene import LuceneSearcher
 from sparta.errors import InputError
+from sparta.progress import Progress, no_progress
 
 SPARTA = "VisualSparta"
 
@@ -46,7 +47,7 @@ def measure_times(
     queries: Sequence[str],
     sizes: Sequence[int],
     k: int,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = no_progress,
 ) -> list[Times]:
     """Search galleries of growing size with the inverted index and with the vectors.
 
@@ -57,7 +58,7 @@ def measure_times(
         queries: at least two.
         sizes: numbers of images.
         k: hits of an answer.
-        progress: called with searches done and in all.
+        progress: of the stage "time", in runs.
 
     Raises:
         InputError: if there are fewer than two queries.
@@ -74,7 +75,7 @@ def measure_times(
             dense = DenseSearcher(sparse.index, gallery.collect(size), text)
             for name, searcher in ((SPARTA, sparse), (gallery.dense.model.config.name, dense)):
                 found.append(time_searches(name, searcher, queries, k))
-                progress(len(found), 2 * len(sizes))
+                progress("time", len(found), 2 * len(sizes))
             sparse.close()
     return found
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from eval.bench.query_latency.collections.dense_vectors import Vectors
 from eval.bench.query_latency.collections.queries import TermQuery
-from eval.bench.query_latency.collections.vectors import Vectors
 from eval.bench.query_latency.engines.base import Answer, Engine, Promise
 from indexer.dense.vectors import best
 
 VECTORS = "vectors.npy"
 
 
-class NumpyProduct(Engine[Vectors]):
+class NumpyEngine(Engine[Vectors]):
     """All inner products, then a partition for the k best."""
 
     settings = "numpy: float32 matrix in memory @ query (BLAS on one core), then a partition"

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from eval.bench.query_latency.collections.corpus import Corpus
+from eval.bench.query_latency.collections.dense_vectors import DenseSource, Vectors, enlarge_vectors
 from eval.bench.query_latency.collections.enlarge import enlarge
-from eval.bench.query_latency.collections.vectors import DenseSource, Vectors, enlarge_vectors
 from eval.bench.query_latency.engines.base import Engine
 from eval.bench.query_latency.engines.registry import DENSE, SPARSE, VIEWS
 from eval.bench.query_latency.ground_truth import GroundTruth
 from eval.bench.query_latency.plan import LatencyPlan, Tell
-from eval.bench.query_latency.reporting.results import Cell, Results
+from eval.bench.query_latency.reporting.results_file import Cell, Results
 from eval.bench.query_latency.timing import interleave
 
 BUILT = "built.json"

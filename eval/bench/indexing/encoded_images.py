@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from indexer.grounding import Inputs
 from indexer.model_loading import check_source, load_models, model_fingerprint
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
+from sparta.progress import Progress, no_progress
 from sparta.tokenizer import Tokenizer, WordPieceTokenizer
 from sparta.visualsparta.model import TermScores
 
@@ -64,10 +65,8 @@ class EncodedImages:
             waiting = waiting[count:]
 
 
-def encode_store(
-    features: Path, model: str, progress: Callable[[int, int], None] = lambda done, total: None
-) -> EncodedImages:
-    """The first images of a feature store, encoded by a model.
+def encode_store(features: Path, model: str, progress: Progress = no_progress) -> EncodedImages:
+    """The first images of a feature store, encoded by a model; progress of the stage "encode".
 
     Raises:
         InputError: if the model cannot be used or was trained on other features.
