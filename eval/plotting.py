@@ -21,7 +21,7 @@ except ImportError as error:
 DOTS_PER_INCH = 150
 
 
-def check_out(out: Path, option: str = "--out") -> None:
+def check_picture(out: Path, option: str = "--out") -> None:
     """Refuse a picture that could not be written when the work is done.
 
     Args:

@@ -5,35 +5,43 @@ from typing import Annotated
 
 import typer
 
-from eval.commands.options import BATCH_SIZE, DEVICE, FEATURES, STAGES, TRANSFER, check_out
+from eval.commands.options import (
+    STAGES,
+    AsJson,
+    BatchSize,
+    Device,
+    Features,
+    Models,
+    Out,
+    Transfer,
+    check_out,
+)
 
 
 def cxc(
     context: typer.Context,
-    target: Annotated[list[str], typer.Argument(help="Model folders or hub names.")],
+    model: Models,
     judgements: Annotated[
         Path, typer.Option(help="Folder of sits_SPLIT.csv, sts_SPLIT.csv and sis_SPLIT.csv.")
     ],
     captions: Annotated[
         Path, typer.Option(help="COCO's captions: dataset_coco.json or captions_val2014.json.")
     ],
-    features: Annotated[list[Path], FEATURES],
+    features: Features,
     split: Annotated[str, typer.Option(help="val or test.")] = "test",
-    transfer: Annotated[bool, TRANSFER] = False,
-    batch_size: Annotated[int, BATCH_SIZE] = 32,
-    device: Annotated[str, DEVICE] = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    out: Annotated[
-        Path | None, typer.Option(help="JSON file that also says how it was measured.")
-    ] = None,
+    transfer: Transfer = False,
+    batch_size: BatchSize = 32,
+    device: Device = "auto",
+    as_json: AsJson = False,
+    out: Out = None,
 ) -> None:
-    """Retrieval judged by people: the Crisscrossed Captions of COCO, in four ways.
+    """Measure recall by human judgements: Crisscrossed Captions (CxC) of COCO, four directions.
 
-    Captions and images look for each other and for their like, among the 5,000 images of a split
-    and five captions of each. Right is what COCO itself says, and what people judged with at least
-    3 of 5 (2.5 between two images); images without any such other image are left out. A sparse
-    model has no vectors to compare captions with captions or images with images by, and is measured
-    between captions and images alone.
+    Captions and images search for captions and for images, among the 5,000 images of a split and
+    five captions of each. Right are COCO's own pairs, and pairs that people rated 3 of 5 or higher
+    (2.5 between two images); images without such another image are not queries. A sparse model has
+    no vectors to compare two captions or two images, and is measured between captions and images
+    only. Wrong items with an equal score rank ahead.
 
     Image ids of the features must end with COCO's number, as COCO's file names do.
 
@@ -55,7 +63,7 @@ def cxc(
     check_out(out)
     right = relevant_items(read_judgements(judgements, split))
     sentences = read_sentences(captions)
-    members = open_members(target, features, transfer, device)
-    with progress_bars(STAGES, Console(stderr=True)) as show:
-        found = measure_cxc(members, right, sentences, batch_size, show)
+    members = open_members(model, features, transfer, device)
+    with progress_bars(STAGES, Console(stderr=True)) as progress:
+        found = measure_cxc(members, right, sentences, batch_size, progress)
     report(found, context.params, out, as_json)

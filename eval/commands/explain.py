@@ -6,28 +6,30 @@ from typing import Annotated
 
 import typer
 
+from eval.commands.options import AsJson, IndexFolder
+
 
 def explain(
     context: typer.Context,
-    index: Annotated[Path, typer.Argument(help="Index folder made by sparta index.")],
+    index: IndexFolder,
     image: Annotated[str, typer.Argument(help="Id of a photo in the index.")],
-    query: Annotated[list[str], typer.Argument(help="What was asked, in one text or several.")],
+    query: Annotated[list[str], typer.Argument(help="One query or several.")],
     figure: Annotated[
         Path | None,
         typer.Option(
-            help="Picture of the photo with what won each term drawn over it, a .png; its numbers "
-            "go beside it, as .json."
+            help="PNG file to write: the photo with the region that won each term; its numbers are "
+            "written beside it, as .json."
         ),
     ] = None,
     photos: Annotated[
-        Path | None, typer.Option(help="Folder of photos (default: as the index knows it).")
+        Path | None, typer.Option(help="Folder of photos (default: the one the index names).")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Tell a photo's score for a query term by term, and what in the photo won each.
+    """Explain a photo's score for a query: the impact of each term, and what in the photo won it.
 
-    A term's score is the largest that any region of the photo, or any token of a region's label,
-    gives it (equation 10). Which one that was is kept in the index: no model runs.
+    A term's score is the maximum over all regions of the photo and all tokens of their labels
+    (equation 10). The index stores which one won, so that no model runs.
 
     [bold]Examples[/bold]
 
@@ -45,9 +47,9 @@ def explain(
     for text in query:
         check_query(text)
     if figure is not None:
-        from eval.plotting import check_out
+        from eval.plotting import check_picture
 
-        check_out(figure, "--figure")
+        check_picture(figure, "--figure")
     searcher = LuceneSearcher(index)
     found = explain_all(searcher, [(image, text) for text in query])
     records = [one.record() for one in found]

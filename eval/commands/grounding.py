@@ -5,25 +5,23 @@ from typing import Annotated
 
 import typer
 
-from eval.commands.options import CAPTIONS, SPLIT, check_out
+from eval.commands.options import AsJson, Captions, IndexFolder, Out, Split, check_out
 
 
 def grounding(
     context: typer.Context,
-    index: Annotated[Path, typer.Argument(help="Index folder made by sparta index.")],
-    features: Annotated[Path, typer.Option(help="Feature store the index was made of.")],
-    captions: Annotated[Path, CAPTIONS],
-    split: Annotated[str, SPLIT] = "val",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    out: Annotated[
-        Path | None, typer.Option(help="JSON file that also says how it was measured.")
-    ] = None,
+    index: IndexFolder,
+    features: Annotated[Path, typer.Option(help="Feature store the index was built from.")],
+    captions: Captions,
+    split: Split = "val",
+    as_json: AsJson = False,
+    out: Out = None,
 ) -> None:
-    """Count where the terms of captions point in their own photos.
+    """Compare the grounding of captions' terms with the labels of an object detector.
 
-    A term is won by the whole photo, by a box or by a token of a region's label. Where a term is
-    itself a word of a label ("dog", and the detector has found a dog), or of an attribute, a
-    region called so is the right one. Chance is to point at any region of the photo.
+    A term is won by the whole photo, a box or a token of a region's label. If the term is a word of
+    a region's label (a caption says "dog" and the detector labelled a dog) or of its attribute,
+    regions with that word are right. Chance is to choose any region of the photo.
 
     [bold]Example[/bold]
 
@@ -43,8 +41,6 @@ def grounding(
     photos = read_captions(captions, split)
     store = FeatureStore.open(features)
     searcher, tokenizer = LuceneSearcher(index), WordPieceTokenizer.from_folder(index)
-    with progress_bars({"explain": ("Explaining", "photos")}, Console(stderr=True)) as show:
-        found = measure_label_agreement(
-            searcher, tokenizer, store, photos, lambda *steps: show("explain", *steps)
-        )
+    with progress_bars({"explain": ("Explaining", "photos")}, Console(stderr=True)) as progress:
+        found = measure_label_agreement(searcher, tokenizer, store, photos, progress)
     report(found, context.params, out, as_json)

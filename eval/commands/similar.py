@@ -5,31 +5,29 @@ from typing import Annotated
 
 import typer
 
-from eval.commands.options import STAGES, check_out
+from eval.commands.options import STAGES, AsJson, IndexFolder, Out, check_out
 
 
 def similar(
     context: typer.Context,
-    index: Annotated[Path, typer.Argument(help="Index folder made by sparta index.")],
+    index: IndexFolder,
     captions: Annotated[
-        Path, typer.Option(help="Captions of all images of the index, as for sparta eval recall.")
+        Path, typer.Option(help="Captions of all images of the index, as for sparta eval index.")
     ],
-    split: Annotated[str, typer.Option(help="Which photos of the captions to ask about.")] = "val",
+    split: Annotated[str, typer.Option(help="Split of the photos that are queries.")] = "val",
     sample: Annotated[
-        int | None, typer.Option(min=1, help="Ask about so many of them, drawn at random (seed 0).")
+        int | None, typer.Option(min=1, help="Number of queries, drawn at random (seed 0).")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    out: Annotated[
-        Path | None, typer.Option(help="JSON file that also says how it was measured.")
-    ] = None,
+    as_json: AsJson = False,
+    out: Out = None,
 ) -> None:
-    """Count how well photos agree with those found to be like them, by what people said of both.
+    """Measure query by image by the similarity of captions.
 
-    A photo asks with its 5, 10, 20, 50, 100 strongest terms, or all; each counts once, or by its
-    impact, or by its share of 256, as sparta similar counts. Two photos agree by the cosine of the
-    words of all their captions, rare words counting more (tf-idf). The figure is the mean over a
-    photo's first ten hits, and where that lies between any photo (0 %) and the ten photos whose
-    captions agree most (100 %).
+    A query is made of a photo's 5, 10, 20, 50 or 100 terms of the highest impact, or of all; a term
+    is weighted by 1, by its impact, or by its share of 256, as sparta similar does. The similarity
+    of two photos is the tf-idf cosine of all their captions. The figure is its mean over the first
+    ten hits, also in percent of the range from a random photo (0 %) to the ten photos with the most
+    similar captions (100 %).
 
     [bold]Examples[/bold]
 
@@ -50,8 +48,6 @@ def similar(
     asked = [photo.image_id for photo in read_captions(captions, split)]
     if sample is not None:
         asked = random.Random(0).sample(asked, min(sample, len(asked)))
-    with progress_bars(STAGES, Console(stderr=True)) as show:
-        found = measure_query_by_image(
-            index, read_captions(captions), asked, lambda *steps: show("search", *steps)
-        )
+    with progress_bars(STAGES, Console(stderr=True)) as progress:
+        found = measure_query_by_image(index, read_captions(captions), asked, progress)
     report(found, context.params, out, as_json)

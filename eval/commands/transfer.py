@@ -5,42 +5,38 @@ from typing import Annotated
 
 import typer
 
-from eval.commands.options import BATCH_SIZE, DEVICE, STAGES, check_out
+from eval.commands.options import STAGES, AsJson, BatchSize, Device, Models, Out, check_out
 
 
 def transfer(
     context: typer.Context,
-    target: Annotated[list[str], typer.Argument(help="Model folders or hub names.")],
+    model: Models,
     features: Annotated[
         list[Path],
         typer.Option(help="Each data set's feature store, or its photos; in the same order."),
     ],
     captions: Annotated[list[Path], typer.Option(help="Each data set's captions, of any format.")],
     split: Annotated[
-        str, typer.Option(help="Photos to look for; one for all data sets, or a,b.")
+        str, typer.Option(help="Split to measure; one for all data sets, or a,b.")
     ] = "test",
     protocol: Annotated[
         str, typer.Option(help="all, coco-1k, coco-5k or flickr30k-1k; one for all, or a,b.")
     ] = "all",
     image_key: Annotated[
         str,
-        typer.Option(help="How COCO's and Karpathy's JSON name an image; one for all, or a,b."),
+        typer.Option(help="Image id in COCO's and Karpathy's JSON; one for all, or a,b."),
     ] = "file",
-    batch_size: Annotated[int, BATCH_SIZE] = 32,
-    device: Annotated[str, DEVICE] = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    out: Annotated[
-        Path | None, typer.Option(help="JSON file that also says how it was measured.")
-    ] = None,
+    batch_size: BatchSize = 32,
+    device: Device = "auto",
+    as_json: AsJson = False,
+    out: Out = None,
 ) -> None:
-    """Measure models on a data set they were not trained on, beside their own.
+    """Measure models on data sets they were not trained on, beside their own.
 
-    Every model is measured by itself on every data set, as `sparta eval recall` does, and the rows
-    are shown together. Give first the data set a model was trained on; with a second model, trained
-    on the second data set, its row there says how much is lost on the way. Galleries of different
+    Every model is measured on every data set as `sparta eval model` does. Galleries of different
     sizes are not equally hard: compare models on one data set, not data sets with each other.
 
-    The features of all data sets must be made in the same way; others are refused.
+    The features of all data sets must be of the same kind; others are refused.
 
     [bold]Example[/bold]
 
@@ -57,6 +53,6 @@ def transfer(
     logging.disable_progress_bar()
     check_out(out)
     sets = data_sets(features, captions, split, protocol, image_key)
-    with progress_bars(STAGES, Console(stderr=True)) as show:
-        found = measure_transfer(target, sets, device, batch_size, show)
+    with progress_bars(STAGES, Console(stderr=True)) as progress:
+        found = measure_transfer(model, sets, device, batch_size, progress)
     report(found, context.params, out, as_json)

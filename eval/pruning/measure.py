@@ -10,8 +10,9 @@ import torch
 
 from eval.progress_parts import part_of
 from eval.pruning.caption_ranking import CaptionQueries, overlap
+from eval.pruning.choices import PruningChoice
 from eval.pruning.pruned_index import PrunedIndex
-from eval.pruning.results import PruningChoice, PruningRow, PruningStudy
+from eval.pruning.results import PruningRow, PruningStudy
 from eval.pruning.term_scores import TermScoreMatrix
 from eval.recall.images import Images
 from eval.recall.score_matrix import check_memory
@@ -28,7 +29,7 @@ from sparta.progress import Progress, no_progress
 
 
 def measure_pruning(
-    views: Sequence[FeatureStore],
+    stores: Sequence[FeatureStore],
     models: Sequence[str | Path],
     captions: Sequence[CaptionedPhoto],
     choices: Sequence[PruningChoice],
@@ -40,25 +41,25 @@ def measure_pruning(
     device: str = "auto",
     progress: Progress = no_progress,
 ) -> PruningStudy:
-    """Encode the photos once, then prune, quantise and search them in every way asked for.
+    """Encode the photos once, then prune, quantise and search them in every way chosen.
 
     Offsets are estimated over all photos searched.
 
     Args:
-        views: of the same photos, the plain one first.
+        stores: of the same photos, the plain one first.
         models: folders or hub names of models with one vocabulary, whose scores are averaged.
         captions: the photos to look for.
         choices: ways to prune; if all are of "trained" terms, the float model has no others either.
         bits: of an impact, 1 to 16, or None for scores that are not rounded; each with each choice.
         exact: sum impacts in memory. Otherwise each choice that is rounded gets an index, whose
             recall is taken; scores that are not rounded are summed in memory in any case.
-        all_images: search among all photos of the views; otherwise those without captions stay out.
+        all_images: search all photos of the stores, those without captions too.
         batch_size: images per pass of a model.
         device: "auto" takes a GPU if there is one.
         progress: of the stages "encode", in images, and "search", in queries.
 
     Raises:
-        InputError: if photos have no features, models and views do not go together, or there
+        InputError: if photos have no features, models and stores do not go together, or there
             are too many images to keep their scores in memory.
     """
     start = time.perf_counter()
@@ -68,13 +69,13 @@ def measure_pruning(
     photos = sorted(captions, key=lambda photo: photo.image_id)
     # Most of the work is the terms nobody trained: they are computed only if asked for.
     terms = "all" if any(choice.terms == "all" for choice in choices) else "trained"
-    encoder, rows = _open(views, models, photos, all_images, batch_size, device, terms)
+    encoder, rows = _open(stores, models, photos, all_images, batch_size, device, terms)
     images = TermScoreMatrix.of(encoder, rows, progress)
     encoded = time.perf_counter()
     measured = _measure(images, photos, choices, bits, exact, progress)
     return PruningStudy(
         models=[model_fingerprint(model) for model in encoder.models],
-        features=[view.fingerprint for view in views],
+        features=[store.fingerprint for store in stores],
         images=len(rows),
         queries=sum(len(photo.captions) for photo in photos),
         vocabulary=len(encoder.tokenizer.vocabulary),
@@ -85,7 +86,7 @@ def measure_pruning(
 
 
 def _open(
-    views: Sequence[FeatureStore],
+    stores: Sequence[FeatureStore],
     models: Sequence[str | Path],
     photos: Sequence[CaptionedPhoto],
     all_images: bool,
@@ -94,14 +95,14 @@ def _open(
     terms: str,
 ) -> tuple[ImageEncoder, Sequence[int]]:
     """The models, and the rows in the stores of the photos to search, in the order of ids."""
-    check_views(views)
-    own = Images.of(views[0], [photo.image_id for photo in photos]).rows
-    rows = range(len(views[0])) if all_images else own
+    check_views(stores)
+    own = Images.of(stores[0], [photo.image_id for photo in photos]).rows
+    rows = range(len(stores[0])) if all_images else own
     loaded, tokenizer = load_models(models, pick_device(device))
     for name, model in zip(models, loaded, strict=True):
-        check_source(name, model, views[0])
+        check_source(name, model, stores[0])
     check_memory(len(rows), len(tokenizer.vocabulary))
-    return ImageEncoder(loaded, tokenizer, views, batch_size, terms), rows
+    return ImageEncoder(loaded, tokenizer, stores, batch_size, terms), rows
 
 
 def _measure(

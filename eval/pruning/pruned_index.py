@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 import torch
 from torch import Tensor
 
-from eval.pruning.results import PruningChoice
+from eval.pruning.choices import PruningChoice
 from eval.pruning.term_scores import TermScoreMatrix
 from eval.recall.index_recall import measure_index_recall
 from indexer.encode import encode_rows

@@ -1,4 +1,4 @@
-"""A study of pruning: its choices, its rows, and how they are written down."""
+"""What a pruning study measured, as JSON, Markdown and a table."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import JustifyMethod
 from rich.table import Table
 
-from indexer.build import TermSet
-from indexer.pruning import OFFSET_KINDS, OffsetKind
-from sparta.errors import InputError
+from eval.pruning.choices import PruningChoice
 from sparta.metrics import Recall
 
 COLUMNS = (
@@ -22,15 +20,6 @@ COLUMNS = (
     *("overlap with float", "overlap with float top-n", "terms per image", "index MB"),
 )
 NAMES = ("offset", "terms")  # columns of words; the others are figures
-
-
-@dataclass(frozen=True)
-class PruningChoice:
-    """One way to prune: terms an image keeps (None: all), offset, and which terms may enter."""
-
-    top_n: int | None
-    offset: OffsetKind
-    terms: TermSet
 
 
 @dataclass(frozen=True)
@@ -98,11 +87,11 @@ class PruningStudy:
 
     Attributes:
         models: fingerprints.
-        features: fingerprints of the views.
+        features: fingerprints of the feature stores.
         images: photos searched.
-        queries: captions asked.
+        queries: captions.
         vocabulary: terms of the models, special ones included.
-        encode_seconds: for scoring all images with all models and views.
+        encode_seconds: for scoring all images with all models and stores.
         seconds: for everything.
         rows: measured.
     """
@@ -115,39 +104,6 @@ class PruningStudy:
     encode_seconds: float
     seconds: float
     rows: list[PruningRow]
-
-
-def parse_choices(top_n: str, offset: str, terms: str) -> list[PruningChoice]:
-    """Every combination of what three lists with commas name; top-n changes fastest.
-
-    Raises:
-        InputError: if something is not a choice.
-    """
-    return [
-        PruningChoice(None if n == "all" else int(n), kind, which)  # type: ignore[arg-type]
-        for which in _named(terms, "--terms", get_args(TermSet))
-        for kind in _named(offset, "--offset", OFFSET_KINDS)
-        for n in _named(top_n, "--top-n", ("all",), numbers=True)
-    ]
-
-
-def parse_bits(text: str) -> list[int | None]:
-    """Numbers of bits out of a list with commas; "float" gives None.
-
-    Raises:
-        InputError: if something is neither.
-    """
-    names = _named(text, "--bits", ("float",), numbers=True)
-    return [None if name == "float" else int(name) for name in names]
-
-
-def _named(text: str, option: str, known: Sequence[str], numbers: bool = False) -> list[str]:
-    names = [name.strip() for name in text.split(",")]
-    for name in names:
-        if name not in known and not (numbers and name.isdecimal() and int(name)):
-            expected = ", ".join([*["numbers from 1"] * numbers, *known])
-            raise InputError(f"{option}: {name!r} is not one of: {expected}")
-    return list(dict.fromkeys(names))
 
 
 def table(study: PruningStudy) -> Table:
@@ -163,10 +119,10 @@ def table(study: PruningStudy) -> Table:
 
 def markdown(study: PruningStudy, about: dict[str, Any]) -> str:
     """The rows as a Markdown table, below one line on what they were measured on."""
-    models, views = len(study.models), len(study.features)
+    models, stores = len(study.models), len(study.features)
     lines = [
         f"{study.images:,} images, {study.queries:,} captions; "
-        f"{models} model{'s' * (models > 1)}, {views} view{'s' * (views > 1)}; "
+        f"{models} model{'s' * (models > 1)}, {stores} feature store{'s' * (stores > 1)}; "
         f"{study.seconds:,.0f} s on {about['cores']} cores of {about['processor']}; "
         f"visualsparta {about['package_version']}, {about['date']}",
         "",
@@ -191,5 +147,5 @@ def save(study: PruningStudy, out: Path, about: dict[str, Any]) -> None:
     """
     rows = [row.record() for row in study.rows]
     values = about | {**vars(study), "rows": rows}
-    out.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+    out.write_text(json.dumps(values, indent=2, default=str) + "\n", encoding="utf-8")
     out.with_suffix(".md").write_text(markdown(study, about), encoding="utf-8")

@@ -29,7 +29,7 @@ SAMPLE = 2000  # images that the mean is taken over; more change little
 
 
 @dataclass(frozen=True)
-class Reference:
+class ReferenceImages:
     """The images u that a caption's scores are held against.
 
     Attributes:
@@ -41,7 +41,7 @@ class Reference:
     temperature: float
 
     @classmethod
-    def sample(cls, image_ids: Sequence[str], temperature: float) -> Reference:
+    def sample(cls, image_ids: Sequence[str], temperature: float) -> ReferenceImages:
         """All images, or `SAMPLE` of them, drawn the same way every time."""
         if len(image_ids) > SAMPLE:
             chosen = np.random.default_rng(0).choice(len(image_ids), SAMPLE, replace=False)

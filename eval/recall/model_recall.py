@@ -12,7 +12,7 @@ from rich.table import Table
 
 from eval.progress_parts import part_of
 from eval.recall.bidirectional import ProtocolRecall, measure_recall
-from eval.recall.caption_prior import CaptionPosterior, Reference
+from eval.recall.caption_prior import CaptionPosterior, ReferenceImages
 from eval.recall.images import Images
 from eval.recall.models import Model, check_features, open_images, open_model
 from eval.recall.score_matrix import MeanScores, Scores
@@ -114,7 +114,7 @@ def measure_model_recall(
     protocol: str,
     folds: Sequence[Sequence[CaptionedPhoto]],
     batch_size: int,
-    reference: Reference | None = None,
+    reference: ReferenceImages | None = None,
     progress: Progress = no_progress,
 ) -> ModelRecall:
     """Measure a model, or an ensemble by the mean of its members' scores.
@@ -147,7 +147,7 @@ def _scores(
     member: EvaluatedModel,
     texts: Sequence[str],
     image_ids: Sequence[str],
-    reference: Reference | None,
+    reference: ReferenceImages | None,
     batch_size: int,
     progress: Progress,
 ) -> Scores:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from eval.recall.images import Images
 from eval.recall.score_matrix import DenseScores, Scores, SparseScores, check_memory
+from indexer.manifest import is_index
 from indexer.model_loading import load_models
 from sparta.errors import InputError
 from sparta.features.record import FeatureSource
@@ -132,8 +133,9 @@ def open_model(name: str, device: torch.device) -> Model:
 
 def _kind(name: str) -> str:
     known = (VseConfig.model_type, VisualSpartaConfig.model_type)
-    values = read_model_config(name, known, "model or index")
-    return str(values["model_type"])
+    if is_index(Path(name)):
+        raise InputError(f"{name} is an index: measure it with sparta eval index")
+    return str(read_model_config(name, known, "model")["model_type"])
 
 
 def open_images(model: Model, folder: Path) -> FeatureStore | PhotoFolder:

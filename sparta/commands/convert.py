@@ -65,5 +65,5 @@ def convert(
         left = ", ".join(converted.unused)
         console.print(f"Left out, as nothing uses them: {left}", soft_wrap=True, highlight=False)
     console.print(
-        f"Next: sparta eval recall {out} --features FEATURES --captions CAPTIONS", soft_wrap=True
+        f"Next: sparta eval model {out} --features FEATURES --captions CAPTIONS", soft_wrap=True
     )

@@ -17,7 +17,6 @@ from torchmetrics.retrieval import RetrievalHitRate
 import sparta.metrics
 from sparta.metrics import Recall, Ties, captions_of_images, ranks, ranks_by_block, recall
 
-
 POLICIES: tuple[Ties, ...] = get_args(Ties)
 
 

@@ -88,7 +88,9 @@ def encode_store(features: Path, model: str, progress: Progress = no_progress) -
     )
 
 
-def make_up(count: int = DISTINCT, vocabulary: int = VOCABULARY, seed: int = 0) -> EncodedImages:
+def synthetic_images(
+    count: int = DISTINCT, vocabulary: int = VOCABULARY, seed: int = 0
+) -> EncodedImages:
     """Images whose terms are independent of each other, but as many as a photo has."""
     random = np.random.default_rng(seed)
     seen = round(vocabulary * SEEN / VOCABULARY)

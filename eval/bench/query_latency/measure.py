@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 import time
 from collections.abc import Iterator, Sequence
@@ -18,9 +19,11 @@ from eval.bench.query_latency.collections.enlarge import enlarge
 from eval.bench.query_latency.engines.base import Engine
 from eval.bench.query_latency.engines.registry import DENSE, SPARSE, VIEWS
 from eval.bench.query_latency.ground_truth import GroundTruth
-from eval.bench.query_latency.plan import LatencyPlan, Tell
+from eval.bench.query_latency.plan import LatencyPlan
 from eval.bench.query_latency.reporting.results_file import Cell, Results
 from eval.bench.query_latency.timing import interleave
+
+logger = logging.getLogger(__name__)
 
 BUILT = "built.json"
 
@@ -52,16 +55,17 @@ class EngineRun:
         return Cell(kind, self.vectors, self.name, self.images, self.top_n, k, threads)
 
 
-def measure_latency(plan: LatencyPlan, results: Results, tell: Tell) -> None:
-    """Measure what the results lack, and save them after every cell.
+def measure_latency(plan: LatencyPlan, results: Results) -> None:
+    """Measure the cells missing from the results, and save them after every cell.
+
+    Every collection, index and cell that is done is logged.
 
     A collection and its indexes are made when a cell needs them, serve all k and numbers of
     threads, and are deleted. An interrupted run goes on with those that were whole.
 
     Args:
-        plan: what to measure_latency.
+        plan: what to measure.
         results: grows.
-        tell: called with a line for every collection, index and cell that is done.
 
     Raises:
         WrongAnswer: if an engine that promises right answers gives others.
@@ -70,13 +74,13 @@ def measure_latency(plan: LatencyPlan, results: Results, tell: Tell) -> None:
         if wanted := _wanted(plan, results, images, top_n):
             folder = plan.work / f"{plan.kind}-{plan.source.name}-{images}-{top_n or 'all'}"
             folder.mkdir(parents=True, exist_ok=True)
-            tell(f"{images:,} images, {plan.kind}, top-n {top_n or 'all'}")
+            logger.info(f"{images:,} images, {plan.kind}, top-n {top_n or 'all'}")
             with ExitStack() as stack:
                 members = list(_members(plan, folder, images, top_n, wanted))
                 for member in members:
                     stack.enter_context(_opened(member))
-                    tell(f"  {member.name}: {_built(member)}")
-                _time(plan, results, members, tell)
+                    logger.info(f"  {member.name}: {_built(member)}")
+                _time(plan, results, members)
             del members  # some hundred megabytes of right answers
             shutil.rmtree(folder)
     if plan.work.is_dir() and not any(plan.work.iterdir()):
@@ -174,7 +178,7 @@ def _built(member: EngineRun) -> str:
     )
 
 
-def _time(plan: LatencyPlan, results: Results, members: Sequence[EngineRun], tell: Tell) -> None:
+def _time(plan: LatencyPlan, results: Results, members: Sequence[EngineRun]) -> None:
     """Time the members together, for every k and number of threads that some of them lack."""
     for k, threads in product(plan.ks, plan.threads):
         due = {
@@ -200,7 +204,7 @@ def _time(plan: LatencyPlan, results: Results, members: Sequence[EngineRun], tel
             results.add(
                 member.cell(plan.kind, k, threads), figures | checked | member.about | beside
             )
-            tell(
+            logger.info(
                 f"  k {k}, threads {threads}, {name}: {figures['mean_ms']:.3f} ms, "
                 f"{figures['queries_per_second']:,.1f} queries/s, overlap {overlap:.3f}"
             )

@@ -36,6 +36,11 @@ class ServeSetting:
     workers: int
 
 
+def serve_settings(engines: str, workers: Sequence[int]) -> list[ServeSetting]:
+    """Every engine of a list with commas, with every number of workers."""
+    return [ServeSetting(name.strip(), count) for name in engines.split(",") for count in workers]
+
+
 @dataclass(frozen=True)
 class Served:
     """A server under one load.

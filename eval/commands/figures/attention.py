@@ -5,16 +5,16 @@ from typing import Annotated
 
 import typer
 
-from eval.commands.figures.options import FEATURES, MODEL, OUT
+from eval.commands.figures.options import DenseModelName, FeatureStoreFolder, Picture
 from sparta.errors import InputError
 
 
 def attention(
     context: typer.Context,
-    model: Annotated[str, MODEL],
-    features: Annotated[Path, FEATURES],
+    model: DenseModelName,
+    features: FeatureStoreFolder,
     image: Annotated[str, typer.Option(help="Id of the image in the features.")],
-    out: Annotated[Path, OUT],
+    out: Picture,
     caption: Annotated[
         list[str] | None, typer.Option(help="A text to show under the view nearest to it.")
     ] = None,
@@ -30,14 +30,14 @@ def attention(
     --caption "a child in a striped shirt" --caption "red chairs" --out attention.png
     """
     from eval.figures.attention import draw, look
-    from eval.plotting import check_out, save
+    from eval.plotting import check_picture, save
     from indexer.dense.text_encoder import load_dense_model
     from indexer.inputs import check_views
     from indexer.model_loading import check_features
     from sparta.features.extract.photos import load_photo
     from sparta.features.store import FeatureStore
 
-    check_out(out)
+    check_picture(out)
     store = FeatureStore.open(features)
     check_views([store])
     folder = photos or store.photos

@@ -5,17 +5,17 @@ from typing import Annotated
 
 import typer
 
-from eval.commands.figures.options import OUT
-from eval.commands.options import CAPTIONS, SPLIT
+from eval.commands.figures.options import Picture
+from eval.commands.options import IndexFolder, OptionalCaptions, Split
 from sparta.errors import InputError
 
 
 def grounding(
     context: typer.Context,
-    index: Annotated[Path, typer.Argument(help="Index folder made by sparta index.")],
-    out: Annotated[Path, OUT],
-    captions: Annotated[Path | None, CAPTIONS] = None,
-    split: Annotated[str, SPLIT] = "val",
+    index: IndexFolder,
+    out: Picture,
+    captions: OptionalCaptions = None,
+    split: Split = "val",
     count: Annotated[int, typer.Option(min=1, help="Photos to take from the captions.")] = 10,
     queries: Annotated[
         Path | None,
@@ -38,11 +38,11 @@ def grounding(
     """
     from eval.figures.grounding import draw
     from eval.grounding.explained_pairs import every_nth, explain_all, open_photos, read_pairs
-    from eval.plotting import check_out, save
+    from eval.plotting import check_picture, save
     from indexer.search.lucene import LuceneSearcher
     from sparta.captions.read import read_captions
 
-    check_out(out)
+    check_picture(out)
     if (captions is None) == (queries is None):
         raise InputError("photos and queries: give --captions or --queries, and not both")
     if captions is not None:

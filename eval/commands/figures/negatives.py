@@ -5,13 +5,13 @@ from typing import Annotated
 
 import typer
 
-from eval.commands.figures.options import OUT
+from eval.commands.figures.options import Picture
 
 
 def negatives(
     context: typer.Context,
     run: Annotated[list[Path], typer.Argument(help="Folders of runs of sparta train.")],
-    out: Annotated[Path, OUT],
+    out: Picture,
 ) -> None:
     """Draw how many negatives ADOPT took at each step (VSE+2AD, appendix C).
 
@@ -20,8 +20,8 @@ def negatives(
     sparta figure negatives runs/as-printed runs/as-coded --out negatives.png
     """
     from eval.figures.negatives import draw, read_negatives
-    from eval.plotting import check_out, save
+    from eval.plotting import check_picture, save
 
-    check_out(out)
+    check_picture(out)
     found = [read_negatives(folder) for folder in run]
     save(draw(found), {"runs": [vars(one) for one in found]}, out, context.params)

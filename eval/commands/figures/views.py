@@ -1,12 +1,11 @@
 """`sparta figure views`."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from eval.commands.figures.options import FEATURES, OUT
-from eval.commands.options import BATCH_SIZE, CAPTIONS, DEVICE, SPLIT, STAGES
+from eval.commands.figures.options import FeatureStoreFolder, Picture
+from eval.commands.options import STAGES, BatchSize, Captions, Device, Split
 from sparta.errors import InputError
 
 
@@ -15,12 +14,12 @@ def views(
     model: Annotated[
         list[str], typer.Argument(metavar="[NAME=]MODEL...", help="Multi-view models.")
     ],
-    features: Annotated[Path, FEATURES],
-    captions: Annotated[Path, CAPTIONS],
-    out: Annotated[Path, OUT],
-    split: Annotated[str, SPLIT] = "val",
-    batch_size: Annotated[int, BATCH_SIZE] = 32,
-    device: Annotated[str, DEVICE] = "auto",
+    features: FeatureStoreFolder,
+    captions: Captions,
+    out: Picture,
+    split: Split = "val",
+    batch_size: BatchSize = 32,
+    device: Device = "auto",
 ) -> None:
     """Draw how alike a model's views are, and how often each is selected (MV-VSE, figure 4).
 
@@ -33,24 +32,24 @@ def views(
     from transformers.utils import logging
 
     from eval.figures.views import draw, measure_views
-    from eval.plotting import check_out, save
+    from eval.plotting import check_picture, save
     from eval.recall.model_recall import open_members
     from eval.recall.models import DenseModel
     from sparta.captions.read import read_captions
     from sparta.progress import progress_bars
 
     logging.disable_progress_bar()
-    check_out(out)
+    check_picture(out)
     photos = read_captions(captions, split)
     named = [_named(text) for text in model]
     studies = []
-    with progress_bars(STAGES, Console(stderr=True)) as show:
+    with progress_bars(STAGES, Console(stderr=True)) as progress:
         for name, folder in named:
             (member,) = open_members([folder], [features], False, device)
             if not isinstance(member.model, DenseModel):
                 raise InputError(f"{folder} is no dense model: it has no views")
             studies.append(
-                measure_views(name, member.model, member.store, photos, batch_size, show)
+                measure_views(name, member.model, member.store, photos, batch_size, progress)
             )
     save(draw(studies), {"models": [vars(study) for study in studies]}, out, context.params)
 

@@ -117,7 +117,7 @@ def test_command(corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     asked = CliRunner().invoke(
         cli,
         [
-            *("eval", "recall", str(tmp_path / "runs" / "visual-1-text-all" / "model")),
+            *("eval", "model", str(tmp_path / "runs" / "visual-1-text-all" / "model")),
             *("--features", str(corpus.features), "--captions", str(corpus.captions)),
             *("--split", "train", "--device", "cpu", "--json"),
         ],

@@ -54,7 +54,7 @@ def test_two_models(
         assert study["similarity"] == pytest.approx(similarity, abs=1e-5)
         assert study["selected"] == pytest.approx(selected)
         asked = CliRunner().invoke(
-            cli, ["eval", "recall", str(folder), *data, "--device", "cpu", "--json"]
+            cli, ["eval", "model", str(folder), *data, "--device", "cpu", "--json"]
         )
         assert study["rsum"] == pytest.approx(json.loads(asked.stdout)["rsum"])
     assert found[0]["selected"] != found[1]["selected"]

@@ -184,7 +184,7 @@ def test_files(
     ]
     assert [row["terms"] for row in found["rows"]] == [None, *["trained"] * 8]
     lines = (tmp_path / "results.md").read_text().splitlines()
-    assert lines[0].startswith("21 images, 42 captions; 2 models, 2 views; ")
+    assert lines[0].startswith("21 images, 42 captions; 2 models, 2 feature stores; ")
     table = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
     assert table[0][:5] == ["top-n", "offset", "terms", "bits", "R@1"] and len(table) == 2 + 9
     for row, cells in zip(found["rows"], table[2:], strict=True):

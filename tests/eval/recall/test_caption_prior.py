@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from eval.recall import caption_prior
-from eval.recall.caption_prior import CaptionPosterior, Reference, log_mean_exp
+from eval.recall.caption_prior import CaptionPosterior, ReferenceImages, log_mean_exp
 from eval.recall.score_matrix import DenseScores, Scores, SparseScores
 
 TEXTS, IMAGES, OTHERS = 6, 4, 9
@@ -79,8 +79,8 @@ def test_large_scores_do_not_overflow() -> None:
 
 def test_a_sample_of_the_photos(monkeypatch: pytest.MonkeyPatch) -> None:
     names = [f"{number:03}.jpg" for number in range(50)]
-    assert Reference.sample(names, 0.5) == Reference(names, 0.5)
+    assert ReferenceImages.sample(names, 0.5) == ReferenceImages(names, 0.5)
     monkeypatch.setattr(caption_prior, "SAMPLE", 20)
-    chosen = Reference.sample(names, 0.5).image_ids
+    chosen = ReferenceImages.sample(names, 0.5).image_ids
     assert len(set(chosen)) == 20 and set(chosen) < set(names) and list(chosen) == sorted(chosen)
-    assert Reference.sample(names, 2.0).image_ids == chosen
+    assert ReferenceImages.sample(names, 2.0).image_ids == chosen

@@ -62,7 +62,7 @@ def by_hand(folder: Path, photos: list[CaptionedPhoto]) -> torch.Tensor:
 
 def test_recall_on_photos(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "found.json"
-    command = ["eval", "recall", str(folder / "model"), "--features", str(folder / "photos")]
+    command = ["eval", "model", str(folder / "model"), "--features", str(folder / "photos")]
     command += ["--captions", str(folder / "captions.jsonl"), "--device", "cpu", "--out", str(out)]
     run = CliRunner().invoke(cli, command)
     assert run.exit_code == 0, run.output
@@ -82,7 +82,7 @@ def test_recall_on_photos(folder: Path, tmp_path: Path) -> None:
 
 def test_features_are_refused(folder: Path, tmp_path: Path) -> None:
     extract_photos(folder / "photos", tmp_path / "store", "pixels", device="cpu")
-    command = ["eval", "recall", str(folder / "model"), "--features", str(tmp_path / "store")]
+    command = ["eval", "model", str(folder / "model"), "--features", str(tmp_path / "store")]
     run = CliRunner().invoke(cli, [*command, "--captions", str(folder / "captions.jsonl")])
     assert isinstance(run.exception, InputError)
     assert "takes a folder of photos" in str(run.exception)

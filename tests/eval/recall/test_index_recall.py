@@ -66,7 +66,7 @@ def test_ranks_known_by_hand() -> None:
     assert found.recall == (12.5, 37.5, 62.5, 8.0)  # the median lies between ranks 6 and 10
     assert (found.queries, found.images) == (8, 25)
     assert found.query_ms == 2.0 and found.seconds > 0
-    assert seen == [(done, 8) for done in range(1, 9)]
+    assert seen == [("search", done, 8) for done in range(1, 9)]
     # More hits are asked for only where ten do not hold the image, and never in vain.
     assert searcher.asked[5:] == [("f", 10), ("f", 25), ("g", 10), ("g", 25), ("h", 10)]
 
@@ -116,7 +116,7 @@ def test_command(index: Path, captions_file: Path, captioned: list[CaptionedPhot
             ids = [hit.image_id for hit in searcher.search(text, 21).hits]
             ranks.append(ids.index(photo.image_id) + 1 if photo.image_id in ids else 22)
     searcher.close()
-    arguments = ["eval", "recall", str(index), "--captions", str(captions_file)]
+    arguments = ["eval", "index", str(index), "--captions", str(captions_file)]
     run = CliRunner().invoke(cli, [*arguments, "--json"])
     assert run.exit_code == 0, run.output
     found = json.loads(run.stdout)
@@ -148,20 +148,20 @@ def test_a_dense_backend_of_the_index(
     both = tmp_path / "index"
     shutil.copytree(index, both)
     add_dense(both, views[0], "vse++", model, device="cpu")
-    arguments = ["eval", "recall", "--captions", str(captions_file), "--json"]
-    asked = CliRunner().invoke(cli, [*arguments, str(both), "--backend", "vse++"])
+    options = ["--captions", str(captions_file), "--json"]
+    asked = CliRunner().invoke(cli, ["eval", "index", *options, str(both), "--backend", "vse++"])
     assert asked.exit_code == 0, (asked.output, asked.exception)
     found = json.loads(asked.stdout)
     features = ["--features", str(views[0].folder), "--device", "cpu"]
-    direct = CliRunner().invoke(cli, [*arguments, str(model), *features])
+    direct = CliRunner().invoke(cli, ["eval", "model", *options, str(model), *features])
     assert found["recall"] == pytest.approx(json.loads(direct.stdout)["text_to_image"])
     assert (found["queries"], found["images"]) == (42, 21)
-    asked = CliRunner().invoke(cli, [*arguments, str(both), "--backend", "gpo"])
+    asked = CliRunner().invoke(cli, ["eval", "index", *options, str(both), "--backend", "gpo"])
     assert isinstance(asked.exception, InputError) and "gpo" in str(asked.exception)
 
 
 def test_command_with_the_wrong_split(index: Path, captions_file: Path) -> None:
-    arguments = ["eval", "recall", str(index), "--captions", str(captions_file), "--split"]
+    arguments = ["eval", "index", str(index), "--captions", str(captions_file), "--split"]
     run = CliRunner().invoke(cli, [*arguments, "other"])
     assert isinstance(run.exception, InputError) and "elsewhere.jpg" in str(run.exception)
     run = CliRunner().invoke(cli, [*arguments, "nowhere"])

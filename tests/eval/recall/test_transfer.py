@@ -1,4 +1,4 @@
-"""Several models on several data sets: each row is what `sparta eval recall` finds there."""
+"""Several models on several data sets: each row is what `sparta eval model` finds there."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_each_row_is_as_measured_alone(
     assert len(rows) == len(expected) == 4
     for row, ((features, captions, split), model) in zip(rows, expected, strict=True):
         alone = run(
-            "recall", model, "--features", features, "--captions", captions, "--split", split,
+            "model", model, "--features", features, "--captions", captions, "--split", split,
             "--json",
         )  # fmt: skip
         figures = json.loads(alone.stdout)

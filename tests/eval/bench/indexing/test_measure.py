@@ -11,7 +11,7 @@ import torch
 from typer.testing import CliRunner
 
 from eval.bench.indexing import images as module
-from eval.bench.indexing.encoded_images import EncodedImages, encode_store, make_up
+from eval.bench.indexing.encoded_images import EncodedImages, encode_store, synthetic_images
 from eval.bench.indexing.measure import measure_indexing
 from eval.bench.indexing.stage_costs import Pruning, stage_costs
 from indexer.encode import encode_rows
@@ -24,7 +24,7 @@ from sparta.features.store import FeatureStore
 
 @pytest.fixture(scope="module")
 def made_up() -> EncodedImages:
-    return make_up(50, 500)
+    return synthetic_images(50, 500)
 
 
 @pytest.mark.parametrize("rows", [range(0, 50), range(7, 8), range(45, 190), range(100, 132)])
@@ -42,7 +42,7 @@ def test_images_come_again_under_other_ids(made_up: EncodedImages, rows: range) 
 
 
 def test_made_up_images_keep_as_many_terms_as_photos_do() -> None:
-    images = make_up(100)
+    images = synthetic_images(100)
     scores = images.scored.scores
     assert scores.shape == (100, 30_522) and int(images.allowed.sum()) == 6_740
     assert not scores[:, ~images.allowed].any() and not images.allowed[0]
@@ -94,7 +94,7 @@ def test_figures_are_of_the_index_built(made_up: EncodedImages, tmp_path: Path) 
 
 
 def test_the_command_writes_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module.make_up, "__defaults__", (40, 400, 0))
+    monkeypatch.setattr(module.synthetic_images, "__defaults__", (40, 400, 0))
     out, work = tmp_path / "speed.json", tmp_path / "work"
     arguments = ["bench", "index", "--images", "50", "--top-n", "3", "--work", str(work)]
     run = CliRunner().invoke(cli, [*arguments, "--json", "--out", str(out)])

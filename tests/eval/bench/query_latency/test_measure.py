@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
@@ -34,7 +35,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Results]:
     engines = [*EXACT, "numpy", "faiss-flat", "mv-flat"]
     results = Results.open(folder)
     results.begin(RUN)
-    measure_latency(plan(folder / "work", engines), results, lambda line: None)
+    measure_latency(plan(folder / "work", engines), results)
     yield results
 
 
@@ -56,13 +57,15 @@ def test_collections_are_deleted_when_they_are_done(measured: Results) -> None:
     assert [path.name for path in measured.path.parent.iterdir()] == ["speed.json"]
 
 
-def test_what_is_measured_is_not_measured_again(measured: Results, tmp_path: Path) -> None:
+def test_what_is_measured_is_not_measured_again(
+    measured: Results, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     again = Results.open(measured.path.parent)
     assert again.records == measured.records
-    said: list[str] = []
     same = plan(tmp_path, ["scipy", "bm25s", "numpy"])
-    measure_latency(same, again, said.append)
-    assert said == [] and len(again.records) == len(measured.records)
+    with caplog.at_level(logging.INFO, "eval.bench.query_latency"):
+        measure_latency(same, again)
+    assert not caplog.records and len(again.records) == len(measured.records)
 
 
 def test_an_interrupted_run_goes_on_with_what_was_whole(
@@ -83,10 +86,10 @@ def test_an_interrupted_run_goes_on_with_what_was_whole(
     with monkeypatch.context() as patched:
         patched.setattr(Timed, "figures", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            measure_latency(small, results, lambda line: None)
+            measure_latency(small, results)
     results = Results.open(tmp_path)
     assert len(results.records) == 1
-    measure_latency(small, results, lambda line: None)
+    measure_latency(small, results)
     assert len(builds) == 1 and len(results.records) == 4
     first = Cell("copies", "synthetic", "scipy", 1000, 50, 10, 1)
     assert [results.has(first._replace(k=k, threads=t)) for k in (10, 100) for t in (1, 2)]
@@ -110,7 +113,7 @@ def test_a_wrong_answer_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(ScipyEngine, "search", wrong)
     small = plan(tmp_path / "work", ["scipy"], sizes=[1000], top_n=[50])
     with pytest.raises(WrongAnswer, match="scipy"):
-        measure_latency(small, Results(tmp_path / "speed.json"), lambda line: None)
+        measure_latency(small, Results(tmp_path / "speed.json"))
 
 
 def test_tables_and_plots(measured: Results, tmp_path: Path) -> None:
