@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from eval.pruning import in_memory
+from eval.pruning import caption_ranking
 from eval.pruning.caption_ranking import CaptionQueries, InMemoryRanking, overlap
 from sparta.captions.read import CaptionedPhoto
 from sparta.metrics import Recall, recall
@@ -32,7 +32,7 @@ def test_queries(tokenizer: WordPieceTokenizer) -> None:  # noqa: F811
 
 @pytest.mark.parametrize("images", [4, 30])
 def test_rank_against_one_at_a_time(images: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(in_memory, "LARGEST_BLOCK", 3 * images)
+    monkeypatch.setattr(caption_ranking, "LARGEST_BLOCK", 3 * images)
     random = np.random.default_rng(images)
     # Few small whole numbers: ties and images without any of the terms abound.
     weights = random.integers(0, 3, (6, images)) * random.integers(0, 2, (6, images))

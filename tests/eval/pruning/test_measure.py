@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from eval.pruning.choices import PruningChoice, parse_choices
 from eval.pruning.measure import measure_pruning
-from eval.pruning.results import PruningChoice, PruningStudy, parse_choices
-from eval.pruning.term_scores import check_size
+from eval.pruning.results import PruningStudy
+from eval.recall.score_matrix import check_memory
 from sparta.__main__ import cli
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
@@ -281,7 +282,7 @@ def test_all_images_are_searched(
 
 
 def test_choices() -> None:
-    assert parse_choices("7, all", "mean", "seen,all") == [
+    assert parse_choices("7, all", "mean", "trained,all") == [
         PruningChoice(7, "mean", "trained"),
         PruningChoice(None, "mean", "trained"),
         PruningChoice(7, "mean", "all"),
@@ -298,7 +299,7 @@ def test_choices() -> None:
         (["--bits", "8,some"], "--bits: 'some' is not one of: numbers from 1, float"),
         (["--bits", "8,17"], "--bits must be from 1 to 16, got 17"),
         (["--offset", "mean,low"], "--offset: 'low'"),
-        (["--terms", "some"], "--terms: 'some' is not one of: seen, all"),
+        (["--terms", "some"], "--terms: 'some' is not one of: trained, all"),
         (["--out", "results.md"], "must be a .json file"),
         (["--out", "nowhere/results.json"], "in a folder that exists"),
         (["--split", "other"], "lacks 1 of the 1 captioned photos, 'elsewhere.jpg'"),
@@ -320,9 +321,9 @@ def test_refusals(
 
 
 def test_too_many_images_are_refused() -> None:
-    check_size(43_000, 30_522)
+    check_memory(43_000, 30_522)
     with pytest.raises(InputError, match=r"9\.2 GB, over 8 GB: .* at most 43,684 images"):
-        check_size(50_000, 30_522)
+        check_memory(50_000, 30_522)
 
 
 def test_captions_of_unknown_words_find_nothing(

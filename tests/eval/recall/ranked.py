@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from indexer.search.api import Hit, SearchResult, Timings, UnknownImageError
+from indexer.search.api import Hit, SearchResult, SimilarResult, Timings, UnknownImageError
 
 
 class RankedSearcher:
@@ -21,6 +21,9 @@ class RankedSearcher:
         found = self.answers[query][:k]
         hits = [Hit(rank, image_id, 1.0) for rank, image_id in enumerate(found, 1)]
         return SearchResult(hits, [], Timings(0.0, 2.0, 2.0 if k == 10 else 1000.0))
+
+    def similar(self, image_id: str, k: int = 10) -> SimilarResult:
+        raise UnknownImageError(image_id)
 
     def metadata(self, image_id: str) -> dict[str, Any]:
         if image_id not in self.ids:

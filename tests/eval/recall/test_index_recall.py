@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -13,62 +12,37 @@ from typer.testing import CliRunner
 from eval.recall.index_recall import measure_index_recall
 from indexer.build import build_index
 from indexer.dense.build import add_dense
-from indexer.search.api import Hit, SearchResult, Timings, UnknownImageError
 from indexer.search.lucene import LuceneSearcher
 from sparta.__main__ import cli
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from tests.eval.conftest import save_dense
+from tests.eval.recall.ranked import RankedSearcher
 
 
-class Ranked:
-    """A searcher of images "0" to "24" that knows each query's order by heart."""
-
-    def __init__(self, answers: dict[str, list[str]]) -> None:
-        self.answers = answers
-        self.asked: list[tuple[str, int]] = []
-
-    def search(self, query: str, k: int = 10) -> SearchResult:
-        self.asked.append((query, k))
-        found = self.answers[query][:k]
-        hits = [Hit(rank, image_id, 1.0) for rank, image_id in enumerate(found, 1)]
-        return SearchResult(hits, [], Timings(0.0, 2.0, 2.0 if k == 10 else 1000.0))
-
-    def metadata(self, image_id: str) -> dict[str, Any]:
-        if image_id not in map(str, range(25)):
-            raise UnknownImageError(image_id)
-        return {}
-
-    def __len__(self) -> int:
-        return 25
-
-    def close(self) -> None:
-        pass
-
-
-def ranked(**places: int | None) -> tuple[Ranked, list[CaptionedPhoto]]:
+def ranked(**places: int | None) -> tuple[RankedSearcher, list[CaptionedPhoto]]:
     """A query for image "0" per place, among 25 images; None: not found."""
     others = [str(i) for i in range(1, 25)]
     answers = {
         query: others[:3] if place is None else [*others[: place - 1], "0", *others[place - 1 :]]
         for query, place in places.items()
     }
-    return Ranked(answers), [CaptionedPhoto("0", "val", tuple(places))]
+    return RankedSearcher(answers, [str(i) for i in range(25)]), [
+        CaptionedPhoto("0", "val", tuple(places))
+    ]
 
 
 def test_ranks_known_by_hand() -> None:
     searcher, photos = ranked(a=1, b=2, c=5, d=6, e=10, f=11, g=25, h=None)
-    seen: list[tuple[int, int]] = []
-    found = measure_index_recall(
-        searcher, photos, progress=lambda done, total: seen.append((done, total))
-    )
+    seen: list[tuple[object, ...]] = []
+    found = measure_index_recall(searcher, photos, progress=lambda *step: seen.append(step))
     assert found.recall == (12.5, 37.5, 62.5, 8.0)  # the median lies between ranks 6 and 10
     assert (found.queries, found.images) == (8, 25)
     assert found.query_ms == 2.0 and found.seconds > 0
     assert seen == [("search", done, 8) for done in range(1, 9)]
     # More hits are asked for only where ten do not hold the image, and never in vain.
-    assert searcher.asked[5:] == [("f", 10), ("f", 25), ("g", 10), ("g", 25), ("h", 10)]
+    assert searcher.searches[5:] == [("f", 10), ("f", 25), ("g", 10), ("g", 25), ("h", 10)]
 
 
 def test_the_median_counts_all_images() -> None:
@@ -82,7 +56,7 @@ def test_depth_bounds_the_search() -> None:
     searcher, photos = ranked(a=3, b=4, c=20)
     found = measure_index_recall(searcher, photos, depth=3)
     assert found.recall == (0, pytest.approx(100 / 3), pytest.approx(100 / 3), 11)
-    assert {k for _, k in searcher.asked} == {3}
+    assert {k for _, k in searcher.searches} == {3}
 
 
 def test_every_image_of_the_index_takes_part() -> None:

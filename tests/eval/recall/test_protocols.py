@@ -93,11 +93,11 @@ def test_each_fold_is_measured_alone() -> None:
 
 
 def test_progress_counts_all_queries() -> None:
-    seen: list[tuple[int, int]] = []
+    seen: list[tuple[object, ...]] = []
     folds = [photos([2, 3]), photos([1, 1, 1])]
     scores = DenseScores(torch.rand(8, 2), torch.rand(5, 1, 2))
     measure_recall("all", folds, scores, lambda *steps: seen.append(steps))
-    assert seen == [(5, 13), (7, 13), (10, 13), (13, 13)]
+    assert seen == [("rank", done, 13) for done in (5, 7, 10, 13)]
 
 
 def test_oscars_list(tmp_path: Path) -> None:

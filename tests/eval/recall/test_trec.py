@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from urllib.parse import unquote
 
 import ir_measures
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ir_measures import Success
@@ -16,7 +18,6 @@ from typer.testing import CliRunner
 
 from eval.recall.trec import encode_id, strictly_falling, write_qrels, write_run
 from indexer.build import build_index
-from indexer.search.api import Hit, SearchResult, Timings
 from sparta.__main__ import cli
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
@@ -66,7 +67,7 @@ def test_ties_keep_our_order_and_ids_have_no_spaces(tmp_path: Path) -> None:
     run, qrels = tmp_path / "out.trec", tmp_path / "out.qrels"
     write_run(searcher, photos, run, depth=10, tag="a tag")
     write_qrels(photos, qrels)
-    expected = recall(np_ranks(range(1, 13)))
+    expected = recall(torch.arange(1, 13))
     assert success(run, qrels) == pytest.approx(dict(zip((1, 5, 10), expected, strict=False)))
     rows = [line.split(" ") for line in run.read_text(encoding="ascii").splitlines()]
     assert len(rows) == 120
@@ -74,21 +75,15 @@ def test_ties_keep_our_order_and_ids_have_no_spaces(tmp_path: Path) -> None:
     assert unquote(rows[0][0]) == f"{ids[0]}#0" and rows[0][-1] == "a%20tag"
 
 
-def np_ranks(values: range) -> object:
-    import torch
-
-    return torch.tensor(list(values))
-
-
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.one_of(st.integers(0, 20), st.floats(-1, 1, width=32)), max_size=30))
 def test_scores_fall_strictly_and_stay_close(scores: list[float]) -> None:
     ordered = sorted(scores, reverse=True)
     found = strictly_falling(ordered)
-    assert all(first > second for first, second in zip(found, found[1:], strict=False))
+    assert all(first > second for first, second in pairwise(found))
     np.testing.assert_allclose(found, ordered, rtol=1e-5, atol=1e-5)
     printed = [np.float32(f"{score:.9g}") for score in found]
-    assert all(first > second for first, second in zip(printed, printed[1:], strict=False))
+    assert all(first > second for first, second in pairwise(printed))
 
 
 @settings(max_examples=50, deadline=None)

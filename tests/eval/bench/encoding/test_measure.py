@@ -9,7 +9,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from eval.bench.encoding import chip
+from eval.bench.encoding import device as bench_device
 from eval.bench.encoding.device import flops_of, peak_of
 from eval.bench.encoding.encode_speed import (
     TRAINING,
@@ -80,7 +80,7 @@ def test_every_variant_is_measured_in_all_parts() -> None:
     for figure in found.figures:
         batch = 3 if figure.part == TRAINING else 2
         assert figure.images_per_second == pytest.approx(batch / figure.seconds)
-    assert steps[-1] == (10, 10) and torch.get_num_threads() == threads
+    assert steps[-1] == ("figures", 10, 10) and torch.get_num_threads() == threads
     record = found.record()
     assert json.loads(json.dumps(record)) == record
     assert record["figures"][0]["share_of_peak"] == found.figures[0].rate / 2.0
@@ -105,7 +105,7 @@ def test_the_slower_part_in_its_quickest_chunk_bounds() -> None:
 def test_known_chips_have_a_peak(monkeypatch: pytest.MonkeyPatch) -> None:
     assert peak_of(CPU) is None
     for name, peak in (("NVIDIA H200", 989), ("NVIDIA A100-SXM4-80GB", 312), ("Tesla T4", None)):
-        monkeypatch.setattr(chip, "name_of", lambda device, name=name: name)
+        monkeypatch.setattr(bench_device, "name_of", lambda device, name=name: name)
         assert peak_of(torch.device("cuda")) == peak
 
 
@@ -128,7 +128,7 @@ def test_the_command_writes_what_it_shows(tmp_path: Path) -> None:
         (["--variants", "float16"], "--variants 'float16': expected float32 or bfloat16"),
         (["--variants", "float32+fast"], "--variants"),
         (["--chunks", "auto,many"], "--chunks: 'many' is not a number"),
-        (["--width", "100"], "--width 100 is no multiple of 64"),
+        (["--width", "100"], "--width 100 is not a multiple of 64"),
     ],
 )
 def test_what_cannot_be_measured_is_refused(arguments: list[str], match: str) -> None:

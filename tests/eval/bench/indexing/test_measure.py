@@ -10,7 +10,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from eval.bench.indexing import images as module
+from eval.bench.indexing import encoded_images as module
 from eval.bench.indexing.encoded_images import EncodedImages, encode_store, synthetic_images
 from eval.bench.indexing.measure import measure_indexing
 from eval.bench.indexing.stage_costs import Pruning, stage_costs
@@ -51,9 +51,9 @@ def test_made_up_images_keep_as_many_terms_as_photos_do() -> None:
 
 
 def test_a_store_is_encoded_by_its_model(views: list[FeatureStore], models: list[Path]) -> None:
-    steps: list[tuple[int, int]] = []
+    steps: list[tuple[object, ...]] = []
     images = encode_store(views[0].folder, str(models[0]), lambda *step: steps.append(step))
-    assert steps[-1] == (21, 21)
+    assert steps[-1] == ("encode", 21, 21)
     assert images.scored.scores.shape == (21, len(images.tokenizer.vocabulary))
     assert [image.width for image in images.images] == [image.width for image in views[0]]
     assert images.scored.scores[:, images.allowed].any()

@@ -59,7 +59,7 @@ def test_a_server_answers_all_without_errors(
 ) -> None:
     monkeypatch.setattr(measuring, "WARM_UP", 1)
     setting = ServeSetting("columns", 1)
-    steps: list[tuple[int, int]] = []
+    steps: list[tuple[object, ...]] = []
     found = measure_serving(
         drawings, ["red", "blue things", "%"], [setting], [1, 4], 1, 2, lambda *s: steps.append(s)
     )
@@ -70,16 +70,16 @@ def test_a_server_answers_all_without_errors(
     assert found.failed == 0
     assert all(run.load.requests > 10 and run.server_ms > 0 for run in found.runs)
     assert found.images == 5
-    assert steps == [(1, 2), (2, 2)]
+    assert steps == [("load", 1, 2), ("load", 2, 2)]
     assert "socket" in json.loads(json.dumps(found.record()))["parts_ms"]["columns"]
 
 
 def test_an_enlarged_index_answers_like_its_images(drawings: Path, tmp_path: Path) -> None:
-    steps: list[tuple[int, int]] = []
+    steps: list[tuple[object, ...]] = []
     enlarge_index(drawings, tmp_path / "large", 40, lambda *step: steps.append(step))
     searcher = open_index(tmp_path / "large")
     assert len(searcher) == 40
-    assert steps[-1] == (40, 40)
+    assert steps[-1] == ("write", 40, 40)
     found = searcher.search("blue", 100)
     searcher.close()
     assert 10 < len(found.hits) < 40  # three of the five drawings have something blue
