@@ -8,7 +8,7 @@ from typing import Any
 from transformers import PreTrainedConfig
 from transformers.utils import cached_file
 
-from sparta.errors import InputError
+from sparta.errors import InputError, first_line
 
 SAMPLE = Path(__file__).parent / "visualsparta" / "shipped" / "sample"
 
@@ -79,11 +79,6 @@ def find_file(name: str | Path, file: str) -> Path | None:
     """
     found = cached_file(str(name), file, _raise_exceptions_for_missing_entries=False)
     return None if found is None else Path(found)
-
-
-def first_line(error: Exception) -> str:
-    """The first line of an error's text: those of the transformers library have several."""
-    return str(error).strip().partition("\n")[0]
 
 
 def _prefix(option: str) -> str:

@@ -16,8 +16,8 @@ from transformers import (
     AutoModelForObjectDetection,
 )
 
-from sparta.errors import InputError
-from sparta.model_id import find_file, first_line
+from sparta.errors import InputError, first_line
+from sparta.model_id import find_file
 
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 Task = Literal["a vision model", "an image classifier", "an object detector"]

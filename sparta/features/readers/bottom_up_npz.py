@@ -14,9 +14,8 @@ from pathlib import Path
 
 from sparta.errors import InputError
 from sparta.features.readers.base import named_source
-from sparta.features.readers.parsing.class_names import Vocabularies
-from sparta.features.readers.parsing.class_numbers import Classes
-from sparta.features.readers.parsing.numpy_archives import FLOATS, INTEGERS, Arrays, array_names
+from sparta.features.readers.parsing.class_names import Classes, Vocabularies
+from sparta.features.readers.parsing.numpy_files import FLOATS, INTEGERS, Arrays, array_names
 from sparta.features.readers.parsing.region_limit import RegionLimit
 from sparta.features.readers.parsing.validation import check_features, relative_boxes
 from sparta.features.record import ImageFeatures

@@ -7,8 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sparta.features.readers.base import named_source
-from sparta.features.readers.parsing.class_names import Vocabularies
-from sparta.features.readers.parsing.class_numbers import Classes
+from sparta.features.readers.parsing.class_names import Classes, Vocabularies
 from sparta.features.readers.parsing.region_limit import RegionLimit
 from sparta.features.readers.parsing.region_tsv import Columns, RegionLines
 from sparta.features.record import ImageFeatures
