@@ -81,10 +81,10 @@ def check_views(views: Sequence[FeatureStore]) -> None:
     first = views[0]
     if not len(first):
         raise InputError(f"{first.folder} holds no image: there is nothing to index")
-    if first.view != "plain":
+    if first.augmentation != "plain":
         raise InputError(
-            f"{first.folder} holds the view {first.view}, whose boxes do not fit the photos: give "
-            "the store of the plain view first"
+            f"{first.folder} has the augmentation {first.augmentation}, whose boxes do not fit the "
+            "photos: give the store of the plain photos first"
         )
     for view in views[1:]:
         if differences := first.source.differences(view.source):

@@ -12,7 +12,7 @@ import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from sparta.errors import InputError
-from sparta.features.extract.detector_settings import extract_options
+from sparta.features.extract.detector_settings import extract_command
 from sparta.features.record import FeatureSource
 from sparta.features.store import FeatureStore
 from sparta.model_id import read_model_config
@@ -125,6 +125,6 @@ def check_features(model: str, config: PreTrainedConfig, store: FeatureStore) ->
     if differences := wanted.differences(store.source):
         raise InputError(
             f"{store.folder} holds other features than {model} was trained on (the model's "
-            f"against the store's): {'; '.join(differences)}. Extract them with "
-            f"{extract_options(wanted)}"
+            f"against the store's): {'; '.join(differences)}. Make them with "
+            f"{extract_command(wanted)}"
         )

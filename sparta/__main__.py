@@ -20,7 +20,7 @@ GROUPS = {
 
 
 # What a newcomer needs first comes first; the rest follows by name.
-ORDER = ("extract", "train", "index", "search", "explain", "serve", "eval")
+ORDER = ("extract", "import", "train", "index", "search", "explain", "serve", "eval")
 
 
 class Rooms(TyperGroup):

@@ -65,7 +65,7 @@ def test_commands_have_these_options(words: list[str]) -> None:
 
 
 def test_every_kind_of_command_is_there() -> None:
-    assert {words[0] for words in COMMANDS} >= {"extract", "captions", "train", "index", "figure"}
+    assert {words[0] for words in COMMANDS} >= {"extract", "import", "train", "index", "figure"}
     assert {words[1] for words in COMMANDS if words[0] == "eval"} == {
         "model",
         "cxc",

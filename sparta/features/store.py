@@ -17,7 +17,7 @@ import pyarrow as pa
 from sparta.errors import InputError
 from sparta.features.record import FeatureSource, ImageFeatures
 
-FORMAT = 1
+FORMAT = 2
 HEADER = "store.json"
 SCHEMA = pa.schema(
     {
@@ -42,7 +42,7 @@ class FeatureStore(Sequence[ImageFeatures]):
         folder: where the store lies.
         source: what made the features.
         photos: folder the photos came from, None if they came from elsewhere.
-        view: how each photo was changed before extraction ("plain": not at all).
+        augmentation: how each photo was mirrored or cropped before extraction ("plain": not).
         fingerprint: hash of source, ids and content.
         shards: row ranges, one per file: the unit of resuming.
     """
@@ -51,7 +51,7 @@ class FeatureStore(Sequence[ImageFeatures]):
         self.folder = folder
         self.source = FeatureSource(**header["source"])
         self.photos = Path(header["photos"]) if header["photos"] else None
-        self.view: str = header["view"]
+        self.augmentation: str = header["augmentation"]
         self.fingerprint: str = header["fingerprint"]
         filled = [shard for shard in header["shards"] if shard["images"]]
         self._files = [folder / shard["file"] for shard in filled]

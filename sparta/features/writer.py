@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import asdict
-from itertools import islice, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ class StoreWriter:
         folder: created if absent; must be empty or hold a store of the same inputs.
         source: what makes the features.
         photos: folder the photos come from.
-        view: how photos are changed before extraction.
+        augmentation: how photos are mirrored or cropped before extraction.
         inputs: anything else that decides the content, JSON values under names a user understands.
 
     Raises:
@@ -45,7 +45,7 @@ class StoreWriter:
         source: FeatureSource,
         *,
         photos: Path | None = None,
-        view: str = "plain",
+        augmentation: str = "plain",
         inputs: dict[str, Any] | None = None,
     ) -> None:
         self.folder = folder
@@ -53,7 +53,7 @@ class StoreWriter:
             "format": FORMAT,
             "complete": False,
             "source": asdict(source),
-            "view": view,
+            "augmentation": augmentation,
             "photos": None if photos is None else str(photos.resolve()),
             "inputs": inputs or {},
             "shards": [],
@@ -120,8 +120,8 @@ class StoreWriter:
 
     def _continue(self, old: dict[str, Any], source: FeatureSource) -> None:
         changes = source.differences(FeatureSource(**old["source"]))
-        mine = {"view": self._header["view"]} | self._header["inputs"]
-        theirs = {"view": old["view"]} | old["inputs"]
+        mine = {"augmentation": self._header["augmentation"]} | self._header["inputs"]
+        theirs = {"augmentation": old["augmentation"]} | old["inputs"]
         changes += [
             f"{name}: {mine.get(name)!r} against {theirs.get(name)!r}"
             for name in mine | theirs
@@ -176,34 +176,6 @@ class StoreWriter:
     def _save_header(self) -> None:
         text = json.dumps(self._header, indent=1, ensure_ascii=False) + "\n"
         _replace(self.folder / HEADER, text.encode())
-
-
-def write_store(
-    folder: Path,
-    source: FeatureSource,
-    images: Iterable[ImageFeatures],
-    *,
-    photos: Path | None = None,
-    shard_size: int = SHARD_SIZE,
-) -> FeatureStore:
-    """Write images whose ids rise into a new store and open it.
-
-    Raises:
-        InputError: if the folder already holds something.
-        ValueError: if ids do not rise, or features are not finite or of another dimension.
-    """
-    if folder.exists() and any(folder.iterdir()):
-        raise InputError(f"{folder} is not empty; use another folder, or delete it")
-    writer = StoreWriter(folder, source, photos=photos)
-    for shard in _chunks(images, shard_size):
-        writer.write_shard(shard)
-    return writer.finish()
-
-
-def _chunks(images: Iterable[ImageFeatures], size: int) -> Iterator[list[ImageFeatures]]:
-    rest = iter(images)
-    while chunk := list(islice(rest, size)):
-        yield chunk
 
 
 def _shard_bytes(images: list[ImageFeatures]) -> bytes:

@@ -32,7 +32,7 @@ def views(tmp_path_factory: pytest.TempPathFactory) -> list[FeatureStore]:
     root = tmp_path_factory.mktemp("features")
     return [
         write_store(root / "plain"),
-        write_store(root / "flip", seed=1, view="flip"),
+        write_store(root / "flip", seed=1, augmentation="flip"),
     ]
 
 

@@ -11,9 +11,9 @@ from PIL import Image
 from indexer.build import build_index
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
-from sparta.features.writer import write_store
 from sparta.visualsparta.init_bert import from_config
 from tests import tiny
+from tests.stores import write_store
 
 WHOLE = (0.0, 0.0, 1.0, 1.0)
 LEFT, RIGHT = (0.125, 0.25, 0.5, 0.75), (0.5, 0.0, 1.0, 0.5)

@@ -28,7 +28,7 @@ from tests.indexer.tiny import SOURCE, save_model, slow_impacts, write_store
 
 @pytest.fixture(scope="module")
 def flipped(tmp_path_factory: pytest.TempPathFactory) -> FeatureStore:
-    return write_store(tmp_path_factory.mktemp("flipped"), seed=1, view="flip")
+    return write_store(tmp_path_factory.mktemp("flipped"), seed=1, augmentation="flip")
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +129,7 @@ Breaker = Callable[[Path, FeatureStore], list[FeatureStore]]
             lambda at, store: [store, same_but(at, store, rename="z.jpg")],
             "image 20 is z.jpg instead of 2/5.jpg",
         ),
-        (lambda at, store: [write_store(at, view="flip"), store], "plain view first"),
+        (lambda at, store: [write_store(at, augmentation="flip"), store], "plain photos first"),
     ],
 )
 def test_stores_that_are_no_views_of_the_same_photos_are_refused(
@@ -177,7 +177,7 @@ def test_views_are_extracted_from_photos(photos: Path, model_dir: Path, tmp_path
         "flip",
         "crop:1",
     ]
-    assert [view.view for view in views] == ["plain", "flip", "crop:1"]
+    assert [store.augmentation for store in views] == ["plain", "flip", "crop:1"]
     assert stages[-1] == ("extract", 9, 9)
     first: ImageFeatures = views[0][0]
     cells = int(len(first.features) ** 0.5)

@@ -59,7 +59,7 @@ def test_photos_are_extracted_as_for_training(
     views = open_features([photos], [model], tmp_path / "index", views=2, device="cpu")
     assert views[0].source == trained_on.source
     assert views[0].fingerprint == trained_on.fingerprint
-    assert [view.view for view in views] == ["plain", "flip"]
+    assert [store.augmentation for store in views] == ["plain", "flip"]
     manifest = build_index(views, [model], tmp_path / "index", device="cpu")
     assert manifest.images == len(SIZES)
 

@@ -11,10 +11,10 @@ import indexer.encode
 from indexer.encode import ImageEncoder
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
-from sparta.features.writer import write_store
 from sparta.visualsparta.collate import ImageBatch
 from sparta.visualsparta.model import TermScores, VisualSparta
 from tests import tiny
+from tests.stores import write_store
 
 COUNT, BATCH = 29, 4
 

@@ -52,10 +52,10 @@ def save_model(
 
 
 def write_store(
-    folder: Path, source: FeatureSource = SOURCE, seed: int = 0, view: str = "plain"
+    folder: Path, source: FeatureSource = SOURCE, seed: int = 0, augmentation: str = "plain"
 ) -> FeatureStore:
     random = np.random.default_rng(seed)
-    writer = StoreWriter(folder, source, view=view)
+    writer = StoreWriter(folder, source, augmentation=augmentation)
     for shard in range(3):
         images = []
         for i in range(8 - shard):

@@ -12,10 +12,10 @@ from indexer.postings import ImagePostings, Postings
 from indexer.write_index import IndexSettings, write_index
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
-from sparta.features.writer import write_store
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.tiny import SOURCE
 from tests.server.fake import DRAWINGS, VOCABULARY, Drawing
+from tests.stores import write_store
 
 TERMS = ["[PAD]", "[UNK]", *sorted(VOCABULARY), "dark"]
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from sparta.features.record import ImageFeatures
-from sparta.features.writer import write_store
 from tests import tiny
+from tests.stores import write_store
 from training.visualsparta.config import VisualSpartaTrainConfig
 
 THINGS = ["dog", "cat", "red", "ball", "beach", "man", "hat", "green", "tree", "sea"]

@@ -9,8 +9,8 @@ from PIL import Image
 
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
-from sparta.features.writer import write_store
 from tests import tiny
+from tests.stores import write_store
 from tests.training.corpus import DIMENSION, Corpus
 from training.inputs import open_stores, split_photos
 from training.run_config import DataConfig
@@ -41,7 +41,7 @@ def test_features_can_be_extracted_for_the_run(tmp_path: Path) -> None:
         Image.new("RGB", (32, 24), "red").save(photos / f"{name}.png")
     config = DataConfig(photos=photos, backbone="pixels", augmentations=3)
     stores = open_stores(config, tmp_path)
-    assert [store.view for store in stores] == ["plain", "flip", "crop:1"]
+    assert [store.augmentation for store in stores] == ["plain", "flip", "crop:1"]
     assert all(store.ids == ["a.png", "b.png"] for store in stores)
     with pytest.raises(InputError, match=r"data\.backbone"):
         open_stores(DataConfig(photos=photos), tmp_path)

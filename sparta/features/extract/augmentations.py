@@ -24,7 +24,7 @@ class Crop(NamedTuple):
 
 @dataclass(frozen=True)
 class Augmentation:
-    """A deterministic change of each photo, for augmenting training.
+    """A deterministic change of each photo: test-time augmentation, and several copies in training.
 
     Attributes:
         name: "plain", "flip" (mirrored) or "crop:SEED" (half to all of the area, its shape
@@ -37,10 +37,12 @@ class Augmentation:
     def __post_init__(self) -> None:
         kind, _, seed = self.name.partition(":")
         if self.name not in ("plain", "flip") and not (kind == "crop" and seed.isdecimal()):
-            raise InputError(f"--view {self.name!r}: expected plain, flip or crop:SEED, as crop:1")
+            raise InputError(
+                f"--augmentation {self.name!r}: expected plain, flip or crop:SEED, as crop:1"
+            )
 
     def of(self, image_id: str) -> Crop:
-        """What the view shows of a photo."""
+        """The part of a photo to show."""
         if not self.name.startswith("crop:"):
             return Crop((0.0, 0.0, 1.0, 1.0), self.name == "flip")
         key = hashlib.sha256(f"{self.name}:{image_id}".encode()).digest()

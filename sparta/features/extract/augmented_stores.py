@@ -1,4 +1,4 @@
-"""Several views of the same photos, each a feature store of its own."""
+"""Feature stores of the same photos, one per test-time augmentation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sparta.progress import Progress, no_progress
 
 
 def augmentation_names(count: int) -> list[str]:
-    """The first views: plain, flip, crop:1, crop:2, …; see `augmentations.View`."""
+    """The first `count` augmentations: plain, flip, crop:1, crop:2, …; see `Augmentation`."""
     crops = [f"crop:{seed}" for seed in range(1, count - 1)]
     return ["plain", "flip", *crops][:count]
 
@@ -28,19 +28,19 @@ def extract_augmented(
     device: str = "auto",
     progress: Progress = no_progress,
 ) -> list[FeatureStore]:
-    """Extract `count` views of a folder of photos into `out/plain`, `out/flip`, …; reuses them.
+    """Extract a folder of photos `count` times, into `out/plain`, `out/flip`, …; reuses stores.
 
     Args:
         photos: folder, searched at any depth.
         out: folder of the stores.
         backbone: hub name or folder of a vision network, or "pixels"; None where a detector
             gives the vectors too.
-        count: of views.
+        count: of augmentations, the plain photo included.
         detection: the detector whose regions to take, None for a grid.
         image_size: side of the square the photos are stretched to; None for the backbone's own.
         labels: classes of the backbone's classifier that name the whole photo.
         device: "auto" takes a GPU if there is one.
-        progress: called with the stage "extract", photos done and in all, over all views.
+        progress: called with the stage "extract", photos done and in all, over all augmentations.
 
     Raises:
         InputError: as `extract_photos` does.
@@ -58,7 +58,7 @@ def extract_augmented(
             detection=detection,
             image_size=image_size,
             labels=labels,
-            view=name,
+            augmentation=name,
             device=device,
             progress=overall,
         )

@@ -42,15 +42,17 @@ class Detection:
         return order[confidences[order] >= self.threshold]
 
 
-def extract_options(source: FeatureSource) -> str:
-    """What `sparta extract` has to be told to make features of a source once more."""
+def extract_command(source: FeatureSource) -> str:
+    """The command line that makes features of a source."""
     options = f"--image-size {source.image_size} --labels {source.label_count}"
     pooled = f"--backbone {source.backbone} {options}"
     detection = Detection.of(source)
     if detection is None:
-        return pooled if source.kind != "region" else f"--from, of the files of {source.backbone}"
+        if source.kind == "region":
+            return f"sparta import of files of {source.backbone}"
+        return f"sparta extract PHOTOS {pooled}"
     chosen = (
-        f"--detector {detection.detector} --regions {detection.regions} "
+        f"sparta extract PHOTOS --detector {detection.detector} --regions {detection.regions} "
         f"--threshold {detection.threshold}{' --colours' if detection.colours else ''}"
     )
     return f"{chosen} {pooled}" if source.backbone else chosen

@@ -28,9 +28,9 @@ class GridRegions:
         self.source = encoder.source
         self.batch_size = encoder.batch_size
 
-    def decoder(self, folder: Path, view: Augmentation) -> Decoder:
+    def decoder(self, folder: Path, augmentation: Augmentation) -> Decoder:
         """What reads the photos of a folder."""
-        return Decoder(folder, self.source.image_size, self._encoder.resample, view)
+        return Decoder(folder, self.source.image_size, self._encoder.resample, augmentation)
 
     def __call__(self, photos: list[Photo]) -> list[ImageFeatures]:
         """The regions of photos, as many for each."""

@@ -38,7 +38,7 @@ class Extractor(Protocol):
     source: FeatureSource
     batch_size: int
 
-    def decoder(self, folder: Path, view: Augmentation) -> Decoder: ...  # noqa: D102
+    def decoder(self, folder: Path, augmentation: Augmentation) -> Decoder: ...  # noqa: D102
 
     def __call__(self, photos: list[Photo]) -> list[ImageFeatures]: ...  # noqa: D102
 
@@ -68,7 +68,7 @@ def extract_photos(
     detection: Detection | None = None,
     image_size: int | None = None,
     labels: int = 0,
-    view: str = "plain",
+    augmentation: str = "plain",
     device: str = "auto",
     batch_size: int | None = None,
     workers: int | None = None,
@@ -87,7 +87,7 @@ def extract_photos(
         detection: the detector whose regions to take, None for a grid.
         image_size: side of the square the photos are stretched to; None for the backbone's own.
         labels: classes of the backbone's classifier that name the whole photo.
-        view: "plain", "flip" or "crop:SEED".
+        augmentation: "plain", "flip" or "crop:SEED".
         device: "auto" takes a GPU if there is one.
         batch_size: photos per pass of the backbone; by default what suits the device.
         workers: decoding processes, one fewer than cores by default, 0 for none.
@@ -98,11 +98,13 @@ def extract_photos(
             fit, or `out` holds features of other inputs.
     """
     started = time.perf_counter()
-    chosen = Augmentation(view)
+    chosen = Augmentation(augmentation)
     ids = find_photos(photos)
     extractor = load_extractor(backbone, detection, image_size, labels, device)
     listing = {"files": f"{len(ids)} with hash {_listing_hash(photos, ids)}"}
-    writer = StoreWriter(out, extractor.source, photos=photos, view=view, inputs=listing)
+    writer = StoreWriter(
+        out, extractor.source, photos=photos, augmentation=augmentation, inputs=listing
+    )
     shards = _split(ids, SHARD_SIZE)
     reused = sum(len(shard) for shard in shards[: writer.done])
     progress("extract", reused, len(ids))

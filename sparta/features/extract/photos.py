@@ -69,14 +69,14 @@ class Decoder:
         folder: of the photos.
         side: of the square.
         resample: Pillow's filter for it.
-        view: what to show of each photo.
+        augmentation: how each photo is mirrored and cropped.
         resize: what a detector's photos have to go through, if there is one.
     """
 
     folder: Path
     side: int
     resample: int
-    view: Augmentation
+    augmentation: Augmentation
     resize: Callable[[Image.Image], NDArray[np.uint8]] | None = None
 
     def __call__(self, image_ids: list[str]) -> list[Photo | Skipped]:
@@ -84,14 +84,14 @@ class Decoder:
         return [self.decode(image_id) for image_id in image_ids]
 
     def decode(self, image_id: str, crop: Crop | None = None) -> Photo | Skipped:
-        """Decode one photo, to show what the view shows of it or else what is given."""
+        """Decode one photo as the augmentation, or else `crop`, cuts and mirrors it."""
         try:
             image_id.encode()
         except UnicodeEncodeError:
             name = os.fsencode(image_id).decode(errors="backslashreplace")
             return Skipped(name, "the file name is not UTF-8")
         try:
-            box, mirrored = crop or self.view.of(image_id)
+            box, mirrored = crop or self.augmentation.of(image_id)
             needed = 0 if self.resize else self.side
             image, width, height = load_photo(self.folder / image_id, needed)
             x1, y1, x2, y2 = box

@@ -62,12 +62,12 @@ class DetectorRegions:
             detector=detection.detector,
         )
 
-    def decoder(self, folder: Path, view: Augmentation) -> Decoder:
+    def decoder(self, folder: Path, augmentation: Augmentation) -> Decoder:
         """What reads the photos of a folder."""
         resize = self._detector.resize
         if self._encoder is None:
-            return Decoder(folder, SQUARE, int(Image.Resampling.BILINEAR), view, resize)
-        return Decoder(folder, self.source.image_size, self._encoder.resample, view, resize)
+            return Decoder(folder, SQUARE, int(Image.Resampling.BILINEAR), augmentation, resize)
+        return Decoder(folder, self.source.image_size, self._encoder.resample, augmentation, resize)
 
     def __call__(self, photos: list[Photo]) -> list[ImageFeatures]:
         """The regions of photos that this extractor's decoder has read."""

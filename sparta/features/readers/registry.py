@@ -123,9 +123,9 @@ def detect(paths: Sequence[Path]) -> Format:
         return found[0]
     places = ", ".join(map(str, paths))
     if found:
-        raise InputError(f"{places}: could be {' or '.join(found)}; say which with --from")
+        raise InputError(f"{places}: could be {' or '.join(found)}; name one instead of auto")
     known = "; ".join(f"{name} ({known.paths})" for name, known in FORMATS.items())
-    raise InputError(f"{places}: no format fits; name one with --from: {known}")
+    raise InputError(f"{places}: no format fits; name one instead of auto: {known}")
 
 
 def _fits(known: ForeignFormat, path: Path) -> bool:
@@ -169,7 +169,7 @@ def open_reader(
             raise InputError(f"--split: files of {name} have no splits; name the files you want")
         return known.reader(paths, image_suffix, choice=choice, **named)
     if len(paths) > 1:
-        raise InputError(f"--from {name} takes one folder, found {len(paths)}")
+        raise InputError(f"{name} takes one folder, found {len(paths)}")
     if not splits:
         raise InputError(f"--split: name one or more of {', '.join(known.splits(paths[0]))}")
     if choice != RegionLimit():

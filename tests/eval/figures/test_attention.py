@@ -13,11 +13,11 @@ from eval.figures.attention import heat_map, look
 from sparta.__main__ import cli
 from sparta.errors import InputError
 from sparta.features.record import ImageFeatures
-from sparta.features.writer import write_store
 from sparta.vse.batch import RegionBatch
 from sparta.vse.model import VseModel
 from tests import tiny
 from tests.sparta.vse.models import bigru
+from tests.stores import write_store
 
 IMAGE = tiny.image(4, seed=3)
 CAPTIONS = ["a dog", "the red ball", "two men by the sea", "a man's hat"]

@@ -7,8 +7,8 @@ import pytest
 
 from sparta.captions.read import CaptionedPhoto, read_captions
 from sparta.errors import InputError
-from sparta.features.readers.convert import convert
 from sparta.features.readers.hgr import HgrReader
+from sparta.features.readers.import_store import import_features
 
 CAPTIONS = {"v/1": ["a man sings", "someone sings"], "v2": ["a dog runs"], "v3": ["x"]}
 
@@ -41,7 +41,7 @@ def test_captions_and_features_have_the_same_ids(tmp_path: Path) -> None:
     folder = root / "ordered_feature" / "MP" / "resnet152.pth"
     folder.mkdir(parents=True)
     np.save(folder / "trn_ft.npy", np.array([[1, 2], [3, 4]], np.float32))
-    store = convert(HgrReader(folder, ["trn"]), tmp_path / "store")
+    store = import_features(HgrReader(folder, ["trn"]), tmp_path / "store")
     found = [store[store.index(video.image_id)].features for video in read_captions(root, "trn")]
     assert [features.tolist() for features in found] == [[[1, 2]], [[3, 4]]]
 

@@ -1,6 +1,5 @@
 from pathlib import Path
 
-import numpy as np
 import pytest
 from PIL import Image
 from typer import Typer
@@ -8,11 +7,7 @@ from typer.testing import CliRunner
 
 from sparta.commands.extract import extract
 from sparta.errors import InputError
-from sparta.features.store import FeatureStore
 from tests.sparta.features.readers.oscar_files import random_images, write_scene_graph
-from tests.sparta.features.readers.parsing.test_class_names import write_vocabulary
-from tests.sparta.features.readers.test_bottom_up import write
-from tests.sparta.features.readers.test_lxmert import line
 
 
 @pytest.fixture
@@ -34,82 +29,22 @@ def test_says_what_it_did(tmp_path: Path, app: Typer) -> None:
     assert f"1 photos could not be used: see {out / 'skipped.jsonl'}" in first.output
     again = CliRunner().invoke(app, asked, env={"COLUMNS": "300"})
     assert "is already complete: 1 images" in again.output
-    other = CliRunner().invoke(app, [*asked, "--view", "flip"])
+    other = CliRunner().invoke(app, [*asked, "--augmentation", "flip"])
     assert isinstance(other.exception, InputError)
 
 
-def test_takes_features_of_others(tmp_path: Path, app: Typer) -> None:
-    for split, image_id in (("train", "7"), ("dev", "8")):
-        np.save(tmp_path / f"{split}_ims.npy", np.ones((1, 2, 3), np.float32))
-        (tmp_path / f"{split}_ids.txt").write_text(image_id)
-    out = tmp_path / "out"
-    asked = ["--from", "precomp", str(tmp_path), "--out", str(out), "--image-suffix", ".jpg"]
-    splits = ["--split", "train", "--split", "dev:1"]
-    done = CliRunner().invoke(app, [*asked, *splits, "--backbone", "butd"])
-    assert done.exit_code == 0, done.output
-    assert "2 images in" in done.output.replace("\n", " ")
-    store = FeatureStore.open(out)
-    assert store.ids == ["7.jpg", "8.jpg"]
-    assert store.source.backbone == "butd"
-
-
-def test_finds_the_format_and_leaves_out_bad_images(tmp_path: Path, app: Typer) -> None:
+def test_features_of_other_software_are_recognised(tmp_path: Path, app: Typer) -> None:
     folder = write_scene_graph(tmp_path / "in", random_images("abc"))
-    content = (folder / "predictions.tsv").read_text()
-    (folder / "predictions.tsv").write_text(content[:-20])
-    asked = ["--from", "auto", str(folder), "--out", str(tmp_path / "out")]
-    failed = CliRunner().invoke(app, asked)
-    assert isinstance(failed.exception, InputError)
-    assert "predictions.tsv, line 3: JSON" in str(failed.exception)
-    more = ["--skip-bad", "--regions", "1", "--keep", "confident", "--out", str(tmp_path / "one")]
-    done = CliRunner().invoke(app, [*asked, *more], env={"COLUMNS": "300"})
-    assert done.exit_code == 0, done.output
-    assert "2 images in" in done.output
-    assert f"1 images could not be used: see {tmp_path / 'one' / 'skipped.jsonl'}" in done.output
-    store = FeatureStore.open(tmp_path / "one")
-    assert store.ids == ["a", "b"]
-    assert store.source.extra == {"regions": 1, "keep": "confident"}
     without = CliRunner().invoke(app, [str(folder), "--out", str(tmp_path / "out")])
-    assert "(or --from scene-graph)" in str(without.exception)
-
-
-def test_numbers_of_classes_become_words_with_a_vocabulary(tmp_path: Path, app: Typer) -> None:
-    path = write(tmp_path / "a.tsv", [line("7")])
-    vocabulary = write_vocabulary(tmp_path / "genome")
-    asked = ["--from", "auto", str(path), "--regions", "1", "--keep", "confident", "--out"]
-    done = CliRunner().invoke(app, [*asked, str(tmp_path / "plain")])
-    assert "Regions have no labels: their numbers become words with --vocabulary" in done.output
-    assert FeatureStore.open(tmp_path / "plain")[0].labels == ("",)
-    named = [*asked, str(tmp_path / "named"), "--vocabulary", str(vocabulary)]
-    done = CliRunner().invoke(app, named)
-    assert done.exit_code == 0, done.output
-    assert "Regions have no labels" not in done.output
-    assert FeatureStore.open(tmp_path / "named")[0].labels == ("traffic light",)
+    assert "features of other software: sparta import scene-graph" in str(without.exception)
 
 
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        (["a"], "--backbone: name what turns the photos into features"),
-        (["a", "b", "--backbone", "pixels"], "several folders"),
-        (
-            ["a", "--backbone", "pixels", "--split", "dev"],
-            "--vocabulary and --skip-bad need --from",
-        ),
-        (["a", "--backbone", "pixels", "--regions", "50"], "--regions needs --detector"),
-        (["a", "--backbone", "pixels", "--colours"], "--colours needs --detector"),
-        (["--from", "precomp", "a", "--detector", "b"], "--detector, --colours, --image-size"),
-        (["a", "--backbone", "pixels", "--keep", "confident"], "need --from"),
-        (["a", "--backbone", "pixels", "--skip-bad"], "need --from"),
-        (["a", "--backbone", "pixels", "--vocabulary", "v"], "need --from"),
-        (["--from", "vinvl", "a", "--vocabulary", "v"], "labels of vinvl are not numbers"),
-        (["--from", "auto", "absent"], "absent is absent"),
-        (["--from", "precomp", "a", "--split", "dev", "--regions", "5"], "--regions and --keep"),
-        (["--from", "vinvl", "a", "--labels", "3"], "are for photos, not for --from"),
-        (["--from", "vinvl", "a", "--split", "dev"], "files of vinvl have no splits"),
-        (["--from", "precomp", "a", "b", "--split", "dev"], "takes one folder, found 2"),
-        (["--from", "hgr", "a"], "--split: name one or more of trn, val, tst"),
-        (["--from", "hgr", "a", "--split", "trn", "--image-suffix", ".mp4"], "--image-suffix"),
+        (["a"], "--backbone or --detector: name what turns the photos into features"),
+        (["a", "--backbone", "pixels", "--regions", "50"], "--colours need --detector"),
+        (["a", "--backbone", "pixels", "--colours"], "--colours need --detector"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(

@@ -12,7 +12,8 @@ from sparta.errors import InputError
 from sparta.features.record import FeatureSource, ImageFeatures
 from sparta.features.skipped import Skipped
 from sparta.features.store import FeatureStore
-from sparta.features.writer import StoreWriter, write_store
+from sparta.features.writer import StoreWriter
+from tests.stores import write_store
 
 SOURCE = FeatureSource("region", "detector", "abc", 5, 64)
 
@@ -51,7 +52,7 @@ def test_gives_back_what_was_written(tmp_path: Path) -> None:
     store = write_store(tmp_path / "s", SOURCE, iter(written), photos=tmp_path, shard_size=3)
     assert len(store) == 7
     assert store.shards == [range(0, 3), range(3, 6), range(6, 7)]
-    assert (store.source, store.photos, store.view) == (SOURCE, tmp_path, "plain")
+    assert (store.source, store.photos, store.augmentation) == (SOURCE, tmp_path, "plain")
     assert store.ids == [entry.image_id for entry in written]
     for row, entry in enumerate(written):
         assert_same(store[row], entry)
@@ -121,7 +122,7 @@ def test_says_why_it_cannot_be_opened(tmp_path: Path) -> None:
 
     header = json.loads((folder / "store.json").read_text())
     (folder / "store.json").write_text(json.dumps(header | {"format": 99}))
-    with pytest.raises(InputError, match="format 99, this version reads 1"):
+    with pytest.raises(InputError, match="format 99, this version reads 2"):
         FeatureStore.open(folder)
     (folder / "store.json").write_text("{")
     with pytest.raises(InputError, match="is damaged"):
@@ -153,8 +154,8 @@ def test_continues_behind_the_last_whole_shard(tmp_path: Path) -> None:
 
 def test_refuses_other_inputs(tmp_path: Path) -> None:
     StoreWriter(tmp_path / "s", SOURCE, inputs={"files": "3"}).write_shard(images())
-    with pytest.raises(InputError, match="weights: 'new' against 'abc'; view: 'flip' against"):
-        StoreWriter(tmp_path / "s", replace(SOURCE, weights="new"), view="flip")
+    with pytest.raises(InputError, match=r"weights: 'new' against 'abc'; augmentation: 'flip'"):
+        StoreWriter(tmp_path / "s", replace(SOURCE, weights="new"), augmentation="flip")
     with pytest.raises(InputError, match=r"files: '4' against '3'.*another --out, or delete"):
         StoreWriter(tmp_path / "s", SOURCE, inputs={"files": "4"})
     (tmp_path / "mine").mkdir()

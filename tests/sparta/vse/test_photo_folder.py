@@ -10,7 +10,6 @@ from transformers import ViTConfig, ViTModel
 from sparta.errors import InputError
 from sparta.features.extract.augmentations import Crop
 from sparta.features.record import FeatureSource
-from sparta.features.writer import write_store
 from sparta.vse.batch import PixelBatch, RegionBatch, collate_images
 from sparta.vse.image_batches import image_batches
 from sparta.vse.init import from_captions
@@ -20,6 +19,7 @@ from tests import tiny
 from tests.sparta.features.extract.test_backbone import SIDE, save
 from tests.sparta.features.extract.test_backbone import SMALL as NETWORK
 from tests.sparta.vse.models import CAPTIONS, SMALL, bigru
+from tests.stores import write_store
 
 SOURCE = FeatureSource("grid", "network", "abc", 5, 16, extra={"resample": 2})
 

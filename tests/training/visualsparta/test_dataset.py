@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from sparta.features.store import FeatureStore
-from sparta.features.writer import write_store
 from sparta.visualsparta.collate import ImageCollator
 from tests import tiny
+from tests.stores import write_store
 from training.visualsparta.dataset import (
     CaptionedFeatures,
     EpochSampler,

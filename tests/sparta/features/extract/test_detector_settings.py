@@ -3,7 +3,7 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
-from sparta.features.extract.detector_settings import Detection, extract_options
+from sparta.features.extract.detector_settings import Detection, extract_command
 from sparta.features.record import FeatureSource
 
 EXTRA = {"detector": "hash", "size": {}, "regions": 7, "threshold": 0.25, "colours": True}
@@ -27,13 +27,16 @@ def test_is_read_back_from_a_source() -> None:
     assert Detection.of(FeatureSource("region", "vinvl", "vinvl", 2048, 0)) is None
 
 
-def test_says_how_to_make_features_again() -> None:
-    chosen = "--detector some/detr --regions 7 --threshold 0.25 --colours"
-    assert extract_options(DETECTED) == chosen
-    assert extract_options(POOLED) == f"{chosen} --backbone a/resnet --image-size 64 --labels 2"
+def test_the_command_that_makes_features_of_a_source() -> None:
+    chosen = "sparta extract PHOTOS --detector some/detr --regions 7 --threshold 0.25 --colours"
+    assert extract_command(DETECTED) == chosen
+    assert extract_command(POOLED) == f"{chosen} --backbone a/resnet --image-size 64 --labels 2"
     grid = FeatureSource("grid", "a/resnet", "abc", 8, 64, 2)
-    assert extract_options(grid) == "--backbone a/resnet --image-size 64 --labels 2"
-    assert "files of vinvl" in extract_options(FeatureSource("region", "vinvl", "v", 2048, 0))
+    assert (
+        extract_command(grid)
+        == "sparta extract PHOTOS --backbone a/resnet --image-size 64 --labels 2"
+    )
+    assert "files of vinvl" in extract_command(FeatureSource("region", "vinvl", "v", 2048, 0))
 
 
 def test_names_of_networks_decide_nothing() -> None:

@@ -156,8 +156,8 @@ def test_other_inputs_are_refused(photos: Path, tmp_path: Path) -> None:
     extract_photos(photos, out, "pixels", image_size=32, workers=0)
     with pytest.raises(InputError, match=r"image_size: 48 against 32.*another --out"):
         extract_photos(photos, out, "pixels", image_size=48, workers=0)
-    with pytest.raises(InputError, match="view: 'flip' against 'plain'"):
-        extract_photos(photos, out, "pixels", image_size=32, view="flip", workers=0)
+    with pytest.raises(InputError, match="augmentation: 'flip' against 'plain'"):
+        extract_photos(photos, out, "pixels", image_size=32, augmentation="flip", workers=0)
     Image.new("RGB", (20, 20)).save(photos / "new.png")
     with pytest.raises(InputError, match=r"files: '31 with hash .* against '30 with hash"):
         extract_photos(photos, out, "pixels", image_size=32, workers=0)
@@ -169,11 +169,11 @@ def test_other_inputs_are_refused(photos: Path, tmp_path: Path) -> None:
 
 def test_views_belong_to_one_source(photos: Path, tmp_path: Path) -> None:
     stores = []
-    for view in ("plain", "flip", "crop:1"):
-        out = tmp_path / view.replace(":", "-")
-        extract_photos(photos, out, "pixels", image_size=32, view=view, workers=0)
+    for augmentation in ("plain", "flip", "crop:1"):
+        out = tmp_path / augmentation.replace(":", "-")
+        extract_photos(photos, out, "pixels", image_size=32, augmentation=augmentation, workers=0)
         stores.append(FeatureStore.open(out))
-    assert [store.view for store in stores] == ["plain", "flip", "crop:1"]
+    assert [store.augmentation for store in stores] == ["plain", "flip", "crop:1"]
     assert stores[0].source == stores[1].source == stores[2].source
     assert stores[0].ids == stores[1].ids == stores[2].ids
     assert len({store.fingerprint for store in stores}) == 3

@@ -21,8 +21,8 @@ def scene(width: int = 40, height: int = 24) -> Image.Image:
     return picture
 
 
-def decoder(folder: Path, view: str = "plain", side: int = 16) -> Decoder:
-    return Decoder(folder, side, int(Image.Resampling.BILINEAR), Augmentation(view))
+def decoder(folder: Path, augmentation: str = "plain", side: int = 16) -> Decoder:
+    return Decoder(folder, side, int(Image.Resampling.BILINEAR), Augmentation(augmentation))
 
 
 def decode(folder: Path, name: str) -> Photo:

@@ -195,7 +195,7 @@ def test_a_broken_run_ends_with_the_same_bytes(
 
 def test_views_are_of_what_the_detector_sees(photos: Path, tmp_path: Path, detector: str) -> None:
     detection = Detection(detector, 4, 0.0)
-    flipped = extract(photos, tmp_path / "flip", detection, view="flip")
+    flipped = extract(photos, tmp_path / "flip", detection, augmentation="flip")
     (tmp_path / "mirrored").mkdir()
     for image_id in flipped.ids:
         photo = Image.open(photos / image_id).transpose(Image.Transpose.FLIP_LEFT_RIGHT)
@@ -205,9 +205,9 @@ def test_views_are_of_what_the_detector_sees(photos: Path, tmp_path: Path, detec
         np.testing.assert_array_equal(one.features, other.features)
         np.testing.assert_array_equal(one.boxes, other.boxes)
     plain = extract(photos, tmp_path / "plain", detection)
-    cropped = extract(photos, tmp_path / "crop", detection, view="crop:1")
-    for view in (flipped, cropped):
-        assert np.abs(plain[0].features - view[0].features).max() > 0.01
+    cropped = extract(photos, tmp_path / "crop", detection, augmentation="crop:1")
+    for changed in (flipped, cropped):
+        assert np.abs(plain[0].features - changed[0].features).max() > 0.01
     assert (cropped[0].width, cropped[0].height) == SIZES[0]
 
 

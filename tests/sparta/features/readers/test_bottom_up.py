@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sparta.errors import InputError
 from sparta.features.readers.bottom_up import BottomUpReader, fits
-from sparta.features.readers.convert import convert
+from sparta.features.readers.import_store import import_features
 from sparta.features.readers.parsing.region_limit import RegionLimit
 from tests.sparta.features.readers.mutations import mutated, mutated_cells, read_all
 
@@ -69,7 +69,7 @@ def test_several_files_are_put_together_by_id(tmp_path: Path) -> None:
         tmp_path / "train.tsv.0", [line("9"), line("11", FEATURES[:1], BOXES[:1], count=1)]
     )
     val = write(tmp_path / "val.tsv", [line("10", FEATURES * 2)])
-    store = convert(BottomUpReader([train, val]), tmp_path / "store")
+    store = import_features(BottomUpReader([train, val]), tmp_path / "store")
     assert store.ids == ["10", "11", "9"]
     assert store[0].features.tolist() == (FEATURES * 2).tolist()
     assert [len(image.features) for image in store] == [3, 1, 3]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sparta.errors import InputError
 from sparta.features.readers.bottom_up_npz import CONVERSION, BottomUpNpzReader, fits
-from sparta.features.readers.convert import convert
+from sparta.features.readers.import_store import import_features
 from sparta.features.readers.parsing.region_limit import RegionLimit
 from sparta.features.skipped import SKIPPED
 from tests.sparta.features.readers.mutations import mutated, read_all
@@ -104,7 +104,7 @@ def test_folders_are_put_together_by_id(tmp_path: Path) -> None:
     assert reader.ids == ["10", "11", "9", "9"]
     with pytest.raises(InputError, match=r"val/9\.npz: image '9' was already in .*train/9\.npz"):
         reader[3]
-    store = convert(reader, tmp_path / "store", skip_bad=True)
+    store = import_features(reader, tmp_path / "store", skip_bad=True)
     assert store.ids == ["10", "11", "9"]
     assert [image.features[0, 0] for image in store] == [2, 1, 1]
 
@@ -174,7 +174,7 @@ def test_a_file_whose_name_is_no_text_is_skipped_like_others(tmp_path: Path) -> 
         write(folder, os.fsdecode(b"a\xff"))
     except OSError:
         pytest.skip("this file system takes UTF-8 alone")
-    store = convert(BottomUpNpzReader([folder]), tmp_path / "store", skip_bad=True)
+    store = import_features(BottomUpNpzReader([folder]), tmp_path / "store", skip_bad=True)
     assert store.ids == ["b"]
     assert r"a\\xff.npz: the file name is not UTF-8" in (tmp_path / "store" / SKIPPED).read_text()
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sparta.errors import InputError
-from sparta.features.readers.convert import convert
 from sparta.features.readers.hgr import HgrReader, fits, pick_frames, read_names
+from sparta.features.readers.import_store import import_features
 from tests.sparta.features.readers.mutations import mutated, read_all
 
 
@@ -49,7 +49,7 @@ def test_frames_become_regions_of_the_whole_picture(tmp_path: Path) -> None:
     write_names(tmp_path, trn=["b/1", "c"], val=["a"])
     few, many, one = numbers(3, 4), numbers(45, 4), numbers(1, 4)
     folder = frames_folder(tmp_path, trn={"b_1": many, "c": few}, val={"a": one})
-    store = convert(HgrReader(folder, ["trn", "val"]), tmp_path / "store")
+    store = import_features(HgrReader(folder, ["trn", "val"]), tmp_path / "store")
     assert store.ids == ["a", "b/1", "c"]
     for image, wanted in zip(store, [one, many[pick_frames(45)], few], strict=True):
         np.testing.assert_array_equal(image.features, wanted.astype(np.float16))
@@ -62,7 +62,9 @@ def test_frames_become_regions_of_the_whole_picture(tmp_path: Path) -> None:
 def test_means_become_one_region_each(tmp_path: Path) -> None:
     write_names(tmp_path, trn=["b", "a"])
     means = numbers(2, 4)
-    store = convert(HgrReader(means_folder(tmp_path, trn=means), ["trn"]), tmp_path / "store")
+    store = import_features(
+        HgrReader(means_folder(tmp_path, trn=means), ["trn"]), tmp_path / "store"
+    )
     assert store.ids == ["a", "b"]
     np.testing.assert_array_equal(store[0].features, means[1:].astype(np.float16))
     np.testing.assert_array_equal(store[1].features, means[:1].astype(np.float16))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sparta.errors import InputError
 from sparta.features.readers.bottom_up import fits as fits_bottom_up
-from sparta.features.readers.convert import convert
+from sparta.features.readers.import_store import import_features
 from sparta.features.readers.lxmert import LxmertReader, fits
 from sparta.features.readers.parsing.region_limit import RegionLimit
 from tests.sparta.features.readers.mutations import mutated, mutated_cells, read_all
@@ -78,8 +78,8 @@ def test_several_files_are_put_together_by_id(tmp_path: Path) -> None:
     train = write(tmp_path / "train.tsv", [line("9"), line("11")])
     val = write(tmp_path / "val.tsv", [line("10"), line("9")])
     with pytest.raises(InputError, match=r"val\.tsv, line 2: image '9' was .*train\.tsv, line 1"):
-        convert(LxmertReader([train, val]), tmp_path / "store")
-    store = convert(LxmertReader([train, val]), tmp_path / "store", skip_bad=True)
+        import_features(LxmertReader([train, val]), tmp_path / "store")
+    store = import_features(LxmertReader([train, val]), tmp_path / "store", skip_bad=True)
     assert store.ids == ["10", "11", "9"]
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sparta.errors import InputError
-from sparta.features.readers.convert import convert
+from sparta.features.readers.import_store import import_features
 from sparta.features.readers.precomp import PrecompReader, fits
 from tests.sparta.features.readers.mutations import mutated, read_all
 
@@ -28,7 +28,7 @@ def test_splits_are_put_together_in_order_of_their_ids(tmp_path: Path) -> None:
     write(tmp_path, "train", train, ["9"] * 5 + ["11"] * 5)
     write(tmp_path, "dev", dev, ["8", "10", "7"])
     reader = PrecompReader(tmp_path, ["train", "dev:2"], image_suffix=".jpg", name="butd")
-    store = convert(reader, tmp_path / "store")
+    store = import_features(reader, tmp_path / "store")
     assert store.ids == ["10.jpg", "11.jpg", "8.jpg", "9.jpg"]
     for image, wanted in zip(store, [dev[1], train[1], dev[0], train[0]], strict=True):
         np.testing.assert_array_equal(image.features, wanted.astype(np.float16))

@@ -5,7 +5,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from sparta.commands.extract import extract
+from sparta.commands.import_features import import_
 from sparta.errors import InputError
 from sparta.features.readers.registry import FORMATS, Format, detect, fitting
 from tests.sparta.features.readers.oscar_files import (
@@ -67,7 +67,7 @@ SAMPLES: dict[Format, Callable[[Path], Path]] = {
 def test_every_format_has_a_sample_and_an_example() -> None:
     assert set(FORMATS) == set(SAMPLES) == set(get_args(Format))
     for name in FORMATS:
-        assert f"sparta extract --from {name} " in (extract.__doc__ or "")
+        assert f"sparta import {name} " in (import_.__doc__ or "")
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -81,11 +81,11 @@ def test_files_look_like_their_own_format_alone(tmp_path: Path, name: Format) ->
 def test_files_of_no_format_or_of_several_are_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="absent is absent"):
         detect([tmp_path / "absent"])
-    with pytest.raises(InputError, match=r"no format fits; name one with --from: vinvl \(folders"):
+    with pytest.raises(InputError, match=r"no format fits; name one instead of auto: vinvl \(f"):
         detect([tmp_path])
     precomp(tmp_path)
     hgr(tmp_path)
-    with pytest.raises(InputError, match="could be precomp or hgr; say which with --from"):
+    with pytest.raises(InputError, match="could be precomp or hgr; name one instead of auto"):
         detect([tmp_path])
     (tmp_path / "other").mkdir()
     with pytest.raises(InputError, match="no format fits"):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sparta.errors import InputError
-from sparta.features.readers.convert import convert
+from sparta.features.readers.import_store import import_features
 from sparta.features.readers.parsing.region_limit import RegionLimit
 from sparta.features.readers.vinvl import VinvlReader
 from tests.sparta.features.readers.mutations import mutated, mutated_cells, read_all
@@ -85,7 +85,7 @@ def test_ids_rise_over_folders_and_predictions_may_be_in_another_order(tmp_path:
         [label_line("a", [{"class": "cat"}] * 2), label_line("c")],
     )
     val = write(tmp_path / "val", [feature_line("b")])
-    store = convert(VinvlReader([train, val], image_suffix=".jpg"), tmp_path / "store")
+    store = import_features(VinvlReader([train, val], image_suffix=".jpg"), tmp_path / "store")
     assert store.ids == ["a.jpg", "b.jpg", "c.jpg"]
     assert store[0].features.tolist() == half[:, :5].tolist()
     assert [image.labels[0] for image in store] == ["cat", "dog", "dog"]
@@ -94,7 +94,7 @@ def test_ids_rise_over_folders_and_predictions_may_be_in_another_order(tmp_path:
 def test_order_is_of_the_ids_not_of_the_keys(tmp_path: Path) -> None:
     # "a" < "a-b", but "a.jpg" > "a-b.jpg": a store is searched by id.
     folder = write(tmp_path / "in", [feature_line("a"), feature_line("a-b")])
-    store = convert(VinvlReader([folder], image_suffix=".jpg"), tmp_path / "store")
+    store = import_features(VinvlReader([folder], image_suffix=".jpg"), tmp_path / "store")
     assert store.ids == ["a-b.jpg", "a.jpg"]
     assert store.index("a.jpg") == 1
 
@@ -239,7 +239,7 @@ def test_an_image_that_cannot_be_used_leaves_the_others(
     found = failures(reader)
     assert list(found) == [row]
     assert f"{folder}/{message}".replace("IN", str(folder)) in found[row]
-    store = convert(reader, tmp_path / "out", skip_bad=True)
+    store = import_features(reader, tmp_path / "out", skip_bad=True)
     assert store.ids == [image_id for at, image_id in enumerate(reader.ids) if at != row]
     lines = (tmp_path / "out" / "skipped.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in lines] == [
@@ -281,9 +281,9 @@ def test_files_that_are_absent_or_empty_are_named(tmp_path: Path) -> None:
 def test_without_any_good_image_there_is_no_store(tmp_path: Path) -> None:
     folder = write(tmp_path / "in", [feature_line("a", changed(0, 0, np.nan))])
     with pytest.raises(InputError, match=r"line 1: features, row 1: .*left out with --skip-bad"):
-        convert(VinvlReader([folder]), tmp_path / "out")
+        import_features(VinvlReader([folder]), tmp_path / "out")
     with pytest.raises(InputError, match=r"no image could be used; .*skipped\.jsonl says why"):
-        convert(VinvlReader([folder]), tmp_path / "out", skip_bad=True)
+        import_features(VinvlReader([folder]), tmp_path / "out", skip_bad=True)
 
 
 @pytest.mark.parametrize(
@@ -326,21 +326,25 @@ def test_the_surest_regions_may_be_kept(tmp_path: Path) -> None:
 def test_a_broken_run_continues_and_other_inputs_are_refused(tmp_path: Path) -> None:
     keys = [f"{number:04}" for number in range(600)]  # more than a shard
     lines = [feature_line(key) for key in keys]
-    whole = convert(VinvlReader([write(tmp_path / "in", lines)]), tmp_path / "whole")
+    whole = import_features(VinvlReader([write(tmp_path / "in", lines)]), tmp_path / "whole")
     good = (tmp_path / "in" / "features.tsv").read_bytes()
     bad = good[:-20] + b"*" + good[-19:]
     (tmp_path / "in" / "features.tsv").write_bytes(bad)
     out = tmp_path / "broken"
     with pytest.raises(InputError, match="line 600"):
-        convert(VinvlReader([tmp_path / "in"]), out)
+        import_features(VinvlReader([tmp_path / "in"]), out)
     (tmp_path / "in" / "features.tsv").write_bytes(good)
-    shown: list[tuple[int, int]] = []
-    again = convert(VinvlReader([tmp_path / "in"]), out, lambda *step: shown.append(step))
-    assert shown == [(600, 600)]  # the first 512 were there
+    shown: list[tuple[str, int, int]] = []
+
+    def progress(stage: str, done: int, total: int) -> None:
+        shown.append((stage, done, total))
+
+    again = import_features(VinvlReader([tmp_path / "in"]), out, progress)
+    assert shown == [("import", 600, 600)]  # the first 512 were there
     assert again.fingerprint == whole.fingerprint
     assert again.ids == keys
     with pytest.raises(InputError, match="holds features of other inputs"):
-        convert(VinvlReader([tmp_path / "in"], image_suffix=".jpg"), out)
+        import_features(VinvlReader([tmp_path / "in"], image_suffix=".jpg"), out)
 
 
 def test_reads_real_regions(shared: Path) -> None:

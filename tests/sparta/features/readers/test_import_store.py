@@ -7,7 +7,7 @@ import pytest
 
 from sparta.errors import InputError
 from sparta.features.readers.base import named_source, without_boxes
-from sparta.features.readers.convert import convert
+from sparta.features.readers.import_store import import_features
 from sparta.features.record import ImageFeatures
 from sparta.features.writer import SHARD_SIZE
 
@@ -39,14 +39,14 @@ def test_bad_images_are_listed_whenever_a_run_breaks(tmp_path: Path) -> None:
     images = 2 * SHARD_SIZE + 10
     bad = {0, 1, SHARD_SIZE, 2 * SHARD_SIZE + 3}
     reader = Reader(tmp_path / "in", [f"{row:05}" for row in range(images)], bad)
-    whole = convert(reader, tmp_path / "whole", skip_bad=True)
+    whole = import_features(reader, tmp_path / "whole", skip_bad=True)
     assert len(whole) == images - len(bad)
     for deadly in (5, SHARD_SIZE + 5, 2 * SHARD_SIZE + 5):
         reader.deadly = deadly
         with pytest.raises(KeyboardInterrupt):
-            convert(reader, tmp_path / "broken", skip_bad=True)
+            import_features(reader, tmp_path / "broken", skip_bad=True)
     reader.deadly = -1
-    again = convert(reader, tmp_path / "broken", skip_bad=True)
+    again = import_features(reader, tmp_path / "broken", skip_bad=True)
     assert again.fingerprint == whole.fingerprint
     assert again.ids == whole.ids
     assert skipped(tmp_path / "broken") == skipped(tmp_path / "whole")
@@ -59,10 +59,14 @@ def test_a_run_that_ended_at_a_bad_image_may_go_on_without_it(tmp_path: Path) ->
     ids = [f"{row:05}" for row in range(SHARD_SIZE + 2)]
     reader = Reader(tmp_path / "in", ids, {SHARD_SIZE})
     with pytest.raises(InputError, match=r"line 513: field: it is bad\. Images .* --skip-bad"):
-        convert(reader, tmp_path / "out")
-    shown: list[tuple[int, int]] = []
-    store = convert(reader, tmp_path / "out", lambda *step: shown.append(step), skip_bad=True)
-    assert shown == [(SHARD_SIZE + 2, SHARD_SIZE + 2)]  # the first shard was there
+        import_features(reader, tmp_path / "out")
+    shown: list[tuple[str, int, int]] = []
+
+    def progress(stage: str, done: int, total: int) -> None:
+        shown.append((stage, done, total))
+
+    store = import_features(reader, tmp_path / "out", progress, skip_bad=True)
+    assert shown == [("import", SHARD_SIZE + 2, SHARD_SIZE + 2)]  # the first shard was there
     assert len(store) == SHARD_SIZE + 1
     assert skipped(tmp_path / "out") == [
         {"image_id": ids[SHARD_SIZE], "reason": "file, line 513: field: it is bad"}
@@ -70,11 +74,13 @@ def test_a_run_that_ended_at_a_bad_image_may_go_on_without_it(tmp_path: Path) ->
 
 
 def test_an_id_twice_is_once_in_the_store(tmp_path: Path) -> None:
-    store = convert(Reader(tmp_path / "in", ["a", "a", "b"], {1}), tmp_path / "out", skip_bad=True)
+    store = import_features(
+        Reader(tmp_path / "in", ["a", "a", "b"], {1}), tmp_path / "out", skip_bad=True
+    )
     assert store.ids == ["a", "b"]
     assert [line["image_id"] for line in skipped(tmp_path / "out")] == ["a"]
 
 
 def test_only_bad_images_make_no_store(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no image could be used; .*skipped\.jsonl says why"):
-        convert(Reader(tmp_path / "in", ["a"], {0}), tmp_path / "out", skip_bad=True)
+        import_features(Reader(tmp_path / "in", ["a"], {0}), tmp_path / "out", skip_bad=True)

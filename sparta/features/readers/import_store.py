@@ -16,7 +16,7 @@ from sparta.features.writer import SHARD_SIZE, StoreWriter
 from sparta.progress import Progress, no_progress
 
 
-def convert(
+def import_features(
     reader: FeatureReader,
     out: Path,
     progress: Progress = no_progress,
