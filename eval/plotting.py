@@ -7,16 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
 from eval.machine import circumstances
 from sparta.errors import InputError
-
-try:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-except ImportError as error:
-    raise InputError(
-        "figures need matplotlib, which is not installed: pip install 'visualsparta[plots]'"
-    ) from error
 
 DOTS_PER_INCH = 150
 

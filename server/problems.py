@@ -33,7 +33,7 @@ KINDS: dict[str, tuple[int, str, str]] = {
     "backend-unavailable": (
         503,
         "The backend cannot be opened",
-        "dense models need FAISS, which is not installed: pip install 'visualsparta[dense]'",
+        "faiss is not installed; run: pip install 'visualsparta[dense]'",
     ),
     "unknown-image": (
         404,

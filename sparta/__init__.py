@@ -1,1 +1,41 @@
-"""Everything that can be loaded and asked to encode: features, tokenizer, models."""
+"""VisualSparta: text-to-image search on an inverted index.
+
+The public Python API; whatever else the modules below contain may change:
+
+    index = sparta.open_index("index")                        # loads neither torch nor a model
+    hits = index.search("two dogs on a beach", k=10)
+
+    model = sparta.VisualSparta.from_pretrained("sample")     # a name on the hub, or a folder
+    terms = sparta.encode_photos("photos", model)             # photo → term → score
+
+A name is imported when it is first used, so that a search never waits for torch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from indexer.search.open import open_index
+    from sparta.visualsparta.encode_photos import encode_photos
+    from sparta.visualsparta.model import VisualSparta
+
+__all__ = ["VisualSparta", "encode_photos", "open_index"]
+
+_MODULES = {
+    "VisualSparta": "sparta.visualsparta.model",
+    "encode_photos": "sparta.visualsparta.encode_photos",
+    "open_index": "indexer.search.open",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name (PEP 562)."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

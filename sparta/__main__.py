@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import sys
 from importlib.metadata import entry_points, version
-from typing import Annotated, Any
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
 from sparta.errors import InputError
+from sparta.extras import missing_extra
 
 ENTRY_POINTS = "sparta.commands"
+PACKAGES = ("indexer", "server", "training", "eval")  # beside this one, with common names
 GROUPS = {
     "eval": "Measure models and indexes by the field's protocols.",
     "bench": "Time engines and servers.",
@@ -49,8 +53,26 @@ class Rooms(TyperGroup):
         if not found:
             return None
         app = typer.Typer(rich_markup_mode="rich", add_completion=False)
+        _check_packages()
         app.command(cmd_name)(next(iter(found)).load())
         return typer.main.get_command(app)
+
+
+def _check_packages() -> None:
+    """Refuse packages of other projects that have the names of ours.
+
+    Raises:
+        InputError: naming the file that would be imported instead.
+    """
+    for name in PACKAGES:
+        spec = find_spec(name)
+        places = [] if spec is None else [spec.origin, *(spec.submodule_search_locations or [])]
+        found = next((Path(place) for place in places if place), None)
+        if found is None or found.parent.parent != Path(__file__).parents[1]:
+            raise InputError(
+                f"{found or 'nothing'} is imported as {name!r} instead of VisualSparta's package: "
+                "install VisualSparta into an environment of its own (uv tool install, pipx)"
+            )
 
 
 def _group(name: str) -> Any:
@@ -87,9 +109,17 @@ def main() -> None:
     """Run the command line; bad input ends with one line on stderr and exit status 1."""
     try:
         cli(prog_name="sparta")
+    except ModuleNotFoundError as error:
+        if (problem := missing_extra(error)) is None:
+            raise
+        _exit(problem)
     except (InputError, OSError) as error:
-        typer.secho(f"error: {error}", fg="red", err=True)
-        sys.exit(1)
+        _exit(error)
+
+
+def _exit(error: Exception) -> NoReturn:
+    typer.secho(f"error: {error}", fg="red", err=True)
+    sys.exit(1)
 
 
 if __name__ == "__main__":

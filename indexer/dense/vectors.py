@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparta.errors import InputError
+from sparta.extras import require
 
 VectorIndexKind = Literal["flat", "hnsw"]
 
@@ -163,10 +164,4 @@ def import_faiss() -> Any:
     Raises:
         InputError: if it is not installed.
     """
-    try:
-        import faiss
-    except ImportError as error:
-        raise InputError(
-            "dense models need FAISS, which is not installed: pip install 'visualsparta[dense]'"
-        ) from error
-    return faiss
+    return require("faiss")

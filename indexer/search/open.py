@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 def open_index(
-    folder: Path, engine: str = "auto", progress: Progress = no_progress
+    folder: str | Path, engine: str = "auto", progress: Progress = no_progress
 ) -> LuceneSearcher:
     """Open the inverted index of an index folder.
 
@@ -47,6 +47,7 @@ def open_index(
     Raises:
         InputError: if the folder is not an index or is damaged, or the engine is unknown.
     """
+    folder = Path(folder)
     if engine not in ENGINES:
         raise InputError(f"--engine must be one of {', '.join(ENGINES)}, got {engine!r}")
     Manifest.open(folder)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -50,3 +52,37 @@ except SystemExit as end:
     )
     assert found.returncode == 0, found.stderr
     assert "Usage: sparta" in found.stdout
+
+
+def sparta(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command line in a folder whose modules come before the installed ones."""
+    root = Path(__file__).parents[2]
+    path = os.pathsep.join([str(folder), str(root)])
+    program = "import sys; from sparta.__main__ import main; sys.argv[0] = 'sparta'; main()"
+    return subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+
+
+@pytest.mark.parametrize("file", ["eval.py", "eval/__init__.py", "server/__init__.py"])
+def test_a_package_of_another_project_is_named(file: str, tmp_path: Path) -> None:
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).write_text("")
+    found = sparta(tmp_path, "eval", "cxc", "--help")
+    assert found.returncode == 1
+    assert f"error: {tmp_path / file} is imported as '{file[:4]}" in found.stderr
+    assert "an environment of its own" in found.stderr and found.stderr.count("\n") == 1
+
+
+def test_a_missing_extra_is_named(tmp_path: Path) -> None:
+    (tmp_path / "lightning").mkdir()
+    missing = "raise ModuleNotFoundError(\"No module named 'lightning'\", name='lightning')"
+    (tmp_path / "lightning" / "__init__.py").write_text(missing)
+    found = sparta(tmp_path, "train", "sample", "--out", str(tmp_path / "run"))
+    message = "error: lightning is not installed; run: pip install 'visualsparta[train]'\n"
+    assert (found.returncode, found.stderr) == (1, message)

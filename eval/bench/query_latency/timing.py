@@ -9,17 +9,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from eval.bench.query_latency.collections.queries import TermQuery
 from eval.bench.query_latency.engines.base import Answer, Engine
-from sparta.errors import InputError
-
-try:
-    from threadpoolctl import threadpool_limits
-except ImportError as error:
-    raise InputError(
-        "timing needs threadpoolctl, which is not installed: pip install 'visualsparta[bench]'"
-    ) from error
 
 LEAST = 10  # queries timed, however long they take
 

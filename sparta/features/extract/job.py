@@ -172,6 +172,28 @@ def load_extractor(
     return GridRegions(encoder)
 
 
+def load_extractor_of(source: FeatureSource, device: str = "auto") -> Extractor:
+    """What made the features of a source, loaded again.
+
+    Raises:
+        InputError: if they cannot be made from photos here, or would now be others.
+    """
+    detection = Detection.of(source)
+    if source.kind == "region" and detection is None:
+        raise InputError(
+            f"regions of {source.backbone} come from other software and cannot be made from photos"
+        )
+    extractor = load_extractor(
+        source.backbone or None, detection, source.image_size or None, source.label_count, device
+    )
+    if differences := source.differences(extractor.source):
+        raise InputError(
+            f"the features of these photos would differ from the model's (the model's against "
+            f"those found): {'; '.join(differences)}"
+        )
+    return extractor
+
+
 def _regions(extractor: Extractor, batch: Decoded) -> tuple[list[ImageFeatures], list[Skipped]]:
     """Regions of a batch's photos; those of other photos, and why each is skipped."""
     photos = [entry for entry in batch if isinstance(entry, Photo)]

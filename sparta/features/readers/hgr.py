@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparta.errors import InputError
+from sparta.extras import require
 from sparta.features.readers.base import named_source, without_boxes
 from sparta.features.readers.parsing.numpy_files import map_array
 from sparta.features.readers.parsing.validation import check_features
@@ -151,13 +152,7 @@ class _Frames:
     """A matrix per video, under its name."""
 
     def __init__(self, path: Path, names: Sequence[str]) -> None:
-        try:
-            import h5py
-        except ImportError as error:
-            raise InputError(
-                f"{path}: reading HDF5 takes h5py; install it with: "
-                "pip install 'visualsparta[video]'"
-            ) from error
+        h5py = require("h5py")
         self.path = path
         try:
             self._file = h5py.File(path, "r")

@@ -1,0 +1,88 @@
+"""From photos to the term scores of a model, without feature store or index."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from sparta.errors import InputError
+from sparta.features.extract.augmentations import Augmentation
+from sparta.features.extract.backbone import pick_device
+from sparta.features.extract.job import Extractor, load_extractor_of
+from sparta.features.extract.photos import find_photos
+from sparta.features.record import FeatureSource, ImageFeatures
+from sparta.features.skipped import Skipped
+from sparta.model_id import read_model_config
+from sparta.visualsparta.collate import ImageCollator
+from sparta.visualsparta.config import VisualSpartaConfig
+from sparta.visualsparta.model import VisualSparta
+
+
+def encode_photos(
+    photos: str | Path | Sequence[str | Path],
+    model: str | Path | VisualSparta,
+    *,
+    device: str = "auto",
+) -> dict[str, dict[str, float]]:
+    """Score the vocabulary's terms for some photos (VisualSparta equations 2 to 11).
+
+    Scores are log(1 + ReLU(y + b)) as float32 computes them, before an index subtracts per-term
+    offsets, prunes and quantises them.
+
+    Args:
+        photos: a folder, searched at any depth, or paths of photos.
+        model: a VisualSparta with its tokenizer, its folder, a name on the hub, or "sample". Its
+            configuration names the backbone or detector that the photos go through first.
+        device: "auto" takes a GPU if there is one; a loaded model stays where it is.
+
+    Returns:
+        photo → term → score, of the terms that score above 0, highest first. Photos of a folder
+        are named by their paths in it, in alphabetical order; others as given, in that order.
+
+    Raises:
+        InputError: if there is no photo or one cannot be decoded, the model cannot be loaded, or
+            its features cannot be made from photos.
+    """
+    model = _load(model, device) if isinstance(model, str | Path) else model
+    if model.tokenizer is None:
+        raise InputError("the model has no tokenizer: load it from a folder, or set .tokenizer")
+    if model.config.feature_source is None:
+        raise InputError("the model does not record which features it takes: use sparta extract")
+    source = FeatureSource(**model.config.feature_source)
+    extractor = load_extractor_of(source, device)
+    folder = Path(photos) if isinstance(photos, str | Path) else Path()
+    ids = find_photos(folder) if isinstance(photos, str | Path) else [str(path) for path in photos]
+    collate = ImageCollator.of(model.tokenizer, model.config)
+    found: dict[str, dict[str, float]] = {}
+    for images in _extract(extractor, folder, ids):
+        indptr, terms, scores, _ = model.encode_images(collate(images))
+        for number, image in enumerate(images):
+            row = slice(indptr[number], indptr[number + 1])
+            order = np.argsort(-scores[row], kind="stable")
+            names = (model.tokenizer.vocabulary[term] for term in terms[row][order])
+            found[image.image_id] = dict(zip(names, scores[row][order].tolist(), strict=True))
+    return found
+
+
+def _load(name: str | Path, device: str) -> VisualSparta:
+    read_model_config(name, (VisualSpartaConfig.model_type,), "VisualSparta model")
+    try:
+        model = VisualSparta.from_pretrained(name)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{name} is not a VisualSparta model: {error}") from error
+    model.to(pick_device(device))  # type: ignore[arg-type]
+    return model
+
+
+def _extract(
+    extractor: Extractor, folder: Path, ids: Sequence[str]
+) -> Iterator[list[ImageFeatures]]:
+    decode = extractor.decoder(folder, Augmentation("plain"))
+    for start in range(0, len(ids), extractor.batch_size):
+        decoded = decode(list(ids[start : start + extractor.batch_size]))
+        for photo in decoded:
+            if isinstance(photo, Skipped):
+                raise InputError(f"{folder / photo.image_id}: {photo.reason}")
+        yield extractor([photo for photo in decoded if not isinstance(photo, Skipped)])

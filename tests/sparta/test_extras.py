@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import sys
+from importlib.metadata import metadata
+
+import pytest
+
+from sparta.errors import InputError
+from sparta.extras import EXTRAS, missing_extra, require
+
+
+def test_every_extra_exists() -> None:
+    assert set(EXTRAS.values()) <= set(metadata("visualsparta").get_all("Provides-Extra") or [])
+
+
+@pytest.mark.parametrize("module", EXTRAS)
+def test_a_missing_library_names_its_extra(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(InputError) as error:
+        require(module)
+    advice = f"pip install 'visualsparta[{EXTRAS[module]}]'"
+    assert str(error.value) == f"{module} is not installed; run: {advice}"
+
+
+def test_any_other_missing_module_is_no_extra() -> None:
+    assert missing_extra(ModuleNotFoundError("", name="sparta.nothing")) is None
+    assert str(missing_extra(ModuleNotFoundError("", name="matplotlib.figure"))).endswith(
+        "[plots]'"
+    )

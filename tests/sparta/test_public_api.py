@@ -1,0 +1,110 @@
+"""What `import sparta` gives, and what it does not load."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import sparta
+from indexer.build import build_index
+from sparta.errors import InputError
+from sparta.features.extract.job import extract_photos
+from sparta.features.store import FeatureStore
+from sparta.visualsparta.collate import ImageCollator
+
+HEAVY = ["torch", "transformers", "jnius", "numba", "pyarrow"]
+
+
+def loaded(program: str) -> list[str]:
+    """The heavy modules that a program has loaded when it ends."""
+    program += f"\nimport sys\nprint(*[name for name in {HEAVY} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert not done.returncode, done.stderr
+    return done.stdout.split()
+
+
+def test_importing_sparta_loads_nothing_heavy() -> None:
+    assert loaded("import sparta; dir(sparta); sparta.__all__") == []
+
+
+def test_every_public_name_exists_and_is_documented() -> None:
+    for name in sparta.__all__:
+        assert getattr(sparta, name).__doc__
+        assert name in dir(sparta)
+        assert name in (sparta.__doc__ or "")
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = sparta.nothing
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("photos")
+    random = np.random.default_rng(0)
+    for name in ("b.png", "a.png", "c.png"):
+        pixels = random.integers(0, 256, (60, 80, 3), np.uint8)
+        Image.fromarray(pixels).save(folder / name)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def store(photos: Path) -> FeatureStore:
+    size = sparta.VisualSparta.from_pretrained("sample").config.feature_source["image_size"]
+    out = photos.with_name(photos.name + "-features")
+    extract_photos(photos, out, "pixels", image_size=size, workers=0, device="cpu")
+    return FeatureStore.open(out)
+
+
+def test_a_search_loads_no_torch(store: FeatureStore, tmp_path: Path) -> None:
+    build_index([store], ["sample"], tmp_path / "index", device="cpu")
+    for engine in ("lucene", "columns"):
+        program = f"""
+import sparta
+searcher = sparta.open_index({str(tmp_path / "index")!r}, {engine!r})
+assert searcher.search("a green tent", k=3).hits
+searcher.close()
+"""
+        assert not {"torch", "transformers"} & set(loaded(program))
+
+
+def test_encode_photos_agrees_with_encoding_a_store(store: FeatureStore, photos: Path) -> None:
+    model = sparta.VisualSparta.from_pretrained("sample")
+    assert model.tokenizer is not None
+    batch = ImageCollator.of(model.tokenizer, model.config)(list(store))
+    scores = model.term_scores(batch).scores.numpy()
+    found = sparta.encode_photos(photos, model)
+    assert [*found] == store.ids == ["a.png", "b.png", "c.png"]
+    for terms, row in zip(found.values(), scores, strict=True):
+        expected = {model.tokenizer.vocabulary[term]: row[term] for term in np.flatnonzero(row)}
+        assert terms == pytest.approx(expected, abs=1e-5) and len(terms) > 10
+        assert [*terms.values()] == sorted(terms.values(), reverse=True)
+    paths = [photos / "c.png", str(photos / "a.png")]
+    several = sparta.encode_photos(paths, "sample", device="cpu")
+    assert [*several] == [str(path) for path in paths]
+    for name, terms in several.items():
+        assert terms == pytest.approx(found[Path(name).name], abs=1e-5)
+
+
+def test_what_cannot_be_encoded_is_named(photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "broken.png").write_text("")
+    with pytest.raises(InputError, match=r"broken\.png: the file is empty"):
+        sparta.encode_photos(tmp_path, "sample")
+    with pytest.raises(InputError, match="does not exist: give the folder of a VisualSparta model"):
+        sparta.encode_photos(photos, tmp_path / "nowhere")
+    model = sparta.VisualSparta.from_pretrained("sample")
+    for source, message in (
+        (None, "does not record which features it takes"),
+        ({"kind": "region", "backbone": "vinvl", "weights": "v"}, "cannot be made from photos"),
+        ({"kind": "pixels", "backbone": "pixels", "weights": ""}, "dimension: 5 against"),
+    ):
+        numbers = {"dimension": 5, "image_size": 64}
+        model.config.feature_source = None if source is None else source | numbers
+        with pytest.raises(InputError, match=message):
+            sparta.encode_photos(photos, model)
+    model.tokenizer = None
+    with pytest.raises(InputError, match="no tokenizer"):
+        sparta.encode_photos(photos, model)
