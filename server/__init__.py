@@ -1,1 +1,1 @@
-"""The REST service and the web page."""
+"""The server: REST interface and web page for searching an index."""

@@ -1,4 +1,4 @@
-"""The application: the interface, the page, the errors and the headers put together."""
+"""The application: REST interface, page, error handlers and headers put together."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from fastapi.staticfiles import StaticFiles
 
 from server import problems, schemas
 from server.backends import Backends
-from server.routes import router
+from server.routes import backends as backend_routes
+from server.routes import health, images, search
 from server.security_headers import SecurityHeaders
 
 PAGE = Path(__file__).parent / "page"
 
 
 def create_app(backends: Backends) -> FastAPI:
-    """An application that answers from the backends and closes them when it ends."""
+    """An application that searches the backends and closes them at shutdown."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -32,7 +33,7 @@ def create_app(backends: Backends) -> FastAPI:
     app = FastAPI(
         title="VisualSparta",
         version=version("visualsparta"),
-        summary="Text-to-image search on an inverted index, with the reason for every hit",
+        summary="Text-to-image search on an inverted index, with an explanation of every hit",
         lifespan=lifespan,
         redoc_url=None,
         redirect_slashes=False,
@@ -40,16 +41,12 @@ def create_app(backends: Backends) -> FastAPI:
     app.state.backends = backends
     app.add_middleware(SecurityHeaders)
     problems.install(app)
-    app.include_router(router)
-    app.add_api_route("/health", _health, summary="Whether the server can answer")
+    for routes in (search, backend_routes, images, health):
+        app.include_router(routes.router)
     app.add_api_route("/", _index, methods=["GET", "HEAD"], include_in_schema=False)
     app.mount("/page", StaticFiles(directory=PAGE))
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
-
-
-async def _health() -> schemas.Health:
-    return schemas.Health(status="ok", version=version("visualsparta"))
 
 
 async def _index() -> FileResponse:
@@ -57,15 +54,15 @@ async def _index() -> FileResponse:
 
 
 def _openapi(app: FastAPI) -> dict[str, Any]:
-    """FastAPI's description, with the error schema in place of the one it assumes."""
+    """FastAPI's OpenAPI description, with our error schema in place of FastAPI's default."""
     if app.openapi_schema is None:
         schema = get_openapi(
             title=app.title, version=app.version, summary=app.summary, routes=app.routes
         )
         parts = schema["components"]["schemas"]
         parts["Problem"] = schemas.Problem.model_json_schema()
-        for assumed in ("HTTPValidationError", "ValidationError"):
-            parts.pop(assumed, None)
+        for default in ("HTTPValidationError", "ValidationError"):
+            parts.pop(default, None)
         for path in schema["paths"].values():
             answers = path["get"]["responses"]
             if "HTTPValidationError" in str(answers.get("422")):

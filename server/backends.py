@@ -1,4 +1,4 @@
-"""The searchers a server has, each under a name."""
+"""The backends of a server: searchers under their names."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from server.problems import ProblemError
 
 @dataclass(frozen=True)
 class Backend:
-    """A searcher under a name, with what the server needs to show its answers.
+    """A searcher under a name, with what the server needs to show its hits.
 
     Attributes:
-        name: as in the `backend` parameter of a request.
-        searcher: answers from several threads at once.
-        photos: the folder the image ids are relative to, None if photos cannot be shown.
-        examples: queries worth trying.
-        quick: whether a search takes about a millisecond at most. It is then called where the
-            request is read: the way to a thread and back costs more than the wait of others.
+        name: value of the `backend` parameter of a request.
+        searcher: must allow searches from several threads at once.
+        photos: the folder that image ids are relative to, None if photos cannot be shown.
+        examples: example queries for the page.
+        quick: whether a search takes about a millisecond at most. It then runs in the event loop,
+            because switching to a thread and back would cost more.
     """
 
     name: str
@@ -42,16 +42,16 @@ class Backends:
         return iter(self._by_name.values())
 
     def get(self, name: str | None) -> Backend:
-        """The backend of that name, or the default for None.
+        """The backend of this name, or the default one for None.
 
         Raises:
-            ProblemError: if there is none of that name.
+            ProblemError: if there is no such backend.
         """
         if name is None:
             return self.default
         if name not in self._by_name:
             known = ", ".join(self._by_name)
-            hint = " (a + is written %2B in an address)" if " " in name else ""
+            hint = " (write + as %2B in a URL)" if " " in name else ""
             detail = f"backend {name[:60]!r} is unknown; this server has: {known}{hint}"
             raise ProblemError("unknown-backend", detail, "backend")
         return self._by_name[name]
@@ -65,30 +65,31 @@ class Backends:
 def open_backends(
     index: Path, photos: Path | None, examples: Sequence[str] = (), engine: str = "auto"
 ) -> Backends:
-    """All that can answer from an index folder: "sparta", dense models, "ensemble".
+    """Open all backends of an index folder: "sparta", dense models, "ensemble".
 
     Args:
-        index: as `sparta index` makes it.
-        photos: where the photos are; the folder the index names if None.
-        examples: queries worth trying.
+        index: folder written by `sparta index`.
+        photos: folder of the photos; None for the one recorded in the index.
+        examples: example queries for the page.
         engine: of the inverted index; see `indexer.search.open.open_index`.
 
     Raises:
-        InputError: if the folder is no index, or a damaged one, or there is no such engine.
+        InputError: if the folder is not an index or is damaged, or the engine is unknown.
     """
-    # Java starts with the first index, which nothing else here needs.
+    # Imported here, because this starts Java.
     from indexer.search.open import open_dense_lazily, open_index
 
     sparse = open_index(index, engine)
     sparse.warm_up()
-    named = sparse.manifest.photos
-    folder = photos or (Path(named) if named else None)
-    found = folder if folder and folder.is_dir() else None
+    recorded = sparse.manifest.photos
+    folder = photos or (Path(recorded) if recorded else None)
+    if folder and not folder.is_dir():
+        folder = None
     searchers: dict[str, Searcher] = {SPARSE: sparse, **open_dense_lazily(index, sparse)}
     return Backends(
         [
             Backend(
-                name, searcher, found, tuple(examples), quick=searcher is sparse and sparse.quick
+                name, searcher, folder, tuple(examples), quick=searcher is sparse and sparse.quick
             )
             for name, searcher in searchers.items()
         ]

@@ -1,4 +1,4 @@
-"""From an image id to the one file it may name."""
+"""Finding the file of an image id, without ever leaving the photos folder."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from server.problems import ProblemError
 
 
 def find_photo(folder: Path | None, image_id: str) -> Path:
-    """The file of an image that is in the index.
+    """The photo file of an indexed image.
 
-    An index is a folder that may have come from elsewhere, so that even its ids are not trusted
-    to stay inside the photos folder.
+    An index may come from another machine, so even its image ids are not trusted to stay inside
+    the photos folder.
 
     Raises:
-        ProblemError: if the file is not there, is no file, or lies outside of the folder.
+        ProblemError: if the file is missing, is not a regular file, or is outside the folder.
     """
-    missing = f"image {image_id!r} is in the index, but its file is gone from the photos folder"
+    missing = f"image {image_id!r} is in the index, but its file is missing from the photos folder"
     if folder is None:
-        missing = "this server knows no photos folder; start it with --photos DIR"
+        missing = "this server has no photos folder; start it with --photos DIR"
         raise ProblemError("photo-missing", missing, "image_id")
     try:
         path = (folder / image_id).resolve(strict=True)
     except (OSError, RuntimeError, ValueError) as error:
-        # RuntimeError is Python 3.11's word for a loop of links, ValueError for a NUL in a name.
+        # Python 3.11 raises RuntimeError for a loop of links, and ValueError for a NUL in a name.
         raise ProblemError("photo-missing", missing, "image_id") from error
     if not path.is_relative_to(folder.resolve()):
-        detail = f"image {image_id!r} leads out of the photos folder and is not served"
+        detail = f"image {image_id!r} points outside the photos folder and is not served"
         raise ProblemError("photo-forbidden", detail, "image_id")
     if not path.is_file():
         raise ProblemError("photo-missing", missing, "image_id")
@@ -36,10 +36,10 @@ def find_photo(folder: Path | None, image_id: str) -> Path:
 
 
 def media_type(path: Path) -> str:
-    """Media type by what the file holds, whatever its name says.
+    """Media type of a file by its content, not its name.
 
-    Only images get a type that a browser shows: a page or a drawing with scripts put where
-    a photo was is sent as plain bytes.
+    Only images get a type that a browser displays: an HTML page or a scripted SVG in place of a
+    photo is sent as plain bytes.
 
     Raises:
         OSError: if the file cannot be read.
@@ -50,5 +50,5 @@ def media_type(path: Path) -> str:
                 found = str(image.format)
         except (Image.UnidentifiedImageError, Image.DecompressionBombError):
             return "application/octet-stream"
-    # A camera's MPO is a JPEG with further pictures behind it, and a browser knows only JPEG.
+    # MPO, which cameras write, is a JPEG with further images appended; browsers know only JPEG.
     return "image/jpeg" if found == "MPO" else Image.MIME.get(found, "application/octet-stream")

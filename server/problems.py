@@ -1,4 +1,4 @@
-"""Errors as `application/problem+json` (RFC 9457), thrown, shaped and documented."""
+"""Errors as `application/problem+json` (RFC 9457): their kinds, handlers and documentation."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from server.security_headers import SECURITY_HEADERS
 MEDIA_TYPE = "application/problem+json"
 _SHOWN = 60
 
-# Kind → status, title and an example of a detail for the documentation.
+# Kind → status, title, and an example of a detail for the documentation.
 KINDS: dict[str, tuple[int, str, str]] = {
     "invalid-parameter": (
         422,
-        "A parameter cannot be used",
+        "Invalid parameter",
         "k: input should be less than or equal to 1000 (found '5000')",
     ),
     "unknown-backend": (
         404,
-        "The server has no such backend",
+        "Unknown backend",
         "backend 'clip' is unknown; this server has: sparta, vse++",
     ),
     "backend-unavailable": (
@@ -37,29 +37,29 @@ KINDS: dict[str, tuple[int, str, str]] = {
     ),
     "unknown-image": (
         404,
-        "The index holds no such image",
+        "The index has no such image",
         "image 'beach/cat.jpg' is not in the index",
     ),
     "photo-missing": (
         404,
-        "The photo's file is not there",
-        "image 'beach/dog.jpg' is in the index, but its file is gone from the photos folder",
+        "The photo file is missing",
+        "image 'beach/dog.jpg' is in the index, but its file is missing from the photos folder",
     ),
     "photo-forbidden": (
         403,
-        "The photo's file lies outside of the photos folder",
-        "image 'beach/dog.jpg' leads out of the photos folder and is not served",
+        "The photo file is outside the photos folder",
+        "image 'beach/dog.jpg' points outside the photos folder and is not served",
     ),
 }
 
 
 class ProblemError(Exception):
-    """An error of a known kind, raised anywhere below an endpoint.
+    """An error that is answered with a problem of a known kind.
 
     Attributes:
         kind: a key of `KINDS`.
-        detail: what was wrong this time.
-        field: the offending parameter.
+        detail: what is wrong with this request.
+        field: the parameter that caused it.
     """
 
     def __init__(self, kind: str, detail: str, field: str) -> None:
@@ -68,7 +68,7 @@ class ProblemError(Exception):
 
 
 def install(app: FastAPI) -> None:
-    """Answer every error of the application, also unexpected ones, with a problem."""
+    """Answer every error of the application with a problem, unexpected ones included."""
     app.add_exception_handler(ProblemError, _known)
     app.add_exception_handler(UnavailableError, _unavailable)
     app.add_exception_handler(RequestValidationError, _invalid)
@@ -77,7 +77,7 @@ def install(app: FastAPI) -> None:
 
 
 def responses(*kinds: str) -> dict[int | str, dict[str, Any]]:
-    """Kinds of errors an endpoint answers with, as FastAPI's `responses` wants them."""
+    """OpenAPI documentation of the kinds of errors of an endpoint, for FastAPI's `responses`."""
     found: dict[int | str, dict[str, Any]] = {}
     for kind in kinds:
         status, title, detail = KINDS[kind]
@@ -130,8 +130,8 @@ def _invalid(request: Request, error: Exception) -> JSONResponse:
 def _http(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     details = {
-        404: "nothing is served here; /docs lists what is",
-        405: f"{request.method} is not answered here",
+        404: "there is no such path; /docs lists all endpoints",
+        405: f"{request.method} is not allowed for this path",
     }
     problem = {
         "type": "about:blank",
@@ -147,7 +147,7 @@ def _unexpected(request: Request, error: Exception) -> JSONResponse:
         "type": "about:blank",
         "title": "Internal Server Error",
         "status": 500,
-        "detail": "the server failed at this; its log says why",
+        "detail": "the server failed to answer this request; see its log for the reason",
     }
-    # Starlette answers these outside of all middleware, so that the headers have to be given here.
+    # Starlette answers these outside all middleware, so the headers are set here.
     return _response(request, problem, SECURITY_HEADERS)

@@ -1,7 +1,7 @@
-"""Processes that answer side by side on one listening socket, each with its own searchers.
+"""Serving with one or several processes on one listening socket, each with its own searchers.
 
-Python runs in one core at a time, and Java here answers one search at a time: a second process is
-what lets either use a second core. What an index maps into memory they share.
+Python uses one core at a time, and Java answers one search at a time here, so a second core needs
+a second process. The processes share the memory-mapped files of an index.
 """
 
 from __future__ import annotations
@@ -23,35 +23,39 @@ from sparta.errors import InputError
 
 
 def run(app: FastAPI, listening: socket.socket) -> None:
-    """Answer on a listening socket until the process is told to stop."""
+    """Serve on a listening socket until the process is interrupted."""
     config = uvicorn.Config(app, loop="asyncio", log_level="warning", access_log=False)
     with suppress(KeyboardInterrupt):
         uvicorn.Server(config).run(sockets=[listening])
 
 
-def run_workers(count: int, open_them: Callable[[], Backends], listening: socket.socket) -> None:
-    """Answer in several processes until this one is told to stop, or one of them ends by itself.
+def run_workers(
+    count: int, open_backends: Callable[[], Backends], listening: socket.socket
+) -> None:
+    """Serve in several processes until this one is interrupted, or one of them ends by itself.
 
     Args:
-        count: processes.
-        open_them: called in each process; can be pickled.
-        listening: taken by all.
+        count: number of processes.
+        open_backends: opens the backends; called in each process and must be picklable.
+        listening: socket shared by all.
 
     Raises:
-        InputError: if a process ends by itself; all are stopped then.
+        InputError: if a process ends by itself; the others are then stopped.
     """
     context = get_context("spawn")
     workers = [
-        context.Process(target=_work, args=(open_them, listening), daemon=True)
+        context.Process(target=_work, args=(open_backends, listening), daemon=True)
         for _ in range(count)
     ]
-    for told in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(told, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     try:
         for worker in workers:
             worker.start()
         wait([worker.sentinel for worker in workers])
-        raise InputError("a worker process ended by itself, the others were stopped; see above")
+        raise InputError(
+            "a worker process ended unexpectedly, the others were stopped; see the messages above"
+        )
     except KeyboardInterrupt:
         pass
     finally:
@@ -61,28 +65,28 @@ def run_workers(count: int, open_them: Callable[[], Backends], listening: socket
             worker.join()
 
 
-def _work(open_them: Callable[[], Backends], listening: socket.socket) -> None:
-    """What a worker process does; a Ctrl+C before it serves is for the first process to act on."""
+def _work(open_backends: Callable[[], Backends], listening: socket.socket) -> None:
+    """Serve in a worker process; Ctrl+C is handled by the first process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        app = create_app(open_them())
+        app = create_app(open_backends())
     except InputError as error:
         sys.exit(f"error: {error}")
-    run(app, _InTurn(fileno=listening.detach()))
+    run(app, _SingleAccept(fileno=listening.detach()))
 
 
-class _InTurn(socket.socket):
-    """A listening socket that gives one connection at a time, then says that no more wait.
+class _SingleAccept(socket.socket):
+    """A listening socket that accepts one connection per event.
 
-    An event loop accepts all that wait: one process would take every connection of a burst, and
-    keep them, while the others have nothing to do.
+    An event loop accepts all waiting connections at once: one process would take a whole burst of
+    connections while the others are idle.
     """
 
-    _given = True
+    _accepted = True
 
     def accept(self) -> tuple[socket.socket, object]:
-        """The next connection, every other time."""
-        self._given = not self._given
-        if self._given:
+        """Accept a connection and, at every second call, report that none is waiting."""
+        self._accepted = not self._accepted
+        if self._accepted:
             raise BlockingIOError
         return super().accept()

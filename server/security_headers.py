@@ -1,4 +1,4 @@
-"""Headers that keep a browser from doing more with an answer than it should."""
+"""Security headers of all responses, and the middleware that adds them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SECURITY_HEADERS = {
     "Cache-Control": "no-cache",
 }
 
-# FastAPI's Swagger page has an inline script and takes its library from this one host.
+# FastAPI's Swagger page has an inline script and loads its library from this one host.
 DOCS_POLICY = (
     "default-src 'none'; script-src 'unsafe-inline' https://cdn.jsdelivr.net; "
     "style-src 'unsafe-inline' https://cdn.jsdelivr.net; img-src 'self' data:; "
@@ -25,13 +25,13 @@ DOCS_POLICY = (
 
 
 class SecurityHeaders:
-    """Middleware that adds `SECURITY_HEADERS` wherever an answer does not set its own."""
+    """Middleware that adds `SECURITY_HEADERS` where a response does not set its own."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on and complete the head of its answer."""
+        """Handle a request and add the headers to its response."""
 
         async def send_completed(message: Message) -> None:
             if message["type"] == "http.response.start":

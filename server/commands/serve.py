@@ -1,49 +1,53 @@
-"""The `serve` command."""
+"""The command `sparta serve`."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from server.backends import Backends
+
+Index = Annotated[Path, typer.Argument(help="Index folder", show_default=False)]
+Photos = Annotated[
+    Path | None,
+    typer.Option(
+        help="Photos folder; by default the one that was indexed", exists=True, file_okay=False
+    ),
+]
+Host = Annotated[str, typer.Option(help="Address to listen on")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on, 0 for any free one")]
+Workers = Annotated[int, typer.Option(min=1, help="Number of processes, each with its own memory")]
+Engine = Annotated[
+    str,
+    typer.Option(
+        help="Engine of the inverted index: lucene; columns, which are built if missing; or auto: "
+        "columns if the index has them"
+    ),
+]
+Examples = Annotated[
+    list[str] | None,
+    typer.Option("--example", help="Example query shown on the page; repeatable"),
+]
+
 
 def serve(
-    index: Annotated[
-        Path, typer.Argument(help="Index folder made by sparta index", show_default=False)
-    ],
-    photos: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder the photos are in now, if not where they were indexed",
-            exists=True,
-            file_okay=False,
-        ),
-    ] = None,
-    host: Annotated[str, typer.Option(help="Address to listen on")] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port to listen on, 0 for any free one")
-    ] = 8000,
-    workers: Annotated[
-        int,
-        typer.Option(min=1, help="Processes that answer side by side, each on a core of its own"),
-    ] = 1,
-    engine: Annotated[
-        str,
-        typer.Option(
-            help="What sums the impacts: columns, which are made if missing, lucene, or auto: "
-            "columns if the index has them"
-        ),
-    ] = "auto",
-    example: Annotated[
-        list[str] | None,
-        typer.Option(help="Query the page proposes; give it several times for several"),
-    ] = None,
+    index: Index,
+    photos: Photos = None,
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
+    workers: Workers = 1,
+    engine: Engine = "auto",
+    example: Examples = None,
 ) -> None:
-    """Serve an index: a page to search on, and the REST interface behind it.
+    """Serve an index: the search page and the REST interface.
 
-    Dense models that sparta index --dense has added answer as backends of their own. For many
-    requests at once, give as many --workers as there are cores; each takes its own memory.
+    The dense models of the index are backends of their own. For many requests at once, use as many
+    --workers as there are cores.
 
     Example: sparta serve demo/index
 
@@ -59,22 +63,10 @@ def serve(
     from server.sockets import is_loopback, listen, url
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    open_them = partial(open_backends, index, photos, example or [], engine)
-    backends = open_them()
+    open_all = partial(open_backends, index, photos, example or [], engine)
+    backends = open_all()
     with listen(host, port) as socket:
-        address = url(host, socket.getsockname()[1])
-        count = len(backends.default.searcher)
-        console.print(f"Serving [bold]{count:,}[/] images of {index} at [bold]{address}[/]")
-        console.print(f"Open it in a browser. The REST interface is described at {address}/docs")
-        if len(names := [backend.name for backend in backends]) > 1:
-            console.print(
-                f"Backends: {', '.join(names)}. Dense models are loaded at their first query."
-            )
-        if backends.default.photos is None:
-            console.print(
-                "[yellow]The photos folder is not known or gone: searching works, but no photo "
-                "will be shown. Give it with --photos DIR.[/]"
-            )
+        _announce(console, backends, index, url(host, socket.getsockname()[1]))
         if not is_loopback(host):
             console.print(
                 f"[yellow]Warning: with --host {host} everybody who reaches this machine can "
@@ -85,4 +77,20 @@ def serve(
             run(create_app(backends), socket)
         else:
             backends.close()
-            run_workers(workers, open_them, socket)
+            run_workers(workers, open_all, socket)
+
+
+def _announce(console: Console, backends: Backends, index: Path, address: str) -> None:
+    """Print what is served, and where."""
+    count = len(backends.default.searcher)
+    console.print(f"Serving [bold]{count:,}[/] images of {index} at [bold]{address}[/]")
+    console.print(f"Open it in a browser; the REST interface is documented at {address}/docs")
+    if len(names := [backend.name for backend in backends]) > 1:
+        console.print(
+            f"Backends: {', '.join(names)}. Dense models are loaded at their first query."
+        )
+    if backends.default.photos is None:
+        console.print(
+            "[yellow]There is no photos folder: search works, but photos cannot be shown. Give it "
+            "with --photos DIR.[/]"
+        )

@@ -1,10 +1,10 @@
-// What is asked stands in the address, so that it can be shared and gone back to.
+// The query is part of the address, so that it can be shared and the back button works.
 
 /**
- * What the address asks: {q, like, k, backend, compare}: a text, or else the photo that others
- * should be like; the last is a second backend to put beside.
+ * The query in the address: {q, like, k, backend, compare}. `q` is a text; without one, `like` is
+ * the id of a query image; `compare` is a second backend, shown beside the first.
  */
-export function asked() {
+export function currentQuery() {
   const params = new URLSearchParams(location.search);
   const q = params.get("q") ?? "";
   return {
@@ -16,8 +16,8 @@ export function asked() {
   };
 }
 
-/** The address of a question; what it does not say stays as it is, what is empty is left out. */
-export function addressOf(question) {
-  const params = Object.entries({ ...asked(), ...question }).filter(([, value]) => value !== "");
+/** The address of the current query with some parts changed; empty parts are left out. */
+export function addressOf(changes) {
+  const params = Object.entries({ ...currentQuery(), ...changes }).filter(([, value]) => value !== "");
   return `?${new URLSearchParams(params)}`;
 }

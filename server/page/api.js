@@ -1,6 +1,6 @@
-// The REST interface as the page needs it.
+// Requests to the REST interface.
 
-/** An answer that is not one: a problem of the server, or no server at all. */
+/** A failed request: an error response, or no response at all. */
 export class Problem extends Error {
   constructor(title, detail) {
     super(detail);
@@ -25,14 +25,14 @@ async function get(path, signal) {
 
 export const backends = async () => (await get("/v1/backends")).backends;
 
-/** The answer to a question {q, like, k, backend}, every hit with its explanation. */
+/** Search for a query {q, like, k, backend}, by text or by image; hits come with explanations. */
 export async function search({ q, like, k, backend }, signal) {
-  const asked = new URLSearchParams({ k, explain: "true" });
-  if (backend) asked.set("backend", backend);
+  const params = new URLSearchParams({ k, explain: "true" });
+  if (backend) params.set("backend", backend);
   if (like) {
     const photo = like.split("/").map(encodeURIComponent).join("/");
-    return { ...(await get(`/v1/images/${photo}/similar?${asked}`, signal)), unknown: [] };
+    return { ...(await get(`/v1/images/${photo}/similar?${params}`, signal)), unknown: [] };
   }
-  asked.set("q", q);
-  return get(`/v1/search?${asked}`, signal);
+  params.set("q", q);
+  return get(`/v1/search?${params}`, signal);
 }

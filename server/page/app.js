@@ -1,56 +1,56 @@
-// The page: answers what the address asks.
+// The page: shows the results of the query in the address.
 
-import { addressOf, asked } from "./address.js";
+import { addressOf, currentQuery } from "./address.js";
 import { backends } from "./api.js";
 import { makeColumn, plural } from "./column.js";
 import { make } from "./dom.js";
-import { makeExample } from "./similar.js";
+import { makeQueryImage } from "./query_image.js";
 
 const at = (id) => document.getElementById(id);
 const form = at("form");
-const first = makeColumn(answerAddress);
-const second = makeColumn(answerAddress);
-const example = makeExample();
+const first = makeColumn(showResults);
+const second = makeColumn(showResults);
+const queryImage = makeQueryImage();
 at("answer").append(first);
-at("answer").before(example);
+at("answer").before(queryImage);
 
 let running = new AbortController();
 
-/** Put a question into the address and answer it. */
-function ask(address) {
+/** Go to the address of a query and show its results. */
+function open(address) {
   history.pushState(null, "", address);
-  answerAddress();
+  showResults();
 }
 
-async function answerAddress() {
+async function showResults() {
   running.abort();
   running = new AbortController();
   const { signal } = running;
-  const question = asked();
-  form.q.value = question.q;
-  chooseK(question.k);
-  chooseBackends(question);
-  const topic = question.like ? `Like ${question.like}` : question.q;
+  const query = currentQuery();
+  form.q.value = query.q;
+  chooseK(query.k);
+  chooseBackends(query);
+  const topic = query.like ? `Similar to ${query.like}` : query.q;
   document.title = topic ? `${topic} – VisualSparta` : "VisualSparta";
-  const asks = topic.trim() !== "";
-  at("closer").close();
-  example.name(question.like);
-  document.body.className = asks ? "" : "start";
-  const compares = asks && question.compare !== "";
+  const searches = topic.trim() !== "";
+  at("details").close();
+  queryImage.name(query.like);
+  document.body.className = searches ? "" : "start";
+  const compares = searches && query.compare !== "";
   at("answer").classList.toggle("compared", compares);
   if (compares) at("answer").append(second);
   else second.remove();
-  if (!asks) return first.clear();
-  // One after the other, so that neither takes the other's processor time.
+  if (!searches) return first.clear();
+  // One after the other, so that their timings do not disturb each other.
   if (compares) second.setAttribute("aria-busy", "true");
-  const answer = await first.ask(question, signal);
-  if (question.like && !signal.aborted) example.show(answer?.url);
+  const answer = await first.search(query, signal);
+  if (query.like && !signal.aborted) queryImage.show(answer?.url);
   if (compares && !signal.aborted) {
-    await second.ask({ ...question, backend: question.compare }, signal);
+    await second.search({ ...query, backend: query.compare }, signal);
   }
 }
 
-/** An address may also name the default backend, whose option has no name in it. */
+/** The default backend has an empty option value, but an address can contain its name. */
 function chooseBackends({ backend, compare }) {
   form.backend.value = backend;
   if (form.backend.selectedIndex < 0) form.backend.selectedIndex = 0;
@@ -62,15 +62,15 @@ function chooseK(k) {
   form.k.value = k;
 }
 
-async function introduce() {
+async function loadBackends() {
   const list = await backends();
-  const chosen = list.find((backend) => backend.name === asked().backend) ?? list[0];
+  const chosen = list.find((backend) => backend.name === currentQuery().backend) ?? list[0];
   at("corpus").textContent = plural(chosen.images, "photo", "photos");
   for (const { name, default: standard } of list) {
     form.backend.append(make("option", { value: standard ? "" : name }, name));
     form.compare.append(make("option", {}, name));
   }
-  chooseBackends(asked());
+  chooseBackends(currentQuery());
   form.querySelector(".backends").hidden = list.length < 2;
   for (const text of chosen.examples) {
     at("examples").append(make("a", { href: addressOf({ q: text, like: "" }) }, text));
@@ -81,23 +81,23 @@ async function introduce() {
 form.addEventListener("submit", (event) => {
   event.preventDefault();
   const { q, k, backend, compare } = form;
-  const like = q.value.trim() ? "" : asked().like;
-  ask(addressOf({ q: q.value, like, k: k.value, backend: backend.value, compare: compare.value }));
+  const like = q.value.trim() ? "" : currentQuery().like;
+  open(addressOf({ q: q.value, like, k: k.value, backend: backend.value, compare: compare.value }));
 });
 for (const select of [form.k, form.backend, form.compare]) {
   select.addEventListener("change", () => {
-    if (form.q.value.trim() || asked().like) form.requestSubmit();
+    if (form.q.value.trim() || currentQuery().like) form.requestSubmit();
   });
 }
-// Links to questions are answered without loading the page anew.
+// Links to queries do not reload the page.
 addEventListener("click", (event) => {
   const link = event.target.closest("a[href^='?']");
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
   event.preventDefault();
-  ask(link.getAttribute("href"));
-  if (asked().like) example.point();
+  open(link.getAttribute("href"));
+  if (currentQuery().like) queryImage.focusTitle();
 });
-addEventListener("popstate", answerAddress);
+addEventListener("popstate", showResults);
 
-answerAddress();
-introduce().catch(first.fail);
+showResults();
+loadBackends().catch(first.fail);

@@ -1,12 +1,12 @@
-// One backend's answer: what it took, what it found, or what went wrong.
+// The results of one backend: hits, timings, or an error.
 
 import { search } from "./api.js";
-import { openCloser } from "./closer.js";
+import { openDetails } from "./details.js";
 import { make } from "./dom.js";
 import { showAnswer } from "./grid.js";
 
 const LOADING_AFTER = 1500;
-const WORDS = "Words of the query: point at one to see where each photo shows it";
+const WORDS = "Words of the query: point at one to show its region in every photo";
 
 export const plural = (n, one, many) => `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
 const quoted = (words) => words.map((word) => `“${word}”`).join(", ");
@@ -16,17 +16,19 @@ function ms(value) {
   return `${value < 10 ? value.toFixed(1) : Math.round(value)} ms`;
 }
 
-/** What was found, and the time for the question (a text's words, a photo's terms) and after. */
+/** Number of hits, the time to read the query (text, or an image's terms) and to search. */
 function summary({ backend, hits, terms, unknown, timings }, explains) {
   const found = hits.length ? plural(hits.length, "photo", "photos") : "No photo matches";
   const before = ms(timings.tokenise_ms + timings.encode_ms);
   const time = `${terms ? "terms" : "text"} ${before} · search ${ms(timings.search_ms)}`;
   if (!unknown.length) return `${found} · ${time}`;
-  const lost = `${explains ? "The index" : backend} does not know ${quoted(unknown)}`;
-  return hits.length ? `${found} · ${time} · ${lost}` : `${lost}, so no photo matches`;
+  const missing = `${explains ? "not in the index" : `unknown to ${backend}`}: ${quoted(unknown)}`;
+  return hits.length ? `${found} · ${time} · ${missing}` : `${found} · ${missing}`;
 }
 
-/** An element with `ask(question, signal)`, which gives the answer, `clear()` and `fail(error)`. */
+/**
+ * An element with `search(query, signal)`, which returns the answer, `clear()` and `fail(error)`.
+ */
 export function makeColumn(tryAgain) {
   const title = make("h2", { className: "backend-name" });
   const words = make("ul", { className: "words", "aria-label": WORDS });
@@ -38,7 +40,7 @@ export function makeColumn(tryAgain) {
   const alert = make("div", { className: "error", role: "alert", hidden: true }, errorTitle, errorText, again);
   const list = make("ol", { className: "hits" });
   const summaryLine = make("div", { className: "summary" }, title, words, status);
-  const column = make("section", { className: "column", "aria-label": "Answer" }, summaryLine, alert, list);
+  const column = make("section", { className: "column", "aria-label": "Results" }, summaryLine, alert, list);
 
   column.clear = () => {
     alert.hidden = true;
@@ -49,24 +51,24 @@ export function makeColumn(tryAgain) {
   };
   column.fail = (error) => {
     column.clear();
-    errorTitle.textContent = error.title ?? "The page failed";
+    errorTitle.textContent = error.title ?? "Something went wrong on this page";
     errorText.textContent = error.message;
     alert.hidden = false;
   };
-  column.ask = async (question, signal) => {
+  column.search = async (query, signal) => {
     alert.hidden = true;
     status.textContent = "Searching…";
     column.setAttribute("aria-busy", "true");
     let answer;
     const loading = setTimeout(() => {
-      if (question.backend) status.textContent = "Searching… a model’s first answer takes seconds";
+      if (query.backend) status.textContent = "Searching… loading a model takes a few seconds";
     }, LOADING_AFTER);
     try {
-      answer = await search(question, signal);
+      answer = await search(query, signal);
       const explains = answer.hits.some((hit) => hit.explanation);
-      showAnswer(answer, list, words, (position) => openCloser(answer, position));
+      showAnswer(answer, list, words, (position) => openDetails(answer, position));
       title.textContent = answer.backend;
-      column.setAttribute("aria-label", `Answer of ${answer.backend}`);
+      column.setAttribute("aria-label", `Results of ${answer.backend}`);
       status.textContent = summary(answer, explains || !answer.hits.length);
     } catch (error) {
       if (signal.aborted) return;

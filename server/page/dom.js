@@ -1,6 +1,6 @@
-// Elements made in one expression.
+// Helpers for elements.
 
-/** A new element with properties, attributes (where a name has a dash) and children. */
+/** A new element with properties, attributes (names with a dash, and role) and children. */
 export function make(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
@@ -11,7 +11,7 @@ export function make(tag, properties = {}, ...children) {
   return element;
 }
 
-/** Call `show` while an element is pointed at or has the focus, and `hide` after. */
+/** Call `show` when an element is pointed at or gets the focus, and `hide` when that ends. */
 export function whilePointed(element, show, hide) {
   for (const name of ["pointerenter", "focus", "click"]) element.addEventListener(name, show);
   for (const name of ["pointerleave", "blur"]) element.addEventListener(name, hide);

@@ -1,4 +1,4 @@
-// The hits as rows of photos, and the query's words above them.
+// The hits as rows of photos, and the words of the query above them.
 
 import { make, whilePointed } from "./dom.js";
 import { makePhoto, wordsOf } from "./photo.js";
@@ -6,13 +6,13 @@ import { makePhoto, wordsOf } from "./photo.js";
 const number = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
 const similarity = new Intl.NumberFormat("en", { minimumFractionDigits: 3 });
 
-/** One hit; `card.point(word)` shows where the photo has it, null goes back to none. */
+/** The card of a hit; `card.point(word)` shows the region of a word, of none for null. */
 function makeCard(hit, strongest, rest, open) {
   const words = wordsOf(hit);
   const photo = makePhoto(hit);
   const opener = make(
     "button",
-    { className: "opener", type: "button", "aria-label": `Photo ${hit.rank} closer, and why` },
+    { className: "opener", type: "button", "aria-label": `Details of photo ${hit.rank}` },
     photo,
   );
   opener.addEventListener("click", () => open(hit.rank - 1));
@@ -41,8 +41,8 @@ function makeCard(hit, strongest, rest, open) {
     }
     card.classList.toggle("without", text !== null && !(word?.score > 0));
   };
-  const falling = [...words.values()].sort((a, b) => b.score - a.score);
-  for (const word of falling.filter((word) => word.score > 0)) {
+  const descending = [...words.values()].sort((a, b) => b.score - a.score);
+  for (const word of descending.filter((word) => word.score > 0)) {
     const label = `${word.text}, score ${number.format(word.score)}`;
     const chip = make("button", { type: "button", className: "chip", title: label }, word.text);
     chip.dataset.word = word.text;
@@ -57,7 +57,7 @@ function makeCard(hit, strongest, rest, open) {
   return card;
 }
 
-/** Fill the list of hits and the list of words from an answer. */
+/** Fill the list of hits and the list of words with an answer. */
 export function showAnswer(answer, list, wordList, open) {
   const perHit = answer.hits.map(wordsOf);
   const strongest = Math.max(1, ...perHit.flatMap((w) => [...w.values()].map((x) => x.score)));
@@ -78,9 +78,9 @@ export function showAnswer(answer, list, wordList, open) {
     });
     return chip;
   });
-  const lost = answer.unknown.map((word) =>
-    make("s", { className: "chip", title: "Nothing is known of this word" }, word),
+  const unknown = answer.unknown.map((word) =>
+    make("s", { className: "chip", title: "This word is unknown" }, word),
   );
-  wordList.replaceChildren(...[...chips, ...lost].map((chip) => make("li", {}, chip)));
+  wordList.replaceChildren(...[...chips, ...unknown].map((chip) => make("li", {}, chip)));
   list.replaceChildren(...cards);
 }

@@ -1,15 +1,15 @@
-// A photo with the box of a region drawn over it.
+// A photo, and the box of a region over it.
 
 import { make } from "./dom.js";
 
 const percent = (share) => `${share * 100}%`;
 
-/** Whether a box is the photo as a whole, and so no place in it. */
+/** Whether a box covers the whole photo, and so locates nothing. */
 export const isWhole = ([x1, y1, x2, y2]) => (x2 - x1) * (y2 - y1) > 0.999;
 
 /**
- * What a hit's words won: one entry per word, its strongest term's box standing for it; none
- * where the backend does not explain.
+ * The words of a hit's explanation with their scores and, for the box, their best term; empty if
+ * the backend does not explain.
  */
 export function wordsOf(hit) {
   const words = new Map();
@@ -22,7 +22,7 @@ export function wordsOf(hit) {
   return words;
 }
 
-/** The photo of a hit as an element with `show(term, name)` and `hide()`. */
+/** The photo of a hit: an element with `show(term, name)`, which shows the box, and `hide()`. */
 export function makePhoto(hit) {
   const won = [...wordsOf(hit).values()].filter((word) => word.score > 0);
   const matching = won.map((word) => word.text);
@@ -38,7 +38,7 @@ export function makePhoto(hit) {
 
   const missing = () => {
     photo.classList.add("missing");
-    image.replaceWith(make("span", { className: "gone" }, "The photo’s file is not there"));
+    image.replaceWith(make("span", { className: "gone" }, "The photo file is missing"));
   };
   image.addEventListener("error", missing);
   if (hit.url) image.src = hit.url;

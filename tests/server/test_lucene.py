@@ -99,7 +99,7 @@ def test_a_busy_port_is_said(index: Path, address: str) -> None:
     process = start(str(index), "--port", port)
     _, said = process.communicate(timeout=20)
     assert process.returncode == 1
-    assert f"port {port} on 127.0.0.1 is busy" in said
+    assert f"port {port} on 127.0.0.1 is in use" in said
     assert "Traceback" not in said
 
 

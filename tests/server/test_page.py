@@ -39,21 +39,19 @@ def address(photos: Path) -> Iterator[str]:
 
 @pytest.fixture
 def page(browser: Browser, address: str) -> Iterator[Page]:
-    """The page as it opens; whatever it complains of fails the test."""
+    """The start page; an error or a request to another host fails the test."""
     context = browser.new_context(
         viewport={"width": 1100, "height": 800}, base_url=address, reduced_motion="reduce"
     )
     page = context.new_page()
-    complaints: list[str] = []
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on(
-        "console", lambda m: complaints.append(m.text) if "Content Security" in m.text else None
-    )
-    page.on("request", lambda r: None if r.url.startswith(address) else complaints.append(r.url))
+    problems: list[str] = []
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("console", lambda m: problems.append(m.text) if "Content Security" in m.text else None)
+    page.on("request", lambda r: None if r.url.startswith(address) else problems.append(r.url))
     page.goto("/")
     yield page
     context.close()
-    assert complaints == []
+    assert problems == []
 
 
 def search(page: Page, query: str) -> None:
@@ -77,7 +75,7 @@ def expect_box(photo: Locator, box: Box, word: str) -> None:
     assert drawn["height"] == pytest.approx((y2 - y1) * image["height"], abs=1)
 
 
-def test_the_start_page_invites_to_type(page: Page) -> None:
+def test_the_start_page_has_the_focus_and_examples(page: Page) -> None:
     expect(page.locator("#q")).to_be_focused()
     expect(page.locator("#corpus")).to_have_text("5 photos")
     expect(page.locator("#examples a")).to_have_text(["red", "blue green"])
@@ -136,19 +134,19 @@ def test_a_word_of_the_query_is_shown_on_all_photos(page: Page) -> None:
     expect(page.locator(".card .box:visible")).to_have_text(["blue"] * 3)
 
 
-def test_unknown_words_are_said(page: Page) -> None:
+def test_unknown_words_are_listed(page: Page) -> None:
     search(page, "red zyzzyva")
-    expect(page.locator(".status")).to_contain_text("The index does not know “zyzzyva”")
+    expect(page.locator(".status")).to_contain_text("not in the index: “zyzzyva”")
     expect(page.locator(".words s")).to_have_text("zyzzyva")
     expect(page.locator(".card")).to_have_count(3)
     search(page, "<b>qwx</b>")
     expect(page.locator(".status")).to_have_text(
-        "The index does not know “<b>qwx</b>”, so no photo matches"
+        "No photo matches · not in the index: “<b>qwx</b>”"
     )
     expect(page.locator(".card")).to_have_count(0)
 
 
-def test_the_address_holds_the_question(page: Page) -> None:
+def test_the_address_contains_the_query(page: Page) -> None:
     search(page, "red & blue?")
     page.locator("#k").select_option("10")
     expect(page).to_have_url("/?q=red+%26+blue%3F&k=10")
@@ -164,10 +162,10 @@ def test_the_address_holds_the_question(page: Page) -> None:
     expect(page.locator(".card")).to_have_count(0)
 
 
-def test_errors_are_told_and_can_be_tried_again(page: Page) -> None:
+def test_errors_are_shown_and_can_be_tried_again(page: Page) -> None:
     page.goto("/?q=red&k=5000")
     alert = page.get_by_role("alert")
-    expect(alert).to_contain_text("A parameter cannot be used")
+    expect(alert).to_contain_text("Invalid parameter")
     expect(alert).to_contain_text("less than or equal to 1000")
     page.goto("/?q=explode")
     expect(alert).to_contain_text("Internal Server Error")
@@ -215,7 +213,7 @@ def test_a_label_that_won_is_named(page: Page) -> None:
     expect(dialog.locator("tbody tr").nth(1).locator("td").last).to_have_text("region 1")
 
 
-def test_more_like_a_photo_by_keyboard(page: Page) -> None:
+def test_query_by_image_by_keyboard(page: Page) -> None:
     search(page, "red blue")
     page.locator(".opener").nth(1).focus()
     page.keyboard.press("Enter")
@@ -225,15 +223,15 @@ def test_more_like_a_photo_by_keyboard(page: Page) -> None:
     page.keyboard.press("Enter")
     expect(page).to_have_url("/?like=garden%2Fone.png&k=20")
     expect(dialog).to_be_hidden()
-    example = page.get_by_role("heading", name="Photos like garden/one.png")
+    example = page.get_by_role("heading", name="Photos similar to garden/one.png")
     expect(example).to_be_focused()
-    expect(page).to_have_title(re.compile("^Like garden/one.png "))
+    expect(page).to_have_title(re.compile("^Similar to garden/one.png "))
     names = ["garden/two.jpg", "Straße/海 é.jpg", "sea/a b.webp"]
     expect(page.locator(".card .name")).to_have_text(names)
     expect(page.locator(".status")).to_have_text("3 photos · terms 0.5 ms · search 1.5 ms")
     expect(page.locator(WORDS)).to_have_text(["red", "green"])
     expect(page.locator("#q")).to_have_value("")
-    shown = page.locator(".example img")
+    shown = page.locator(".query-image img")
     expect(shown).to_have_attribute("src", "/v1/images/garden/one.png/file")
     page.locator(WORDS, has_text="red").hover()
     expect_box(page.locator(".card").nth(0).locator(".photo"), RIGHT, "red")
@@ -245,44 +243,44 @@ def test_more_like_a_photo_by_keyboard(page: Page) -> None:
     page.go_back()
     expect(page.locator("#q")).to_have_value("red blue")
     expect(page.locator(".card")).to_have_count(5)
-    expect(page.locator(".example")).to_be_hidden()
+    expect(page.locator(".query-image")).to_be_hidden()
 
 
-def test_from_like_to_like_and_on_to_a_text(page: Page) -> None:
+def test_from_image_to_image_and_on_to_a_text(page: Page) -> None:
     page.goto("/?like=sea%2F100%25+%231%3F%26%2B%3B%3D.png")
     expect(page.locator(".card .name")).to_have_text(["garden/two.jpg", "sea/a b.webp"])
     page.locator(".opener").nth(0).click()
     page.get_by_role("link", name="More like this").click()
-    expect(page.locator(".example h2")).to_have_text("Photos like garden/two.jpg")
+    expect(page.locator(".query-image h2")).to_have_text("Photos similar to garden/two.jpg")
     search(page, "green")
     expect(page).to_have_url("/?q=green&k=20")
-    expect(page.locator(".example")).to_be_hidden()
+    expect(page.locator(".query-image")).to_be_hidden()
     page.go_back()
     page.go_back()
-    expect(page.locator(".example h2")).to_contain_text("100% #1?&+;=.png")
+    expect(page.locator(".query-image h2")).to_contain_text("100% #1?&+;=.png")
 
 
-def test_two_backends_find_photos_like_one(page: Page) -> None:
+def test_two_backends_are_queried_by_image(page: Page) -> None:
     page.goto("/?like=garden%2Fone.png&compare=vse%2B%2B")
     for backend, photos in (("sparta", 3), ("vse++", 4)):
         expect(column(page, backend).locator(".card")).to_have_count(photos)
     column(page, "vse++").locator(".opener").nth(0).click()
-    expect(page.get_by_role("dialog")).to_contain_text("vse++ compares photos as wholes: no word")
+    expect(page.get_by_role("dialog")).to_contain_text("vse++ compares photos as a whole, so")
 
 
-def test_a_photo_that_is_not_indexed_is_said(page: Page) -> None:
+def test_an_image_that_is_not_indexed_is_an_error(page: Page) -> None:
     page.goto("/?like=none.jpg")
     expect(page.get_by_role("alert")).to_contain_text("'none.jpg' is not in the index")
-    expect(page.locator(".example img")).to_have_count(0)
+    expect(page.locator(".query-image img")).to_have_count(0)
 
 
-def test_a_missing_photo_says_so(page: Page) -> None:
+def test_a_missing_photo_is_marked(page: Page) -> None:
     page.route("**/file", lambda route: route.fulfill(status=404))
     search(page, "green")
-    expect(page.locator(".card").nth(0)).to_contain_text("file is not there")
+    expect(page.locator(".card").nth(0)).to_contain_text("file is missing")
 
 
-def test_a_phone_shows_it_all_and_taps(browser: Browser, address: str) -> None:
+def test_the_page_fits_a_phone(browser: Browser, address: str) -> None:
     context = browser.new_context(
         viewport={"width": 360, "height": 700},
         has_touch=True,
@@ -304,24 +302,24 @@ def test_a_phone_shows_it_all_and_taps(browser: Browser, address: str) -> None:
     page.locator(".opener").nth(0).tap()
     assert page.locator(".why").evaluate("e => e.scrollWidth <= e.clientWidth")
     page.get_by_role("link", name="More like this").tap()
-    expect(page.locator(".example h2")).to_have_text("Photos like garden/two.jpg")
+    expect(page.locator(".query-image h2")).to_have_text("Photos similar to garden/two.jpg")
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     context.close()
 
 
 def column(page: Page, backend: str) -> Locator:
-    return page.get_by_role("region", name=f"Answer of {backend}")
+    return page.get_by_role("region", name=f"Results of {backend}")
 
 
 def test_a_dense_backend_is_chosen_and_explains_nothing(page: Page) -> None:
     search(page, "red zyzzyva")
-    page.get_by_label("Answered by").select_option("vse++")
+    page.get_by_label("Backend").select_option("vse++")
     expect(page).to_have_url("/?q=red+zyzzyva&k=20&backend=vse%2B%2B")
     expect(page.locator(".card .score").first).to_have_text("0.200")
     expect(page.locator(".card")).to_have_count(5)
     expect(page.locator(".card .chip")).to_have_count(0)
     expect(page.locator(".status")).to_have_text(
-        "5 photos · text 13 ms · search 1.0 ms · vse++ does not know “zyzzyva”"
+        "5 photos · text 13 ms · search 1.0 ms · unknown to vse++: “zyzzyva”"
     )
     expect(page.locator(".card img").first).to_have_attribute("alt", "Photo garden/one.png")
     page.locator(".opener").nth(1).click()
@@ -330,22 +328,24 @@ def test_a_dense_backend_is_chosen_and_explains_nothing(page: Page) -> None:
     expect(dialog).to_contain_text("View 2 of the photo was the nearest.")
     expect(dialog.locator("table")).to_be_hidden()
     page.keyboard.press("Escape")
-    page.get_by_label("Answered by").select_option("sparta")
+    page.get_by_label("Backend").select_option("sparta")
     expect(page).to_have_url("/?q=red+zyzzyva&k=20")
     page.locator(".opener").first.click()
     expect(dialog.locator("table")).to_be_visible()
     expect(dialog).not_to_contain_text("Similarity")
 
 
-def test_an_address_may_name_the_default_backend(page: Page) -> None:
+def test_an_address_can_contain_the_default_backend(page: Page) -> None:
     page.goto("/?q=red&backend=sparta&compare=vse%2B%2B")
-    expect(page.get_by_label("Answered by").locator("option:checked")).to_have_text("sparta")
+    expect(page.get_by_label("Backend").locator("option:checked")).to_have_text(
+        "sparta"
+    )
 
 
 def test_two_backends_beside_each_other_by_keyboard(page: Page) -> None:
     search(page, "red blue")
     expect(page.locator(".backend-name")).to_be_hidden()
-    page.get_by_label("beside").focus()
+    page.get_by_label("Compare with").focus()
     page.keyboard.type("vse")
     sparta, dense = column(page, "sparta"), column(page, "vse++")
     expect(page).to_have_url("/?q=red+blue&k=20&compare=vse%2B%2B")
@@ -361,11 +361,11 @@ def test_two_backends_beside_each_other_by_keyboard(page: Page) -> None:
     expect(page.get_by_role("dialog").locator("h2")).to_contain_text("2 garden/one.png")
     page.keyboard.press("Escape")
     page.reload()
-    expect(page.get_by_label("beside")).to_have_value("vse++")
+    expect(page.get_by_label("Compare with")).to_have_value("vse++")
     expect(dense.locator(".card")).to_have_count(5)
     page.go_back()
     expect(dense).to_be_hidden()
-    expect(page.get_by_label("beside")).to_have_value("")
+    expect(page.get_by_label("Compare with")).to_have_value("")
     expect(page.locator(".card")).to_have_count(5)
 
 

@@ -19,7 +19,7 @@ CASES = [
     ("/v1/search?q=red&k=2.5", 422, INVALID, "k", "(found '2.5')"),
     ("/v1/search?q=red&explain=perhaps", 422, INVALID, "explain", "boolean"),
     ("/v1/search?q=red&backend=faiss", 404, BACKEND, "backend", "has: sparta, other one"),
-    ("/v1/search?q=red&backend=vse++", 404, BACKEND, "backend", "vse++ (a + is written %2B"),
+    ("/v1/search?q=red&backend=vse++", 404, BACKEND, "backend", "vse++ (write + as %2B"),
     ("/v1/search?q=red&backend=", 404, BACKEND, "backend", "'' is unknown"),
     ("/v1/images/none.jpg", 404, IMAGE, "image_id", "'none.jpg' is not in the index"),
     ("/v1/images/none.jpg/file", 404, IMAGE, "image_id", "'none.jpg' is not in the index"),

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from server.backends import Backend, Backends
-from server.processes import _InTurn, run_workers
+from server.processes import _SingleAccept, run_workers
 from server.sockets import listen, url
 from sparta.errors import InputError
 from tests.server.fake import FakeSearcher
@@ -64,14 +64,14 @@ def test_a_worker_that_ends_by_itself_ends_all() -> None:
     _, said = process.communicate(timeout=20)
     assert process.returncode == 1
     assert re.search("^error: photos is not an index$", said, re.MULTILINE)
-    assert "InputError: a worker process ended by itself" in said
+    assert "InputError: a worker process ended unexpectedly" in said
 
 
 def test_a_burst_of_connections_is_taken_one_in_a_turn() -> None:
     with listen("127.0.0.1", 0) as listening:
         address = listening.getsockname()
         clients = [socket.create_connection(address) for _ in range(2)]
-        shared = _InTurn(fileno=listening.detach())
+        shared = _SingleAccept(fileno=listening.detach())
         shared.setblocking(False)
     with shared:
         taken = []

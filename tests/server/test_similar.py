@@ -71,4 +71,4 @@ def test_it_is_documented(client: TestClient) -> None:
     described = paths["/v1/images/{image_id}/similar"]["get"]
     assert {p["name"] for p in described["parameters"]} == {"image_id", "k", "explain", "backend"}
     assert {"200", "404", "422", "503"} <= set(described["responses"])
-    assert "strongest terms" in described["description"]
+    assert "top ten terms as a weighted query" in " ".join(described["description"].split())

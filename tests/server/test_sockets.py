@@ -32,7 +32,7 @@ def test_url() -> None:
 def test_a_taken_port_is_told_from_an_address_that_is_not_ours() -> None:
     with listen("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(InputError, match=f"port {port} on 127.0.0.1 is busy.*--port"):
+        with pytest.raises(InputError, match=f"port {port} on 127.0.0.1 is in use.*--port"):
             listen("127.0.0.1", port)
     with pytest.raises(InputError, match=r"cannot listen on 203\.0\.113\.1"):
         listen("203.0.113.1", 0)

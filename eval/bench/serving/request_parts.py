@@ -15,7 +15,7 @@ from fastapi import FastAPI, Request
 
 from server.app import create_app
 from server.backends import Backends
-from server.routes import answer
+from server.routes.search import search_answer
 
 PARTS = ("tokenise", "search", "build", "serialise", "framework")
 
@@ -48,7 +48,7 @@ async def _ask_all(
         whole = time.perf_counter() - start
         timings = json.loads(body)["timings"]
         start = time.perf_counter()
-        made = answer(request, backends.default, query, k, False)
+        made = search_answer(request, backends.default, query, k, False)
         built = time.perf_counter()
         made.model_dump_json()
         serialise = 1000 * (time.perf_counter() - built)

@@ -1,10 +1,10 @@
-// One photo large, with the table that explains its score.
+// The dialog with a large photo and the table that explains its score.
 
 import { addressOf } from "./address.js";
 import { make, whilePointed } from "./dom.js";
 import { isWhole, makePhoto } from "./photo.js";
 
-const dialog = document.querySelector("#closer");
+const dialog = document.querySelector("#details");
 const find = (selector) => dialog.querySelector(selector);
 const steps = { ArrowLeft: -1, ArrowRight: 1 };
 
@@ -13,8 +13,8 @@ let like = "";
 let hits = [];
 let current = 0;
 
-/** Show the hit at a position of an answer's hits. */
-export function openCloser(answer, position) {
+/** Open the dialog for the hit at a position of an answer. */
+export function openDetails(answer, position) {
   ({ backend, image_id: like = "", hits } = answer);
   show(position);
   dialog.showModal();
@@ -27,14 +27,14 @@ function show(position) {
   const photo = makePhoto(hit);
   const { width, height } = hit.metadata;
   if (width && height) photo.style.setProperty("--aspect", width / height);
-  find("#closer-photo").replaceChildren(photo);
-  find("#closer-title").replaceChildren(
+  find("#details-photo").replaceChildren(photo);
+  find("#details-title").replaceChildren(
     make("span", { className: "rank" }, `${hit.rank}`),
     ` ${hit.image_id}`,
   );
   find("table").hidden = !hit.explanation;
   find(".unexplained").textContent = hit.explanation ? "" : unexplained(hit);
-  find("tbody").replaceChildren(...(hit.explanation ?? []).map((term) => makeLine(term, photo)));
+  find("tbody").replaceChildren(...(hit.explanation ?? []).map((term) => makeRow(term, photo)));
   find("tfoot td").textContent = hit.score;
   find(".previous").disabled = position === 0;
   find(".next").disabled = position === hits.length - 1;
@@ -43,17 +43,17 @@ function show(position) {
   find("footer .file").href = hit.url ?? "";
 }
 
-/** What can be said of a score that is no sum over words. */
+/** The text in place of the table, for a score that is not a sum over terms. */
 function unexplained({ score, view }) {
   const nearest = view === null ? "" : ` View ${view + 1} of the photo was the nearest.`;
-  const compared = like ? "photos as wholes" : "the text with the photo as a whole";
+  const compared = like ? "photos as a whole" : "the text with the photo as a whole";
   return (
-    `Similarity ${score.toFixed(3)}. ${backend} compares ${compared}: no word or region can be ` +
-    `given as the reason.${nearest}`
+    `Similarity ${score.toFixed(3)}. ${backend} compares ${compared}, so its score has no parts ` +
+    `for words or regions.${nearest}`
   );
 }
 
-/** What won a term: a region of the photo, or a token of a region's label. */
+/** The winner of a term: a region of the photo, or a token of a region's label. */
 function wonBy({ region, label, box }) {
   if (region === null) return "–";
   if (!label) return isWhole(box) ? "whole photo" : `region ${region}`;
@@ -61,9 +61,9 @@ function wonBy({ region, label, box }) {
   return `label “${token}”${token === words ? "" : ` in “${words}”`}`;
 }
 
-function makeLine(term, photo) {
+function makeRow(term, photo) {
   const piece = term.term === term.word.toLowerCase() ? [] : [make("small", {}, ` ${term.term}`)];
-  const line = make(
+  const row = make(
     "tr",
     { className: term.impact ? "" : "nothing" },
     make("th", { scope: "row" }, term.word, ...piece),
@@ -72,11 +72,11 @@ function makeLine(term, photo) {
     ),
   );
   if (term.box) {
-    line.tabIndex = 0;
+    row.tabIndex = 0;
     const name = term.label ? `${term.word}: ${wonBy(term)}` : term.word;
-    whilePointed(line, () => photo.show(term, name), () => photo.hide());
+    whilePointed(row, () => photo.show(term, name), () => photo.hide());
   }
-  return line;
+  return row;
 }
 
 find(".close").addEventListener("click", () => dialog.close());

@@ -1,0 +1,116 @@
+"""Images of the index: metadata, photo file, and search for similar images."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import FileResponse
+
+from indexer.search.api import Explainer, UnknownImageError
+from server import schemas
+from server.backends import Backend
+from server.photo_files import find_photo, media_type
+from server.problems import ProblemError, responses
+from server.routes.hits import hits_and_timings, photo_url
+from server.routes.parameters import BackendParameter, CountParameter, ExplainParameter
+
+PHOTO_CACHE = "private, max-age=3600"
+
+router = APIRouter(prefix="/v1/images")
+
+
+# The routes "…/file" and "…/similar" come first: an image id can contain slashes, so the image's
+# route would match their paths too.
+@router.head("/{image_id:path}/file", include_in_schema=False)
+@router.get(
+    "/{image_id:path}/file",
+    summary="Get the photo of an image",
+    response_class=FileResponse,
+    responses={
+        200: {"description": "The photo file, unchanged", "content": {"image/*": {}}},
+        304: {"description": "The photo matches If-None-Match"},
+        **responses("unknown-image", "photo-missing", "photo-forbidden", "unknown-backend"),
+    },
+)
+def image_file(request: Request, backend: BackendParameter, image_id: str) -> Response:
+    """The photo of an indexed image; its media type is read from the file's content."""
+    _metadata(backend, image_id)
+    path = find_photo(backend.photos, image_id)
+    try:
+        kind, stat = media_type(path), path.stat()
+    except OSError as error:
+        detail = f"the file of image {image_id!r} cannot be read"
+        raise ProblemError("photo-missing", detail, "image_id") from error
+    headers = {"Cache-Control": PHOTO_CACHE}
+    response = FileResponse(path, media_type=kind, stat_result=stat, headers=headers)
+    cached = request.headers.get("if-none-match", "").replace("W/", "").split(",")
+    if response.headers["etag"] in [tag.strip() for tag in cached]:
+        return Response(status_code=304, headers=headers | {"ETag": response.headers["etag"]})
+    return response
+
+
+@router.get(
+    "/{image_id:path}/similar",
+    summary="Search photos by image",
+    responses=responses(
+        "unknown-image", "invalid-parameter", "unknown-backend", "backend-unavailable"
+    ),
+)
+def similar(
+    request: Request,
+    backend: BackendParameter,
+    image_id: str,
+    k: CountParameter = 10,
+    explain: ExplainParameter = False,
+) -> schemas.SimilarAnswer:
+    """The photos most similar to an indexed image, without that image itself.
+
+    The inverted index uses the image's top ten terms as a weighted query, which `terms` lists with
+    their counts, and can explain every score. A dense model compares vectors: it has no terms and
+    explains nothing.
+    """
+    _metadata(backend, image_id)
+    searcher = backend.searcher
+    result = searcher.similar(image_id, k)
+    why = None
+    if explain and isinstance(searcher, Explainer):
+        why = partial(searcher.explain_terms, result.terms)
+    hits, timings = hits_and_timings(request, backend, result, why)
+    terms = [schemas.QueryTerm(term=term, count=count) for term, count in result.terms.items()]
+    return schemas.SimilarAnswer(
+        image_id=image_id,
+        url=photo_url(request, backend, image_id),
+        backend=backend.name,
+        terms=terms,
+        hits=hits,
+        timings=timings,
+    )
+
+
+@router.get(
+    "/{image_id:path}",
+    summary="Get the metadata of an image",
+    responses=responses("unknown-image", "unknown-backend"),
+)
+def image(request: Request, backend: BackendParameter, image_id: str) -> schemas.ImageAnswer:
+    """The metadata that the index stores for an image."""
+    return schemas.ImageAnswer(
+        image_id=image_id,
+        backend=backend.name,
+        metadata=_metadata(backend, image_id),
+        url=photo_url(request, backend, image_id),
+    )
+
+
+def _metadata(backend: Backend, image_id: str) -> dict[str, object]:
+    problem = ProblemError(
+        "unknown-image", f"image {image_id[:200]!r} is not in the index", "image_id"
+    )
+    # Native strings end at a NUL: Java would look up the part before it, perhaps another image.
+    if "\0" in image_id:
+        raise problem
+    try:
+        return backend.searcher.metadata(image_id)
+    except UnknownImageError as error:
+        raise problem from error

@@ -1,0 +1,61 @@
+"""Search by text."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from fastapi import APIRouter, Request
+from fastapi.concurrency import run_in_threadpool
+
+from indexer.search.api import Explainer
+from server import schemas
+from server.backends import Backend
+from server.problems import responses
+from server.routes.hits import hits_and_timings
+from server.routes.parameters import (
+    BackendParameter,
+    CountParameter,
+    ExplainParameter,
+    QueryParameter,
+)
+
+router = APIRouter(prefix="/v1")
+
+
+@router.get(
+    "/search",
+    summary="Search photos by text",
+    responses=responses("invalid-parameter", "unknown-backend", "backend-unavailable"),
+)
+async def search(
+    request: Request,
+    backend: BackendParameter,
+    q: QueryParameter,
+    k: CountParameter = 10,
+    explain: ExplainParameter = False,
+) -> schemas.SearchAnswer:
+    """The photos that match the query best.
+
+    Words that the backend does not know are listed in `unknown`. The inverted index (`sparta`)
+    finds photos that share a term with the query, so a query of unknown words only has no hits; it
+    can explain every score. A dense model compares the text as a whole with the photos, always
+    finds the nearest ones and explains nothing; it is loaded at its first query, which takes
+    seconds.
+    """
+    # A quick search takes less time than switching to a thread; others would block the event loop.
+    if backend.quick and not explain:
+        return search_answer(request, backend, q, k, explain)
+    return await run_in_threadpool(search_answer, request, backend, q, k, explain)
+
+
+def search_answer(
+    request: Request, backend: Backend, q: str, k: int, explain: bool
+) -> schemas.SearchAnswer:
+    """Search one backend and convert the result to the answer of `/v1/search`."""
+    searcher = backend.searcher
+    result = searcher.search(q, k)
+    why = partial(searcher.explain, q) if explain and isinstance(searcher, Explainer) else None
+    hits, timings = hits_and_timings(request, backend, result, why)
+    return schemas.SearchAnswer(
+        query=q, backend=backend.name, hits=hits, unknown=result.unknown, timings=timings
+    )
