@@ -337,9 +337,7 @@ def test_a_dense_backend_is_chosen_and_explains_nothing(page: Page) -> None:
 
 def test_an_address_can_contain_the_default_backend(page: Page) -> None:
     page.goto("/?q=red&backend=sparta&compare=vse%2B%2B")
-    expect(page.get_by_label("Backend").locator("option:checked")).to_have_text(
-        "sparta"
-    )
+    expect(page.get_by_label("Backend").locator("option:checked")).to_have_text("sparta")
 
 
 def test_two_backends_beside_each_other_by_keyboard(page: Page) -> None:

@@ -26,7 +26,6 @@ from training.scenes.facts import (
 )
 from training.scenes.phrases import noun_phrase
 
-CAPTIONS = 5
 _SLOT = re.compile(r"\{(\w+)\}")
 Slot = Callable[[], tuple[str, tuple[Fact, ...]]]
 """Gives the words for one slot of a pattern, and the facts they state."""

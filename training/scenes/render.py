@@ -16,7 +16,7 @@ from PIL import Image, ImageDraw, ImageFilter
 from training.scenes.backdrops import BACKDROPS, INDOORS, NO_WEATHER
 from training.scenes.canvas import Backdrop, texture
 from training.scenes.captions import Caption, CaptionWriter
-from training.scenes.facts import SceneObject, SceneRecord
+from training.scenes.facts import SceneRecord
 from training.scenes.layout import Layout, paste
 
 SIDE = 192
@@ -37,16 +37,6 @@ class Scene:
     image: Image.Image
     record: SceneRecord
     captions: tuple[Caption, ...]
-
-    @property
-    def objects(self) -> tuple[SceneObject, ...]:
-        """The objects, from far to near."""
-        return self.record.objects
-
-    @property
-    def background(self) -> str:
-        """Name of the background."""
-        return self.record.background
 
     @property
     def texts(self) -> list[str]:

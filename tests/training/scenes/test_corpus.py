@@ -28,9 +28,9 @@ def test_files_hold_images_captions_and_known_boxes(tmp_path: Path) -> None:
     for index, (line, record) in enumerate(zip(captions, records, strict=True)):
         scene = render_scene(2, index)
         assert line["captions"] == scene.texts
-        assert record["background"] == scene.background
-        assert record["count"] == len(scene.objects)
-        for found, item in zip(record["objects"], scene.objects, strict=True):  # type: ignore[call-overload]
+        assert record["background"] == scene.record.background
+        assert record["count"] == len(scene.record.objects)
+        for found, item in zip(record["objects"], scene.record.objects, strict=True):  # type: ignore[call-overload]
             assert found["label"] == item.label
             assert found["colour"] == item.colour
             assert found["size"] == item.size

@@ -38,32 +38,36 @@ def test_scenes_are_small_rgb_pictures_that_are_not_flat(scenes: list[Scene]) ->
 
 
 def test_kinds_backgrounds_colours_sizes_counts_and_lights_all_appear(scenes: list[Scene]) -> None:
-    objects = [o for scene in scenes for o in scene.objects]
+    objects = [o for scene in scenes for o in scene.record.objects]
     assert {o.label for o in objects} == KINDS.keys()
     assert len(KINDS) >= 30
-    assert {scene.background for scene in scenes} == BACKDROPS.keys()
+    assert {scene.record.background for scene in scenes} == BACKDROPS.keys()
     assert len(BACKDROPS) >= 8
     assert {o.colour for o in objects} == PALETTE.keys()
     assert {o.size for o in objects} == {"small", "medium", "large"}
     assert {scene.record.light for scene in scenes} == {"day", "dusk", "night"}
     assert {scene.record.weather for scene in scenes} == {"clear", "rain", "snow", "fog"}
-    same = [max(Counter(o.label for o in scene.objects).values()) for scene in scenes]
+    same = [max(Counter(o.label for o in scene.record.objects).values()) for scene in scenes]
     assert {1, 2, 3, 4} <= set(same)
 
 
 def test_some_objects_are_away_from_home_but_most_are_not(scenes: list[Scene]) -> None:
-    at_home = [scene.background in KINDS[o.label].places for scene in scenes for o in scene.objects]
+    at_home = [
+        scene.record.background in KINDS[o.label].places
+        for scene in scenes
+        for o in scene.record.objects
+    ]
     assert 0.7 < np.mean(at_home) < 0.98
 
 
 def test_boxes_lie_in_the_image_and_objects_stay_visible(scenes: list[Scene]) -> None:
     overlapping = 0
     for scene in scenes:
-        for o in scene.objects:
+        for o in scene.record.objects:
             x1, y1, x2, y2 = o.box
             assert 0 <= x1 < x2 <= 1
             assert 0 <= y1 < y2 <= 1
-        for a, b in combinations(scene.objects, 2):
+        for a, b in combinations(scene.record.objects, 2):
             if a.support is None and b.support is None:
                 assert overlap(a.box, b.box) < 0.5
                 overlapping += overlap(a.box, b.box) > 0.06

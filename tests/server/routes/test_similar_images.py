@@ -1,4 +1,4 @@
-"""`/v1/images/{image_id}/similar`: photos like a photo."""
+"""`/v1/images/{image_id}/similar`: query by image."""
 
 from typing import Any
 from urllib.parse import quote

@@ -1,7 +1,13 @@
+import asyncio
+from pathlib import Path
 from typing import Any
 
+import pytest
 from fastapi.testclient import TestClient
 
+from indexer.search.api import SearchResult
+from server.app import create_app
+from server.backends import Backend, Backends
 from tests.server.fake import LEFT, RIGHT, FakeSearcher
 
 
@@ -45,7 +51,7 @@ def test_hits_come_with_rank_score_metadata_and_url(client: TestClient) -> None:
     ]
 
 
-def test_explanation_tells_each_term_with_its_box(client: TestClient) -> None:
+def test_an_explanation_has_each_term_with_its_box(client: TestClient) -> None:
     found = answer(client, q="Red blue red", k=1, explain="true")
     assert found["timings"]["explain_ms"] >= 0
     shared = {"region": 0, "box": list(RIGHT), "label": None}
@@ -91,27 +97,6 @@ def test_urls_lead_to_the_photo_in_the_same_backend(client: TestClient) -> None:
         assert client.get(hit["url"]).status_code == 200
 
 
-def test_backends_are_listed_default_first(client: TestClient) -> None:
-    assert client.get("/v1/backends").json()["backends"][:2] == [
-        {
-            "name": "sparta",
-            "default": True,
-            "images": 5,
-            "photos": True,
-            "explains": True,
-            "examples": ["red", "blue things"],
-        },
-        {
-            "name": "other one",
-            "default": False,
-            "images": 5,
-            "photos": False,
-            "explains": True,
-            "examples": [],
-        },
-    ]
-
-
 def test_a_dense_backend_has_no_explanation_but_views(client: TestClient) -> None:
     listed = client.get("/v1/backends").json()["backends"][-1]
     assert (listed["name"], listed["explains"]) == ("vse++", False)
@@ -135,12 +120,41 @@ def test_a_dense_backend_has_no_explanation_but_views(client: TestClient) -> Non
     assert len(answer(client, q="zzz", k=100, backend="vse++")["hits"]) == 5
 
 
-def test_health_and_docs(client: TestClient) -> None:
-    assert client.get("/health").json()["status"] == "ok"
-    assert client.get("/docs").status_code == 200
+# ---- where a search runs: in the event loop if it is quick, else in a thread ---------------------
 
 
-def test_searchers_are_closed_with_the_server(client: TestClient, searcher: FakeSearcher) -> None:
-    assert not searcher.closed
-    client.__exit__()
-    assert searcher.closed
+class Recording(FakeSearcher):
+    """Records whether the last search ran in an event loop."""
+
+    def search(self, query: str, k: int = 10) -> SearchResult:
+        try:
+            asyncio.get_running_loop()
+            self.in_loop = True
+        except RuntimeError:
+            self.in_loop = False
+        return super().search(query, k)
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_quick_searches_stay_in_the_event_loop_but_never_explain_there(
+    quick: bool, photos: Path
+) -> None:
+    searcher = Recording()
+    app = create_app(Backends([Backend("sparta", searcher, photos, quick=quick)]))
+    with TestClient(app) as client:
+        plain = client.get("/v1/search?q=red").json()
+        assert searcher.in_loop is quick
+        explained = client.get("/v1/search?q=red&explain=true").json()
+        assert not searcher.in_loop
+    for hit in explained["hits"]:
+        assert hit.pop("explanation")
+    assert [hit | {"explanation": None} for hit in explained["hits"]] == plain["hits"]
+
+
+def test_a_quick_search_that_fails_is_a_problem() -> None:
+    app = create_app(Backends([Backend("sparta", Recording(), quick=True)]))
+    with TestClient(app, raise_server_exceptions=False) as client:
+        answer = client.get("/v1/search?q=explode")
+    assert answer.status_code == 500
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert "secret" not in answer.text
