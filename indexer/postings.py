@@ -1,4 +1,4 @@
-"""Impacts of some images in rows: what the offline job hands from the model to an index."""
+"""Postings of images, image by image: what the offline job passes from the models to an index."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
 from indexer.grounding import Inputs
+from indexer.quantisation import QuantisationReport
 from sparta.errors import InputError
 
 _TYPES = {  # in memory
@@ -27,12 +28,12 @@ _NARROW = (np.uint8, np.int8, np.uint16, np.int16, np.int32)  # in a file
 
 @dataclass(frozen=True)
 class ImagePostings:
-    """One image's row.
+    """One image's postings and grounding.
 
     Attributes:
         image_id: as in the feature store.
-        metadata: what an index stores beside the image (width, height).
-        terms: [n] int32, rising vocabulary ids.
+        metadata: stored beside the image (width, height).
+        terms: [n] int32, ascending vocabulary ids.
         impacts: [n] int32, at least 1.
         positions: [n] int16, which position won each term; -1 for none.
         inputs: what the positions stand for.
@@ -48,7 +49,7 @@ class ImagePostings:
 
 @dataclass(frozen=True)
 class Postings:
-    """Rows of many images end to end; image i's are `starts[i]:starts[i + 1]`.
+    """Postings of many images end to end; image i's are `starts[i]:starts[i + 1]`.
 
     Attributes:
         ids: the images' ids.
@@ -78,7 +79,7 @@ class Postings:
 
     @classmethod
     def of(cls, rows: list[ImagePostings]) -> Postings:
-        """Put single rows end to end."""
+        """Concatenate the postings of single images."""
         inputs = [row.inputs for row in rows]
         return cls(
             ids=[row.image_id for row in rows],
@@ -103,7 +104,7 @@ class Postings:
         terms: NDArray[np.int32],
         impacts: NDArray[np.int32],
     ) -> Postings:
-        """Rows of images of which nobody knows what won their terms."""
+        """Postings of images whose grounding is unknown."""
         none = np.zeros(len(ids) + 1, np.int64)
         return cls(
             ids=ids,
@@ -178,6 +179,18 @@ class Postings:
             return cls(ids=ids, metadata=metadata, **arrays)
         except (ValueError, KeyError, TypeError, EOFError, OSError, BadZipFile) as error:
             raise InputError(f"{path} is not a postings file: {error}; delete it") from error
+
+
+class PostingShard(NamedTuple):
+    """The postings of some consecutive images.
+
+    Attributes:
+        postings: of the images.
+        report: what quantising them cost, empty if unknown.
+    """
+
+    postings: Postings
+    report: QuantisationReport = QuantisationReport()
 
 
 def _narrowest(numbers: NDArray[Any]) -> NDArray[Any]:

@@ -1,21 +1,18 @@
-"""From term scores to impacts: subtract the offset, keep the top n, quantise, in that order.
+"""Pruning: subtract each term's offset from the scores, then keep each image's n largest.
 
 On real photos the paper's scores are positive for most terms of most images: a large offset that
-all images share, and on it the small part that tells them apart. Keeping the n largest scores then
-keeps the wrong ones. Each term's corpus offset, subtracted before the choice, repairs that; for
-one query it takes the same sum from every image, so it changes no ranking by itself.
+all images share, plus a small part that distinguishes them. The n largest scores are then the wrong
+ones to keep. Subtracting each term's offset over the corpus before pruning corrects this. For one
+query it subtracts the same sum from every image, so that by itself it changes no ranking.
 """
 
 from __future__ import annotations
-
-from typing import Literal, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
-OffsetKind = Literal["mean", "median", "minimum", "none"]
-OFFSET_KINDS: tuple[OffsetKind, ...] = get_args(OffsetKind)
+from indexer.settings import OffsetKind
 
 
 def estimate_offsets(scores: Tensor, kind: OffsetKind) -> Tensor:
@@ -24,7 +21,7 @@ def estimate_offsets(scores: Tensor, kind: OffsetKind) -> Tensor:
     Args:
         scores: [N, V] float32 term scores.
         kind: "minimum" changes no ranking when nothing is pruned and the sample is the corpus;
-            "mean" and "median" also drop what is below par; "none" is the paper's pruning.
+            "mean" and "median" also drop scores below them; "none" is the paper's pruning.
 
     Returns:
         [V] float32.

@@ -40,7 +40,7 @@ def explain(
     from rich.console import Console
 
     from eval.grounding.explained_pairs import explain_all, open_photos
-    from indexer.commands.output import terms_table
+    from indexer.commands.answers import terms_table
     from indexer.commands.search import check_query
     from indexer.search.lucene import LuceneSearcher
 

@@ -13,12 +13,14 @@ from eval.pruning.term_scores import TermScoreMatrix
 from eval.recall.images import Images
 from eval.recall.models import DenseModel
 from indexer.dense.vectors import ImageVectors
-from indexer.encode import ImageEncoder, encode_rows
-from indexer.model_loading import model_fingerprint
-from indexer.postings import ImagePostings, Postings
+from indexer.encoding.models import model_fingerprint
+from indexer.encoding.term_scores import ImageEncoder
+from indexer.impacts import ImpactParameters, encode_rows
+from indexer.index_writer import write_index
+from indexer.postings import ImagePostings, Postings, PostingShard
 from indexer.pruning import estimate_offsets
 from indexer.quantisation import Quantiser
-from indexer.write_index import IndexSettings, write_index
+from indexer.settings import IndexSettings
 from sparta.progress import Progress, no_progress
 
 BITS = 8
@@ -67,9 +69,8 @@ class Gallery:
         allowed = encoder.allowed(encoder.terms).cpu()
         largest = ((scored.scored.scores.amax(dim=0) - offset) * allowed).max()
         quantiser = Quantiser.fit(float(largest), BITS)
-        postings, _ = encode_rows(
-            scored, rows, offset=offset, allowed=allowed, top_n=top_n, quantiser=quantiser
-        )
+        parameters = ImpactParameters(offset, allowed, top_n, quantiser)
+        postings, _ = encode_rows(scored, rows, parameters)
         vectors = dense.embed_images(Images(encoder.store, rows), encoder.batch_size, progress)
         settings = IndexSettings(
             models=[model_fingerprint(model) for model in encoder.models],
@@ -101,12 +102,22 @@ class Gallery:
         images = list(self.postings)
         starts = range(0, size, SHARD)
         shards = (
-            Postings.of(
-                [_renamed(images[row], start + place) for place, row in enumerate(rows.tolist())]
+            PostingShard(
+                Postings.of(
+                    [_renamed(images[row], start + i) for i, row in enumerate(rows.tolist())]
+                )
             )
             for start, rows in zip(starts, self.rows(size), strict=True)
         )
-        write_index(folder, shards, self.encoder.tokenizer, self.offset, self.settings, self.scale)
+        write_index(
+            folder,
+            shards,
+            self.encoder.tokenizer,
+            self.settings,
+            self.offset,
+            self.scale,
+            images=size,
+        )
 
     def collect(self, size: int) -> ImageVectors:
         """A flat index of so many images' vectors."""

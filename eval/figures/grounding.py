@@ -12,7 +12,7 @@ from matplotlib.patches import Rectangle
 from PIL import Image
 
 from eval.grounding.explained_pairs import Explained
-from indexer.commands.output import won_by
+from indexer.commands.answers import won_by
 from indexer.search.api import TermExplanation
 
 # Okabe and Ito's, told apart by colour-blind readers too: one for each region, over and over.

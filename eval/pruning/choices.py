@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from indexer.build import TermSet
-from indexer.pruning import OFFSET_KINDS, OffsetKind
+from indexer.settings import OFFSET_KINDS, OffsetKind, TermSet
 from sparta.errors import InputError
 
 

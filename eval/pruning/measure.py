@@ -16,14 +16,12 @@ from eval.pruning.results import PruningRow, PruningStudy
 from eval.pruning.term_scores import TermScoreMatrix
 from eval.recall.images import Images
 from eval.recall.score_matrix import check_memory
-from indexer.build import MAXIMUM_BITS
-from indexer.encode import ImageEncoder
-from indexer.inputs import check_views
-from indexer.model_loading import check_source, load_models, model_fingerprint
+from indexer.encoding.models import model_fingerprint
+from indexer.encoding.stores import check_stores
+from indexer.encoding.term_scores import ImageEncoder
 from indexer.pruning import estimate_offsets
+from indexer.settings import TermSet, check_bits
 from sparta.captions.read import CaptionedPhoto
-from sparta.errors import InputError
-from sparta.features.extract.backbone import pick_device
 from sparta.features.store import FeatureStore
 from sparta.progress import Progress, no_progress
 
@@ -64,11 +62,11 @@ def measure_pruning(
     """
     start = time.perf_counter()
     for width in bits:
-        if width is not None and not 1 <= width <= MAXIMUM_BITS:
-            raise InputError(f"--bits must be from 1 to {MAXIMUM_BITS}, got {width}")
+        if width is not None:
+            check_bits(width)
     photos = sorted(captions, key=lambda photo: photo.image_id)
     # Most of the work is the terms nobody trained: they are computed only if asked for.
-    terms = "all" if any(choice.terms == "all" for choice in choices) else "trained"
+    terms: TermSet = "all" if any(choice.terms == "all" for choice in choices) else "trained"
     encoder, rows = _open(stores, models, photos, all_images, batch_size, device, terms)
     images = TermScoreMatrix.of(encoder, rows, progress)
     encoded = time.perf_counter()
@@ -92,17 +90,15 @@ def _open(
     all_images: bool,
     batch_size: int,
     device: str,
-    terms: str,
+    terms: TermSet,
 ) -> tuple[ImageEncoder, Sequence[int]]:
     """The models, and the rows in the stores of the photos to search, in the order of ids."""
-    check_views(stores)
+    check_stores(stores)
     own = Images.of(stores[0], [photo.image_id for photo in photos]).rows
     rows = range(len(stores[0])) if all_images else own
-    loaded, tokenizer = load_models(models, pick_device(device))
-    for name, model in zip(models, loaded, strict=True):
-        check_source(name, model, stores[0])
-    check_memory(len(rows), len(tokenizer.vocabulary))
-    return ImageEncoder(loaded, tokenizer, stores, batch_size, terms), rows
+    encoder = ImageEncoder.open(stores, models, batch_size, device, terms)
+    check_memory(len(rows), len(encoder.tokenizer.vocabulary))
+    return encoder, rows
 
 
 def _measure(

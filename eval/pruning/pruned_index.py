@@ -14,13 +14,14 @@ from torch import Tensor
 from eval.pruning.choices import PruningChoice
 from eval.pruning.term_scores import TermScoreMatrix
 from eval.recall.index_recall import measure_index_recall
-from indexer.encode import encode_rows
+from indexer.encoding.models import model_fingerprint
+from indexer.impacts import ImpactParameters, encode_rows
+from indexer.index_writer import write_index
 from indexer.manifest import LUCENE, Manifest
-from indexer.model_loading import model_fingerprint
 from indexer.pruning import prune
 from indexer.quantisation import Quantiser
 from indexer.search.lucene import LuceneSearcher
-from indexer.write_index import IndexSettings, write_index
+from indexer.settings import IndexSettings
 from sparta.captions.read import CaptionedPhoto
 from sparta.metrics import Recall
 from sparta.progress import Progress, no_progress
@@ -97,22 +98,27 @@ class PrunedIndex:
         images, quantiser = self.images, self.quantiser(bits)
         settings = IndexSettings(
             models=[model_fingerprint(model) for model in images.models],
-            features=[view.fingerprint for view in images.views],
+            features=[view.fingerprint for view in images.stores],
             photos=None,
             bits=bits,
             offset_images=len(images.rows),
             **asdict(self.choice),
         )
+        parameters = ImpactParameters(self.offset, self.allowed, self.choice.top_n, quantiser)
         shards = (
             encode_rows(
                 images,
                 images.rows[start : start + SHARD],
-                offset=self.offset,
-                allowed=self.allowed,
-                top_n=self.choice.top_n,
-                quantiser=quantiser,
-            )[0]
+                parameters,
+            )
             for start in range(0, len(images.rows), SHARD)
         )
-        offset = self.offset.numpy()
-        return write_index(folder, shards, images.tokenizer, offset, settings, quantiser.scale)
+        return write_index(
+            folder,
+            shards,
+            images.tokenizer,
+            settings,
+            self.offset.numpy(),
+            quantiser.scale,
+            images=len(images.rows),
+        )

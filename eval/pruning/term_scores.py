@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from eval.recall.score_matrix import check_memory
-from indexer.encode import EncodedBatch, ImageEncoder
+from indexer.encoding.term_scores import EncodedBatch, ImageEncoder
 from indexer.grounding import Inputs
 from sparta.progress import Progress, no_progress
 from sparta.visualsparta.model import TermScores

@@ -16,7 +16,7 @@ from eval.recall.caption_prior import CaptionPosterior, ReferenceImages
 from eval.recall.images import Images
 from eval.recall.models import Model, check_features, open_images, open_model
 from eval.recall.score_matrix import MeanScores, Scores
-from indexer.model_loading import model_fingerprint
+from indexer.encoding.models import model_fingerprint
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
 from sparta.features.extract.backbone import pick_device

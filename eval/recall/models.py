@@ -11,8 +11,8 @@ from torch import Tensor
 
 from eval.recall.images import Images
 from eval.recall.score_matrix import DenseScores, Scores, SparseScores, check_memory
+from indexer.encoding.models import load_models
 from indexer.manifest import is_index
-from indexer.model_loading import load_models
 from sparta.errors import InputError
 from sparta.features.record import FeatureSource
 from sparta.features.store import HEADER, FeatureStore

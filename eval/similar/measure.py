@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from rich.table import Table
 from scipy.sparse import csr_array
 
-from indexer.columns.from_lucene import read_images, read_rows
+from indexer.columns.lucene_postings import read_images, read_rows
 from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import LUCENE, Manifest
 from indexer.search.query_by_image import COUNTS

@@ -1,142 +1,112 @@
-"""The `index` and `search` commands."""
+"""`sparta index`."""
 
-import os
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from indexer.commands.options import BatchSize, Device
 from sparta.errors import InputError
+
+Features = Annotated[
+    list[Path],
+    typer.Argument(
+        help="A folder of photos, or feature stores of the same photos: the plain one first, then "
+        "augmentations."
+    ),
+]
+Out = Annotated[Path, typer.Option(help="Folder for the index; replaced once it is complete.")]
+Models = Annotated[
+    list[str],
+    typer.Option(
+        "--model", help="VisualSparta model: folder or hub name. Repeat it to average models."
+    ),
+]
+Augmentations = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Copies of each photo to average (test-time augmentation): plain, mirrored, then "
+        "random crops (default: 1, plain).",
+    ),
+]
+TopN = Annotated[str, typer.Option(help="Terms an image keeps, or: all.")]
+Bits = Annotated[int, typer.Option(min=1, max=16, help="Bits of an impact.")]
+Offset = Annotated[
+    str,
+    typer.Option(
+        help="Subtracted from each term's scores before pruning: mean, median or minimum of the "
+        "term over the corpus, or none (the paper's pruning)."
+    ),
+]
+Terms = Annotated[
+    str, typer.Option(help="Terms of the index: trained (in some training caption), or all.")
+]
 
 
 def index(
-    features: Annotated[
-        list[Path],
-        typer.Argument(help="A folder of photos, or feature stores: views of the same photos."),
-    ],
-    out: Annotated[Path, typer.Option(help="Folder for the index; replaced once it is whole.")],
-    model: Annotated[
-        list[str] | None,
-        typer.Option(help="VisualSparta model: folder or hub name. Repeat it to average models."),
-    ] = None,
-    dense: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="[NAME=]MODEL",
-            help="Dense model whose vectors are added as a backend of its own. Without --model, "
-            "to the index that is in OUT.",
-        ),
-    ] = None,
-    hnsw: Annotated[
-        bool, typer.Option("--hnsw", help="Dense vectors in a graph: faster, may miss images.")
-    ] = False,
-    views: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Views of each photo to average: plain, mirrored, then random crops (default: 1).",
-        ),
-    ] = None,
-    top_n: Annotated[str, typer.Option(help="Terms an image keeps, or: all.")] = "1000",
-    bits: Annotated[int, typer.Option(min=1, max=16, help="Bits of an impact.")] = 8,
-    offset: Annotated[
-        str,
-        typer.Option(
-            help="Taken off each term's scores before pruning: mean, median, minimum of the "
-            "corpus, or none (the paper's pruning)."
-        ),
-    ] = "mean",
-    terms: Annotated[
-        str, typer.Option(help="Terms of the index: seen in the model's training, or all.")
-    ] = "trained",
-    batch_size: Annotated[int, typer.Option(min=1, help="Images per pass.")] = 32,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, …")] = "auto",
+    features: Features,
+    out: Out,
+    model: Models,
+    augmentations: Augmentations = None,
+    top_n: TopN = "1000",
+    bits: Bits = 8,
+    offset: Offset = "mean",
+    terms: Terms = "trained",
+    batch_size: BatchSize = 32,
+    device: Device = "auto",
 ) -> None:
-    """Encode images, prune their terms and write a Lucene index to search.
+    """Encode images, prune their terms and write a searchable index.
 
-    Photos are first turned into the features the model was trained on, kept in OUT.features. A run
-    that was interrupted continues when started again. Scores averaged over several views and
-    models find more, at no cost when searching.
+    Photos are first turned into the features the model was trained on, stored in OUT.features. An
+    interrupted run continues when started again. Averaging scores over several augmentations and
+    models improves recall at no cost when searching.
 
-    Dense models answer beside the inverted index. Building that anew drops them, since images may
-    have changed: name them again.
+    An index that is replaced loses its dense parts: add them again with sparta index-dense.
 
     [bold]Examples[/bold]
 
     sparta index features/ --model model/ --out index/
 
-    sparta index photos/ --model seed0/ --model seed1/ --views 4 --out index/
+    sparta index photos/ --model seed0/ --model seed1/ --augmentations 4 --out index/
 
     sparta index photos/ --model model/ --out index/ --top-n all --offset none
-
-    sparta index features/ --dense vse++/ --dense tuned=runs/7/ --out index/
     """
-    # As for sparta extract: torch's threads must leave the cores to the decoding workers.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    from huggingface_hub.utils import logging as hub_logging
+    from indexer.commands.building import STAGES, set_up_libraries, summary
+
+    set_up_libraries()
     from rich.console import Console
-    from transformers.utils import logging
 
     from indexer.build import build_index
-    from indexer.commands.output import STAGES, dense_stage, dense_summary, summary
-    from indexer.dense.build import add_dense, check_index, check_models, name_models
-    from indexer.inputs import open_features
+    from indexer.encoding.stores import open_stores
+    from indexer.settings import PruningSettings
     from sparta.progress import progress_bars
+    from sparta.visualsparta.config import VisualSpartaConfig
 
-    logging.set_verbosity_error()
-    hub_logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    if top_n != "all" and not top_n.isdecimal():
-        raise InputError(f"--top-n must be a number or all, got {top_n!r}")
-    sparse, parts = model or [], name_models(dense or [])
-    if not sparse and not parts:
-        raise InputError("nothing to index with: give --model, --dense or both")
-    if hnsw and not parts:
-        raise InputError("--hnsw is how the vectors of a --dense model are kept: give one")
-    if not sparse:
-        check_index(out)
-        if len(features) > 1 or views:
-            raise InputError("--dense embeds the plain view alone: give that, without --views")
-    said = []
+    pruning = PruningSettings(
+        top_n=_parse_top_n(top_n),
+        bits=bits,
+        offset=offset,  # type: ignore[arg-type]
+        terms=terms,  # type: ignore[arg-type]
+    )
     console = Console()
-    with progress_bars(STAGES | {name: dense_stage(name) for name in parts}, console) as show:
-        stores = open_features(
+    with progress_bars(STAGES, console) as show:
+        stores = open_stores(
             features,
-            sparse,
+            model,
+            VisualSpartaConfig,
             out,
-            dense=list(parts.values()),
-            views=views,
+            augmentations=augmentations,
             device=device,
             progress=show,
         )
-        if parts:
-            check_models(parts, stores[0])
-        if sparse:
-            manifest = build_index(
-                stores,
-                sparse,
-                out,
-                top_n=None if top_n == "all" else int(top_n),
-                bits=bits,
-                offset=offset,  # type: ignore[arg-type]
-                terms=terms,  # type: ignore[arg-type]
-                batch_size=batch_size,
-                device=device,
-                progress=show,
-            )
-            said.append(summary(manifest))
-        for name, path in parts.items():
-            added = add_dense(
-                out,
-                stores[0],
-                name,
-                path,
-                kind="hnsw" if hnsw else "flat",
-                batch_size=batch_size,
-                device=device,
-                progress=partial(show, name),
-            )
-            said.append(dense_summary(name, added))
-    for line in said:
-        console.print(f"{out}: {line}", soft_wrap=True, highlight=False)
+        manifest = build_index(
+            stores, model, out, pruning, batch_size=batch_size, device=device, progress=show
+        )
+    console.print(f"{out}: {summary(manifest)}", soft_wrap=True, highlight=False)
+
+
+def _parse_top_n(text: str) -> int | None:
+    if text != "all" and not text.isdecimal():
+        raise InputError(f"--top-n must be a number or all, got {text!r}")
+    return None if text == "all" else int(text)

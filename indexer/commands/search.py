@@ -1,34 +1,29 @@
-"""The `search` command."""
+"""`sparta search`."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from indexer.commands.options import AsJson, Backend, Engine, Hits, IndexFolder
 from indexer.dense.manifest import SPARSE
 from sparta.errors import InputError
 
+Query = Annotated[str, typer.Argument(help="What the photo should show.")]
+Explain = Annotated[
+    bool, typer.Option("--explain", help="Show each word piece's impact and grounding.")
+]
+
 
 def search(
-    index: Annotated[Path, typer.Argument(help="Index folder made by sparta index.")],
-    query: Annotated[str, typer.Argument(help="What the photo should show.")],
-    k: Annotated[int, typer.Option("-k", min=1, help="Images to show.")] = 10,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Show each word piece's impact and what won it.")
-    ] = False,
-    backend: Annotated[
-        str, typer.Option(help="sparta (the inverted index), a dense model's name, or ensemble.")
-    ] = "sparta",
-    engine: Annotated[
-        str,
-        typer.Option(
-            help="What sums the impacts: columns, which are made if missing, lucene, or auto: "
-            "columns if the index has them."
-        ),
-    ] = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    index: IndexFolder,
+    query: Query,
+    k: Hits = 10,
+    explain: Explain = False,
+    backend: Backend = SPARSE,
+    engine: Engine = "auto",
+    as_json: AsJson = False,
 ) -> None:
-    """Find the images that fit a text.
+    """Find the images that match a text.
 
     [bold]Examples[/bold]
 
@@ -40,13 +35,13 @@ def search(
     """
     from rich.console import Console
 
-    from indexer.commands.output import answer_json, answer_tables
+    from indexer.commands.answers import answer_json, answer_tables
     from indexer.search.api import Explainer
     from indexer.search.open import open_backend
 
     check_query(query)
     if explain and backend != SPARSE:
-        raise InputError(f"--explain: the scores of {backend} are no sums over terms")
+        raise InputError(f"--explain: the scores of {backend} are not sums over terms")
     searcher = open_backend(index, backend, engine)
     result = searcher.search(query, k)
     explanations = []
@@ -61,13 +56,13 @@ def search(
 
 
 def check_query(query: str) -> None:
-    """Refuse a query that asks nothing.
+    """Refuse a query without words.
 
     Raises:
-        InputError: if it is blank or no text.
+        InputError: if it is blank or not text.
     """
     if not query.strip():
-        raise InputError("the query is empty: say what the photo should show")
+        raise InputError("the query is empty: describe what the photo should show")
     try:
         query.encode()
     except UnicodeEncodeError as error:

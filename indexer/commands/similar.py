@@ -1,28 +1,27 @@
-"""The `similar` command."""
+"""`sparta similar`."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from indexer.commands.options import AsJson, Backend, Engine, Hits, IndexFolder
+from indexer.dense.manifest import SPARSE
 from sparta.errors import InputError
+
+ImageId = Annotated[str, typer.Argument(help="Id of an indexed image.")]
 
 
 def similar(
-    index: Annotated[Path, typer.Argument(help="Index folder made by sparta index.")],
-    image_id: Annotated[str, typer.Argument(help="An image of the index, as it is called there.")],
-    k: Annotated[int, typer.Option("-k", min=1, help="Images to show.")] = 10,
-    backend: Annotated[
-        str, typer.Option(help="sparta (the inverted index), a dense model's name, or ensemble.")
-    ] = "sparta",
-    engine: Annotated[
-        str, typer.Option(help="What sums the impacts: columns, lucene or auto.")
-    ] = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    index: IndexFolder,
+    image_id: ImageId,
+    k: Hits = 10,
+    backend: Backend = SPARSE,
+    engine: Engine = "auto",
+    as_json: AsJson = False,
 ) -> None:
-    """Find the images most like one of the index.
+    """Find the images most similar to an indexed image.
 
-    The image's strongest terms are the query, each counting by its impact. A dense model finds the
+    Query by image uses the image's top ten terms as a weighted query; a dense model finds the
     nearest vectors instead. The image itself is left out.
 
     [bold]Examples[/bold]
@@ -39,7 +38,7 @@ def similar(
     from rich.console import Console
     from rich.markup import escape
 
-    from indexer.commands.output import answer_tables
+    from indexer.commands.answers import answer_tables
     from indexer.search.api import Explainer, UnknownImageError
     from indexer.search.open import open_backend
 
@@ -59,7 +58,7 @@ def similar(
         explanations = [searcher.explain_terms(result.terms, hit.image_id) for hit in result.hits]
     console = Console()
     if result.terms:
-        asked = ", ".join(f"{term} ({count})" for term, count in result.terms.items())
-        console.print(f"Asked for: {escape(asked)}")
+        terms = ", ".join(f"{term} ({count})" for term, count in result.terms.items())
+        console.print(f"Query terms: {escape(terms)}")
     for part in answer_tables(result, explanations, explain=False):
         console.print(part)

@@ -1,13 +1,12 @@
-"""The offline job of a dense model: a feature store's vectors, added to an index folder."""
+"""The offline job of a dense model: embeds a feature store and adds the vectors to an index."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from importlib.metadata import version
-from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -20,80 +19,34 @@ from indexer.dense.manifest import (
     VECTORS,
     DenseManifest,
     dense_folder,
-    is_name,
 )
+from indexer.dense.models import check_models
 from indexer.dense.text_encoder import load_dense_model
-from indexer.dense.vectors import ImageVectors, VectorIndexKind, import_faiss
-from indexer.inputs import check_views
+from indexer.dense.vectors import ImageVectors, VectorIndexKind
+from indexer.encoding.models import model_fingerprint
+from indexer.encoding.stores import check_same_images
 from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import LUCENE, Manifest, is_index, part_sizes
-from indexer.model_loading import check_features, model_fingerprint, read_config
 from sparta.atomic import finish_replacement, replace_folder
 from sparta.errors import InputError
 from sparta.features.extract.backbone import pick_device
 from sparta.features.record import FeatureSource
 from sparta.features.store import FeatureStore
-from sparta.vse.config import VseConfig
+from sparta.progress import Progress, no_progress
 from sparta.vse.image_batches import image_batches
 from sparta.vse.model import VseModel
 from sparta.vse.photo_folder import PhotoFolder
 
 
-def name_models(given: Sequence[str]) -> dict[str, str]:
-    """Name → folder or hub name of each model, from MODEL (by its own name) or NAME=MODEL.
-
-    Raises:
-        InputError: if a name cannot be used, two are the same, or what is given is no model.
-    """
-    models: dict[str, str] = {}
-    for text in given:
-        name, _, model = text.partition("=")
-        if not model or "/" in name:  # a path may have a = of its own
-            model = text
-            name = read_config(model, VseConfig, "--dense").name
-        if not is_name(name):
-            raise InputError(
-                f"--dense {text}: {name!r} cannot be a backend's name, which has letters, digits, "
-                "+, _ and - and is not sparta or ensemble: give --dense NAME=MODEL"
-            )
-        if name in models:
-            raise InputError(
-                f"--dense {models[name]} and {model} are both named {name!r}: tell them apart "
-                "with --dense NAME=MODEL"
-            )
-        models[name] = model
-    return models
-
-
 def check_index(index: Path) -> None:
-    """Refuse to add to what is no index.
+    """Refuse to add to a folder that is not an index.
 
     Raises:
-        InputError: if it is none.
+        InputError: if it is not.
     """
     finish_replacement(index, is_index)
     if not is_index(index):
-        raise InputError(f"{index} is no index yet, which --dense adds to: give --model as well")
-
-
-def check_models(models: Mapping[str, str], store: FeatureStore) -> None:
-    """Refuse, before long work, models that cannot embed a store.
-
-    Raises:
-        InputError: if one is no dense model or takes other features, the store is no plain view,
-            or FAISS is not installed.
-    """
-    import_faiss()
-    check_views([store])
-    for model in models.values():
-        config = read_config(model, VseConfig, "--dense")
-        if config.vision is None:
-            check_features(f"--dense {model}", config, store)
-        elif store.photos is None or not store.photos.is_dir():
-            raise InputError(
-                f"--dense {model} takes photos, and those of {store.folder} are not where it says "
-                f"({store.photos or 'nowhere'}): extract them anew"
-            )
+        raise InputError(f"{index} is not an index yet: build it with `sparta index` first")
 
 
 def add_dense(
@@ -105,9 +58,9 @@ def add_dense(
     kind: VectorIndexKind = "flat",
     batch_size: int = 32,
     device: str = "auto",
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = no_progress,
 ) -> DenseManifest:
-    """Embed the images of an index and put `dense/NAME` in it, which appears whole or not at all.
+    """Embed the images of an index and add them as `dense/NAME`, complete or not at all.
 
     Args:
         index: an index folder.
@@ -117,20 +70,22 @@ def add_dense(
         kind: "flat" (exact) or "hnsw".
         batch_size: images per pass.
         device: "auto" takes a GPU if there is one.
-        progress: called with images done and in all.
+        progress: stage "embed NAME", in images.
 
     Raises:
-        InputError: if the index is none, its images are others, or the model does not fit.
+        InputError: if the folder is not an index, its images are others, or the model does not fit.
     """
     check_index(index)
     manifest = Manifest.open(index)
     check_models({name: str(model)}, store)
-    check_ids(index, store)
+    with closing(LuceneIndex(index / LUCENE)) as images:
+        ids = [images.stored(document).image_id for document in range(len(images))]
+    check_same_images(store, ids, index)
     loaded = load_dense_model(model)
     vectors = ImageVectors.create(loaded.config.dimension, loaded.config.views, kind)
     for batch in _embed(loaded, store, batch_size, pick_device(device)):
         vectors.add(batch)
-        progress(len(vectors), len(store))
+        progress(f"embed {name}", len(vectors), len(store))
     folder = dense_folder(index, name)
     work = folder.with_name(folder.name + ".building")
     shutil.rmtree(work, ignore_errors=True)
@@ -156,22 +111,6 @@ def add_dense(
     return made
 
 
-def check_ids(index: Path, store: FeatureStore) -> None:
-    """Refuse a store whose images are not those of an index, in the same order.
-
-    Raises:
-        InputError: naming the first difference.
-    """
-    with closing(LuceneIndex(index / LUCENE)) as images:
-        wanted = [images.stored(document).image_id for document in range(len(images))]
-    for row, (theirs, ours) in enumerate(zip_longest(wanted, store.ids)):
-        if theirs != ours:
-            raise InputError(
-                f"{store.folder} has other images than {index}: image {row} is "
-                f"{ours or 'missing'} instead of {theirs or 'absent'}"
-            )
-
-
 def _embed(
     model: VseModel, store: FeatureStore, batch_size: int, device: torch.device
 ) -> Iterator[NDArray[np.float32]]:
@@ -189,7 +128,7 @@ def _embed(
             raise InputError(
                 f"the model's vectors of {store.ids[start]} to "
                 f"{store.ids[start + len(vectors) - 1]} are not "
-                "finite: its weights are damaged, or its training went astray"
+                "finite: its weights are damaged, or its training diverged"
             )
         start += len(vectors)
         yield vectors

@@ -1,4 +1,4 @@
-"""The dense parts of an index folder: where they lie, what each says about itself."""
+"""The dense parts of an index folder: their paths, names and manifests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FORMAT_VERSION = 1
 FOLDER = "dense"
 MODEL = "model"
 VECTORS = "vectors.faiss"
-SPARSE = "sparta"  # the inverted index itself
+SPARSE = "sparta"  # the inverted index
 ENSEMBLE = "ensemble"  # the mean of all dense parts
 # Free of dots, so that a folder half written ("NAME.building") has no part's name.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9+_-]*")
@@ -30,8 +30,8 @@ class DenseManifest:
         created: when, ISO 8601, UTC.
         model: fingerprint of the model's weights and configuration.
         features: fingerprint of the feature store that was embedded.
-        indexed_features: fingerprint of the (plain) store the sparse index was made of, which
-            tells whether this part belongs to an index.
+        indexed_features: fingerprint of the plain store that the inverted index was built from,
+            which identifies the index this part belongs to.
         images: count.
         views: vectors of an image.
         dimension: of a vector.
@@ -57,7 +57,7 @@ class DenseManifest:
 
     @classmethod
     def open(cls, index: Path, name: str, of: Manifest) -> DenseManifest:
-        """Read a part's manifest and check that it is whole and of this index.
+        """Read a part's manifest and check that the part is complete and of this index.
 
         Args:
             index: the index folder.
@@ -65,13 +65,13 @@ class DenseManifest:
             of: the index's own manifest.
 
         Raises:
-            InputError: if there is no such part, it lacks something, or is of another index.
+            InputError: if there is no such part, a file is missing, or it is of another index.
         """
         if name not in dense_names(index):
             known = ", ".join(dense_names(index)) or "none"
             raise InputError(
                 f"{index} has no dense part {name!r} (it has: {known}): add it with "
-                "`sparta index FEATURES --dense MODEL --out INDEX`"
+                "`sparta index-dense FEATURES --model MODEL --out INDEX`"
             )
         folder = dense_folder(index, name)
         manifest = open_manifest(cls, folder, FORMAT_VERSION)
@@ -79,13 +79,13 @@ class DenseManifest:
             raise InputError(
                 f"{folder} is of other images than {index} ({manifest.images:,} of features "
                 f"{manifest.indexed_features[:12]} instead of {of.images:,} of features "
-                f"{of.features[0][:12]}): build it anew with --dense"
+                f"{of.features[0][:12]}): add it again with `sparta index-dense`"
             )
         return manifest
 
 
 def dense_folder(index: Path, name: str) -> Path:
-    """Where a part lies."""
+    """A part's folder."""
     return index / FOLDER / name
 
 
@@ -96,7 +96,7 @@ def dense_names(index: Path) -> list[str]:
 
 
 def backend_names(index: Path) -> list[str]:
-    """All that can answer from an index folder: the sparse index first."""
+    """The names of an index folder's backends, the inverted index first."""
     names = dense_names(index)
     return [SPARSE, *names, *([ENSEMBLE] if len(names) > 1 else [])]
 

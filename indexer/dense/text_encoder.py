@@ -1,4 +1,4 @@
-"""Dense models from their folders. The only part of answering a query that loads torch."""
+"""Loads dense models; the only part of answering a query that needs torch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from transformers.utils import logging
 
-from indexer.model_loading import model_fingerprint
+from indexer.encoding.models import model_fingerprint
 from sparta.errors import InputError
 from sparta.vse.model import VseModel
 from sparta.vse.tokenizer import TextTokenizer
@@ -46,8 +46,8 @@ class ModelText:
         found = model_fingerprint(model)
         if found != fingerprint:
             raise InputError(
-                f"{folder} holds model {found[:12]}, the vectors are of {fingerprint[:12]}: build "
-                "them anew with --dense"
+                f"{folder} holds model {found[:12]}, the vectors are of {fingerprint[:12]}: "
+                "add them again with `sparta index-dense`"
             )
         return cls(model)
 

@@ -11,7 +11,7 @@ import shutil
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -22,11 +22,10 @@ from types import TracebackType
 from indexer.lucene.jvm import start
 from indexer.lucene.segment_writer import check_vocabulary, merge_segments, write_segment
 from indexer.postings import Postings
+from sparta.progress import Progress, no_progress
 
 PART_POSTINGS = 5_000_000  # a second or two of work; some 50 MB here, and again in its process
 MOST_WORKERS = 4  # each takes about half a gigabyte
-
-Progress = Callable[[str, int], None]
 
 
 class LuceneWriter:
@@ -38,7 +37,8 @@ class LuceneWriter:
     Args:
         folder: where the index goes; must not exist.
         vocabulary: [V] terms in id order.
-        progress: called with a stage ("write", "merge") and the images so far.
+        images: to be added in all, for progress.
+        progress: stages "write" and "merge", in images.
 
     Raises:
         InputError: if a term cannot be written as Lucene's tokenizer would read it back.
@@ -50,12 +50,14 @@ class LuceneWriter:
         self,
         folder: Path,
         vocabulary: Sequence[str],
-        progress: Progress = lambda stage, done: None,
+        images: int,
+        progress: Progress = no_progress,
     ) -> None:
         check_vocabulary(vocabulary)
         if folder.exists():
             raise FileExistsError(folder)
-        self._folder, self._vocabulary, self._progress = folder, list(vocabulary), progress
+        self._folder, self._vocabulary = folder, list(vocabulary)
+        self._images, self._progress = images, progress
         self._last = ""
         self._waiting: list[Postings] = []
         self._parts: list[Path] = []
@@ -97,7 +99,7 @@ class LuceneWriter:
         with _telling_of_dead_processes():
             work.result()
         self._written += images
-        self._progress("write", self._written)
+        self._progress("write", self._written, self._images)
 
     def __enter__(self) -> LuceneWriter:
         return self
@@ -118,7 +120,7 @@ class LuceneWriter:
     def _finish(self) -> None:
         if self._pool is None:
             write_segment(self._folder, self._vocabulary, self._waiting)
-            self._progress("write", sum(map(len, self._waiting)))
+            self._progress("write", sum(map(len, self._waiting)), self._images)
             return
         self._submit()
         while self._running:
@@ -135,9 +137,9 @@ class LuceneWriter:
             merging = runner.submit(merge_segments, self._parts, self._folder)
             while not wait([merging], timeout=0.5).done:
                 share = min(1.0, _size(self._folder) / whole)
-                self._progress("merge", int(share * self._written))
+                self._progress("merge", int(share * self._written), self._images)
         merging.result()
-        self._progress("merge", self._written)
+        self._progress("merge", self._written, self._images)
 
 
 @contextmanager

@@ -57,7 +57,7 @@ def open_index(
     from indexer.search.columns import ColumnSearcher
 
     if not has_columns(folder) or not columns_fit(folder):
-        from indexer.columns.folder import rebuild_columns
+        from indexer.columns.rebuild import rebuild_columns
 
         log.warning("%s: building its columns from Lucene", folder)
         rebuild_columns(folder, progress)
@@ -135,6 +135,6 @@ def _open_part(folder: Path, manifest: DenseManifest, images: StoredImages) -> D
     if found != (manifest.images, manifest.dimension):
         raise InputError(
             f"{path} has {found[0]} images of {found[1]} numbers instead of {manifest.images} of "
-            f"{manifest.dimension}: build it anew with --dense"
+            f"{manifest.dimension}: add it again with `sparta index-dense`"
         )
     return DenseSearcher(images, vectors, ModelText.open(folder / MODEL, manifest.model))

@@ -11,9 +11,9 @@ import pytest
 from sparta.captions.read import CaptionedPhoto
 from sparta.features.store import FeatureStore
 from sparta.tokenizer import WordPieceTokenizer
-from tests.indexer.conftest import WORDS, tokenizer  # noqa: F401
 from tests.indexer.tiny import save_model, write_store
 from tests.indexer.tiny_dense import save_dense_model
+from tests.indexer.vocabulary import WORDS, small_tokenizer
 
 
 def save_dense(folder: Path, seed: int = 0, views: int = 1) -> Path:
@@ -22,7 +22,12 @@ def save_dense(folder: Path, seed: int = 0, views: int = 1) -> Path:
 
 
 @pytest.fixture(scope="session")
-def models(tmp_path_factory: pytest.TempPathFactory, tokenizer: WordPieceTokenizer) -> list[Path]:  # noqa: F811
+def tokenizer() -> WordPieceTokenizer:
+    return small_tokenizer()
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory: pytest.TempPathFactory, tokenizer: WordPieceTokenizer) -> list[Path]:
     root = tmp_path_factory.mktemp("models")
     return [save_model(root / str(seed), tokenizer, seed, untrained=["cat"]) for seed in (0, 1)]
 

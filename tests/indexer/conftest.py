@@ -1,4 +1,4 @@
-"""A small vocabulary, random impacts over it, and both searchers of them."""
+"""Fixtures: a small vocabulary, random impacts over it, searchers of them, tiny models."""
 
 from __future__ import annotations
 
@@ -7,71 +7,23 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+from PIL import Image
 
 from indexer.build import build_index
-from indexer.grounding import Inputs
-from indexer.postings import ImagePostings, Postings
+from indexer.postings import Postings
 from indexer.search.lucene import LuceneSearcher
-from indexer.write_index import IndexSettings, write_index
 from sparta.features.store import FeatureStore
 from sparta.tokenizer import WordPieceTokenizer
+from tests.indexer.random_postings import random_postings, shards_of, write_postings
 from tests.indexer.tiny import save_model, write_store
 from tests.indexer.tiny_dense import save_dense_model
+from tests.indexer.vocabulary import small_tokenizer
 from tests.reference.searcher import ReferenceSearcher
-
-SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[unused0]"]
-WORDS = ["dog", "cat", "beach", "ball", "red", "sky", "run", ".", "...", "|", "_", "é", "犬"]
-PIECES = ["##s", "##ning", "##ny"]
-RARE = "zebra"  # in the vocabulary, in no image
-COMMON = "the"  # in every image
-
-SETTINGS = IndexSettings(
-    models=["m"],
-    features=["f"],
-    photos=None,
-    top_n=None,
-    bits=8,
-    offset="none",
-    offset_images=0,
-    terms="all",
-)
 
 
 @pytest.fixture(scope="session")
 def tokenizer() -> WordPieceTokenizer:
-    terms = [*SPECIAL, *WORDS, *PIECES, RARE, COMMON]
-    vocabulary = {term: i for i, term in enumerate(terms)}
-    inner = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
-    inner.normalizer = normalizers.BertNormalizer(strip_accents=False)
-    inner.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    inner.add_special_tokens(SPECIAL[:5])
-    return WordPieceTokenizer(inner)
-
-
-def random_postings(tokenizer: WordPieceTokenizer, images: int, seed: int = 0) -> Postings:
-    """Few levels, so that many images tie."""
-    rng = np.random.default_rng(seed)
-    terms = np.flatnonzero(tokenizer.indexable)
-    common = tokenizer.vocabulary.index(COMMON)
-    choice = [t for t in terms if tokenizer.vocabulary[t] not in (COMMON, RARE)]
-    rows = []
-    for i in range(images):
-        own = rng.choice(choice, size=rng.integers(0, len(choice)), replace=False)
-        own = np.sort(np.append(own, common)).astype(np.int32)
-        impacts = rng.integers(1, 5, len(own)).astype(np.int32)
-        impacts[rng.random(len(own)) < 0.05] = 255
-        labels = np.sort(rng.integers(0, 4, i % 6)).astype(np.int16)
-        positions = rng.integers(-1, 4 + len(labels), len(own)).astype(np.int16)
-        inputs = Inputs(
-            rng.random((4, 4)).astype(np.float32),
-            rng.choice(terms, len(labels)).astype(np.int32),
-            labels,
-        )
-        rows.append(
-            ImagePostings(f"a/{i:05d} é.jpg", {"width": i}, own, impacts, positions, inputs)
-        )
-    return Postings.of(rows)
+    return small_tokenizer()
 
 
 @pytest.fixture(scope="session")
@@ -84,11 +36,7 @@ def make_index(
     tokenizer: WordPieceTokenizer,
 ) -> Callable[[Path, Postings], Path]:
     def make(folder: Path, postings: Postings) -> Path:
-        offset = np.zeros(len(tokenizer.vocabulary), np.float32)
-        half = len(postings) // 2
-        rows = list(postings)
-        shards = [Postings.of(rows[:half]), Postings.of(rows[half:])]
-        write_index(folder, shards, tokenizer, offset, SETTINGS, scale=0.5)
+        write_postings(folder, shards_of(postings, -(-len(postings) // 2)), tokenizer)
         return folder
 
     return make
@@ -141,3 +89,14 @@ def sparse_index(
     out = tmp_path_factory.mktemp("sparse") / "index"
     build_index([store], [model_dir], out, device="cpu")
     return out
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    """Three small photos."""
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    for i in range(3):
+        pixels = np.random.default_rng(i).integers(0, 255, (20, 30, 3), np.uint8)
+        Image.fromarray(pixels).save(photos / f"{i}.png")
+    return photos

@@ -9,6 +9,7 @@ import torch
 from PIL import Image
 
 from indexer.build import build_index
+from indexer.settings import PruningSettings
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.visualsparta.init_bert import from_config
@@ -63,5 +64,7 @@ def labelled_index(folder: Path) -> tuple[Path, FeatureStore, Path]:
         Image.new("RGB", (one.width, one.height), "green").save(photos / one.image_id)
     store = write_store(folder / "features", tiny.source(), IMAGES)
     out = folder / "index"
-    build_index([store], [folder / "model"], out, offset="none", terms="all", device="cpu")
+    build_index(
+        [store], [folder / "model"], out, PruningSettings(offset="none", terms="all"), device="cpu"
+    )
     return out, store, photos

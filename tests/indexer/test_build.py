@@ -8,21 +8,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
-from typer.testing import CliRunner
 
 import indexer.build
 from indexer.build import build_index
-from indexer.inputs import open_features
+from indexer.encoding.term_scores import ImageEncoder
 from indexer.manifest import Manifest
 from indexer.search.lucene import LuceneSearcher
-from sparta.__main__ import cli
+from indexer.settings import OffsetKind, PruningSettings
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.collate import ImageCollator
 from sparta.visualsparta.model import VisualSparta
-from tests.indexer.tiny import SOURCE, slow_impacts, write_store
+from tests.indexer.tiny import SOURCE, save_model, slow_impacts, write_store
 
 
 @pytest.mark.parametrize(
@@ -33,7 +31,7 @@ from tests.indexer.tiny import SOURCE, slow_impacts, write_store
         {"top_n": None, "bits": 8, "offset": "none", "terms": "all"},
     ],
 )
-def test_the_index_holds_what_the_model_says(
+def test_the_index_contains_the_models_scores(
     store: FeatureStore, model_dir: Path, tmp_path: Path, options: dict[str, Any]
 ) -> None:
     stages: list[tuple[str, int, int]] = []
@@ -42,7 +40,7 @@ def test_the_index_holds_what_the_model_says(
         [store],
         [model_dir],
         out,
-        **options,
+        PruningSettings(**options),
         batch_size=3,
         device="cpu",
         progress=lambda *stage: stages.append(stage),
@@ -74,11 +72,13 @@ def test_the_index_holds_what_the_model_says(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["index"]
 
 
-def test_baseline_is_kept_for_images_added_later(
+def test_offsets_are_stored_for_images_added_later(
     store: FeatureStore, model_dir: Path, tmp_path: Path
 ) -> None:
     index = tmp_path / "index"
-    build_index([store], [model_dir], index, offset="minimum", terms="all", device="cpu")
+    build_index(
+        [store], [model_dir], index, PruningSettings(offset="minimum", terms="all"), device="cpu"
+    )
     offset = np.load(tmp_path / "index" / "term_offsets.npy", allow_pickle=False)
     model = VisualSparta.from_pretrained(model_dir)
     assert model.tokenizer is not None
@@ -101,11 +101,11 @@ def test_a_killed_run_continues_to_the_same_index(
     encode = indexer.build.encode_rows
     encoded: list[int] = []
 
-    def dying(encoder: Any, rows: Any, **options: Any) -> Any:
+    def dying(encoder: Any, rows: Any, parameters: Any) -> Any:
         if len(encoded) == 2:
             raise KeyboardInterrupt
         encoded.append(len(rows))
-        return encode(encoder, rows, **options)
+        return encode(encoder, rows, parameters)
 
     out = tmp_path / "index"
     monkeypatch.setattr(indexer.build, "encode_rows", dying)
@@ -126,10 +126,10 @@ def test_other_settings_start_anew(
 ) -> None:
     out = tmp_path / "index"
     with monkeypatch.context() as patch:
-        patch.setattr(indexer.build, "write_index", lambda *_: 1 / 0)
+        patch.setattr(indexer.build, "write_index", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            build_index([store], [model_dir], out, top_n=3, device="cpu")
-    manifest = build_index([store], [model_dir], out, top_n=4, device="cpu")
+            build_index([store], [model_dir], out, PruningSettings(top_n=3), device="cpu")
+    manifest = build_index([store], [model_dir], out, PruningSettings(top_n=4), device="cpu")
     assert manifest.top_n == 4 and manifest.postings > 3 * 21
 
 
@@ -137,17 +137,17 @@ def test_an_index_stays_until_its_successor_is_whole(
     store: FeatureStore, model_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "index"
-    build_index([store], [model_dir], out, top_n=3, device="cpu")
+    build_index([store], [model_dir], out, PruningSettings(top_n=3), device="cpu")
     with monkeypatch.context() as patch:
-        patch.setattr(indexer.build, "write_index", lambda *_: 1 / 0)
+        patch.setattr(indexer.build, "write_index", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            build_index([store], [model_dir], out, top_n=4, device="cpu")
+            build_index([store], [model_dir], out, PruningSettings(top_n=4), device="cpu")
     assert Manifest.open(out).top_n == 3
     # The machine stopped between the two renames of the swap.
     out.rename(tmp_path / "index.old")
     with pytest.raises(InputError, match="--bits"):
-        build_index([store], [model_dir], out, bits=17, device="cpu")
-    build_index([store], [model_dir], out, top_n=4, device="cpu")
+        build_index([store], [model_dir], out, PruningSettings(bits=17), device="cpu")
+    build_index([store], [model_dir], out, PruningSettings(top_n=4), device="cpu")
     assert Manifest.open(out).top_n == 4
     assert sorted(path.name for path in tmp_path.iterdir()) == ["index"]
 
@@ -173,42 +173,75 @@ def test_a_folder_without_a_model_is_refused(store: FeatureStore, tmp_path: Path
         build_index([store], [tmp_path], tmp_path / "index", device="cpu")
 
 
-@pytest.fixture
-def photos(tmp_path: Path) -> Path:
-    photos = tmp_path / "photos"
-    photos.mkdir()
-    for i in range(3):
-        pixels = np.random.default_rng(i).integers(0, 255, (20, 30, 3), np.uint8)
-        Image.fromarray(pixels).save(photos / f"{i}.png")
-    return photos
+@pytest.fixture(scope="module")
+def flipped(tmp_path_factory: pytest.TempPathFactory) -> FeatureStore:
+    return write_store(tmp_path_factory.mktemp("flipped"), seed=1, augmentation="flip")
 
 
-def test_photos_are_extracted_once_with_the_models_own_features(
-    model_dir: Path, tmp_path: Path, photos: Path
+@pytest.fixture(scope="module")
+def other_model(tmp_path_factory: pytest.TempPathFactory, tokenizer: WordPieceTokenizer) -> Path:
+    folder = tmp_path_factory.mktemp("other")
+    return save_model(folder, tokenizer, seed=1, untrained=["dog", "red"])
+
+
+@pytest.mark.parametrize("sample", [2000, 21, 10])
+def test_the_index_contains_the_mean_over_models_and_stores(
+    store: FeatureStore,
+    flipped: FeatureStore,
+    model_dir: Path,
+    other_model: Path,
+    tmp_path: Path,
+    sample: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(indexer.build, "OFFSET_SAMPLE", sample)
+    stores, models = [store, flipped], [model_dir, other_model]
+    # A mean over part of the corpus is no concern of this test.
+    offset: OffsetKind = "none" if sample < len(store) else "mean"
+    scored: list[int] = []
+    score = ImageEncoder._score
+
+    def counting(encoder: ImageEncoder, rows: tuple[int, ...]) -> object:
+        scored.extend(rows)
+        return score(encoder, rows)
+
+    monkeypatch.setattr(ImageEncoder, "_score", counting)
     out = tmp_path / "index"
-    [first] = open_features([photos], [model_dir], out)
-    assert first.folder == tmp_path / "index.features" / "plain"
-    changed = (first.folder / "store.json").stat().st_mtime_ns
-    [again] = open_features([photos], [model_dir], out)
-    assert (again.folder / "store.json").stat().st_mtime_ns >= changed
-    manifest = build_index([again], [model_dir], out, device="cpu")
-    assert manifest.photos == str(photos.resolve())
-    assert LuceneSearcher(out).metadata("1.png") == {"width": 30, "height": 20}
-    [opened] = open_features([first.folder], [model_dir], out)
-    assert opened.fingerprint == first.fingerprint
+    pruning = PruningSettings(top_n=9, offset=offset)
+    manifest = build_index(stores, models, out, pruning, batch_size=3, device="cpu")
+    # A corpus that is its own sample is scored once.
+    assert len(scored) == len(store) + (sample if sample < len(store) else 0)
+    right = slow_impacts(stores, models, manifest)
+    alone = slow_impacts([store], [model_dir], manifest)
+    assert right.keys() != alone.keys()
+    assert {term for _, term in right} >= {"cat", "dog", "red"}  # each trained by one of the models
+    searcher = LuceneSearcher(out)
+    vocabulary = [t for t in WordPieceTokenizer.from_folder(out).vocabulary if t[0] not in "[#"]
+    for image_id in store.ids:
+        for term in searcher.explain(" ".join(vocabulary), image_id).terms:
+            impact, *winner = right.get((image_id, term.term), (0, None, None))
+            # The sample's largest score, not the corpus's, gets the top level.
+            assert abs(term.impact - impact) <= (1 if sample >= len(store) else 0.2 * impact + 1)
+            assert [term.region, term.label] == winner
+            if term.region is not None:
+                box = store[store.index(image_id)].boxes[term.region].tolist()
+                assert term.box == pytest.approx(box, abs=1e-5)
+    searcher.close()
+    assert manifest.features == [store.fingerprint, flipped.fingerprint]
+    assert len(set(manifest.models)) == 2
 
 
-def test_the_command_goes_from_photos_to_an_index(
-    model_dir: Path, tmp_path: Path, photos: Path
+def test_terms_that_no_model_trained_stay_out(
+    store: FeatureStore, model_dir: Path, tokenizer: WordPieceTokenizer, tmp_path: Path
 ) -> None:
-    out = tmp_path / "index"
-    arguments = ["index", str(photos), "--model", str(model_dir), "--out", str(out)]
-    run = CliRunner().invoke(cli, [*arguments, "--top-n", "all", "--device", "cpu"])
-    assert run.exit_code == 0, run.output
-    assert "3 images" in run.output
-    assert Manifest.open(out).top_n is None
-    for wrong in (["--top-n", "many"], ["--top-n", "0"], ["--offset", "low"], ["--terms", "x"]):
-        run = CliRunner().invoke(cli, [*arguments, *wrong])
-        assert isinstance(run.exception, InputError), wrong
-        assert wrong[0] in str(run.exception)
+    second = save_model(tmp_path / "model", tokenizer, seed=2, untrained=["cat", "dog"])
+    build_index(
+        [store],
+        [model_dir, second],
+        tmp_path / "index",
+        PruningSettings(offset="none"),
+        device="cpu",
+    )
+    searcher = LuceneSearcher(tmp_path / "index")
+    assert searcher.search("cat dog").unknown == ["cat"]
+    searcher.close()

@@ -8,8 +8,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexer.pruning import OFFSET_KINDS, estimate_offsets, prune
+from indexer.pruning import estimate_offsets, prune
 from indexer.quantisation import Quantiser
+from indexer.settings import OFFSET_KINDS
 
 
 def slow_prune(
@@ -37,7 +38,7 @@ def test_prune_equals_the_slow_way(data: st.DataObject) -> None:
     assert kept.tolist() == [slow_prune(row, offset, allowed, top_n) for row in images]
 
 
-def test_without_baseline_the_largest_scores_stay() -> None:
+def test_without_an_offset_the_largest_scores_stay() -> None:
     scores = torch.tensor([[3.0, 1.0, 2.0, 2.0]])
     kept = prune(scores, None, torch.ones(4, dtype=torch.bool), 2)
     assert kept.tolist() == [[3.0, 0.0, 2.0, 0.0]]
@@ -48,7 +49,7 @@ def test_broken_scores_are_refused() -> None:
         prune(torch.tensor([[float("nan")]]), None, torch.tensor([True]), None)
 
 
-def test_baselines_are_what_they_are_called() -> None:
+def test_offsets_are_what_they_are_called() -> None:
     scores = torch.rand(31, 50, generator=torch.Generator().manual_seed(0))
     plain = scores.numpy().astype(np.float64)
     right = {
@@ -62,7 +63,7 @@ def test_baselines_are_what_they_are_called() -> None:
         assert estimate_offsets(scores, kind).numpy() == pytest.approx(right[kind], rel=1e-6)
 
 
-def test_minimum_baseline_changes_no_unpruned_ranking() -> None:
+def test_minimum_offset_changes_no_unpruned_ranking() -> None:
     random = np.random.default_rng(0)
     # Multiples of 1/1024, so that float32 sums are exact and equal means equal.
     scores = torch.from_numpy((random.integers(0, 4096, (200, 300)) / 1024).astype(np.float32))
@@ -72,7 +73,7 @@ def test_minimum_baseline_changes_no_unpruned_ranking() -> None:
     before = (queries @ scores.T).sort(dim=1, descending=True, stable=True).indices
     after = (queries @ kept.T).sort(dim=1, descending=True, stable=True).indices
     assert torch.equal(before, after)
-    # The mean also drops what is below par, so it does change rankings.
+    # The mean also drops scores below it, so it does change rankings.
     mean = prune(scores, estimate_offsets(scores, "mean"), allowed, None)
     other = (queries @ mean.T).sort(dim=1, descending=True, stable=True).indices
     assert not torch.equal(before, other)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -109,3 +109,12 @@ def slow_winner(image: ImageFeatures, position: int) -> tuple[int, WinningLabel 
         words = " ".join(parts).strip()
         tokens += [(region, WinningLabel(word, words)) for word in words.split()]
     return tokens[position]
+
+
+def same_but(folder: Path, store: FeatureStore, drop: str = "", rename: str = "") -> FeatureStore:
+    writer = StoreWriter(folder, store.source)
+    images = [image for image in store if image.image_id != drop]
+    if rename:
+        images[-1] = replace(images[-1], image_id=rename)
+    writer.write_shard(images)
+    return writer.finish()

@@ -9,10 +9,11 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from indexer.grounding import Inputs
 from indexer.postings import ImagePostings, Postings
-from indexer.write_index import IndexSettings, write_index
+from indexer.settings import IndexSettings
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.tokenizer import WordPieceTokenizer
+from tests.indexer.random_postings import write_postings
 from tests.indexer.tiny import SOURCE
 from tests.server.fake import DRAWINGS, VOCABULARY, Drawing
 from tests.stores import write_store
@@ -60,8 +61,7 @@ def index_drawings(folder: Path, photos: Path, features: str = "f") -> Path:
         terms="all",
     )
     rows = Postings.of([postings_of(i, DRAWINGS[i]) for i in sorted(DRAWINGS)])
-    offset = np.zeros(len(TERMS), np.float32)
-    write_index(folder, [rows], WordPieceTokenizer(inner), offset, settings, scale=0.5)
+    write_postings(folder, [rows], WordPieceTokenizer(inner), settings)
     return folder
 
 

@@ -13,9 +13,9 @@ from tokenizers.models import WordPiece
 from torch import Tensor
 
 from eval.pruning.term_scores import TermScoreMatrix
-from indexer.encode import EncodedBatch, ImageEncoder
+from indexer.encoding.models import model_fingerprint
+from indexer.encoding.term_scores import EncodedBatch, ImageEncoder
 from indexer.grounding import Inputs
-from indexer.model_loading import check_source, load_models, model_fingerprint
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.progress import Progress, no_progress
@@ -72,15 +72,13 @@ def encode_store(features: Path, model: str, progress: Progress = no_progress) -
         InputError: if the model cannot be used or was trained on other features.
     """
     store = FeatureStore.open(features)
-    loaded, tokenizer = load_models([model], torch.device("cpu"))
-    check_source(model, loaded[0], store)
-    encoder = ImageEncoder(loaded, tokenizer, [store], BATCH, "trained")
+    encoder = ImageEncoder.open([store], [model], BATCH, "cpu", "trained")
     rows = range(min(DISTINCT, len(store)))
     with torch.inference_mode():
         scored = TermScoreMatrix.of(encoder, rows, progress)
     return EncodedImages(
-        name=model_fingerprint(loaded[0]),
-        tokenizer=tokenizer,
+        name=model_fingerprint(encoder.models[0]),
+        tokenizer=encoder.tokenizer,
         allowed=encoder.allowed("trained"),
         images=[_without_features(store[row]) for row in rows],
         scored=scored.scored,

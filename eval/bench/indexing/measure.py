@@ -10,14 +10,15 @@ from tempfile import TemporaryDirectory
 
 from eval.bench.indexing.encoded_images import EncodedImages
 from eval.bench.indexing.index_speed import IndexSpeed, Whole
-from eval.bench.indexing.stage_costs import SAMPLE, Pruning, stage_costs
+from eval.bench.indexing.stage_costs import SAMPLE, stage_costs
 from eval.bench.peak_memory import watch
-from indexer.encode import encode_rows
+from indexer.impacts import ImpactParameters, encode_rows
+from indexer.index_writer import write_index
 from indexer.manifest import LUCENE, Manifest
-from indexer.postings import Postings
+from indexer.postings import PostingShard
 from indexer.pruning import estimate_offsets
 from indexer.quantisation import Quantiser
-from indexer.write_index import IndexSettings, write_index
+from indexer.settings import IndexSettings
 from sparta.progress import Progress, no_progress
 
 SHARD = 512  # images, as `sparta extract` makes shards
@@ -43,7 +44,7 @@ def measure_indexing(
     """
     offset = estimate_offsets(images.scored.scores, "mean")
     largest = ((images.scored.scores.amax(dim=0) - offset) * images.allowed).max()
-    pruning = Pruning(offset, images.allowed, top_n, Quantiser.fit(float(largest), bits))
+    pruning = ImpactParameters(offset, images.allowed, top_n, Quantiser.fit(float(largest), bits))
     sample = min(SAMPLE, count)
     costs = stage_costs(images, pruning, work, sample, progress)
     whole = build(images, count, pruning, work, progress)
@@ -51,22 +52,22 @@ def measure_indexing(
 
 
 def build(
-    images: EncodedImages, count: int, pruning: Pruning, work: Path, progress: Progress
+    images: EncodedImages, count: int, pruning: ImpactParameters, work: Path, progress: Progress
 ) -> Whole:
     """Build an index as `sparta index` does, and remove it."""
     reached: dict[str, float] = {}  # stage → the last sign of it
 
-    def tell(stage: str, done: int) -> None:
+    def tell(stage: str, done: int, total: int = count) -> None:
         reached[stage] = time.perf_counter()
         progress(stage, done, count)
 
-    def shards() -> Iterator[Postings]:
+    def shards() -> Iterator[PostingShard]:
         for start in range(0, count, SHARD):
             rows = range(start, min(start + SHARD, count))
-            postings, _ = encode_rows(images, rows, **vars(pruning))
-            postings.save(folder / f"shard-{start:09d}.npz")
+            shard = encode_rows(images, rows, pruning)
+            shard.postings.save(folder / f"shard-{start:09d}.npz")
             tell("encode", rows.stop)
-            yield postings
+            yield shard
 
     with TemporaryDirectory(dir=work) as name, watch() as peak:
         folder = Path(name)
@@ -74,7 +75,14 @@ def build(
         offset, scale = pruning.offset.numpy(), pruning.quantiser.scale
         start, used = time.perf_counter(), _processor_seconds()
         manifest = write_index(
-            folder / "index", shards(), images.tokenizer, offset, settings, scale, progress=tell
+            folder / "index",
+            shards(),
+            images.tokenizer,
+            settings,
+            offset,
+            scale,
+            images=count,
+            progress=tell,
         )
         end = time.perf_counter()
         written = reached["write"]
@@ -104,7 +112,7 @@ def _lucene_files(manifest: Manifest) -> list[tuple[str, int]]:
     return [part for part in manifest.parts.items() if part[0].startswith(f"{LUCENE}/")]
 
 
-def _settings(images: EncodedImages, pruning: Pruning) -> IndexSettings:
+def _settings(images: EncodedImages, pruning: ImpactParameters) -> IndexSettings:
     return IndexSettings(
         models=[images.name],
         features=[],

@@ -6,20 +6,17 @@ import pickle
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
 import torch
-from torch import Tensor
 
 from eval.bench.indexing.encoded_images import EncodedImages
-from indexer.encode import keep_terms, split_images
 from indexer.grounding import Grounding, pack
+from indexer.impacts import ImpactParameters, keep_terms, split_images
 from indexer.lucene.segment_writer import SegmentWriter, merge_segments
 from indexer.postings import Postings
-from indexer.quantisation import Quantiser
 from sparta.progress import Progress, no_progress
 
 SAMPLE = 4096  # images of one part
@@ -31,19 +28,9 @@ WARM_UPS, ROUNDS = (
 Costs = dict[str, float]
 
 
-@dataclass(frozen=True)
-class Pruning:
-    """How term scores become impacts; see `encode_rows`."""
-
-    offset: Tensor
-    allowed: Tensor
-    top_n: int | None
-    quantiser: Quantiser
-
-
 def stage_costs(
     images: EncodedImages,
-    pruning: Pruning,
+    pruning: ImpactParameters,
     work: Path,
     sample: int = SAMPLE,
     progress: Progress = no_progress,
@@ -75,13 +62,12 @@ def stage_costs(
     return {stage: median(costs[stage] for costs in found[WARM_UPS:]) / sample for stage in costs}
 
 
-def _encode(images: EncodedImages, pruning: Pruning, sample: int, costs: Costs) -> Postings:
+def _encode(
+    images: EncodedImages, pruning: ImpactParameters, sample: int, costs: Costs
+) -> Postings:
     batches = list(images.batches(range(sample)))
     with _timed(costs, "prune"):
-        kept = [
-            keep_terms(batch.scored, pruning.offset, pruning.allowed, pruning.top_n)
-            for batch in batches
-        ]
+        kept = [keep_terms(batch.scored, pruning) for batch in batches]
     with _timed(costs, "quantise"):
         impacts = [pruning.quantiser.impacts(one.scores) for one in kept]
         for one, levels in zip(kept, impacts, strict=True):

@@ -11,9 +11,10 @@ import numpy as np
 from eval.bench.query_latency.collections.corpus import CorpusRows
 from eval.bench.query_latency.collections.enlarge import enlarge
 from eval.bench.query_latency.collections.impact_source import read_source
+from indexer.index_writer import write_index
 from indexer.manifest import OFFSETS, Manifest
-from indexer.postings import Postings
-from indexer.write_index import IndexSettings, write_index
+from indexer.postings import Postings, PostingShard
+from indexer.settings import IndexSettings
 from sparta.progress import Progress, no_progress
 from sparta.tokenizer import WordPieceTokenizer
 
@@ -44,22 +45,26 @@ def enlarge_index(
         out,
         _shards(enlarge(read_source(index), images, None, "copies"), images, progress),
         WordPieceTokenizer.from_folder(index),
-        np.load(index / OFFSETS, allow_pickle=False),
         IndexSettings(**{one.name: getattr(manifest, one.name) for one in fields(IndexSettings)}),
+        np.load(index / OFFSETS, allow_pickle=False),
         manifest.scale,
+        images=images,
     )
 
 
-def _shards(chunks: Iterator[CorpusRows], images: int, progress: Progress) -> Iterator[Postings]:
+def _shards(
+    chunks: Iterator[CorpusRows], images: int, progress: Progress
+) -> Iterator[PostingShard]:
     first = 0
     for rows in chunks:
         numbers = range(first, first + len(rows))
         first += len(rows)
-        yield Postings.without_grounding(
+        postings = Postings.without_grounding(
             ids=[f"{number // 1000:06d}/{number:09d}.jpg" for number in numbers],
             metadata=[METADATA] * len(rows),
             starts=rows.starts,
             terms=rows.terms,
             impacts=rows.impacts,
         )
+        yield PostingShard(postings)
         progress("write", first, images)

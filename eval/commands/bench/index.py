@@ -55,7 +55,7 @@ def index(
     from eval.bench.indexing.encoded_images import encode_store, synthetic_images
     from eval.bench.indexing.measure import measure_indexing
     from eval.report import report
-    from indexer.commands.output import STAGES
+    from indexer.commands.building import STAGES
     from sparta.progress import progress_bars
 
     logging.disable_progress_bar()

@@ -32,14 +32,14 @@ def attention(
     from eval.figures.attention import draw, look
     from eval.plotting import check_picture, save
     from indexer.dense.text_encoder import load_dense_model
-    from indexer.inputs import check_views
-    from indexer.model_loading import check_features
+    from indexer.encoding.models import check_features
+    from indexer.encoding.stores import check_stores
     from sparta.features.extract.photos import load_photo
     from sparta.features.store import FeatureStore
 
     check_picture(out)
     store = FeatureStore.open(features)
-    check_views([store])
+    check_stores([store])
     folder = photos or store.photos
     if folder is None:
         raise InputError(f"{features} does not know where its photos are: give --photos")

@@ -42,7 +42,7 @@ def gallery(
     from eval.plotting import check_picture, save
     from eval.recall.model_recall import open_members
     from eval.recall.models import DenseModel, SparseModel
-    from indexer.encode import ImageEncoder
+    from indexer.encoding.term_scores import ImageEncoder
     from sparta.features.store import FeatureStore
     from sparta.progress import progress_bars
 

@@ -10,9 +10,10 @@ from eval.figures.search_times import measure_times, time_searches
 from eval.recall.model_recall import open_members
 from eval.recall.models import DenseModel, SparseModel
 from indexer.build import build_index
-from indexer.encode import ImageEncoder
+from indexer.encoding.term_scores import ImageEncoder
 from indexer.search.api import SearchResult, Timings
 from indexer.search.lucene import LuceneSearcher
+from indexer.settings import PruningSettings
 from sparta.__main__ import cli
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
@@ -45,7 +46,9 @@ def test_the_inverted_index_is_that_of_sparta_index(
     gallery: Gallery, models: list[Path], views: list[FeatureStore], tmp_path: Path
 ) -> None:
     gallery.write(tmp_path / "gallery", 50)
-    build_index([views[0]], [models[0]], tmp_path / "index", top_n=12, device="cpu")
+    build_index(
+        [views[0]], [models[0]], tmp_path / "index", PruningSettings(top_n=12), device="cpu"
+    )
     large, plain = LuceneSearcher(tmp_path / "gallery"), LuceneSearcher(tmp_path / "index")
     assert (len(large), len(plain)) == (50, 21)
     for query in QUERIES:

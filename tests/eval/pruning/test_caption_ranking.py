@@ -11,10 +11,9 @@ from eval.pruning.caption_ranking import CaptionQueries, InMemoryRanking, overla
 from sparta.captions.read import CaptionedPhoto
 from sparta.metrics import Recall, recall
 from sparta.tokenizer import WordPieceTokenizer
-from tests.indexer.conftest import tokenizer  # noqa: F401
 
 
-def test_queries(tokenizer: WordPieceTokenizer) -> None:  # noqa: F811
+def test_queries(tokenizer: WordPieceTokenizer) -> None:
     photos = [
         CaptionedPhoto("b", "val", ("dog dog cat", "qqq")),
         CaptionedPhoto("d", "val", ("cat",)),

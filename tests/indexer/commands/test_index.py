@@ -1,170 +1,26 @@
-"""The `search` command, and what the query path must not load."""
+"""`sparta index`, from photos to an index."""
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
-import pytest
+from typer.testing import CliRunner
 
-from indexer.dense.build import add_dense
-from indexer.lucene.jvm import java_home
-from indexer.search.open import open_backend
-from sparta.features.store import FeatureStore
-from tests.reference.searcher import ReferenceSearcher
-
-FRESH = """
-import sys
-sys.argv = ["sparta", *sys.argv[1:]]
-from sparta.__main__ import main
-try:
-    main()
-finally:
-    heavy = {"torch", "transformers", "pyserini", "scipy.sparse", "faiss"} & set(sys.modules)
-    assert not heavy, heavy
-"""
+from indexer.manifest import Manifest
+from sparta.__main__ import cli
+from sparta.errors import InputError
 
 
-def sparta(
-    *arguments: str, code: str = FRESH, **environment: str
-) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", code, *arguments],
-        env=os.environ | {"COLUMNS": "200"} | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-def test_json_answer_without_torch(index: Path, exact: ReferenceSearcher) -> None:
-    query = "dogs dog qqq"
-    run = sparta("search", str(index), query, "-k", "3", "--json", "--explain")
-    assert run.returncode == 0 and run.stderr == "", run.stderr
-    answer = json.loads(run.stdout)
-    right = exact.search(query, 3)
-    assert [hit["image_id"] for hit in answer["hits"]] == [hit.image_id for hit in right.hits]
-    assert answer["unknown"] == ["qqq"]
-    for hit in answer["hits"]:
-        assert sum(term["score"] for term in hit["terms"]) == hit["score"]
-        assert {"term", "region", "box"} <= set(hit["terms"][0])
-
-
-def test_explaining_needs_no_torch_either(index: Path, exact: ReferenceSearcher) -> None:
-    image_id = exact.search("dogs", 1).hits[0].image_id
-    run = sparta("explain", str(index), image_id, "dogs qqq", "--json")
-    assert run.returncode == 0 and run.stderr == "", run.stderr
-    [answer] = json.loads(run.stdout)
-    assert answer["score"] == exact.explain("dogs", image_id).score
-
-
-def test_table(index: Path, exact: ReferenceSearcher) -> None:
-    run = sparta("search", str(index), "dogs qqq [red]", "--explain")
-    assert run.returncode == 0 and run.stderr == "", run.stderr
-    assert all(hit.image_id in run.stdout for hit in exact.search("dogs [red]", 10).hits)
-    assert "##s" in run.stdout
-    assert "Unknown words: qqq" in run.stdout
-
-
-def test_nothing_found(index: Path) -> None:
-    run = sparta("search", str(index), "qqq")
-    assert run.returncode == 0
-    assert "No image shares a word" in run.stdout and "qqq" in run.stdout
-
-
-@pytest.mark.parametrize("query", ["", "  \n"])
-def test_empty_query(index: Path, query: str) -> None:
-    run = sparta("search", str(index), query)
-    assert run.returncode == 1
-    assert "the query is empty" in run.stderr and "Traceback" not in run.stderr
-
-
-def test_query_that_is_not_text(index: Path) -> None:
-    run = sparta("search", str(index), os.fsdecode(b"dog \xff"))
-    assert run.returncode == 1
-    assert "not UTF-8" in run.stderr and "Traceback" not in run.stderr
-
-
-def test_bad_options(index: Path, tmp_path: Path) -> None:
-    assert sparta("search", str(index), "dog", "-k", "0").returncode == 2
-    run = sparta("search", str(tmp_path), "dog")
-    assert run.returncode == 1 and "is not an index" in run.stderr
-
-
-@pytest.fixture(scope="module")
-def dense_index(
-    sparse_index: Path,
-    store: FeatureStore,
-    dense_model: Path,
-    multi_view: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Path:
-    out = Path(shutil.copytree(sparse_index, tmp_path_factory.mktemp("dense") / "index"))
-    add_dense(out, store, "vse++", dense_model, device="cpu")
-    add_dense(out, store, "mv-vse", multi_view, device="cpu")
-    return out
-
-
-def test_dense_parts_beside_it_load_no_torch(dense_index: Path) -> None:
-    run = sparta("search", str(dense_index), "dog", "--json")
-    assert run.returncode == 0 and run.stderr == "", run.stderr
-    assert json.loads(run.stdout)["timings"]["encode_ms"] == 0
-
-
-def test_a_dense_backend_answers(dense_index: Path) -> None:
-    code = "from sparta.__main__ import main; main()"
-    run = sparta("search", str(dense_index), "dogs qqq", "--backend", "ensemble", code=code)
-    assert run.returncode == 0 and run.stderr == "", run.stderr
-    best = open_backend(dense_index, "ensemble").search("dogs qqq", 10).hits
-    assert all(hit.image_id in run.stdout for hit in best)
-    assert f"{best[0].score:.4f}" in run.stdout and "matching" not in run.stdout
-    assert "Unknown words: qqq" in run.stdout
-    options = ("--backend", "mv-vse", "--json", "-k", "30")
-    run = sparta("search", str(dense_index), "dogs", *options, code=code)
-    answer = json.loads(run.stdout)
-    assert len(answer["hits"]) == 21 and answer["timings"]["encode_ms"] > 0
-    assert {hit["view"] for hit in answer["hits"]} <= {0, 1, 2}
-
-
-def test_a_dense_backend_that_is_not_there_or_cannot(dense_index: Path, index: Path) -> None:
-    code = "from sparta.__main__ import main; main()"
-    for arguments, said in [
-        ((str(dense_index), "dog", "--backend", "vse"), "no dense part 'vse' (it has: mv-vse, vse"),
-        ((str(index), "dog", "--backend", "ensemble"), "an ensemble needs two"),
-        ((str(dense_index), "dog", "--backend", "vse++", "--explain"), "--explain: the scores of"),
-    ]:
-        run = sparta("search", *arguments, code=code)
-        assert run.returncode == 1 and said in run.stderr and "Traceback" not in run.stderr
-
-
-def test_old_or_missing_java_is_passed_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_command_goes_from_photos_to_an_index(
+    model_dir: Path, tmp_path: Path, photos: Path
 ) -> None:
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-    carried = java_home()
-    for release, used in [(None, False), ('JAVA_VERSION="17.0.2"', False), ("", False)]:
-        if release is not None:
-            (tmp_path / "release").write_text(release)
-        monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-        assert (java_home() == tmp_path) == used
-    assert java_home() == carried
-    (tmp_path / "release").write_text('IMPLEMENTOR="x"\nJAVA_VERSION="22.0.1"\n')
-    assert java_home() == tmp_path
-
-
-def test_ctrl_c_stays_pythons() -> None:
-    code = (
-        "import os, signal\n"
-        "from indexer.lucene.jvm import start\n"
-        "start()\n"
-        "try:\n"
-        "    os.kill(os.getpid(), signal.SIGINT); signal.pause()\n"
-        "except KeyboardInterrupt:\n"
-        "    print('interrupted')\n"
-    )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert run.stdout == "interrupted\n"
+    out = tmp_path / "index"
+    arguments = ["index", str(photos), "--model", str(model_dir), "--out", str(out)]
+    run = CliRunner().invoke(cli, [*arguments, "--top-n", "all", "--device", "cpu"])
+    assert run.exit_code == 0, run.output
+    assert "3 images" in run.output
+    assert Manifest.open(out).top_n is None
+    for wrong in (["--top-n", "many"], ["--top-n", "0"], ["--offset", "low"], ["--terms", "x"]):
+        run = CliRunner().invoke(cli, [*arguments, *wrong])
+        assert isinstance(run.exception, InputError), wrong
+        assert wrong[0] in str(run.exception)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,21 +11,16 @@ from typing import Any
 
 import pytest
 import torch
-from PIL import Image
-from typer.testing import CliRunner
 
-from indexer.dense.build import add_dense, name_models
-from indexer.dense.manifest import DenseManifest, backend_names, dense_names
+from indexer.dense.build import add_dense
+from indexer.dense.manifest import DenseManifest, dense_names
 from indexer.dense.vectors import VectorIndexKind
-from indexer.inputs import open_features
 from indexer.manifest import Manifest
 from indexer.search.open import open_backend
-from sparta.__main__ import cli
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
-from sparta.features.writer import StoreWriter
 from sparta.vse.model import VseModel
-from tests.indexer.tiny import SOURCE
+from tests.indexer.tiny import SOURCE, same_but
 from tests.indexer.tiny_dense import save_dense_model, slow_scores
 
 
@@ -46,7 +40,7 @@ def test_the_part_answers_as_its_model(
     kind: VectorIndexKind,
 ) -> None:
     model = multi_view if views == 3 else dense_model
-    seen: list[tuple[int, int]] = []
+    seen: list[tuple[str, int, int]] = []
     made = add_dense(
         index,
         store,
@@ -55,9 +49,9 @@ def test_the_part_answers_as_its_model(
         kind=kind,
         batch_size=4,
         device="cpu",
-        progress=lambda done, total: seen.append((done, total)),
+        progress=lambda *step: seen.append(step),
     )
-    assert seen == [(4, 21), (8, 21), (12, 21), (16, 21), (20, 21), (21, 21)]
+    assert seen == [("embed mine", done, 21) for done in (4, 8, 12, 16, 20, 21)]
     assert made == DenseManifest.open(index, "mine", Manifest.open(index))
     assert (made.images, made.views, made.dimension, made.kind) == (21, views, 16, kind)
     assert made.features == made.indexed_features == store.fingerprint
@@ -75,34 +69,6 @@ def test_the_part_answers_as_its_model(
             else:
                 assert hit.view is not None and own[hit.view] == pytest.approx(max(own), abs=1e-5)
     searcher.close()
-
-
-def test_names_come_from_the_model_or_the_command(dense_model: Path, multi_view: Path) -> None:
-    assert name_models([str(dense_model), str(multi_view)]) == {
-        "vse++": str(dense_model),
-        "mv-vse": str(multi_view),
-    }
-    assert name_models([f"b={dense_model}", f"a={dense_model}"]) == {
-        "b": str(dense_model),
-        "a": str(dense_model),
-    }
-    for wrong, said in [
-        ([str(dense_model), str(dense_model)], "are both named 'vse\\+\\+': .* NAME=MODEL"),
-        ([f"x={dense_model}", f"x={multi_view}"], "are both named 'x'"),
-        ([f"sparta={dense_model}"], "'sparta' cannot be a backend's name"),
-        ([f"ensemble={dense_model}"], "'ensemble' cannot be"),
-        ([f"a.b={dense_model}"], "'a.b' cannot be"),
-        ([f"={dense_model}"], "'' cannot be"),
-        (["absent"], "--dense absent does not exist: give the folder of a dense model"),
-    ]:
-        with pytest.raises(InputError, match=said):
-            name_models(wrong)
-
-
-def test_a_path_with_an_equals_sign_is_a_path(tmp_path: Path) -> None:
-    folder = save_dense_model(tmp_path / "lr=0.1", "vse-inf")
-    assert name_models([str(folder)]) == {"vse-inf": str(folder)}
-    assert name_models([f"x={folder}"]) == {"x": str(folder)}
 
 
 def test_a_part_is_replaced_at_once_or_not_at_all(
@@ -136,15 +102,6 @@ def test_a_part_is_replaced_at_once_or_not_at_all(
     assert [path.name for path in (index / "dense").iterdir()] == ["mine"]
 
 
-def same_but(folder: Path, store: FeatureStore, drop: str = "", rename: str = "") -> FeatureStore:
-    writer = StoreWriter(folder, store.source)
-    images = [image for image in store if image.image_id != drop]
-    if rename:
-        images[-1] = replace(images[-1], image_id=rename)
-    writer.write_shard(images)
-    return writer.finish()
-
-
 @pytest.mark.parametrize(
     ("broken", "said"),
     [
@@ -176,32 +133,20 @@ def test_other_features_other_models_and_no_index_are_refused(
     config["vision"] = {"model_type": "resnet"}
     (photos / "config.json").write_text(json.dumps(config))
     for model, said in [
-        (larger, "holds other features than --dense .*64 was trained on"),
-        (photos, "takes photos, and those of .* are not where it says .nowhere."),
-        (model_dir, f"--dense {model_dir} is not a dense model: .* of a visual_sparta"),
+        (larger, "holds other features than --model .*64 was trained on"),
+        (photos, "takes photos, and those of .* are not where it records them .nowhere."),
+        (model_dir, f"--model {model_dir} is not a dense model: .* of a visual_sparta"),
         (tmp_path / "absent", "does not exist: give the folder of a dense model"),
     ]:
         with pytest.raises(InputError, match=said):
             add_dense(index, store, "mine", model, device="cpu")
-    with pytest.raises(InputError, match=r"is no index yet.*--model"):
+    with pytest.raises(InputError, match=r"is not an index yet: build it"):
         add_dense(tmp_path / "none", store, "mine", dense_model, device="cpu")
 
 
-def test_photos_are_extracted_as_the_dense_model_needs(
-    dense_model: Path, model_dir: Path, tmp_path: Path
+def test_vectors_that_are_not_finite_are_refused(
+    index: Path, store: FeatureStore, tmp_path: Path
 ) -> None:
-    photos = tmp_path / "photos"
-    photos.mkdir()
-    for name in ("1.png", "2.png"):
-        Image.new("RGB", (30, 20), "red").save(photos / name)
-    [made] = open_features([photos], [], tmp_path / "index", dense=[dense_model])
-    assert made.source == SOURCE and made.ids == ["1.png", "2.png"]
-    other = save_dense_model(tmp_path / "other", source=replace(SOURCE, image_size=64))
-    with pytest.raises(InputError, match=rf"--dense {other} takes other features than --model"):
-        open_features([photos], [model_dir], tmp_path / "index", dense=[other])
-
-
-def test_a_model_gone_astray_is_said(index: Path, store: FeatureStore, tmp_path: Path) -> None:
     model = VseModel.from_pretrained(save_dense_model(tmp_path / "model"))
     with torch.no_grad():
         model.visual_projections[0].linear.bias.fill_(float("nan"))
@@ -246,43 +191,3 @@ def test_damaged_or_foreign_parts_are_refused(
     broken(index / "dense" / "mine")
     with pytest.raises(InputError, match=said):
         open_backend(index, "mine")
-
-
-def test_the_command(
-    store: FeatureStore,
-    model_dir: Path,
-    dense_model: Path,
-    multi_view: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    out = tmp_path / "index"
-
-    def run(*options: str) -> Any:
-        arguments = ["index", str(store.folder), "--out", str(out), "--device", "cpu", *options]
-        return CliRunner().invoke(cli, arguments)
-
-    refused = run("--dense", str(dense_model))
-    assert isinstance(refused.exception, InputError) and "give --model" in str(refused.exception)
-    assert "give --model, --dense or both" in str(run().exception)
-    assert "give one" in str(run("--model", str(model_dir), "--hnsw").exception)
-    both = run("--model", str(model_dir), "--dense", str(dense_model))
-    assert both.exit_code == 0, both.output
-    assert "21 images, " in both.output and "vse++: vectors of 21 images, 16 numbers" in both.output
-    assert backend_names(out) == ["sparta", "vse++"]
-    more = run("--dense", str(multi_view), "--dense", f"second={dense_model}", "--hnsw")
-    assert more.exit_code == 0, more.output
-    assert "mv-vse: vectors of 21 images in 3 views" in more.output and "hnsw" in more.output
-    assert backend_names(out) == ["sparta", "mv-vse", "second", "vse++", "ensemble"]
-    # Features that do not fit are found before the index is touched.
-    other = save_dense_model(tmp_path / "other", source=replace(SOURCE, dimension=5))
-    built = Manifest.open(out).created
-    assert "768" in str(run("--model", str(model_dir), "--dense", str(other)).exception)
-    assert Manifest.open(out).created == built and len(dense_names(out)) == 3
-    twice = run(str(store.folder), "--dense", str(dense_model))
-    assert "plain view alone" in str(twice.exception)
-    assert "plain view alone" in str(run("--views", "2", "--dense", str(dense_model)).exception)
-    monkeypatch.setitem(sys.modules, "faiss", None)
-    assert "visualsparta[dense]" in str(run("--dense", str(dense_model)).exception)
-    assert run("--model", str(model_dir)).exit_code == 0
-    assert backend_names(out) == ["sparta"]

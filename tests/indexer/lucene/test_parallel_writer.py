@@ -11,17 +11,15 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import indexer.lucene.parallel_writer
 from indexer.lucene.parallel_writer import LuceneWriter
-from indexer.postings import Postings
 from indexer.search.lucene import LuceneSearcher
-from indexer.write_index import write_index
 from sparta.errors import InputError
 from sparta.tokenizer import WordPieceTokenizer
-from tests.indexer.conftest import COMMON, SETTINGS, random_postings
+from tests.indexer.random_postings import SETTINGS, random_postings, shards_of, write_postings
+from tests.indexer.vocabulary import COMMON
 from tests.reference.searcher import ReferenceSearcher
 
 
@@ -30,34 +28,28 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(indexer.lucene.parallel_writer, "PART_POSTINGS", 500)
 
 
-def shards_of(postings: Postings, size: int) -> list[Postings]:
-    rows = list(postings)
-    return [Postings.of(rows[start : start + size]) for start in range(0, len(rows), size)]
-
-
 @pytest.mark.usefixtures("small_parts")
-def test_an_index_of_many_parts_answers_like_the_judge(
+def test_an_index_of_many_parts_answers_like_the_reference(
     tokenizer: WordPieceTokenizer, tmp_path: Path
 ) -> None:
     postings = random_postings(tokenizer, 400, seed=2)
     postings = replace(postings, impacts=postings.impacts * 257)  # up to 16 bits
-    steps: list[tuple[str, int]] = []
-    manifest = write_index(
+    steps: list[tuple[str, int, int]] = []
+    manifest = write_postings(
         tmp_path / "index",
         shards_of(postings, 30),
         tokenizer,
-        np.zeros(len(tokenizer.vocabulary), np.float32),
         replace(SETTINGS, bits=16),
-        scale=1.0,
+        images=400,
         progress=lambda *step: steps.append(step),
     )
     assert (manifest.images, manifest.postings) == (400, len(postings.terms))
     assert len([name for name in manifest.parts if name.endswith(".si")]) == 1
     folders = sorted(path.name for path in (tmp_path / "index").iterdir() if path.is_dir())
     assert folders == ["columns", "lucene"]
-    written = [done for stage, done in steps if stage == "write"]
+    written = [done for stage, done, _ in steps if stage == "write"]
     assert len(written) > 4 and written == sorted(set(written)) and written[-1] == 400
-    assert steps[-2:] == [("merge", 400), ("columns", 400)]
+    assert steps[-2:] == [("merge", 400, 400), ("columns", 400, 400)]
     lucene, exact = LuceneSearcher(tmp_path / "index"), ReferenceSearcher(postings, tokenizer)
     for query in (COMMON, "dog beach", "dog cat beach ball red sky run the the", "dogs . 犬"):
         assert lucene.search(query, 500).hits == exact.search(query, 500).hits
@@ -76,7 +68,7 @@ def test_images_out_of_order_are_refused_across_shards(
     first, second, third = shards_of(random_postings(tokenizer, 90), 30)
     with (
         pytest.raises(ValueError, match="not rising"),
-        LuceneWriter(tmp_path / "lucene", tokenizer.vocabulary) as writer,
+        LuceneWriter(tmp_path / "lucene", tokenizer.vocabulary, 90) as writer,
     ):
         writer.add(first)
         writer.add(third)
@@ -91,7 +83,7 @@ def test_terms_lucene_would_cut_are_refused(tmp_path: Path) -> None:
         ("a" * 244, "244"),
     ):
         with pytest.raises(InputError, match=f"term 1 of the vocabulary.*{said}"):
-            LuceneWriter(tmp_path / "lucene", ["dog", term])
+            LuceneWriter(tmp_path / "lucene", ["dog", term], 0)
     assert not (tmp_path / "lucene").exists()
 
 
@@ -111,7 +103,7 @@ def test_a_process_that_dies_is_told(
     monkeypatch.setattr(indexer.lucene.parallel_writer, "ProcessPoolExecutor", lambda *_: Pool())
     with (
         pytest.raises(ChildProcessError, match="memory"),
-        LuceneWriter(tmp_path / "lucene", tokenizer.vocabulary) as writer,
+        LuceneWriter(tmp_path / "lucene", tokenizer.vocabulary, 90) as writer,
     ):
         for shard in shards_of(random_postings(tokenizer, 300), 30):
             writer.add(shard)
@@ -125,13 +117,13 @@ import indexer.lucene.parallel_writer
 from indexer.lucene.parallel_writer import LuceneWriter
 from indexer.postings import Postings
 
-def die(stage, done):
+def die(stage, done, total):
     print(*(child.pid for child in multiprocessing.active_children()), flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 
 indexer.lucene.parallel_writer.PART_POSTINGS = 1
 one, starts = np.array([0], np.int32), np.array([0, 1])
-with LuceneWriter(Path(sys.argv[1]), ["dog"], die) as writer:
+with LuceneWriter(Path(sys.argv[1]), ["dog"], 9, die) as writer:
     for i in range(9):
         writer.add(Postings.without_grounding([str(i)], [{}], starts, one, one + 1))
 """

@@ -14,8 +14,6 @@ from indexer.lucene.reader import LuceneIndex
 from indexer.search.api import Explainer, Searcher, UnknownImageError
 from indexer.search.dense import DenseSearcher, EnsembleSearcher
 from indexer.search.lucene import LuceneSearcher
-from indexer.search.open import open_backend
-from sparta.errors import InputError
 
 IMAGES = 300  # as the index fixture has
 
@@ -152,12 +150,3 @@ def test_what_is_known_of_images_and_what_not(index: Path) -> None:
     with pytest.raises(ValueError, match="k must be at least 1"):
         found.similar("a/00007 é.jpg", 0)
     found.close()
-
-
-def test_an_index_without_dense_parts_says_so(index: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"no dense part 'vse-inf' .* `sparta index FEATURES --d"):
-        open_backend(index, "vse-inf")
-    with pytest.raises(InputError, match="has 0 dense parts, an ensemble needs two"):
-        open_backend(index, "ensemble")
-    with pytest.raises(InputError, match="is not an index"):
-        open_backend(tmp_path, "vse-inf")

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from indexer.commands.output import won_by
-from indexer.encode import read_inputs
+from indexer.commands.answers import won_by
+from indexer.encoding.term_scores import read_inputs
 from indexer.grounding import WinningLabel
 from indexer.search.api import TermExplanation
 from indexer.search.lucene import LuceneSearcher

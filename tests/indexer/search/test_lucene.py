@@ -1,4 +1,4 @@
-"""Lucene against the exact judge, and against Pyserini's own searcher."""
+"""Lucene against the reference scorer, and against Pyserini's own searcher."""
 
 from __future__ import annotations
 
@@ -15,17 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indexer.postings import Postings
-from indexer.search.api import SearchResult, UnknownImageError
+from indexer.search.api import UnknownImageError
 from indexer.search.lucene import LuceneSearcher
 from sparta.tokenizer import WordPieceTokenizer
-from tests.indexer.conftest import COMMON, RARE, WORDS, random_postings
+from tests.indexer.random_postings import random_postings
+from tests.indexer.search.queries import VOCABULARY, answer
+from tests.indexer.vocabulary import COMMON, RARE
 from tests.reference.searcher import ReferenceSearcher
-
-VOCABULARY = [*WORDS, COMMON, RARE, "dogs", "running", "sunny", "qqq", "[MASK]"]
-
-
-def answer(result: SearchResult) -> list[tuple[int, str, float]]:
-    return [(hit.rank, hit.image_id, hit.score) for hit in result.hits]
 
 
 @pytest.mark.parametrize(
@@ -43,7 +39,7 @@ def answer(result: SearchResult) -> list[tuple[int, str, float]]:
     ],
 )
 @pytest.mark.parametrize("k", [1, 7, 10_000])
-def test_hits_equal_the_judge(
+def test_hits_equal_the_reference(
     lucene: LuceneSearcher, exact: ReferenceSearcher, query: str, k: int
 ) -> None:
     found, right = lucene.search(query, k), exact.search(query, k)
@@ -54,7 +50,7 @@ def test_hits_equal_the_judge(
 
 @settings(max_examples=300)
 @given(words=st.lists(st.sampled_from(VOCABULARY), min_size=1, max_size=25), k=st.integers(1, 320))
-def test_random_queries_equal_the_judge(
+def test_random_queries_equal_the_reference(
     lucene: LuceneSearcher, exact: ReferenceSearcher, words: list[str], k: int
 ) -> None:
     query = " ".join(words)
@@ -101,7 +97,7 @@ def test_k_below_one_is_refused(lucene: LuceneSearcher, exact: ReferenceSearcher
             searcher.search("dog", k)
 
 
-def test_explanations_equal_the_judge_and_sum_to_the_score(
+def test_explanations_equal_the_reference_and_sum_to_the_score(
     lucene: LuceneSearcher, exact: ReferenceSearcher
 ) -> None:
     query = f"dogs dog running {RARE} the qqq"

@@ -1,4 +1,4 @@
-"""Images like an image: the query made of it, both engines against the judge, the command."""
+"""Query by image: the query, both engines against the reference scorer, and the command."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from indexer.postings import ImagePostings, Postings
-from indexer.search.api import Searcher, SimilarResult, UnknownImageError
+from indexer.search.api import SimilarResult, UnknownImageError
 from indexer.search.columns import ColumnSearcher
 from indexer.search.lucene import LuceneSearcher
 from indexer.search.query_by_image import (
@@ -23,15 +23,15 @@ from indexer.search.query_by_image import (
     without_document,
 )
 from sparta.tokenizer import WordPieceTokenizer
-from tests.indexer.commands.test_index import sparta
-from tests.indexer.conftest import random_postings
-from tests.indexer.search.test_lucene import answer
+from tests.indexer.command_line import sparta
+from tests.indexer.random_postings import random_postings
+from tests.indexer.search.queries import answer
 from tests.reference.searcher import ReferenceSearcher
 
 
 @pytest.fixture(scope="module", params=[LuceneSearcher, ColumnSearcher])
-def searcher(request: pytest.FixtureRequest, index: Path) -> Searcher:
-    made: Searcher = request.param(index)
+def searcher(request: pytest.FixtureRequest, index: Path) -> LuceneSearcher:
+    made: LuceneSearcher = request.param(index)
     return made
 
 
@@ -65,8 +65,8 @@ def test_the_image_itself_is_left_out_wherever_it_is() -> None:
 
 
 @pytest.mark.parametrize("k", [1, 10, 299, 300, 1000])
-def test_hits_equal_the_judge(
-    searcher: Searcher, exact: ReferenceSearcher, postings: Postings, k: int
+def test_hits_equal_the_reference(
+    searcher: LuceneSearcher, exact: ReferenceSearcher, postings: Postings, k: int
 ) -> None:
     for image_id in postings.ids[::7]:
         found = searcher.similar(image_id, k)
@@ -95,8 +95,8 @@ def test_scores_are_products_of_counts_and_impacts(
     assert [(-hit.score, hit.image_id) for hit in hits] == right
 
 
-def test_explanations_equal_the_judge_and_sum_to_the_score(
-    searcher: Searcher, exact: ReferenceSearcher, postings: Postings
+def test_explanations_equal_the_reference_and_sum_to_the_score(
+    searcher: LuceneSearcher, exact: ReferenceSearcher, postings: Postings
 ) -> None:
     found = searcher.similar(postings.ids[11], 40)
     for hit in found.hits:
@@ -109,7 +109,7 @@ def test_explanations_equal_the_judge_and_sum_to_the_score(
 
 
 def test_what_cannot_be_asked(
-    searcher: Searcher, exact: ReferenceSearcher, postings: Postings
+    searcher: LuceneSearcher, exact: ReferenceSearcher, postings: Postings
 ) -> None:
     for one in (searcher, exact):
         for image_id in ("absent.jpg", "", postings.ids[0] + "\0"):

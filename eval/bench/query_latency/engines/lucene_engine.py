@@ -24,8 +24,8 @@ class LuceneEngine(Engine[Corpus]):
 
     def build(self) -> None:
         """Write one document an image."""
-        done = 0
-        with LuceneWriter(self.folder / LUCENE, self.data.vocabulary) as writer:
+        done, images = 0, self.data.images
+        with LuceneWriter(self.folder / LUCENE, self.data.vocabulary, images) as writer:
             for rows in self.data.rows():
                 writer.add(_postings(rows, done))
                 done += len(rows)

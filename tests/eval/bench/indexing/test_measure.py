@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from eval.bench.indexing import encoded_images as module
 from eval.bench.indexing.encoded_images import EncodedImages, encode_store, synthetic_images
 from eval.bench.indexing.measure import measure_indexing
-from eval.bench.indexing.stage_costs import Pruning, stage_costs
-from indexer.encode import encode_rows
+from eval.bench.indexing.stage_costs import stage_costs
+from indexer.impacts import ImpactParameters, encode_rows
 from indexer.pruning import estimate_offsets
 from indexer.quantisation import Quantiser
 from sparta.__main__ import cli
@@ -61,7 +61,7 @@ def test_a_store_is_encoded_by_its_model(views: list[FeatureStore], models: list
 
 def test_stages_are_all_timed_and_nothing_stays(made_up: EncodedImages, tmp_path: Path) -> None:
     offset = estimate_offsets(made_up.scored.scores, "mean")
-    pruning = Pruning(offset, made_up.allowed, 20, Quantiser.fit(9.0, 8))
+    pruning = ImpactParameters(offset, made_up.allowed, 20, Quantiser.fit(9.0, 8))
     costs = stage_costs(made_up, pruning, tmp_path, sample=40)
     assert list(costs)[:3] == ["prune", "quantise", "put in rows"]
     assert {"make text", "add to Lucene", "flush segment", "merge segments"} < set(costs)
@@ -75,14 +75,8 @@ def test_figures_are_of_the_index_built(made_up: EncodedImages, tmp_path: Path) 
     )
     whole = found.whole
     offset = estimate_offsets(made_up.scored.scores, "mean")
-    postings, _ = encode_rows(
-        made_up,
-        range(120),
-        offset=offset,
-        allowed=made_up.allowed,
-        top_n=5,
-        quantiser=Quantiser.fit(1.0, 8),
-    )
+    parameters = ImpactParameters(offset, made_up.allowed, 5, Quantiser.fit(1.0, 8))
+    postings, _ = encode_rows(made_up, range(120), parameters)
     assert whole.postings == len(postings.terms) == 120 * 5
     assert whole.segments == 1 and whole.lucene > whole.postings
     assert 0 < whole.encode_seconds < whole.seconds and whole.merge_seconds == 0

@@ -14,6 +14,7 @@ from eval.bench.query_latency.collections.queries import tokenise
 from indexer.build import build_index
 from indexer.dense.build import add_dense
 from indexer.dense.text_encoder import ModelText, load_dense_model
+from indexer.settings import PruningSettings
 from sparta.__main__ import cli
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
@@ -29,7 +30,7 @@ def index(
     tmp_path_factory: pytest.TempPathFactory, models: list[Path], views: list[FeatureStore]
 ) -> Path:
     root = tmp_path_factory.mktemp("speed")
-    build_index([views[0]], [models[0]], root / "index", top_n=12, device="cpu")
+    build_index([views[0]], [models[0]], root / "index", PruningSettings(top_n=12), device="cpu")
     for name, count in (("vse", 1), ("mv", 2)):
         add_dense(root / "index", views[0], name, save_dense(root / name, views=count))
     return root / "index"

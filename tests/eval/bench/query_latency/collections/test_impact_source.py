@@ -10,10 +10,9 @@ import pytest
 import eval.bench.query_latency.collections.impact_source
 from eval.bench.query_latency.collections.impact_source import read_source
 from indexer.postings import Postings
-from indexer.write_index import write_index
 from sparta.errors import InputError
 from sparta.tokenizer import WordPieceTokenizer
-from tests.indexer.conftest import SETTINGS, random_postings
+from tests.indexer.random_postings import random_postings, write_postings
 
 
 @pytest.fixture
@@ -23,8 +22,7 @@ def postings(tokenizer: WordPieceTokenizer) -> Postings:
 
 @pytest.fixture
 def index(tmp_path: Path, tokenizer: WordPieceTokenizer, postings: Postings) -> Path:
-    offset = np.zeros(len(tokenizer.vocabulary), np.float32)
-    write_index(tmp_path / "index", [postings], tokenizer, offset, SETTINGS, scale=0.5)
+    write_postings(tmp_path / "index", [postings], tokenizer)
     return tmp_path / "index"
 
 

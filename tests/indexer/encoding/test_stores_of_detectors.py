@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 
 from indexer.build import build_index
-from indexer.inputs import open_features
+from indexer.encoding.stores import open_stores
 from sparta.errors import InputError
 from sparta.features.extract.detector_settings import Detection
 from sparta.features.extract.job import extract_photos
 from sparta.features.store import FeatureStore
 from sparta.tokenizer import WordPieceTokenizer
+from sparta.visualsparta.config import VisualSpartaConfig
 from tests.indexer.tiny import save_model
 from tests.sparta.features.extract.tiny_detectors import picture, save_detector
 
@@ -56,11 +57,13 @@ def test_photos_are_extracted_as_for_training(
     detection = Detection(str(detector), 3, 0.001, colours=True)
     trained_on = extract(photos, tmp_path / "store", detection, backbone)
     model = save_model(tmp_path / "model", tokenizer, source=trained_on.source)
-    views = open_features([photos], [model], tmp_path / "index", views=2, device="cpu")
-    assert views[0].source == trained_on.source
-    assert views[0].fingerprint == trained_on.fingerprint
-    assert [store.augmentation for store in views] == ["plain", "flip"]
-    manifest = build_index(views, [model], tmp_path / "index", device="cpu")
+    stores = open_stores(
+        [photos], [model], VisualSpartaConfig, tmp_path / "index", augmentations=2, device="cpu"
+    )
+    assert stores[0].source == trained_on.source
+    assert stores[0].fingerprint == trained_on.fingerprint
+    assert [store.augmentation for store in stores] == ["plain", "flip"]
+    manifest = build_index(stores, [model], tmp_path / "index", device="cpu")
     assert manifest.images == len(SIZES)
 
 
@@ -83,9 +86,9 @@ def test_a_detector_that_has_changed_is_refused(
     trained_on = extract(photos, tmp_path / "store", detection, None)
     model = save_model(tmp_path / "model", tokenizer, source=trained_on.source)
     save_detector(detector, "yolos", seed=1)
-    views = open_features([photos], [model], tmp_path / "index", device="cpu")
+    stores = open_stores([photos], [model], VisualSpartaConfig, tmp_path / "index", device="cpu")
     with pytest.raises(InputError, match="holds other features than"):
-        build_index(views, [model], tmp_path / "index", device="cpu")
+        build_index(stores, [model], tmp_path / "index", device="cpu")
 
 
 def test_regions_of_others_cannot_be_made_from_photos(
@@ -94,5 +97,5 @@ def test_regions_of_others_cannot_be_made_from_photos(
     trained_on = extract(photos, tmp_path / "store", Detection(str(detector)), None)
     source = replace(trained_on.source, detector="", backbone="vinvl", weights="vinvl", extra={})
     model = save_model(tmp_path / "model", tokenizer, source=source)
-    with pytest.raises(InputError, match=r"regions that others extracted \(vinvl\)"):
-        open_features([photos], [model], tmp_path / "index")
+    with pytest.raises(InputError, match=r"regions of a detector that is not available \(vinvl\)"):
+        open_stores([photos], [model], VisualSpartaConfig, tmp_path / "index")

@@ -1,4 +1,4 @@
-"""The models of an index: loaded, named by their content, and held against each other."""
+"""Models: loaded, identified by a hash of their content, and compared with feature stores."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Config = TypeVar("Config", bound=PreTrainedConfig)
 def load_models(
     names: Sequence[str | Path], device: torch.device
 ) -> tuple[list[VisualSparta], Tokenizer]:
-    """Models ready to encode, and the tokenizer they share.
+    """Load VisualSparta models and the tokenizer they share.
 
     Raises:
         InputError: if there is none, one cannot be used, or their vocabularies differ.
@@ -69,24 +69,23 @@ def _first_difference(first: list[str], second: list[str]) -> str:
     return f"{len(second)} terms instead of {len(first)}"
 
 
-def read_config(name: str | Path, kind: type[Config], option: str = "--model") -> Config:
+def read_config(name: str | Path, kind: type[Config]) -> Config:
     """A model's configuration, without its weights.
 
     Args:
         name: folder or hub name.
-        kind: of configuration, that of a VisualSparta or of a dense model.
-        option: of the command line that gave the name, for the messages.
+        kind: of configuration, `VisualSpartaConfig` or `VseConfig`.
 
     Raises:
-        InputError: if there is none, or it is another kind of model's.
+        InputError: if there is no such model, or it is of another kind.
     """
     title = "VisualSparta model" if kind is VisualSpartaConfig else "dense model"
-    values = read_model_config(name, (kind.model_type,), title, option)
+    values = read_model_config(name, (kind.model_type,), title, "--model")
     return kind.from_dict(values)
 
 
 def model_fingerprint(model: PreTrainedModel) -> str:
-    """SHA-256 over weights and configuration, whatever folder they came from."""
+    """SHA-256 over a model's weights and configuration, independent of its folder."""
     digest = hashlib.sha256()
     config = model.config.to_diff_dict()
     for changing in ("transformers_version", "_name_or_path"):
@@ -98,17 +97,12 @@ def model_fingerprint(model: PreTrainedModel) -> str:
     return digest.hexdigest()
 
 
-def check_source(name: str | Path, model: VisualSparta, store: FeatureStore) -> None:
-    """Refuse features a VisualSparta model was not trained on; see `check_features`."""
-    check_features(f"--model {name}", model.config, store)
-
-
-def check_features(model: str, config: PreTrainedConfig, store: FeatureStore) -> None:
+def check_features(name: str | Path, config: PreTrainedConfig, store: FeatureStore) -> None:
     """Refuse features a model was not trained on.
 
     Args:
-        model: how the messages call it.
-        config: with `feature_source` and `feature_dim`.
+        name: the model's folder or hub name, for messages.
+        config: the model's, with `feature_source` and `feature_dim`.
         store: the features.
 
     Raises:
@@ -117,14 +111,14 @@ def check_features(model: str, config: PreTrainedConfig, store: FeatureStore) ->
     if config.feature_source is None:
         if store.source.dimension != config.feature_dim:
             raise InputError(
-                f"{store.folder} has features of {store.source.dimension} numbers, {model} "
+                f"{store.folder} has features of {store.source.dimension} numbers, --model {name} "
                 f"takes {config.feature_dim}"
             )
         return
     wanted = FeatureSource(**config.feature_source)
     if differences := wanted.differences(store.source):
         raise InputError(
-            f"{store.folder} holds other features than {model} was trained on (the model's "
+            f"{store.folder} holds other features than --model {name} was trained on (the model's "
             f"against the store's): {'; '.join(differences)}. Make them with "
             f"{extract_command(wanted)}"
         )

@@ -1,4 +1,4 @@
-"""Images in order of length: fewer positions are computed, and no score is another."""
+"""Images in order of length: fewer positions are computed, and scores stay the same."""
 
 from pathlib import Path
 
@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-import indexer.encode
-from indexer.encode import ImageEncoder
+import indexer.encoding.term_scores
+from indexer.encoding.term_scores import ImageEncoder
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.visualsparta.collate import ImageBatch
@@ -38,7 +38,7 @@ def encoder(tmp_path: Path) -> ImageEncoder:
 def test_scores_are_those_of_each_image_alone(
     encoder: ImageEncoder, window: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(indexer.encode, "WINDOW", window)
+    monkeypatch.setattr(indexer.encoding.term_scores, "WINDOW", window)
     rows = [*range(3, COUNT), 0, 1, 2]
     found = list(encoder.batches(rows))
     assert [len(batch.images) for batch in found] == [4] * 7 + [1]
@@ -56,7 +56,7 @@ def test_scores_are_those_of_each_image_alone(
         assert inputs[place].label_terms.tolist() == batch.label_ids[0].tolist()
 
 
-def test_images_of_like_length_share_a_pass(
+def test_images_of_similar_length_share_a_pass(
     encoder: ImageEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     computed: list[int] = []
@@ -69,7 +69,7 @@ def test_images_of_like_length_share_a_pass(
     monkeypatch.setattr(VisualSparta, "term_scores", counting)
     sums = []
     for window in (1, 16):
-        monkeypatch.setattr(indexer.encode, "WINDOW", window)
+        monkeypatch.setattr(indexer.encoding.term_scores, "WINDOW", window)
         computed.clear()
         list(encoder.batches(range(COUNT)))
         sums.append(sum(computed))

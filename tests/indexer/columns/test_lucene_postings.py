@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 
 from indexer.columns.builder import lay_out
-from indexer.columns.from_lucene import read_images, read_rows
 from indexer.columns.index import ColumnIndex
+from indexer.columns.lucene_postings import read_images, read_rows
 from indexer.lucene.jvm import declare, java
 from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import LUCENE
 from indexer.postings import Postings
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.columns.corpus import top
-from tests.indexer.conftest import COMMON
+from tests.indexer.vocabulary import COMMON
 
 
 def delete(folder: Path, image_ids: list[str]) -> None:

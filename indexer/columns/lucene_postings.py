@@ -1,4 +1,4 @@
-"""All that Lucene keeps of an index's images and postings, read back in document order."""
+"""Reads all images and postings of a Lucene index, in document order."""
 
 from __future__ import annotations
 

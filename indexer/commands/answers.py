@@ -1,4 +1,4 @@
-"""What the indexer's commands show: progress bars, tables, JSON."""
+"""Answers of `sparta search` and `sparta similar`, as JSON and as tables."""
 
 from __future__ import annotations
 
@@ -10,46 +10,11 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from indexer.dense.manifest import DenseManifest
-from indexer.manifest import Manifest
 from indexer.search.api import Explanation, SearchResult, TermExplanation
-
-STAGES = {
-    "extract": ("Extracting features", "photos"),
-    "offset": ("Measuring offsets", "images"),
-    "encode": ("Encoding images", "images"),
-    "write": ("Writing Lucene", "images"),
-    "merge": ("Merging Lucene", "images"),
-    "columns": ("Laying out columns", "images"),
-}
-
-
-def summary(manifest: Manifest) -> str:
-    """One line on a finished index."""
-    clipped = f", {manifest.clipped:,} scores clipped" if manifest.clipped else ""
-    return (
-        f"{manifest.images:,} images, {manifest.postings:,} postings of "
-        f"{manifest.distinct_terms:,} terms; one impact is {manifest.scale:.4g}, "
-        f"mean error {manifest.mean_error:.2g}{clipped}"
-    )
-
-
-def dense_stage(name: str) -> tuple[str, str]:
-    """What the progress bar of a dense model says, as in `STAGES`."""
-    return f"Embedding for {name}", "images"
-
-
-def dense_summary(name: str, manifest: DenseManifest) -> str:
-    """One line on a finished dense part."""
-    views = f" in {manifest.views} views" if manifest.views > 1 else ""
-    return (
-        f"{name}: vectors of {manifest.images:,} images{views}, {manifest.dimension} numbers "
-        f"each, {manifest.kind}"
-    )
 
 
 def answer_json(query: str, result: SearchResult, explanations: list[Explanation]) -> str:
-    """An answer for programs, with the hits' terms if there are explanations."""
+    """An answer as JSON, with each hit's terms if there are explanations."""
     answer = {"query": query, **asdict(result)}
     for hit, explanation in zip(answer["hits"], explanations, strict=False):
         hit["terms"] = [asdict(term) for term in explanation.terms]
@@ -59,7 +24,7 @@ def answer_json(query: str, result: SearchResult, explanations: list[Explanation
 def answer_tables(
     result: SearchResult, explanations: list[Explanation], explain: bool
 ) -> Iterator[RenderableType]:
-    """An answer for people: the hits, each one's terms if asked for, and the unknown words."""
+    """An answer for the terminal: the hits, each hit's terms with `explain`, and unknown words."""
     if result.hits:
         yield _hits_table(result, explanations)
     else:
@@ -87,7 +52,7 @@ def _hits_table(result: SearchResult, explanations: list[Explanation]) -> Table:
 
 
 def terms_table(explanation: Explanation, title: str) -> Table:
-    """An image's score term by term, with what won each."""
+    """An image's score term by term, with the grounding of each term."""
     table = Table("term", "word", "count", "impact", "score", "won by", "box", title=escape(title))
     for term in explanation.terms:
         table.add_row(*map(escape, _term_row(term)))
@@ -101,7 +66,7 @@ def _term_row(term: TermExplanation) -> tuple[str, ...]:
 
 
 def won_by(term: TermExplanation) -> str:
-    """What won a term, in words; nothing where that is not known."""
+    """The region or label that won a term, in words; empty if unknown."""
     if term.region is None:
         return ""
     region = "whole photo" if term.whole else f"region {term.region}"

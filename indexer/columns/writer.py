@@ -1,0 +1,79 @@
+"""Writes the columns of an index folder: spools postings while Lucene is written, then lays out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import TracebackType
+
+from indexer.columns.builder import lay_out
+from indexer.columns.image_table import IMAGES, ImageWriter
+from indexer.columns.manifest import FOLDER, ColumnManifest, lucene_fingerprint
+from indexer.columns.row_files import PostingRows, RowFiles
+from indexer.manifest import is_index
+from indexer.postings import Postings
+from sparta.atomic import finish_replacement, replace_folder
+from sparta.progress import Progress, no_progress
+
+
+class ColumnWriter:
+    """Spools the postings that go into Lucene, and lays them out as columns at the end.
+
+    Args:
+        index: the index folder; the spool is beside it, three bytes a posting.
+        vocabulary: number of terms.
+        bits: of an impact.
+    """
+
+    def __init__(self, index: Path, vocabulary: int, bits: int) -> None:
+        self._work = TemporaryDirectory(dir=index.parent, prefix=f"{index.name}.rows.")
+        self._index = index
+        self._vocabulary = vocabulary
+        self._rows = RowFiles(Path(self._work.name), vocabulary, bits)
+        self._images = ImageWriter(Path(self._work.name))
+
+    def add(self, shard: Postings) -> None:
+        """Append some images."""
+        self._rows.add(shard)
+        self._images.add(shard.ids, shard.metadata)
+
+    def write(self, progress: Progress = no_progress) -> None:
+        """Write the columns, once the rest of the index folder is finished."""
+        self._images.close()
+        write_columns(
+            self._index, Path(self._work.name), self._rows.rows(), self._vocabulary, progress
+        )
+
+    def __enter__(self) -> ColumnWriter:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Remove the spool."""
+        self._rows.close()
+        self._work.cleanup()
+
+
+def write_columns(
+    index: Path, work: Path, rows: PostingRows, vocabulary: int, progress: Progress
+) -> None:
+    """Lay postings out as columns, and put those into the index folder.
+
+    Args:
+        index: the index folder.
+        work: a folder on the same file system, with the images' Arrow file.
+        rows: postings of all images.
+        vocabulary: number of terms.
+        progress: stage "columns", in images.
+    """
+    made = work / FOLDER
+    made.mkdir()
+    lay_out(made, rows, vocabulary, progress)
+    (work / IMAGES).rename(made / IMAGES)
+    ColumnManifest.save(made, lucene_fingerprint(index))
+    finish_replacement(index / FOLDER, is_index)
+    replace_folder(made, index / FOLDER)

@@ -1,0 +1,51 @@
+"""What `sparta index` and `sparta index-dense` share: set-up, progress bars, summaries."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from indexer.dense.manifest import DenseManifest
+    from indexer.manifest import Manifest
+
+STAGES = {
+    "extract": ("Extracting features", "photos"),
+    "offset": ("Measuring offsets", "images"),
+    "encode": ("Encoding images", "images"),
+    "write": ("Writing Lucene", "images"),
+    "merge": ("Merging Lucene", "images"),
+    "columns": ("Laying out columns", "images"),
+}
+
+
+def summary(manifest: Manifest) -> str:
+    """One line about a finished index."""
+    clipped = f", {manifest.clipped:,} scores clipped" if manifest.clipped else ""
+    return (
+        f"{manifest.images:,} images, {manifest.postings:,} postings of "
+        f"{manifest.distinct_terms:,} terms; one impact is {manifest.scale:.4g}, "
+        f"mean error {manifest.mean_error:.2g}{clipped}"
+    )
+
+
+def dense_summary(name: str, manifest: DenseManifest) -> str:
+    """One line about a finished dense part."""
+    views = f" in {manifest.views} views" if manifest.views > 1 else ""
+    return (
+        f"{name}: vectors of {manifest.images:,} images{views}, {manifest.dimension} numbers "
+        f"each, {manifest.kind}"
+    )
+
+
+def set_up_libraries() -> None:
+    """Prepare torch and silence transformers; call before either is imported."""
+    # Read when torch is loaded. By default its threads spin while they wait for each other, which
+    # takes the cores from the decoding workers and slows a run down twenty times.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    from huggingface_hub.utils import logging as hub_logging
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()
+    hub_logging.set_verbosity_error()
+    logging.disable_progress_bar()

@@ -1,0 +1,23 @@
+"""Options that several commands of the indexer share."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+IndexFolder = Annotated[Path, typer.Argument(help="Index folder made by sparta index.")]
+Hits = Annotated[int, typer.Option("-k", min=1, help="Images to return.")]
+Backend = Annotated[
+    str, typer.Option(help="sparta (the inverted index), a dense model's name, or ensemble.")
+]
+Engine = Annotated[
+    str,
+    typer.Option(
+        help="What sums the impacts: columns (built if missing), lucene, or auto: columns if the "
+        "index has them."
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+BatchSize = Annotated[int, typer.Option(min=1, help="Images per pass of a model.")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda, …")]

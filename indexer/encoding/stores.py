@@ -1,0 +1,155 @@
+"""Feature stores to index: opened, or extracted from photos as the models require; and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import zip_longest
+from pathlib import Path
+
+from indexer.encoding.models import read_config
+from indexer.manifest import is_index
+from sparta.errors import InputError
+from sparta.features.extract.augmented_stores import extract_augmented
+from sparta.features.extract.detector_settings import Detection
+from sparta.features.record import FeatureSource
+from sparta.features.store import HEADER, FeatureStore
+from sparta.progress import Progress, no_progress
+from sparta.visualsparta.config import VisualSpartaConfig
+from sparta.vse.config import VseConfig
+
+ModelKind = type[VisualSpartaConfig] | type[VseConfig]
+
+
+def open_stores(
+    folders: Sequence[Path],
+    models: Sequence[str | Path],
+    kind: ModelKind,
+    out: Path,
+    *,
+    augmentations: int | None = None,
+    device: str = "auto",
+    progress: Progress = no_progress,
+) -> list[FeatureStore]:
+    """Open feature stores, or extract them from photos as the models require.
+
+    Args:
+        folders: feature stores, or one folder of photos.
+        models: folders or hub names of the models that will read the features.
+        kind: the models' configuration class.
+        out: the index folder; features of photos go to `OUT.features` and are reused.
+        augmentations: feature stores to extract from photos, 1 if None; only for photos.
+        device: of the extraction.
+        progress: stage "extract", in photos, over all augmentations.
+
+    Raises:
+        InputError: if the folders are something else, or the models do not record what made their
+            features, or disagree on it.
+    """
+    for folder in folders:
+        _check_folder(folder)
+    stores = [folder for folder in folders if (folder / HEADER).is_file()]
+    if not stores and len(folders) == 1:
+        source = _feature_source(models, kind)
+        return extract_augmented(
+            folders[0],
+            out.with_name(out.name + ".features"),
+            source.backbone or None,
+            augmentations or 1,
+            detection=Detection.of(source),
+            image_size=source.image_size or None,
+            labels=source.label_count,
+            device=device,
+            progress=progress,
+        )
+    if augmentations is not None:
+        raise InputError(
+            "--augmentations is for a folder of photos: give one feature store per augmentation "
+            "instead"
+        )
+    for folder in folders:
+        if folder not in stores:
+            raise InputError(
+                f"{folder} is not a feature store (no {HEADER} in it): give one folder of photos "
+                "alone, or feature stores"
+            )
+    return [FeatureStore.open(folder) for folder in folders]
+
+
+def check_stores(stores: Sequence[FeatureStore]) -> None:
+    """Refuse stores that are not augmentations of the same photos, the plain store first.
+
+    Raises:
+        InputError: if there are none, they are empty, or two differ; the text names what differs.
+    """
+    if not stores:
+        raise InputError("no features: give at least one feature store")
+    first = stores[0]
+    if not len(first):
+        raise InputError(f"{first.folder} holds no image: there is nothing to index")
+    if first.augmentation != "plain":
+        raise InputError(
+            f"{first.folder} has augmentation {first.augmentation}, whose boxes do not fit the "
+            "photos: give the plain feature store first"
+        )
+    for store in stores[1:]:
+        if differences := first.source.differences(store.source):
+            raise InputError(
+                f"{store.folder} has other features than {first.folder}: {'; '.join(differences)}"
+            )
+        check_same_images(store, first.ids, first.folder)
+
+
+def check_same_images(store: FeatureStore, ids: Sequence[str], folder: Path) -> None:
+    """Refuse a store whose images are not those of another folder, in the same order.
+
+    Args:
+        store: to check.
+        ids: of the folder's images.
+        folder: a feature store or an index, for the message.
+
+    Raises:
+        InputError: naming the first difference.
+    """
+    for row, (wanted, found) in enumerate(zip_longest(ids, store.ids)):
+        if wanted != found:
+            raise InputError(
+                f"{store.folder} has other images than {folder}: image {row} is "
+                f"{found or 'missing'} instead of {wanted or 'absent'}"
+            )
+
+
+def _check_folder(folder: Path) -> None:
+    if not folder.is_dir():
+        state = "is not a folder" if folder.exists() else "does not exist"
+        raise InputError(f"{folder} {state}: give feature stores or a folder of photos")
+    if is_index(folder):
+        raise InputError(
+            f"{folder} is an index: give the photos or feature stores to build one from"
+        )
+
+
+def _feature_source(models: Sequence[str | Path], kind: ModelKind) -> FeatureSource:
+    """What made the features that all the models were trained on."""
+    if not models:
+        raise InputError("no --model: give at least one")
+    sources = {}
+    for name in models:
+        config = read_config(name, kind)
+        if config.feature_source is None:
+            raise InputError(
+                f"--model {name} does not record what made its features: run sparta extract first"
+            )
+        sources[name] = FeatureSource(**config.feature_source)
+    chosen, first = next(iter(sources.items()))
+    for name, source in sources.items():
+        if differences := first.differences(source):
+            raise InputError(
+                f"--model {name} takes other features than --model {chosen}: "
+                f"{'; '.join(differences)}"
+            )
+    if first.kind == "region" and not first.detector:
+        raise InputError(
+            f"--model {chosen} takes regions of a detector that is not available "
+            f"({first.backbone}): give a feature store of such regions instead of photos"
+        )
+    return first

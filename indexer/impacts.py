@@ -1,0 +1,110 @@
+"""Term scores → postings: subtract the offset, prune, quantise, in that order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from indexer.encoding.term_scores import EncodedBatch
+from indexer.postings import ImagePostings, Postings, PostingShard
+from indexer.pruning import prune
+from indexer.quantisation import QuantisationReport, Quantiser
+from sparta.visualsparta.model import TermScores
+
+
+@dataclass(frozen=True)
+class ImpactParameters:
+    """How the term scores of one index become impacts.
+
+    Attributes:
+        offset: [V] float32, subtracted from each term's scores.
+        allowed: [V] bool, terms that may enter the index.
+        top_n: terms an image keeps at most; None keeps all.
+        quantiser: scores above the offset → impacts.
+    """
+
+    offset: Tensor
+    allowed: Tensor
+    top_n: int | None
+    quantiser: Quantiser
+
+
+class KeptTerms(NamedTuple):
+    """The terms that a batch of images keeps, image after image.
+
+    Attributes:
+        row: [n] int64, the image in the batch.
+        terms: [n] int32, ascending within an image.
+        scores: [n] float32, above the offset.
+        positions: [n] int16, the position that won each term.
+    """
+
+    row: NDArray[np.int64]
+    terms: NDArray[np.int32]
+    scores: NDArray[np.float32]
+    positions: NDArray[np.int16]
+
+
+class BatchSource(Protocol):
+    """Gives the images of some rows with their term scores, such as an `ImageEncoder`."""
+
+    def batches(self, rows: Iterable[int]) -> Iterator[EncodedBatch]:
+        """See `ImageEncoder.batches`."""
+        ...
+
+
+def encode_rows(
+    source: BatchSource, rows: Iterable[int], parameters: ImpactParameters
+) -> PostingShard:
+    """Postings of some rows of the feature stores, and what quantising them cost.
+
+    Args:
+        source: of the term scores.
+        rows: of the feature stores.
+        parameters: of the index.
+    """
+    done: list[ImagePostings] = []
+    report = QuantisationReport()
+    for batch in source.batches(rows):
+        kept = keep_terms(batch.scored, parameters)
+        impacts = parameters.quantiser.impacts(kept.scores)
+        report += parameters.quantiser.report(kept.scores, impacts)
+        done += split_images(batch, kept, impacts)
+    return PostingShard(Postings.of(done), report)
+
+
+def keep_terms(scored: TermScores, parameters: ImpactParameters) -> KeptTerms:
+    """Subtract the offset from the term scores of a batch and prune them."""
+    allowed = parameters.allowed
+    wanted = allowed.nonzero()[:, 0]  # everything below is computed for these terms alone
+    scores, positions = (part.index_select(1, wanted) for part in scored)
+    kept = prune(scores, parameters.offset[wanted], allowed[wanted], parameters.top_n)
+    values = kept.cpu().numpy()
+    places = np.flatnonzero(values > 0)
+    row, column = np.divmod(places, max(1, len(wanted)))
+    terms = wanted.int().cpu().numpy()[column]
+    won_by = positions.cpu().numpy().ravel()[places]
+    return KeptTerms(row, terms, values.ravel()[places], won_by)
+
+
+def split_images(
+    batch: EncodedBatch, kept: KeptTerms, impacts: NDArray[np.int32]
+) -> Iterator[ImagePostings]:
+    """The postings of a batch's images, one by one.
+
+    Args:
+        batch: B images.
+        kept: the n terms they keep.
+        impacts: [n] int32, of these terms.
+    """
+    ends = np.searchsorted(kept.row, np.arange(1, len(batch.images)))
+    parts = (np.split(part, ends) for part in (kept.terms, impacts, kept.positions))
+    rows = zip(batch.images, batch.inputs, *parts, strict=True)
+    for image, inputs, terms, levels, positions in rows:
+        size = {"width": image.width, "height": image.height}
+        yield ImagePostings(image.image_id, size, terms, levels, positions, inputs)

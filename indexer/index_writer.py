@@ -1,0 +1,95 @@
+"""Shards of postings → an index folder: Lucene, columns, tokenizer, offsets, manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from indexer.columns.writer import ColumnWriter
+from indexer.lucene.parallel_writer import LuceneWriter
+from indexer.manifest import FORMAT_VERSION, LUCENE, OFFSETS, Manifest, part_sizes
+from indexer.postings import PostingShard
+from indexer.quantisation import QuantisationReport
+from indexer.settings import IndexSettings
+from sparta.progress import Progress, no_progress
+from sparta.tokenizer import Tokenizer
+
+
+def write_index(
+    folder: Path,
+    shards: Iterable[PostingShard],
+    tokenizer: Tokenizer,
+    settings: IndexSettings,
+    offset: NDArray[np.float32],
+    scale: float,
+    *,
+    images: int,
+    progress: Progress = no_progress,
+) -> Manifest:
+    """Write a whole index folder.
+
+    Args:
+        folder: must not exist.
+        shards: postings in ascending order of image ids; taken one by one while earlier ones are
+            being written.
+        tokenizer: whose vocabulary [V] the postings' terms index.
+        settings: recorded.
+        offset: [V] float32, stored for images added later.
+        scale: the term score one impact stands for, recorded.
+        images: of all shards together, for progress.
+        progress: stages "write", "merge" and "columns", in images.
+    """
+    folder.mkdir(parents=True)
+    counts = _Counts(len(tokenizer.vocabulary))
+    with ColumnWriter(folder, len(tokenizer.vocabulary), settings.bits) as columns:
+        with LuceneWriter(folder / LUCENE, tokenizer.vocabulary, images, progress) as lucene:
+            for shard in shards:
+                lucene.add(shard.postings)
+                columns.add(shard.postings)
+                counts.add(shard)
+        tokenizer.save(folder)
+        np.save(folder / OFFSETS, offset)
+        manifest = counts.manifest(folder, tokenizer.vocabulary_hash, settings, scale)
+        manifest.save(folder)
+        columns.write(progress)
+    return manifest
+
+
+class _Counts:
+    """What a manifest states about all shards."""
+
+    def __init__(self, vocabulary: int) -> None:
+        self._images = self._postings = 0
+        self._frequencies = np.zeros(vocabulary, np.int64)
+        self._report = QuantisationReport()
+
+    def add(self, shard: PostingShard) -> None:
+        postings = shard.postings
+        self._images += len(postings)
+        self._postings += len(postings.terms)
+        self._frequencies += np.bincount(postings.terms, minlength=len(self._frequencies))
+        self._report += shard.report
+
+    def manifest(
+        self, folder: Path, vocabulary: str, settings: IndexSettings, scale: float
+    ) -> Manifest:
+        return Manifest(
+            format_version=FORMAT_VERSION,
+            package_version=version("visualsparta"),
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            vocabulary=vocabulary,
+            scale=scale,
+            images=self._images,
+            postings=self._postings,
+            distinct_terms=int((self._frequencies > 0).sum()),
+            clipped=self._report.clipped,
+            mean_error=self._report.total_error / max(1, self._postings),
+            largest_error=self._report.largest_error,
+            parts=part_sizes(folder),
+            **vars(settings),
+        )

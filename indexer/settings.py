@@ -1,0 +1,75 @@
+"""All that decides an index's content; checked here and nowhere else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from sparta.errors import InputError
+
+OffsetKind = Literal["mean", "median", "minimum", "none"]
+OFFSET_KINDS: tuple[OffsetKind, ...] = get_args(OffsetKind)
+TermSet = Literal["trained", "all"]
+TERM_SETS: tuple[TermSet, ...] = get_args(TermSet)
+
+# Lucene sums in float32, whole numbers exactly up to 2^24: at 16 bits that is 256 query terms of
+# the largest impact, at 8 bits 65,793.
+MAXIMUM_BITS = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class PruningSettings:
+    """How term scores become impacts.
+
+    Attributes:
+        top_n: terms an image keeps at most; None keeps all (equation 14).
+        bits: of an impact, 1 to 16.
+        offset: what is subtracted from each term's scores before pruning.
+        terms: terms of the index: "trained" (some training caption contained them) or "all".
+
+    Raises:
+        InputError: if a value is out of range.
+    """
+
+    top_n: int | None = 1000
+    bits: int = 8
+    offset: OffsetKind = "mean"
+    terms: TermSet = "trained"
+
+    def __post_init__(self) -> None:
+        if self.top_n is not None and self.top_n < 1:
+            raise InputError(f"--top-n must be at least 1, or all, got {self.top_n}")
+        check_bits(self.bits)
+        if self.offset not in OFFSET_KINDS:
+            raise InputError(
+                f"--offset must be one of {', '.join(OFFSET_KINDS)}, got {self.offset!r}"
+            )
+        if self.terms not in TERM_SETS:
+            raise InputError(f"--terms must be trained or all, got {self.terms!r}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexSettings(PruningSettings):
+    """Everything that decides an index's content, and where its photos are; see `Manifest`.
+
+    Attributes:
+        models: fingerprint of each model.
+        features: fingerprint of each feature store.
+        photos: folder the image ids are relative to, None if unknown.
+        offset_images: how many images the offsets are estimated on.
+    """
+
+    models: list[str]
+    features: list[str]
+    photos: str | None
+    offset_images: int
+
+
+def check_bits(bits: int) -> None:
+    """Refuse impacts whose sums Lucene would not keep exact.
+
+    Raises:
+        InputError: if bits is not from 1 to 16.
+    """
+    if not 1 <= bits <= MAXIMUM_BITS:
+        raise InputError(f"--bits must be from 1 to {MAXIMUM_BITS}, got {bits}")

@@ -1,0 +1,25 @@
+"""Columns rebuilt from Lucene are those that were built with it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+
+from indexer.columns.layout import Columns
+from indexer.columns.manifest import FOLDER, columns_fit
+from indexer.columns.rebuild import rebuild_columns
+
+
+def test_columns_read_back_are_those_that_were_built(index: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(index, tmp_path / "index")
+    shutil.rmtree(copy / FOLDER)
+    laid_out: list[tuple[str, int, int]] = []
+    rebuild_columns(copy, lambda *step: laid_out.append(step))
+    assert laid_out[-1] == ("columns", 300, 300)
+    assert sorted(path.name for path in copy.iterdir()) == sorted(p.name for p in index.iterdir())
+    built, again = (Columns.map(folder / FOLDER) for folder in (index, copy))
+    for name, one, other in zip(Columns._fields, built, again, strict=True):
+        np.testing.assert_array_equal(one, other, err_msg=name)
+    assert columns_fit(copy)

@@ -1,0 +1,152 @@
+"""Feature stores opened or extracted, and those that do not go together refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from indexer.build import build_index
+from indexer.encoding.stores import check_stores, open_stores
+from indexer.search.lucene import LuceneSearcher
+from sparta.errors import InputError
+from sparta.features.extract.augmented_stores import augmentation_names
+from sparta.features.record import ImageFeatures
+from sparta.features.store import FeatureStore
+from sparta.tokenizer import WordPieceTokenizer
+from sparta.visualsparta.config import VisualSpartaConfig
+from sparta.vse.config import VseConfig
+from tests.indexer.tiny import SOURCE, same_but, save_model, write_store
+from tests.indexer.tiny_dense import save_dense_model
+
+Breaker = Callable[[Path, FeatureStore], list[FeatureStore]]
+
+
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        (lambda at, store: [], "no features"),
+        (
+            lambda at, store: [store, write_store(at, replace(SOURCE, image_size=64))],
+            "has other features than .*: image_size: 32 against 64",
+        ),
+        (
+            lambda at, store: [store, same_but(at, store, drop="0/3.jpg")],
+            "has other images than .*: image 3 is 0/4.jpg instead of 0/3.jpg",
+        ),
+        (
+            lambda at, store: [store, same_but(at, store, drop="2/5.jpg")],
+            "has other images than .*: image 20 is missing instead of 2/5.jpg",
+        ),
+        (
+            lambda at, store: [same_but(at, store, drop="2/5.jpg"), store],
+            "has other images than .*: image 20 is 2/5.jpg instead of absent",
+        ),
+        (
+            lambda at, store: [store, same_but(at, store, rename="z.jpg")],
+            "image 20 is z.jpg instead of 2/5.jpg",
+        ),
+        (
+            lambda at, store: [write_store(at, augmentation="flip"), store],
+            "plain feature store first",
+        ),
+    ],
+)
+def test_stores_of_other_photos_or_features_are_refused(
+    store: FeatureStore, tmp_path: Path, broken: Breaker, said: str
+) -> None:
+    with pytest.raises(InputError, match=said):
+        check_stores(broken(tmp_path / "other", store))
+
+
+def test_augmentations_are_extracted_from_photos(
+    photos: Path, model_dir: Path, tmp_path: Path
+) -> None:
+    assert augmentation_names(1) == ["plain"]
+    assert augmentation_names(4) == ["plain", "flip", "crop:1", "crop:2"]
+    stages: list[tuple[str, int, int]] = []
+    out = tmp_path / "index"
+    stores = open_stores(
+        [photos],
+        [model_dir],
+        VisualSpartaConfig,
+        out,
+        augmentations=3,
+        progress=lambda *stage: stages.append(stage),
+    )
+    names = ["plain", "flip", "crop:1"]
+    assert [store.folder for store in stores] == [tmp_path / "index.features" / n for n in names]
+    assert [store.augmentation for store in stores] == names
+    assert stages[-1] == ("extract", 9, 9)
+    first: ImageFeatures = stores[0][0]
+    cells = int(len(first.features) ** 0.5)
+    grid = first.features[:-1].reshape(cells, cells, -1)
+    mirrored = stores[1][0].features[:-1].reshape(cells, cells, -1)
+    assert np.abs(grid - mirrored).max() > 0.1
+    manifest = build_index(stores, [model_dir], out, device="cpu")
+    assert manifest.images == 3 and len(manifest.features) == 3
+
+
+def test_augmentations_are_for_photos(
+    photos: Path, store: FeatureStore, model_dir: Path, tmp_path: Path
+) -> None:
+    for folders, count, said in [
+        ([store.folder], 2, "--augmentations is for a folder of photos"),
+        ([store.folder, photos], None, "photos is not a feature store"),
+        ([photos, photos], None, "photos is not a feature store"),
+    ]:
+        with pytest.raises(InputError, match=said):
+            open_stores(
+                folders, [model_dir], VisualSpartaConfig, tmp_path / "index", augmentations=count
+            )
+
+
+def test_models_of_other_features_are_refused_before_any_photo_is_read(
+    photos: Path, model_dir: Path, tokenizer: WordPieceTokenizer, tmp_path: Path
+) -> None:
+    source = replace(SOURCE, image_size=64)
+    second = save_model(tmp_path / "model", tokenizer, source=source)
+    with pytest.raises(InputError, match=r"takes other features than .*image_size: 32 against 64"):
+        open_stores([photos], [model_dir, second], VisualSpartaConfig, tmp_path / "index")
+    assert not (tmp_path / "index.features").exists()
+
+
+def test_an_index_or_an_absent_folder_is_no_source(
+    index: Path, model_dir: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match="is an index: give"):
+        open_stores([index], [model_dir], VisualSpartaConfig, tmp_path / "index")
+    with pytest.raises(InputError, match="does not exist"):
+        open_stores([tmp_path / "absent"], [model_dir], VisualSpartaConfig, tmp_path / "index")
+
+
+def test_photos_are_extracted_once_with_the_models_own_features(
+    model_dir: Path, tmp_path: Path, photos: Path
+) -> None:
+    out = tmp_path / "index"
+    [first] = open_stores([photos], [model_dir], VisualSpartaConfig, out)
+    assert first.folder == tmp_path / "index.features" / "plain"
+    changed = (first.folder / "store.json").stat().st_mtime_ns
+    [again] = open_stores([photos], [model_dir], VisualSpartaConfig, out)
+    assert (again.folder / "store.json").stat().st_mtime_ns >= changed
+    manifest = build_index([again], [model_dir], out, device="cpu")
+    assert manifest.photos == str(photos.resolve())
+    assert LuceneSearcher(out).metadata("1.png") == {"width": 30, "height": 20}
+    [opened] = open_stores([first.folder], [model_dir], VisualSpartaConfig, out)
+    assert opened.fingerprint == first.fingerprint
+
+
+def test_photos_are_extracted_as_the_dense_model_needs(dense_model: Path, tmp_path: Path) -> None:
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    for name in ("1.png", "2.png"):
+        Image.new("RGB", (30, 20), "red").save(photos / name)
+    [made] = open_stores([photos], [dense_model], VseConfig, tmp_path / "index")
+    assert made.source == SOURCE and made.ids == ["1.png", "2.png"]
+    other = save_dense_model(tmp_path / "other", source=replace(SOURCE, image_size=64))
+    with pytest.raises(InputError, match=rf"--model {other} takes other features than --model"):
+        open_stores([photos], [dense_model, other], VseConfig, tmp_path / "index")

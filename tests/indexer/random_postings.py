@@ -1,0 +1,80 @@
+"""Random impacts over the small vocabulary, written as an index folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from indexer.grounding import Inputs
+from indexer.index_writer import write_index
+from indexer.manifest import Manifest
+from indexer.postings import ImagePostings, Postings, PostingShard
+from indexer.settings import IndexSettings
+from sparta.progress import Progress, no_progress
+from sparta.tokenizer import WordPieceTokenizer
+from tests.indexer.vocabulary import COMMON, RARE
+
+SETTINGS = IndexSettings(
+    models=["m"],
+    features=["f"],
+    photos=None,
+    top_n=None,
+    bits=8,
+    offset="none",
+    offset_images=0,
+    terms="all",
+)
+
+
+def random_postings(tokenizer: WordPieceTokenizer, images: int, seed: int = 0) -> Postings:
+    """Few levels, so that many images tie."""
+    rng = np.random.default_rng(seed)
+    terms = np.flatnonzero(tokenizer.indexable)
+    common = tokenizer.vocabulary.index(COMMON)
+    choice = [t for t in terms if tokenizer.vocabulary[t] not in (COMMON, RARE)]
+    rows = []
+    for i in range(images):
+        own = rng.choice(choice, size=rng.integers(0, len(choice)), replace=False)
+        own = np.sort(np.append(own, common)).astype(np.int32)
+        impacts = rng.integers(1, 5, len(own)).astype(np.int32)
+        impacts[rng.random(len(own)) < 0.05] = 255
+        labels = np.sort(rng.integers(0, 4, i % 6)).astype(np.int16)
+        positions = rng.integers(-1, 4 + len(labels), len(own)).astype(np.int16)
+        inputs = Inputs(
+            rng.random((4, 4)).astype(np.float32),
+            rng.choice(terms, len(labels)).astype(np.int32),
+            labels,
+        )
+        rows.append(
+            ImagePostings(f"a/{i:05d} é.jpg", {"width": i}, own, impacts, positions, inputs)
+        )
+    return Postings.of(rows)
+
+
+def shards_of(postings: Postings, size: int) -> list[Postings]:
+    """The postings in shards of so many images."""
+    rows = list(postings)
+    return [Postings.of(rows[start : start + size]) for start in range(0, len(rows), size)]
+
+
+def write_postings(
+    folder: Path,
+    shards: Iterable[Postings],
+    tokenizer: WordPieceTokenizer,
+    settings: IndexSettings = SETTINGS,
+    images: int = 0,
+    progress: Progress = no_progress,
+) -> Manifest:
+    """Write an index folder with offsets of 0 and a scale of 0.5."""
+    return write_index(
+        folder,
+        (PostingShard(postings) for postings in shards),
+        tokenizer,
+        settings,
+        np.zeros(len(tokenizer.vocabulary), np.float32),
+        0.5,
+        images=images,
+        progress=progress,
+    )

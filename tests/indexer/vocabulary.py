@@ -1,0 +1,23 @@
+"""A small vocabulary of words, word pieces and special tokens, and its tokenizer."""
+
+from __future__ import annotations
+
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+
+from sparta.tokenizer import WordPieceTokenizer
+
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[unused0]"]
+WORDS = ["dog", "cat", "beach", "ball", "red", "sky", "run", ".", "...", "|", "_", "é", "犬"]
+PIECES = ["##s", "##ning", "##ny"]
+RARE = "zebra"  # in the vocabulary, in no image
+COMMON = "the"  # in every image
+
+
+def small_tokenizer() -> WordPieceTokenizer:
+    terms = [*SPECIAL, *WORDS, *PIECES, RARE, COMMON]
+    vocabulary = {term: i for i, term in enumerate(terms)}
+    inner = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    inner.normalizer = normalizers.BertNormalizer(strip_accents=False)
+    inner.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    inner.add_special_tokens(SPECIAL[:5])
+    return WordPieceTokenizer(inner)
