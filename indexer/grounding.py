@@ -1,4 +1,4 @@
-"""What won each kept term of an image, packed into the bytes an index stores beside it."""
+"""Grounding: which region or label token won each term an image keeps, packed for the index."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Box = tuple[float, float, float, float]  # x1, y1, x2, y2 relative to the photo
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a model reads of an image, position by position.
+    """The input positions of an image, as a model reads them.
 
     The r regions are positions 0 to r - 1, the k label tokens r to r + k - 1.
 
     Attributes:
         boxes: [r, 4] float32, the regions' x1, y1, x2, y2 relative to the photo.
         label_terms: [k] int32, the tokens' vocabulary ids.
-        label_regions: [k] int16, the region each token speaks of.
+        label_regions: [k] int16, the region each token labels.
     """
 
     boxes: NDArray[np.float32]
@@ -49,10 +49,10 @@ class WinningLabel:
 
 
 class Winner(NamedTuple):
-    """What won the maximum of equation 10 for a term; nothing but None where that is not known.
+    """What won the maximum of equation 10 for a term; all None if unknown.
 
     Attributes:
-        region: the region that won, or of which the label token that won speaks.
+        region: the region that won, or that the winning label token labels.
         box: that region's.
         label: the label token, None if the region itself won.
     """
@@ -64,12 +64,12 @@ class Winner(NamedTuple):
 
 @dataclass(frozen=True)
 class Grounding:
-    """What won an image's terms.
+    """Which positions won an image's terms.
 
     Attributes:
-        terms: [n], rising vocabulary ids.
+        terms: [n], ascending vocabulary ids.
         positions: [n], the position that won each term, -1 for none.
-        inputs: what the positions stand for.
+        inputs: what the positions refer to.
     """
 
     terms: NDArray[np.integer]
@@ -104,7 +104,7 @@ class Grounding:
 def pack(grounding: Grounding) -> bytes:
     """Pack one image: about two bytes per term, eight per box and three per label token.
 
-    Terms are kept as the gaps between them, mostly one byte each, and boxes true to 1/65535.
+    Terms are stored as gaps, mostly one byte each, and boxes in steps of 1/65535.
     Positions take one byte up to 255 regions and label tokens, else two.
     """
     ids, read = grounding.terms.astype(np.int64), grounding.inputs
@@ -134,7 +134,7 @@ def pack(grounding: Grounding) -> bytes:
 
 
 def unpack(data: bytes) -> Grounding:
-    """Read what `pack` made."""
+    """Unpack one image."""
     position_size, label_size, count, gap_bytes, boxes, labels = _HEADER.unpack_from(data)
     position, label = np.dtype(f"<u{position_size}"), np.dtype(f"<u{label_size}")
     sizes = [_HEADER.size, gap_bytes, count * position_size, 8 * boxes, labels * label_size]
@@ -152,5 +152,5 @@ def unpack(data: bytes) -> Grounding:
 
 
 def _narrowest(largest: int) -> np.dtype:
-    """The narrowest whole numbers from 0 on, one of which is left beyond the largest."""
+    """The narrowest unsigned type with one value to spare above the largest."""
     return np.dtype(next(kind for kind in ("<u1", "<u2", "<u4") if largest < np.iinfo(kind).max))

@@ -1,4 +1,4 @@
-"""What an index folder says about itself, and the check that it is whole."""
+"""The manifest of an index folder, and the check that the folder is complete."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class Manifest:
         package_version: of the program that built it.
         created: when, ISO 8601, UTC.
         models: fingerprint of each model's weights and configuration.
-        features: fingerprint of each view's feature store.
+        features: fingerprint of each feature store, the plain one first.
         vocabulary: hash of the terms in id order.
         photos: folder the images' files can be served from, None if unknown.
         top_n: terms an image keeps at most, None for all.
         bits: of an impact.
         scale: the term score that one impact level stands for.
-        offset: kind subtracted from the scores before pruning.
+        offset: kind of offset subtracted from the scores before pruning.
         offset_images: how many images it was estimated on.
-        terms: "trained" in the model's training, or "all".
+        terms: "trained" (some training caption contained them) or "all".
         images: count.
         postings: count of (image, impact) pairs.
         distinct_terms: terms with at least one posting.
@@ -74,10 +74,10 @@ class Manifest:
 
     @classmethod
     def open(cls, folder: Path) -> Manifest:
-        """Read a folder's manifest and check that every part is there in full.
+        """Read a folder's manifest and check that every part is complete.
 
         Raises:
-            InputError: if the folder is no index, has another format, or lacks something.
+            InputError: if the folder is not an index, has another format, or a part is missing.
         """
         return open_manifest(cls, folder, FORMAT_VERSION)
 
@@ -90,7 +90,7 @@ class Manifest:
         if found != self.vocabulary:
             raise InputError(
                 f"{folder}: its tokenizer.json has vocabulary {found[:12]}, the index was built "
-                f"with {self.vocabulary[:12]}: put the right file back or build the index anew"
+                f"with {self.vocabulary[:12]}: put the right file back or build the index again"
             )
 
 
@@ -100,22 +100,22 @@ def save_manifest(manifest: DataclassInstance, folder: Path) -> None:
 
 
 def open_manifest(kind: type[Kind], folder: Path, format_version: int) -> Kind:
-    """Read `folder/manifest.json` as a dataclass and check that every one of its parts is whole.
+    """Read `folder/manifest.json` as a dataclass and check that every part is complete.
 
     Args:
         kind: with the fields `format_version` and `parts`.
-        folder: an index, or a part of one that has a manifest of its own.
+        folder: an index, or a part of one with its own manifest.
         format_version: the one that can be read.
 
     Raises:
-        InputError: if there is none, it is of another format, or something is missing.
+        InputError: if there is none, it has another format, or a part is missing.
     """
     values = _read(folder)
     version = values.get("format_version")
     if version != format_version:
         raise InputError(
             f"{folder} has index format {version!r}, this version reads {format_version}: "
-            "build the index anew with `sparta index`"
+            "build the index again with `sparta index`"
         )
     expected = {field.name for field in fields(kind)}
     if expected != set(values):
@@ -135,7 +135,7 @@ def part_sizes(folder: Path) -> dict[str, int]:
 
 
 def is_index(folder: Path) -> bool:
-    """Whether a folder looks like an index, whole or not."""
+    """Whether a folder is an index, complete or damaged."""
     return (folder / MANIFEST).is_file()
 
 
@@ -146,17 +146,17 @@ def _read(folder: Path) -> dict[str, Any]:
     try:
         values = json.loads(path.read_text())
     except ValueError as error:
-        raise InputError(f"{path} is not JSON: {error}; build the index anew") from error
+        raise InputError(f"{path} is not JSON: {error}; build the index again") from error
     if not isinstance(values, dict):
-        raise InputError(f"{path} should hold one JSON object; build the index anew")
+        raise InputError(f"{path} should contain one JSON object; build the index again")
     return values
 
 
 def _check_part(path: Path, size: int) -> None:
     if not path.is_file():
-        raise InputError(f"{path} is missing: the index is damaged; build it anew")
+        raise InputError(f"{path} is missing: the index is damaged; build it again")
     found = path.stat().st_size
     if found != size:
         raise InputError(
-            f"{path} has {found} bytes instead of {size}: the index is damaged; build it anew"
+            f"{path} has {found} bytes instead of {size}: the index is damaged; build it again"
         )

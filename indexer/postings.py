@@ -36,7 +36,7 @@ class ImagePostings:
         terms: [n] int32, ascending vocabulary ids.
         impacts: [n] int32, at least 1.
         positions: [n] int16, which position won each term; -1 for none.
-        inputs: what the positions stand for.
+        inputs: what the positions refer to.
     """
 
     image_id: str
@@ -141,9 +141,9 @@ class Postings:
             )
 
     def save(self, path: Path) -> None:
-        """Write one npz file, under a temporary name first, so that it is whole or absent.
+        """Write one npz file, under a temporary name first, so that it is complete or absent.
 
-        Whole numbers take the narrowest type that holds them: four bytes per posting with a
+        Integers take the narrowest type that holds them: four bytes per posting with a
         vocabulary of BERT's size, 8 bits and up to 128 regions and label tokens.
         """
         unfinished = path.with_name(path.name + ".unfinished")
@@ -168,7 +168,7 @@ class Postings:
         """Read what `save` wrote.
 
         Raises:
-            InputError: if the file is not such a file.
+            InputError: if the file is damaged or something else.
         """
         try:
             with np.load(path, allow_pickle=False) as file:

@@ -1,4 +1,4 @@
-"""Scores to integer impacts, and what that costs."""
+"""Quantisation: scores → integer impacts, and the error of that."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class QuantisationReport:
-    """How far impact × scale lies from the scores it stands for; reports add up.
+    """The error of impact × scale against the scores; reports can be summed.
 
     Attributes:
         clipped: scores above the top level.
@@ -53,7 +53,7 @@ class Quantiser:
         return np.clip(levels, 1, 2**self.bits - 1).astype(np.int32)
 
     def report(self, scores: NDArray[np.float32], impacts: NDArray[np.int32]) -> QuantisationReport:
-        """What the quantisation of these scores cost."""
+        """The error of quantising these scores."""
         errors = np.abs(impacts * self.scale - scores.astype(np.float64))
         clipped = int((scores > (2**self.bits - 0.5) * self.scale).sum())
         return QuantisationReport(clipped, float(errors.sum()), float(errors.max(initial=0)))

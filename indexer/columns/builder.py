@@ -84,7 +84,7 @@ def lay_out(
     create(folder, "postings", (int(bases[-1]),), np.uint16 if kind == np.uint8 else np.uint32)
     for first in range(0, superblocks, STRETCH):
         last = min(first + STRETCH, superblocks)
-        # Mapped anew each time: pages of a mapping count as memory in use until it is let go of.
+        # Mapped again each time: the pages of a mapping count as memory in use until it is closed.
         _fill(
             rows,
             order,

@@ -1,4 +1,4 @@
-"""Columns that are open for questions."""
+"""Columns opened for searching."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ALL: NDArray[np.bool_] = np.empty(0, np.bool_)
 
 
 class ColumnIndex:
-    """Sums impacts over columns mapped from disk (equation 15 on integers). Any thread may ask.
+    """Sums impacts over columns mapped from disk (equation 15 on integers). Safe from any thread.
 
     Args:
         columns: of an index's images.
@@ -49,7 +49,7 @@ class ColumnIndex:
         """The k documents with the largest sums of count × impact, exactly.
 
         Args:
-            terms: vocabulary ids of a query's terms, and how often it holds each.
+            terms: vocabulary ids of a query's terms, and how often it contains each.
             k: documents at most.
             allowed: [N] documents that may be found; None for all.
 

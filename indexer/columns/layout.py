@@ -1,4 +1,4 @@
-"""How columns lie in memory and on disk: plain arrays, one file each."""
+"""The layout of columns in memory and on disk: plain arrays, one file each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The impacts of one document, which columns keep by term."""
+"""Looks up the impacts of one document, which columns store by term."""
 
 from __future__ import annotations
 

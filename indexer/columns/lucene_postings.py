@@ -15,7 +15,7 @@ from indexer.lucene.reader import LuceneIndex, Stored
 
 
 def read_images(lucene: LuceneIndex, batch: int = 65_536) -> Iterator[list[Stored]]:
-    """What is stored of documents 0, 1, …, a batch at a time."""
+    """Stored ids and metadata of documents 0, 1, …, a batch at a time."""
     for first in range(0, lucene.documents, batch):
         last = min(first + batch, lucene.documents)
         yield [lucene.stored(document) for document in range(first, last)]
@@ -26,7 +26,7 @@ def read_rows(
 ) -> PostingRows:
     """The postings of every document; none for those that were deleted.
 
-    Lucene gives them term by term. They are turned in files, so that memory need not hold them.
+    Lucene returns them term by term; they are transposed in files, outside of memory.
 
     Args:
         lucene: the index.
@@ -39,7 +39,7 @@ def read_rows(
     frequencies = np.zeros(len(vocabulary), np.int64)
     with paths[0].open("wb") as documents, paths[1].open("wb") as impacts:
         for term, text in enumerate(vocabulary):
-            # Asked for as many as there are, a search for one term is the term's whole list.
+            # A search for one term with k = its document frequency returns the term's whole list.
             frequency = lucene.document_frequency(text)
             found = np.array(lucene.top(text, frequency) if frequency else [], np.int64)
             found = found.reshape(-1, 2)

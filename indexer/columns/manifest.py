@@ -1,4 +1,4 @@
-"""What the columns of an index folder say about themselves: of which Lucene index they are."""
+"""The manifest of an index folder's columns, which names the Lucene index they were built from."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ColumnManifest:
         format_version: of the folder's layout.
         package_version: of the program that built it.
         created: when, ISO 8601, UTC.
-        lucene: fingerprint of the state of the Lucene index the columns were made of.
+        lucene: fingerprint of the state of the Lucene index the columns were built from.
         parts: path in the folder → size in bytes.
     """
 
@@ -41,21 +41,21 @@ class ColumnManifest:
 
     @classmethod
     def open(cls, folder: Path) -> ColumnManifest:
-        """Read a folder's manifest and check that every part is there in full.
+        """Read a folder's manifest and check that every part is complete.
 
         Raises:
-            InputError: if the folder has another format, or lacks something.
+            InputError: if the folder has another format, or a part is missing.
         """
         return open_manifest(cls, folder, FORMAT_VERSION)
 
 
 def has_columns(index: Path) -> bool:
-    """Whether an index folder has columns, of its Lucene index or not."""
+    """Whether an index folder has columns, up to date or not."""
     return (index / FOLDER / MANIFEST).is_file()
 
 
 def columns_fit(index: Path) -> bool:
-    """Whether the columns are of the Lucene index beside them as it is now.
+    """Whether the columns were built from the Lucene index beside them as it is now.
 
     Raises:
         InputError: if they are damaged.

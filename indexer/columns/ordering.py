@@ -1,4 +1,4 @@
-"""An order of images in which those alike are neighbours, so that bounds over blocks are tight."""
+"""Orders images so that similar ones are neighbours, which makes bounds over blocks tight."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def rebuild_columns(index: Path, progress: Progress = no_progress) -> None:
         progress: stage "columns", in images.
 
     Raises:
-        InputError: if the folder is no index, or a damaged one.
+        InputError: if the folder is not an index, or is damaged.
     """
     manifest = Manifest.open(index)
     vocabulary = WordPieceTokenizer.from_folder(index).vocabulary

@@ -1,4 +1,4 @@
-"""Postings image by image, gathered in files while an index is built."""
+"""Spools postings image by image in files while an index is built."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class RowFiles:
         return np.memmap(path, dtype, mode="r").view(np.ndarray)
 
     def close(self) -> None:
-        """Close and remove the files; what has been mapped stays until it is let go of."""
+        """Close and remove the files; mappings remain valid until they are released."""
         for name, path in self._paths.items():
             self._files[name].close()
             path.unlink()

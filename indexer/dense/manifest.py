@@ -95,12 +95,6 @@ def dense_names(index: Path) -> list[str]:
     return sorted(path.parent.name for path in found if _NAME.fullmatch(path.parent.name))
 
 
-def backend_names(index: Path) -> list[str]:
-    """The names of an index folder's backends, the inverted index first."""
-    names = dense_names(index)
-    return [SPARSE, *names, *([ENSEMBLE] if len(names) > 1 else [])]
-
-
 def is_name(text: str) -> bool:
     """Whether a dense part may have this name."""
     return bool(_NAME.fullmatch(text)) and text not in (SPARSE, ENSEMBLE)

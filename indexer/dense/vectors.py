@@ -13,13 +13,13 @@ from sparta.extras import require
 
 VectorIndexKind = Literal["flat", "hnsw"]
 
-NEIGHBOURS = 32  # of a vector in the graph
+NEIGHBOURS = 32  # links of a vector in the graph
 EF_CONSTRUCTION = 200
-EF_SEARCH = 128  # vectors kept in sight while walking the graph; more where more are asked for
+EF_SEARCH = 128  # candidates kept while searching the graph; more if k is larger
 
 
 class Nearest(NamedTuple):
-    """Images by falling score, ties by number.
+    """Images by descending score, ties by number.
 
     Attributes:
         images: [k] int64, image numbers.
@@ -52,7 +52,7 @@ class ImageVectors:
 
     @classmethod
     def create(cls, dimension: int, views: int, kind: VectorIndexKind = "flat") -> ImageVectors:
-        """No images yet."""
+        """An index without images."""
         faiss = import_faiss()
         if kind == "flat":
             return cls(faiss.IndexFlatIP(dimension), views)
@@ -71,7 +71,9 @@ class ImageVectors:
             return cls(import_faiss().read_index(str(path)), views)
         except RuntimeError as error:
             reason = str(error).partition("\n")[0]
-            raise InputError(f"{path} cannot be read: {reason}; build it anew") from error
+            raise InputError(
+                f"{path} cannot be read: {reason}; add it again with `sparta index-dense`"
+            ) from error
 
     def save(self, path: Path) -> None:
         """Write a file."""
@@ -133,7 +135,7 @@ class ImageVectors:
         return found
 
     def _walk(self, query: NDArray[np.float32], k: int) -> Nearest:
-        """Along the graph: k·K vectors are of k images at least."""
+        """Search the graph; k·K vectors belong to at least k images."""
         rows = min(k, len(self)) * self.views
         options = import_faiss().SearchParametersHNSW(efSearch=max(EF_SEARCH, rows))
         scores, found = self._index.search(query[None], rows, params=options)

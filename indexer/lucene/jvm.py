@@ -108,7 +108,7 @@ def _quiet_logger() -> Any:
                 jnius_config.add_options("--sun-misc-unsafe-memory-access=allow")
         from jnius import autoclass
 
-        # Lucene tells which optional Java features it found; nobody searching photos asked.
+        # Lucene logs which optional Java features it found, which is of no use here.
         logger = autoclass("java.util.logging.Logger").getLogger("org.apache.lucene")
         logger.setLevel(autoclass("java.util.logging.Level").SEVERE)
         return logger
@@ -129,7 +129,7 @@ Result = TypeVar("Result")
 
 
 def in_turn(call: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Let one thread at a time into a function that calls Java; a thread may enter twice."""
+    """Let one thread at a time into a function that calls Java; reentrant."""
 
     @wraps(call)
     def wrapped(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:

@@ -37,7 +37,7 @@ class LuceneWriter:
     Args:
         folder: where the index goes; must not exist.
         vocabulary: [V] terms in id order.
-        images: to be added in all, for progress.
+        images: how many will be added in all, for progress.
         progress: stages "write" and "merge", in images.
 
     Raises:
@@ -89,14 +89,14 @@ class LuceneWriter:
         part = self._folder.with_name(f"{self._folder.name}.parts") / f"{len(self._parts):05d}"
         self._parts.append(part)
         images = sum(map(len, self._waiting))
-        with _telling_of_dead_processes():
+        with _explain_dead_processes():
             work = self._pool.submit(write_segment, part, self._vocabulary, self._waiting)
         self._running.append((images, work))
         self._waiting = []
 
     def _collect(self) -> None:
         images, work = self._running.popleft()
-        with _telling_of_dead_processes():
+        with _explain_dead_processes():
             work.result()
         self._written += images
         self._progress("write", self._written, self._images)
@@ -143,13 +143,13 @@ class LuceneWriter:
 
 
 @contextmanager
-def _telling_of_dead_processes() -> Iterator[None]:
+def _explain_dead_processes() -> Iterator[None]:
     try:
         yield
     except BrokenProcessPool as error:
         raise ChildProcessError(
-            "a process that wrote a part of the Lucene index was ended, perhaps for want of "
-            "memory; what was encoded before is kept: start again"
+            "a process that wrote a part of the Lucene index was killed, perhaps for lack of "
+            "memory; finished shards are saved: start again"
         ) from error
 
 
@@ -163,7 +163,7 @@ def _workers() -> int:
 
 
 def _start_worker() -> None:
-    """Leave Ctrl-C to the parent, and end with it even if it is killed."""
+    """Ignore Ctrl-C, which the parent handles, and end when the parent ends or is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 

@@ -1,4 +1,4 @@
-"""Reads a Lucene index of impacts through Java, with as few calls across as will do."""
+"""Reads a Lucene index of impacts through Java, with as few calls into Java as possible."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ STORED_CACHE = 100_000  # images whose id and metadata are kept, some 300 bytes 
 
 
 class Stored(NamedTuple):
-    """What the index keeps of an image beside its postings."""
+    """The stored id and metadata of an image."""
 
     image_id: str
     metadata: dict[str, Any]
 
 
 class LuceneIndex:
-    """An open index: terms in, documents and scores out. Any thread may ask.
+    """An open index: terms in, documents and scores out. Safe from any thread.
 
     Attributes:
         searcher: Lucene's own `IndexSearcher`.
@@ -70,7 +70,7 @@ class LuceneIndex:
     def top(self, terms: str, k: int) -> list[tuple[int, float]]:
         """The k documents with the largest sums of count × impact, and those sums.
 
-        Falling by score, ties by document number, which is the order of image ids.
+        Descending by score, ties by document number, which is the order of image ids.
 
         Args:
             terms: of the query, with white space between them.
@@ -100,7 +100,7 @@ class LuceneIndex:
 
     @in_turn
     def grounding(self, document: int) -> Grounding:
-        """What won an image's terms."""
+        """An image's grounding."""
         value = self.searcher.doc(document, self._explained).getBinaryValue(GROUNDING)
         start = value.offset
         return unpack(bytes(bytearray(value.bytes[start : start + value.length])))
@@ -130,7 +130,7 @@ class LuceneIndex:
 
     @in_turn
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         self._reader.close()
 
 
@@ -221,4 +221,4 @@ def _open_reader(folder: Path) -> Any:
     try:
         return readers.open(directories.open(path))
     except JavaException as error:
-        raise InputError(f"{folder} cannot be opened: {error}; build the index anew") from error
+        raise InputError(f"{folder} cannot be opened: {error}; build the index again") from error

@@ -57,7 +57,7 @@ class SegmentWriter:
         self._make_document()
 
     def _make_document(self) -> None:
-        """One document, filled anew for every image: Lucene copies what it indexes."""
+        """One document, refilled for every image: Lucene copies what it indexes."""
         field = "org.apache.lucene.document."
         stored = java(field + "StoredField")
         self._id = java(field + "StringField")(ID, "", java(field + "Field$Store").YES)

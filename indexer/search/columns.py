@@ -1,4 +1,4 @@
-"""The `Searcher` over an index folder that sums in columns and leaves the rest to Lucene."""
+"""Searches an index folder in its columns; ids, metadata and grounding come from Lucene."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sparta.errors import InputError
 
 
 class ColumnFinder:
-    """The columns of an index folder, asked as a `LuceneIndex` is.
+    """The columns of an index folder, with the query methods of a `LuceneIndex`.
 
     Args:
         folder: `columns` of the index.
@@ -39,13 +39,13 @@ class ColumnFinder:
 
 
 class ColumnSearcher(LuceneSearcher):
-    """As `LuceneSearcher`, hit by hit, in a fraction of the time. Any thread may ask.
+    """Returns the hits of `LuceneSearcher` in a fraction of the time. Safe from any thread.
 
     Args:
-        folder: an index folder with columns that fit its Lucene index.
+        folder: an index folder whose columns match its Lucene index.
 
     Raises:
-        InputError: if the folder is no index, one of another format, or damaged.
+        InputError: if the folder is not an index, has another format, or is damaged.
     """
 
     quick = True
@@ -56,11 +56,11 @@ class ColumnSearcher(LuceneSearcher):
         found, wanted = len(self._columns.index), self.index.documents
         if found != wanted:
             raise InputError(
-                f"{folder}: the columns hold {found} images, Lucene {wanted}; build the index anew"
+                f"{folder}: the columns have {found} images, Lucene {wanted}; build the index again"
             )
         self._finder = self._columns
 
     def warm_up(self) -> None:
-        """As `LuceneSearcher.warm_up`, and read the columns from disk, which takes seconds."""
+        """Read the columns from disk, which takes seconds, and warm up as `LuceneSearcher`."""
         self._columns.index.read_ahead()
         super().warm_up()

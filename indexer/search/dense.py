@@ -1,4 +1,4 @@
-"""Searchers over dense vectors, whatever made them."""
+"""Searches the image vectors of one dense model, or of an ensemble."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class TextEncoder(Protocol):
         ...
 
     def unknown(self, text: str) -> list[str]:
-        """The text's words that the vocabulary lacks, each once."""
+        """The text's words that are not in the vocabulary, each once."""
         ...
 
 
 class StoredImages(Protocol):
-    """What is known of images by number: a `LuceneIndex`."""
+    """Ids and metadata of images by number: a `LuceneIndex`."""
 
     def stored(self, document: int) -> Stored: ...  # noqa: D102
     def document(self, image_id: str) -> int | None: ...  # noqa: D102
@@ -44,10 +44,10 @@ class StoredImages(Protocol):
 
 
 class VectorSearcher(ABC):
-    """A `Searcher` that embeds the query and asks which images are nearest to it.
+    """A `Searcher` that embeds the query and finds the nearest images.
 
     Attributes:
-        images: what is known of the images.
+        images: ids and metadata of the images.
     """
 
     def __init__(self, images: StoredImages) -> None:
@@ -55,11 +55,11 @@ class VectorSearcher(ABC):
 
     @abstractmethod
     def unknown(self, query: str) -> list[str]:
-        """The query's words that mean nothing here."""
+        """The query's words that are in no vocabulary."""
 
     @abstractmethod
     def encode(self, query: str) -> Any:
-        """What `nearest` needs of a query."""
+        """A query as `nearest` takes it."""
 
     @abstractmethod
     def nearest(self, encoded: Any, k: int) -> Nearest:
@@ -67,10 +67,10 @@ class VectorSearcher(ABC):
 
     @abstractmethod
     def similarities(self, image: int) -> NDArray[np.float32]:
-        """The similarity [N] of an image to each; exact, also where `nearest` is not."""
+        """The similarity of an image to every image, [N]; exact even where `nearest` is not."""
 
     def search(self, query: str, k: int = 10) -> SearchResult:
-        """The k best images for a text, whatever their scores; see `Searcher.search`."""
+        """The k nearest images for a text; see `Searcher.search`."""
         if k < 1:
             raise ValueError(f"k must be at least 1, got {k}")
         start = time.perf_counter()
@@ -84,7 +84,7 @@ class VectorSearcher(ABC):
         return SearchResult(hits, unknown, Timings(*(1000 * time for time in times)))
 
     def similar(self, image_id: str, k: int = 10) -> SimilarResult:
-        """The k images with the vectors nearest to an image's own; see `Searcher.similar`."""
+        """The k images nearest to an indexed one; see `Searcher.similar`."""
         if k < 1:
             raise ValueError(f"k must be at least 1, got {k}")
         start = time.perf_counter()
@@ -106,7 +106,7 @@ class VectorSearcher(ABC):
         return hits
 
     def metadata(self, image_id: str) -> dict[str, Any]:
-        """What the index stores beside an image; see `Searcher.metadata`."""
+        """An image's stored metadata; see `Searcher.metadata`."""
         return self.images.stored(self._document(image_id)).metadata
 
     def _document(self, image_id: str) -> int:
@@ -119,12 +119,12 @@ class VectorSearcher(ABC):
         return len(self.images)
 
     def close(self) -> None:
-        """Let go of the index's files."""
+        """Close the index's files."""
         self.images.close()
 
 
 class DenseSearcher(VectorSearcher):
-    """One dense model's vectors.
+    """Searches the vectors of one dense model.
 
     Args:
         images: in the order of the vectors.
@@ -138,7 +138,7 @@ class DenseSearcher(VectorSearcher):
         self._encoder = encoder
 
     def unknown(self, query: str) -> list[str]:
-        """Words the model's vocabulary lacks."""
+        """Words that are not in the model's vocabulary."""
         return self._encoder.unknown(query)
 
     def encode(self, query: str) -> NDArray[np.float32]:
@@ -162,7 +162,7 @@ class DenseSearcher(VectorSearcher):
 class EnsembleSearcher(VectorSearcher):
     """The mean of several models' similarities (GPO, arXiv 2011.04305, section 5.1.1).
 
-    Always exact, also where a member's own index is not.
+    Always exact, even where a member's own index is not.
 
     Args:
         members: over the same images.
@@ -173,7 +173,7 @@ class EnsembleSearcher(VectorSearcher):
         self._members = members
 
     def unknown(self, query: str) -> list[str]:
-        """Words that no member knows."""
+        """Words that are in no member's vocabulary."""
         first, *others = (member.unknown(query) for member in self._members)
         return [word for word in first if all(word in other for other in others)]
 

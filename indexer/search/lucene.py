@@ -1,4 +1,4 @@
-"""The `Searcher` over a Lucene index folder; needs no torch and no transformers."""
+"""Searches an index folder with Lucene; needs neither torch nor transformers."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from indexer.search.query_by_image import image_query, repeated_terms, without_d
 from sparta.errors import InputError
 from sparta.tokenizer import WordPieceTokenizer
 
-PART_CACHE = 50_000  # parts of queries, mostly words, of which terms and unknown words are kept
+PART_CACHE = 50_000  # parts of queries, mostly words, whose terms are cached
 WARM_UP_QUERIES = 200
-READ_AHEAD = 20_000  # images, a quarter of a second
+READ_AHEAD = 20_000  # images; reading them takes a quarter of a second
 
 
 class Finder(Protocol):
-    """What finds the best documents and names them: a `LuceneIndex`, or columns in memory."""
+    """Finds the best documents and their ids: a `LuceneIndex`, or columns in memory."""
 
     def top(self, terms: str, k: int) -> list[tuple[int, float]]: ...  # noqa: D102
     def impacts(self, document: int, terms: Sequence[str]) -> list[int]: ...  # noqa: D102
@@ -37,7 +37,7 @@ class Finder(Protocol):
 
 
 class _Part(NamedTuple):
-    """What stands between two spaces of a query, as Lucene is asked for it."""
+    """The terms and unknown words of the text between two spaces of a query."""
 
     terms: str
     unknown: list[str]
@@ -47,15 +47,15 @@ class LuceneSearcher:
     """Sums the impacts of a query's word pieces in Lucene (equation 15 on integers).
 
     Attributes:
-        manifest: what the index folder says about itself.
-        index: Lucene's part of it, which knows the images.
-        quick: whether a search takes a millisecond at most, whatever the number of images.
+        manifest: of the index folder.
+        index: the Lucene index, with ids and metadata of the images.
+        quick: whether a search takes at most a millisecond, for any number of images.
 
     Args:
-        folder: an index folder as `sparta index` makes it.
+        folder: an index folder made by `sparta index`.
 
     Raises:
-        InputError: if the folder is no index, one of another format, or damaged.
+        InputError: if the folder is not an index, has another format, or is damaged.
     """
 
     quick = False
@@ -69,7 +69,7 @@ class LuceneSearcher:
         if len(self.index) != self.manifest.images:
             raise InputError(
                 f"{folder}: the manifest counts {self.manifest.images} images, Lucene "
-                f"{len(self.index)}; build the index anew"
+                f"{len(self.index)}; build the index again"
             )
         self._finder: Finder = self.index
         self._parts: dict[str, _Part] = {}
@@ -90,7 +90,7 @@ class LuceneSearcher:
         return SearchResult(hits, unknown, Timings(tokenise, search, tokenise + search))
 
     def similar(self, image_id: str, k: int = 10) -> SimilarResult:
-        """The k images most like one of them; see `Searcher.similar`."""
+        """The k images most similar to an indexed one; see `Searcher.similar`."""
         if k < 1:
             raise ValueError(f"k must be at least 1, got {k}")
         start = time.perf_counter()
@@ -114,10 +114,10 @@ class LuceneSearcher:
         return hits
 
     def warm_up(self) -> None:
-        """Answer some queries, and read ahead the ids of some images and all whole words.
+        """Answer some queries, read the ids of some images, and tokenise all whole words.
 
-        After that Java has compiled what every query runs, the hits of a small index need no
-        reading any more, and most words of a query no tokenising.
+        Afterwards Java has compiled the query path, the hits of a small index are cached, and so
+        are most words of a query.
         """
         for document in range(min(len(self), READ_AHEAD)):
             self._finder.stored(document)
@@ -128,7 +128,7 @@ class LuceneSearcher:
             self.search(" ".join(words[start::WARM_UP_QUERIES][:10]))
 
     def _part(self, text: str) -> _Part:
-        """Read a part and keep it; when too many are kept, begin anew: order of use costs time."""
+        """Tokenise a part and cache it; a full cache is emptied, as tracking use costs more."""
         parsed = self._tokenizer.encode_query(text)
         unknown = [
             word.text
@@ -163,7 +163,7 @@ class LuceneSearcher:
         return Explanation(image_id, sum(term.score for term in terms), terms)
 
     def metadata(self, image_id: str) -> dict[str, Any]:
-        """What the index stores beside an image; see `Searcher.metadata`."""
+        """An image's stored metadata; see `Searcher.metadata`."""
         return self.index.stored(self._document(image_id)).metadata
 
     def _document(self, image_id: str) -> int:
@@ -176,5 +176,5 @@ class LuceneSearcher:
         return self.manifest.images
 
     def close(self) -> None:
-        """Let go of the index's files."""
+        """Close the index's files."""
         self.index.close()

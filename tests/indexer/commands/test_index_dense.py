@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from indexer.dense.manifest import DenseManifest, backend_names, dense_names
+from indexer.dense.manifest import DenseManifest, dense_names
 from indexer.manifest import Manifest
 from sparta.__main__ import cli
 from sparta.errors import InputError
@@ -42,13 +42,13 @@ def test_the_command(
     dense = run("index-dense", "--model", str(dense_model))
     assert dense.exit_code == 0, dense.output
     assert "vse++: vectors of 21 images, 16 numbers" in dense.output
-    assert backend_names(out) == ["sparta", "vse++"]
+    assert dense_names(out) == ["vse++"]
     more = run(
         "index-dense", "--model", str(multi_view), "--model", f"second={dense_model}", "--hnsw"
     )
     assert more.exit_code == 0, more.output
     assert "mv-vse: vectors of 21 images in 3 views" in more.output and "hnsw" in more.output
-    assert backend_names(out) == ["sparta", "mv-vse", "second", "vse++", "ensemble"]
+    assert dense_names(out) == ["mv-vse", "second", "vse++"]
     # Features that do not fit are found before the index is changed.
     other = save_dense_model(tmp_path / "other", source=replace(SOURCE, dimension=5))
     before = {name: DenseManifest.open(out, name, Manifest.open(out)) for name in dense_names(out)}
@@ -60,4 +60,4 @@ def test_the_command(
     no_faiss = run("index-dense", "--model", str(dense_model))
     assert "visualsparta[dense]" in str(no_faiss.exception)
     assert run("index", "--model", str(model_dir)).exit_code == 0
-    assert backend_names(out) == ["sparta"]
+    assert dense_names(out) == []
