@@ -1,4 +1,4 @@
-"""What a measurement was made on and by which version, recorded beside every result."""
+"""The machine and version of a measurement, recorded with every result."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def circumstances() -> dict[str, Any]:
 
 
 def _processor() -> str:
-    """The processor's name; Linux keeps it where `platform` does not look."""
+    """The processor's name; on Linux `platform` does not find it."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

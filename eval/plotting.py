@@ -1,4 +1,4 @@
-"""A figure as two files: a picture for people, and its numbers as JSON."""
+"""Figures as two files: a picture, and its numbers as JSON."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ DOTS_PER_INCH = 150
 
 
 def check_picture(out: Path, option: str = "--out") -> None:
-    """Refuse a picture that could not be written when the work is done.
+    """Refuse a PNG file that could not be written when the work is done.
 
     Args:
         out: the file.
-        option: of the command that names it.
+        option: of the command line that named it.
 
     Raises:
         InputError: if it is no .png file in a folder that exists.
@@ -32,7 +32,7 @@ def check_picture(out: Path, option: str = "--out") -> None:
 
 def panels(count: int, width: float = 4.5, height: float = 3.5) -> tuple[Figure, list[Axes]]:
     """A figure of some panels side by side, each of that size in inches."""
-    # Without pyplot: no window system is asked for, and no state is shared.
+    # Not pyplot, which needs a window system and has global state.
     figure = Figure(figsize=(count * width, height), layout="constrained")
     axes = [figure.add_subplot(1, count, number + 1) for number in range(count)]
     for one in axes:
@@ -41,16 +41,16 @@ def panels(count: int, width: float = 4.5, height: float = 3.5) -> tuple[Figure,
 
 
 def legend(axes: Axes) -> None:
-    """The names of the lines above the panel, where they hide nothing."""
+    """Put the legend above the panel, where it covers no line."""
     axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), fontsize=8)
 
 
 def save(figure: Figure, data: Mapping[str, Any], out: Path, arguments: Mapping[str, Any]) -> None:
-    """Write the picture, and beside it as .json its numbers and how they came about.
+    """Write the picture, and beside it as .json its numbers, arguments, version and machine.
 
     Args:
         figure: drawn.
-        data: JSON values, all that the figure shows.
+        data: JSON values of everything in the figure.
         out: of the picture.
         arguments: of the command.
     """

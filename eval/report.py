@@ -1,4 +1,4 @@
-"""What a command of `sparta eval` says in the end: a table for people, JSON for programs."""
+"""The output of a measurement: a table for the terminal, JSON for programs."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from eval.machine import circumstances
 
 
 class Measured(Protocol):
-    """Figures."""
+    """Figures that can be shown and written."""
 
     def record(self) -> dict[str, Any]:
-        """The figures for programs."""
+        """The figures as JSON values."""
         ...
 
     def table(self) -> Table:
-        """The figures for a terminal."""
+        """The figures as a table."""
         ...
 
 
 def report(found: Measured, arguments: Mapping[str, Any], out: Path | None, as_json: bool) -> None:
-    """Show what was measured, and write it down with how and on what machine.
+    """Print the figures, and write them with the arguments, the version and the machine.
 
     Args:
         found: the figures.
         arguments: of the command.
-        out: JSON file, if one is wanted.
-        as_json: show JSON instead of a table.
+        out: JSON file, None to write none.
+        as_json: print JSON instead of a table.
     """
     record = found.record()
     if out is not None:

@@ -1,4 +1,4 @@
-"""The memory that this process and those it started take together."""
+"""Peak memory of this process and its child processes together."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ EVERY = 0.2  # seconds
 
 @dataclass
 class Peak:
-    """The largest sum of resident memory seen so far, in bytes; None where it cannot be read."""
+    """The largest sum of resident memory so far, in bytes; None where it cannot be read."""
 
     bytes: int | None = None
 
 
 @contextmanager
 def watch() -> Iterator[Peak]:
-    """Look at the memory again and again, from a thread, until the `with` block ends.
+    """Sample the memory from a thread until the `with` block ends.
 
-    Pages that processes share, of programs and of mapped files, count in each of them.
+    Pages shared by processes, of programs and of mapped files, count in each of them.
     """
     peak, over = Peak(), threading.Event()
 
-    def look() -> None:
+    def sample() -> None:
         while not over.wait(EVERY):
             children = [child.pid for child in multiprocessing.active_children()]
             resident = [_resident(pid) for pid in (os.getpid(), *children)]
             if resident[0]:
                 peak.bytes = max(peak.bytes or 0, sum(resident))
 
-    thread = threading.Thread(target=look, daemon=True)
+    thread = threading.Thread(target=sample, daemon=True)
     thread.start()
     try:
         yield peak
@@ -46,7 +46,7 @@ def watch() -> Iterator[Peak]:
 
 
 def _resident(pid: int | None) -> int:
-    """A process's resident memory as Linux tells it; 0 where it does not, or has ended."""
+    """A process's resident memory from /proc; 0 without /proc, or if the process has ended."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:

@@ -51,13 +51,10 @@ def pruning(
     nothing is pruned or quantised (the first row), and with those of the same terms not quantised.
     Offsets are estimated over the photos searched.
 
-    The photos are encoded once and kept in memory: 6 bytes for each image and term, at most 8 GB
-    (43,000 images at 30,522 terms). Each quantised choice is built as an index and searched for
-    every caption; --exact sums the same impacts in memory, which is much faster.
+    The scores take 6 bytes for each image and term, at most 8 GB (43,000 images at 30,522 terms).
+    Each quantised choice is built as an index; --exact sums the same impacts in memory, faster.
 
     [bold]Examples[/bold]
-
-    sparta eval pruning features/ --model model/ --captions captions.jsonl --out results.json
 
     sparta eval pruning plain/ flip/ --model seed0/ --model seed1/ --captions captions.jsonl
     --out results.json --top-n 100,1000 --offset mean,none --terms trained --exact

@@ -1,1 +1,1 @@
-"""Retrieval by the Crisscrossed Captions: reading the judgements, and measuring by them."""
+"""Recall by Crisscrossed Captions (CxC): read human judgements, and measure by them."""

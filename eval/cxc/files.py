@@ -1,6 +1,6 @@
-"""Crisscrossed Captions (arXiv 2004.15020) on disk: people's judgements, and COCO's sentences.
+"""Crisscrossed Captions (CxC, arXiv 2004.15020) on disk: human judgements, and COCO's captions.
 
-Captions are known by COCO's sentence numbers, images by COCO's image numbers.
+Captions are identified by COCO's sentence numbers, images by COCO's image numbers.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ HIGHEST = 5.0
 
 @dataclass(frozen=True)
 class JudgedPair:
-    """Two things that were judged, and how alike people found them.
+    """Two captions or images, and their similarity as judged by people.
 
     Attributes:
         first: number of a caption or image.
         second: likewise.
         score: 0 to 5, the mean over annotators.
-        method: how the pair was chosen to be judged.
+        method: by which the pair was chosen.
     """
 
     first: int
@@ -40,7 +40,7 @@ class JudgedPair:
 
 @dataclass(frozen=True)
 class Judgements:
-    """All pairs of a split, as its three files list them.
+    """All pairs of a split's three files.
 
     Attributes:
         text_image: a caption and an image each; those of method "c2i_original" are COCO's own.
@@ -69,7 +69,7 @@ def read_judgements(folder: Path, split: str) -> Judgements:
 
 def _pairs(path: Path, names: tuple[str, str]) -> Iterator[JudgedPair]:
     if not path.is_file():
-        raise InputError(f"{path} is missing: give the folder of the Crisscrossed Captions' files")
+        raise InputError(f"{path} is missing: give the folder of the CxC files")
     header = [*names, "agg_score", "sampling_method"]
     first, second = (_sentence if name.startswith("caption") else coco_number for name in names)
     with path.open(encoding="utf-8", newline="") as file:

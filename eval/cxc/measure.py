@@ -1,4 +1,4 @@
-"""Recall in the four ways of the Crisscrossed Captions."""
+"""Recall in the four directions of Crisscrossed Captions (CxC)."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from sparta.vse.photo_folder import PhotoFolder
 
 @dataclass(frozen=True)
 class CxcRecall:
-    """What models found.
+    """Recall of a model or an ensemble.
 
     Attributes:
-        members: several are an ensemble.
+        members: several form an ensemble.
         images: searched among.
         captions: searched among.
-        ways: name → queries and their recall. A sparse model has no vectors to compare captions
-            with captions or images with images by, so it has the first two ways alone.
+        ways: direction → number of queries and their recall. A sparse model has no vectors to
+            compare two captions or two images, so it has only the first two.
     """
 
     members: Sequence[EvaluatedModel]
@@ -47,7 +47,7 @@ class CxcRecall:
     ways: dict[str, tuple[int, Recall]]
 
     def record(self) -> dict[str, Any]:
-        """The figures for programs."""
+        """The figures as JSON values."""
         ways = {
             name.replace(" → ", "_to_"): {"queries": queries, **found._asdict()}
             for name, (queries, found) in self.ways.items()
@@ -56,8 +56,8 @@ class CxcRecall:
         return {"images": self.images, "captions": self.captions, **ways, "models": models}
 
     def table(self) -> Table:
-        """The figures for a terminal."""
-        title = f"Crisscrossed Captions: {self.images:,} images, {self.captions:,} captions"
+        """The figures as a table."""
+        title = f"CxC: {self.images:,} images, {self.captions:,} captions"
         return recall_table(
             title,
             {f"{name}, {queries:,} queries": found for name, (queries, found) in self.ways.items()},
@@ -74,7 +74,7 @@ def measure_cxc(
     """Measure a model, or an ensemble by the mean of its members' scores.
 
     Args:
-        members: at least one, each over a store whose image ids end with COCO's numbers.
+        members: at least one, each with a store whose image ids end with COCO's numbers.
         right: of a split.
         sentences: texts of its captions, by number.
         batch_size: images per pass.
@@ -103,7 +103,7 @@ def measure_cxc(
 def _way(
     name: str, right: RelevantItems, blocks: Sequence[Block], progress: Progress
 ) -> tuple[int, Recall]:
-    """How many queries a way has, and their recall by the mean of the scores."""
+    """The number of queries in a direction, and their recall by the mean of the scores."""
     answers = right.ways[name]
     ranks = ranks_by_block(
         lambda part: mean_of([block(part) for block in blocks]),
@@ -124,7 +124,7 @@ def _blocks(
     batch_size: int,
     progress: Progress,
 ) -> dict[str, Block]:
-    """What computes the scores of each way that the member knows."""
+    """Direction → function that computes its scores, for the directions the member supports."""
     own = Images.of(member.store, _store_ids(member.store, images))
     scores = member.model.scores(texts, own, batch_size, progress)
     blocks: dict[str, Block] = {TEXT_TO_IMAGE: scores.rows, IMAGE_TO_TEXT: scores.columns}
@@ -139,6 +139,6 @@ def _store_ids(store: FeatureStore | PhotoFolder, images: Sequence[int]) -> list
     if missing:
         raise InputError(
             f"{store.folder} lacks {len(missing)} of the {len(images)} judged images, COCO's "
-            f"number {missing[0]} for one: extract them, or choose the --split that it holds"
+            f"number {missing[0]} for one: extract them, or choose the --split that it contains"
         )
     return [known[image] for image in images]

@@ -1,18 +1,18 @@
-"""What is right, by the judgements of the Crisscrossed Captions (arXiv 2004.15020).
+"""Relevant items by the judgements of Crisscrossed Captions (CxC, arXiv 2004.15020).
 
-Everything judged in a split is searched among: COCO's 5,000 validation or test images, and five
-captions of each. What counts as right follows the paper, which calls a pair positive from a score
-of 3 on between two captions or a caption and an image, of 2.5 between two images:
+The gallery is every judged item of a split: COCO's 5,000 validation or test images, and five
+captions of each. As in the paper, a pair is positive with a score of at least 3 between two
+captions or a caption and an image, and of at least 2.5 between two images:
 
-- text → image: the caption's own image, and images it was judged to fit with at least 3.
-- image → text: the same pairs the other way round.
+- text → image: the caption's image, and images judged to fit it with at least 3.
+- image → text: the same pairs, reversed.
 - text → text: the other captions of the same image, and captions judged with at least 3.
 - image → image: images judged with at least 2.5. Images without any are no queries.
 
-COCO's own pairs stay right whatever they were judged (38 of 25,000 are below 3 in the validation
-split), so that every caption and every image between the modes is a query; co-captions likewise,
-as in the code published with GPO. A judgement holds for both of its things; of a pair judged in
-both orders the higher score decides. Nothing is searched for among itself.
+COCO's pairs are positive whatever their score (38 of 25,000 are below 3 in the validation split),
+so that every caption and every image is a query between the modes; so are captions of the same
+image, as in the code published with GPO. Judgements are symmetric; of a pair judged in both orders
+the higher score counts. An item is not in its own gallery.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ TEXT_TO_TEXT, IMAGE_TO_IMAGE = "text → text", "image → image"
 
 @dataclass(frozen=True)
 class RelevantItems:
-    """What is searched among, and what is right.
+    """The gallery, and the relevant items of each query.
 
     Attributes:
         captions: COCO's numbers, in the order of the file.
         images: likewise.
-        ways: name of a way → for each of its queries the places of what is right, rising.
+        ways: direction → for each query the positions of its relevant items, rising.
     """
 
     captions: list[int]
@@ -45,11 +45,11 @@ class RelevantItems:
 
 
 def relevant_items(judged: Judgements) -> RelevantItems:
-    """Turn judgements into right answers.
+    """Turn judgements into relevant items.
 
     Raises:
-        InputError: if a caption is COCO's own of no image or of two, or a pair has a caption or
-            an image that is in no such pair.
+        InputError: if a caption belongs to two images in COCO, or a pair has a caption or an
+            image that is in no pair of COCO.
     """
     own: dict[int, int] = {}
     for pair in judged.text_image:

@@ -1,1 +1,1 @@
-"""What won each term of a query in an image, shown and counted."""
+"""Grounding: what won each term of a query in an image, and how often that is right."""

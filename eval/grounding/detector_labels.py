@@ -1,4 +1,4 @@
-"""Where terms point: how often to a region that a detector calls by that very word."""
+"""Agreement of the grounding of terms with the labels of an object detector."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ KINDS = ("whole photo", "box", "label token")
 
 @dataclass(frozen=True)
 class NamedTerms:
-    """Terms of captions that are words by which some region of the photo is called.
+    """Terms of captions that are also words of a region's label, or attribute.
 
     Attributes:
-        terms: how many, each caption's counted once.
-        by_region: share (0 to 1) won by a region called so, by its visual vector.
-        by_label: share won by a label token of a region called so.
-        chance: mean share of the photo's regions that are called so: what pointing blindly gets.
+        terms: how many, each once per caption.
+        by_region: share (0 to 1) won by the visual vector of a region with that word.
+        by_label: share won by a label token of a region with that word.
+        chance: mean share of the photo's regions with that word: a random choice.
     """
 
     terms: int
@@ -43,14 +43,14 @@ class NamedTerms:
 
 @dataclass(frozen=True)
 class LabelAgreement:
-    """What won the terms of captions in their own photos.
+    """What won the terms of captions in their photos.
 
     Attributes:
         captions: how many.
-        terms: their terms that the photo has in the index, each caption's counted once.
+        terms: their terms that the photo has in the index, each once per caption.
         won: share (0 to 1) of the terms won by the whole photo, a box, a label token.
         named: "label" and "attribute" → terms that are words of a region's label, or attribute.
-        bytes_per_posting: that the photos' groundings take before Lucene compresses them.
+        bytes_per_posting: size of the photos' groundings before Lucene compresses them.
     """
 
     captions: int
@@ -60,11 +60,11 @@ class LabelAgreement:
     bytes_per_posting: float
 
     def record(self) -> dict[str, Any]:
-        """The figures for programs."""
+        """The figures as JSON values."""
         return vars(self) | {"named": {kind: vars(found) for kind, found in self.named.items()}}
 
     def table(self) -> Table:
-        """The figures for a terminal, in percent."""
+        """The figures as a table, in percent."""
         table = Table("terms", "count", *KINDS, "right region", "right label", "chance")
         table.columns[0].no_wrap = True
         won = [f"{100 * self.won[kind]:.1f}" for kind in KINDS]
@@ -84,7 +84,7 @@ def measure_label_agreement(
     photos: Sequence[CaptionedPhoto],
     progress: Progress = no_progress,
 ) -> LabelAgreement:
-    """Explain every caption's score for its own photo, and look where its terms point.
+    """Explain every caption's score for its photo, and compare the winners with the labels.
 
     Args:
         searcher: of an index of the store.
@@ -111,7 +111,7 @@ def measure_label_agreement(
             won += [_kind(term) for term in grounded]
             for kind, regions in called.items():
                 named[kind] += [
-                    _judge(term, regions[term.term], len(image.labels))
+                    _compare(term, regions[term.term], len(image.labels))
                     for term in grounded
                     if term.term in regions
                 ]
@@ -127,7 +127,7 @@ def measure_label_agreement(
 
 
 def _packed_size(index: LuceneIndex, ids: Sequence[str]) -> float:
-    """Bytes a posting of some images' groundings as an index is given them."""
+    """Mean bytes per posting of some images' groundings, packed."""
     documents = [document for one in ids if (document := index.document(one)) is not None]
     groundings = [index.grounding(document) for document in documents]
     postings = sum(len(grounding.terms) for grounding in groundings)
@@ -135,7 +135,7 @@ def _packed_size(index: LuceneIndex, ids: Sequence[str]) -> float:
 
 
 class _Named(NamedTuple):
-    """One term's part in `NamedTerms`."""
+    """One term of `NamedTerms`."""
 
     by_region: bool
     by_label: bool
@@ -143,7 +143,7 @@ class _Named(NamedTuple):
 
 
 def _called(tokenizer: Tokenizer, words: Sequence[str]) -> dict[str, set[int]]:
-    """Word piece → the regions whose words hold it."""
+    """Word piece → the regions whose words contain it."""
     found: dict[str, set[int]] = {}
     for region, own in enumerate(words):
         for piece in tokenizer.encode_query(own).pieces:
@@ -157,7 +157,7 @@ def _kind(term: TermExplanation) -> str:
     return "whole photo" if term.whole else "box"
 
 
-def _judge(term: TermExplanation, called: set[int], regions: int) -> _Named:
+def _compare(term: TermExplanation, called: set[int], regions: int) -> _Named:
     right, by_label = term.region in called, term.label is not None
     return _Named(right and not by_label, right and by_label, len(called) / regions)
 

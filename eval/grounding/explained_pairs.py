@@ -1,4 +1,4 @@
-"""Photos and queries, and why the one is an answer to the other."""
+"""Pairs of a photo and a query, with the explanation of the photo's score."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from sparta.features.extract.photos import PhotoError, load_photo
 
 @dataclass(frozen=True)
 class Explained:
-    """One photo and one query.
+    """The explanation of one photo's score for one query.
 
     Attributes:
-        query: as it was asked.
+        query: the text.
         explanation: of the photo's score for it.
     """
 
@@ -33,7 +33,7 @@ class Explained:
         return sorted(self.explanation.terms, key=lambda term: -term.score)
 
     def record(self) -> dict[str, Any]:
-        """All that is known, for programs."""
+        """The explanation as JSON values."""
         return {"query": self.query, **asdict(self.explanation)}
 
 
@@ -54,7 +54,7 @@ def explain_all(searcher: Explainer, pairs: Iterable[tuple[str, str]]) -> list[E
 
 
 def every_nth(photos: Sequence[CaptionedPhoto], count: int) -> list[tuple[str, str]]:
-    """A choice that nobody made: in order of id, photos at even distances, from the first on.
+    """Choose photos at even distances in the order of their ids, to avoid a selection by hand.
 
     Returns:
         Image ids, each with its first caption.
@@ -70,10 +70,10 @@ def every_nth(photos: Sequence[CaptionedPhoto], count: int) -> list[tuple[str, s
 
 
 def read_pairs(path: Path) -> list[tuple[str, str]]:
-    """Image ids and queries of a file that has them line by line, with a tab between.
+    """Read image ids and queries, one pair a line with a tab between.
 
     Raises:
-        InputError: if it cannot be read, or a line is not like that.
+        InputError: if the file cannot be read, or a line is not a pair.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -94,14 +94,14 @@ def open_photos(folder: Path | str | None, image_ids: Iterable[str]) -> dict[str
     """Photos by image id.
 
     Args:
-        folder: that the ids are relative to; None where the index knows of none.
-        image_ids: each photo once is enough.
+        folder: that the ids are relative to; None if the index names none.
+        image_ids: may repeat.
 
     Raises:
-        InputError: if the folder is not known, or a photo cannot be read.
+        InputError: if the folder is None, or a photo cannot be read.
     """
     if folder is None:
-        raise InputError("the index does not know where its photos are: give --photos")
+        raise InputError("the index does not name a folder of photos: give --photos")
     found: dict[str, Image.Image] = {}
     for image_id in dict.fromkeys(image_ids):
         try:

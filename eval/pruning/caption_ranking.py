@@ -1,4 +1,4 @@
-"""Captions rank images by weights in memory: their recall, and which images come first."""
+"""Ranking of images for captions by weights in memory: recall, and the first ten images."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ FIRST = 10
 
 
 class InMemoryRanking(NamedTuple):
-    """What Q captions found among N images.
+    """Rankings of N images for Q captions.
 
     Attributes:
         recall: text→image.
-        first: [Q, N] bool, the ten images that come first, fewer where fewer are found.
+        first: [Q, N] bool, the first ten images, fewer where fewer are found.
     """
 
     recall: Recall
@@ -32,12 +32,12 @@ class InMemoryRanking(NamedTuple):
 
 @dataclass(frozen=True)
 class CaptionQueries:
-    """Q captions, each of which looks for its photo.
+    """Q captions, each with its photo as the target.
 
     Attributes:
-        terms: [U] int64, the vocabulary ids that the captions hold, each once, rising.
-        texts: each caption's terms, as places in `terms`; a term twice is there twice.
-        targets: [Q] int64, the photos' places among the images searched.
+        terms: [U] int64, the captions' vocabulary ids, each once, rising.
+        texts: each caption's terms, as positions in `terms`; repeated terms are repeated.
+        targets: [Q] int64, the photos' positions among the images searched.
     """
 
     terms: Tensor
@@ -64,7 +64,7 @@ class CaptionQueries:
         """Sum each caption's weights (equation 15) and order the images by them.
 
         As in an index, equal scores go by column, and an image without any of a caption's terms
-        is not found: it counts as ranked behind all images, and behind the tenth in any case.
+        is not found: it ranks behind all images, and behind the tenth in any case.
 
         Args:
             weights: [U, N] float32, at least 0, of the terms in every image; whole numbers are
@@ -81,13 +81,13 @@ class CaptionQueries:
             missed = block.gather(1, targets[:, None])[:, 0] == 0
             found = ranks(block, targets[:, None].tolist(), ties="by_id")
             rank.append(found.masked_fill(missed, behind))
-            # The best images of a caption are chosen as the best terms of an image are.
+            # `prune` breaks ties as searchers do: by column.
             first.append(prune(block, None, everywhere, FIRST) > 0)
         return InMemoryRanking(recall(torch.cat(rank)), torch.cat(first))
 
 
 def overlap(found: InMemoryRanking, reference: InMemoryRanking) -> float:
-    """How much of the reference's first ten is in another's first ten.
+    """Overlap of the first ten images with those of a reference ranking.
 
     Returns:
         Percent, the mean over the captions for which the reference finds anything.

@@ -12,7 +12,7 @@ from sparta.errors import InputError
 
 @dataclass(frozen=True)
 class PruningChoice:
-    """One way to prune: terms an image keeps (None: all), offset, and which terms may enter."""
+    """One way to prune: terms an image keeps (None: all), offset, and the allowed terms."""
 
     top_n: int | None
     offset: OffsetKind
@@ -20,10 +20,10 @@ class PruningChoice:
 
 
 def parse_choices(top_n: str, offset: str, terms: str) -> list[PruningChoice]:
-    """Every combination of what three lists with commas name; top-n changes fastest.
+    """Every combination of three lists with commas; top-n changes fastest.
 
     Raises:
-        InputError: if something is not a choice.
+        InputError: if a value is not a choice.
     """
     return [
         PruningChoice(None if n == "all" else int(n), kind, which)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What pruning and quantising cost: recall and the first ten hits, choice by choice."""
+"""The effect of pruning and quantisation on recall and on the first ten hits."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ def measure_pruning(
     Args:
         stores: of the same photos, the plain one first.
         models: folders or hub names of models with one vocabulary, whose scores are averaged.
-        captions: the photos to look for.
-        choices: ways to prune; if all are of "trained" terms, the float model has no others either.
-        bits: of an impact, 1 to 16, or None for scores that are not rounded; each with each choice.
-        exact: sum impacts in memory. Otherwise each choice that is rounded gets an index, whose
-            recall is taken; scores that are not rounded are summed in memory in any case.
+        captions: the target photos.
+        choices: ways to prune; if all use "trained" terms, the float model does too.
+        bits: of an impact, 1 to 16, or None for no quantisation; each with each choice.
+        exact: sum impacts in memory; otherwise each quantised choice is built as an index, whose
+            recall is measured. Scores that are not quantised are always summed in memory.
         all_images: search all photos of the stores, those without captions too.
         batch_size: images per pass of a model.
         device: "auto" takes a GPU if there is one.
@@ -65,7 +65,7 @@ def measure_pruning(
         if width is not None:
             check_bits(width)
     photos = sorted(captions, key=lambda photo: photo.image_id)
-    # Most of the work is the terms nobody trained: they are computed only if asked for.
+    # Untrained terms are most of the work: they are computed only if a choice uses them.
     terms: TermSet = "all" if any(choice.terms == "all" for choice in choices) else "trained"
     encoder, rows = _open(stores, models, photos, all_images, batch_size, device, terms)
     images = TermScoreMatrix.of(encoder, rows, progress)

@@ -1,4 +1,4 @@
-"""Scored images under one way to prune: their weights in memory, or as a real index."""
+"""Images pruned in one way: their weights in memory, or a real index of them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SHARD = 512  # images whose scores or postings are handled at once
 
 @dataclass(frozen=True)
 class PrunedIndex:
-    """N scored images of which some terms are kept.
+    """N scored images with their kept terms.
 
     Attributes:
         images: with all their scores.
@@ -52,10 +52,10 @@ class PrunedIndex:
         """Scores above the offset where they are kept, and 0 elsewhere.
 
         Args:
-            terms: [U] int64, those asked for.
+            terms: [U] int64.
 
         Returns:
-            [U, N] float32, and how many terms an image keeps on average, asked for or not.
+            [U, N] float32, and the mean number of terms an image keeps, of the whole vocabulary.
         """
         columns, postings = [], 0
         for scores in self.images.scored.scores.split(SHARD):
@@ -70,18 +70,18 @@ class PrunedIndex:
         return float((above * self.allowed).max())
 
     def quantiser(self, bits: int) -> Quantiser:
-        """What an index of these images quantises with."""
+        """The quantiser of an index of these images."""
         return Quantiser.fit(self._largest, bits)
 
     def quantised(self, weights: Tensor, bits: int) -> Tensor:
-        """Weights as an index holds them: impacts, as float32, where there are weights."""
+        """Weights as the impacts of an index, in float32; 0 where the weight is 0."""
         impacts = self.quantiser(bits).impacts(weights.numpy())
         return torch.from_numpy(impacts) * (weights > 0).float()
 
     def through_index(
         self, bits: int, photos: Sequence[CaptionedPhoto], progress: Progress = no_progress
     ) -> tuple[Recall, float]:
-        """Build an index as `sparta index` would, ask it every caption, and delete it.
+        """Build an index as `sparta index` does, search it for every caption, and delete it.
 
         Returns:
             Recall, and the size of the Lucene index in 10^6 bytes.

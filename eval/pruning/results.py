@@ -24,14 +24,14 @@ NAMES = ("offset", "terms")  # columns of words; the others are figures
 
 @dataclass(frozen=True)
 class PruningRow:
-    """What one choice gave.
+    """The result of one choice.
 
     Attributes:
-        choice: None for the float model, where nothing is pruned, subtracted or rounded.
-        bits: of an impact, None for scores that are not rounded.
+        choice: None for the float model, where nothing is pruned, subtracted or quantised.
+        bits: of an impact, None for scores that are not quantised.
         recall: text→image.
-        overlap: of the float model's first ten images, how many, in percent, are in this row's.
-        overlap_same_top_n: the same with the choice's own ranking before rounding.
+        overlap: percent of the float model's first ten images that are in this row's first ten.
+        overlap_same_top_n: the same for the choice's ranking before quantisation.
         postings_per_image: terms with a score, on average.
         index_mb: size of the Lucene index in 10^6 bytes, None where none was built.
     """
@@ -45,7 +45,7 @@ class PruningRow:
     index_mb: float | None
 
     def record(self) -> dict[str, Any]:
-        """The row for programs; the float model's has neither offset nor terms."""
+        """The row as JSON values; the float model's has neither offset nor terms."""
         choice = self.choice
         return {
             "offset": choice.offset if choice else None,
@@ -63,7 +63,7 @@ class PruningRow:
         }
 
     def cells(self) -> list[str]:
-        """The row for people, as `COLUMNS` name it."""
+        """The row as text, in the order of `COLUMNS`."""
         choice = self.choice
         names = ["float model", "", "", ""]
         if choice:
@@ -83,7 +83,7 @@ class PruningRow:
 
 @dataclass(frozen=True)
 class PruningStudy:
-    """The rows, the float model's first, and what they were measured on.
+    """The rows, the float model's first, and the data and models they were measured on.
 
     Attributes:
         models: fingerprints.
@@ -92,8 +92,8 @@ class PruningStudy:
         queries: captions.
         vocabulary: terms of the models, special ones included.
         encode_seconds: for scoring all images with all models and stores.
-        seconds: for everything.
-        rows: measured.
+        seconds: in all.
+        rows: of the choices.
     """
 
     models: list[str]
@@ -118,7 +118,7 @@ def table(study: PruningStudy) -> Table:
 
 
 def markdown(study: PruningStudy, about: dict[str, Any]) -> str:
-    """The rows as a Markdown table, below one line on what they were measured on."""
+    """A line on the data and the machine, and the rows as a Markdown table."""
     models, stores = len(study.models), len(study.features)
     lines = [
         f"{study.images:,} images, {study.queries:,} captions; "
@@ -141,9 +141,9 @@ def save(study: PruningStudy, out: Path, about: dict[str, Any]) -> None:
     """Write the study to `out` as JSON and beside it, as .md, as a Markdown table.
 
     Args:
-        study: the rows and what they were measured on.
+        study: to write.
         out: the JSON file.
-        about: what else it takes to measure the same again: arguments, version, machine.
+        about: arguments, version and machine.
     """
     rows = [row.record() for row in study.rows]
     values = about | {**vars(study), "rows": rows}

@@ -1,4 +1,4 @@
-"""Images whose term scores are computed once and pruned many times."""
+"""Term scores of images in memory, computed once and pruned many times."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TermScoreMatrix(ImageEncoder):
     Attributes:
         rows: [N] int64, the images' rows in the store, rising.
         scored: their scores [N, V] float32 and positions [N, V] int16, on the CPU.
-        inputs: what the positions stand for, one an image.
+        inputs: the inputs that the positions refer to, one per image.
     """
 
     rows: np.ndarray

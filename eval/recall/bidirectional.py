@@ -1,4 +1,4 @@
-"""Recall of captions and photos for each other, over the folds of a protocol."""
+"""Recall text → image and image → text, over the folds of a protocol."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from sparta.progress import Progress, no_progress
 
 @dataclass(frozen=True)
 class ProtocolRecall:
-    """What a protocol found; ranks are as `sparta.metrics` has them.
+    """Recall in both directions by a protocol, with ties="pessimistic" (see `sparta.metrics`).
 
     Attributes:
         protocol: its name.
-        folds: parts measured apart; all figures, median ranks too, are means over them.
+        folds: galleries measured separately; all figures, median ranks too, are means over them.
         images: of all folds together.
         captions: of all folds together.
-        text_to_image: each caption looks for its one photo.
-        image_to_text: each photo looks for the best-ranked of its own captions.
+        text_to_image: each caption searches for its photo.
+        image_to_text: each photo searches for any of its captions.
     """
 
     protocol: str
@@ -62,7 +62,7 @@ class ProtocolRecall:
 
 
 def recall_table(title: str, ways: dict[str, Recall]) -> Table:
-    """One row a way."""
+    """One row for each direction."""
     table = Table(title=title, title_justify="left", caption_justify="left", min_width=len(title))
     for column in ("", "R@1", "R@5", "R@10", "median rank"):
         table.add_column(column, justify="right" if column else "left")
@@ -78,7 +78,7 @@ def measure_recall(
     scores: Scores,
     progress: Progress = no_progress,
 ) -> ProtocolRecall:
-    """Recall both ways, fold by fold, and its mean.
+    """Recall in both directions, averaged over the folds.
 
     Args:
         protocol: what chose the folds.
@@ -103,7 +103,7 @@ def measure_recall(
 def _both_directions(
     scores: Scores, captions: Sequence[int], progress: Progress
 ) -> tuple[Recall, Recall]:
-    """Text→image and image→text, of photos with so many captions each."""
+    """Text → image and image → text recall of one fold; `captions` counts those of each photo."""
     texts, images = scores.shape
     photos = [[photo] for photo, count in enumerate(captions) for _ in range(count)]
     captions_of = [range(first, end) for first, end in pairwise(accumulate(captions, initial=0))]

@@ -1,15 +1,15 @@
-"""Captions ranked for an image by a model that was trained to rank images for a caption.
+"""Image → text ranking by a model that was trained to rank images for a caption.
 
-VisualSparta's score is a sum over a caption's terms, and each term brings an offset that all images
-share. Where a caption looks for images the sum of its offsets changes nothing; where an image looks
-for captions it decides, and long captions of common words lead every list.
+VisualSparta's score is a sum over a caption's terms, and each term has an offset that all images
+share. The sum of the offsets does not change the ranking of images for a caption; but it dominates
+the ranking of captions for an image, where long captions of common words come first.
 
-What the objective (equation 13, a softmax over images) makes of the scores f is
-P(v | q) = exp(f(q, v) / τ) / Σ_u exp(f(q, u) / τ). If all captions are equally likely beforehand,
-Bayes' rule gives P(q | v) ∝ P(v | q) for a fixed image v. So captions are to be compared by
-f(q, v) - τ log mean_u exp(f(q, u) / τ), with the mean over reference images that have nothing to do
-with the captions. Taking away each term's mean over images, as indexes do before they prune, is
-the same for large τ.
+The objective (equation 13, a softmax over images) turns the scores f into
+P(v | q) = exp(f(q, v) / τ) / Σ_u exp(f(q, u) / τ). With a uniform prior over captions, Bayes' rule
+gives P(q | v) ∝ P(v | q) for a fixed image v. So captions are compared by
+f(q, v) - τ log mean_u exp(f(q, u) / τ), with the mean over reference images that do not belong to
+the captions. For large τ this equals subtracting each term's mean over images, as indexes do
+before pruning.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from torch import Tensor
 from eval.recall.score_matrix import Scores
 from sparta.metrics import LARGEST_BLOCK
 
-SAMPLE = 2000  # images that the mean is taken over; more change little
+SAMPLE = 2000  # reference images at most; more change little
 
 
 @dataclass(frozen=True)
 class ReferenceImages:
-    """The images u that a caption's scores are held against.
+    """The images u over which a caption's mean is taken.
 
     Attributes:
-        image_ids: at least one, none of them among those that are measured.
+        image_ids: at least one, none of them a measured image.
         temperature: τ, of the model's training.
     """
 
@@ -42,7 +42,7 @@ class ReferenceImages:
 
     @classmethod
     def sample(cls, image_ids: Sequence[str], temperature: float) -> ReferenceImages:
-        """All images, or `SAMPLE` of them, drawn the same way every time."""
+        """All images, or `SAMPLE` of them, drawn with a fixed seed."""
         if len(image_ids) > SAMPLE:
             chosen = np.random.default_rng(0).choice(len(image_ids), SAMPLE, replace=False)
             image_ids = [image_ids[place] for place in sorted(chosen.tolist())]
@@ -51,7 +51,7 @@ class ReferenceImages:
 
 @dataclass(frozen=True)
 class CaptionPosterior:
-    """τ log P(v | q), but for a constant: captions can be compared by it, and images as before.
+    """τ log P(v | q), up to a constant: comparable between captions, and between images as f is.
 
     Attributes:
         scores: f, of T texts and N images.

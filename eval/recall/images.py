@@ -1,4 +1,4 @@
-"""Images of a feature store or photos of a folder, in the order a protocol wants them."""
+"""Images of a feature store or photos of a folder, in the order of a protocol."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sparta.vse.photo_folder import PhotoFolder
 
 @dataclass(frozen=True)
 class Images:
-    """Some images, in the order of whoever asks.
+    """Some images of a store, in a given order.
 
     Attributes:
         store: their features, or the photos themselves.
@@ -36,7 +36,7 @@ class Images:
         if missing:
             raise InputError(
                 f"{store.folder} lacks {len(missing)} of the {len(image_ids)} captioned photos, "
-                f"{missing[0]!r} for one: extract them, or choose the --split that the store holds"
+                f"{missing[0]!r} for one: extract them, or choose the --split of the store"
             )
         return cls(store, [known[image_id] for image_id in image_ids])
 

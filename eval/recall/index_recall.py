@@ -1,4 +1,4 @@
-"""Text→image recall through a searcher: what a user of the index gets."""
+"""Text → image recall of a searcher, with its own order of ties: what a user of the index gets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sparta.errors import InputError
 from sparta.metrics import Recall, recall
 from sparta.progress import Progress, no_progress
 
-FIRST_HITS = 10  # what recall at 10 needs; more are asked for only where the image is not there
+FIRST_HITS = 10  # enough for recall at 10; deeper searches only where the image is missing
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class SearcherRecall:
     Attributes:
         recall: shares in percent, and the median rank.
         queries: Q.
-        images: among how many the right one was looked for: all the searcher has.
-        seconds: for everything, deeper searches for images ranked low included.
+        images: in the gallery: all images of the searcher.
+        seconds: in all, including deeper searches for images ranked low.
         query_ms: milliseconds of a search for ten hits, tokenising included, on average.
     """
 
@@ -64,14 +64,14 @@ def measure_index_recall(
     depth: int | None = None,
     progress: Progress = no_progress,
 ) -> SearcherRecall:
-    """Ask every caption as a query whose one right image is its photo.
+    """Search with every caption; its one right image is its photo.
 
     Args:
         searcher: all its images take part, captioned or not.
-        captions: the photos to look for.
-        depth: hits to look through, by default all images. An image that is not among them
-            counts as ranked just behind, and behind the tenth in any case; a median rank up to
-            `depth` is exact.
+        captions: the target photos.
+        depth: hits at most, by default all images. An image that is not among them counts as
+            ranked just behind, and behind the tenth in any case; a median rank up to `depth` is
+            exact.
         progress: of the stage "search", in queries.
 
     Raises:
@@ -97,7 +97,7 @@ def _check_photos(searcher: Searcher, captions: Sequence[CaptionedPhoto]) -> Non
     if missing:
         raise InputError(
             f"{len(missing)} of {len(captions)} captioned photos are not in the index, "
-            f"{missing[0]!r} for one: index them, or choose the --split that the index holds"
+            f"{missing[0]!r} for one: index them, or choose the --split that the index contains"
         )
 
 

@@ -1,4 +1,4 @@
-"""Models by a protocol: opened, held against their features, encoded, ranked."""
+"""Recall of models by a protocol: open models and features, encode, rank."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class EvaluatedModel:
     Attributes:
         model: opened.
         store: of its features, or the photos it takes.
-        differences: where these are not the features it was trained on.
+        differences: between these features and those it was trained on.
     """
 
     model: Model
@@ -40,7 +40,7 @@ class EvaluatedModel:
     differences: list[str]
 
     def record(self) -> dict[str, Any]:
-        """What the member is, for programs."""
+        """The model and its features as JSON values."""
         return {
             "model": self.model.name,
             "fingerprint": model_fingerprint(self.model.model),
@@ -52,11 +52,11 @@ class EvaluatedModel:
 
 @dataclass(frozen=True)
 class ModelRecall:
-    """What models found together.
+    """Recall of a model or an ensemble.
 
     Attributes:
-        members: several are an ensemble.
-        found: their recall.
+        members: several form an ensemble.
+        found: the recall.
         seconds: for encoding and ranking.
     """
 
@@ -65,12 +65,12 @@ class ModelRecall:
     seconds: float
 
     def record(self) -> dict[str, Any]:
-        """Everything, for programs."""
+        """The figures and members as JSON values."""
         members = [member.record() for member in self.members]
         return self.found.record() | {"models": members, "seconds": self.seconds}
 
     def table(self) -> Table:
-        """The figures for a terminal, with a warning below if features are others."""
+        """The figures as a table, with a note if features differ from those of the training."""
         table = self.found.table()
         for member in self.members:
             if member.differences:
@@ -121,11 +121,11 @@ def measure_model_recall(
 
     Args:
         members: at least one.
-        protocol: name of what chose the folds.
+        protocol: name of the protocol that chose the folds.
         folds: of `eval.recall.protocols.choose`.
         batch_size: images per pass.
-        reference: compare captions by what they make an image's probability, with these images
-            beside it; None compares the scores as they are.
+        reference: images for `caption_prior`, which compares captions by P(image | caption);
+            None compares the scores.
         progress: of the stages "texts", "images" and "rank".
 
     Raises:
@@ -151,7 +151,7 @@ def _scores(
     batch_size: int,
     progress: Progress,
 ) -> Scores:
-    """Of one member: texts × images."""
+    """Scores of one member, texts × images."""
     others = reference.image_ids if reference else []
     images = Images.of(member.store, [*image_ids, *others])
     scores = member.model.scores(texts, images, batch_size, progress)

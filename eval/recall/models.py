@@ -1,4 +1,4 @@
-"""Any model, dense or sparse, opened by the kind its `config.json` names."""
+"""Dense and sparse models under one interface, opened by the type in `config.json`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TEXTS = 1024  # encoded between two steps of a progress bar
 
 @dataclass(frozen=True)
 class DenseModel:
-    """Texts and images become vectors.
+    """A model that maps texts and images to vectors.
 
     Attributes:
         name: folder or hub name.
@@ -72,11 +72,11 @@ class DenseModel:
 
 @dataclass(frozen=True)
 class SparseModel:
-    """Images become term scores, in floating point and with nothing pruned.
+    """A VisualSparta: term scores in floating point, not pruned.
 
-    A longer caption sums more terms and so scores higher for every image. That changes nothing
-    when a caption looks for images, which the model was made for; when an image looks for
-    captions, long ones come first whatever it shows, unless `caption_prior` corrects it.
+    A longer caption sums more terms and scores higher for every image. That does not affect text →
+    image, for which the model was trained; in image → text, long captions come first for every
+    image unless `caption_prior` corrects for it.
 
     Attributes:
         name: folder or hub name.
@@ -91,7 +91,7 @@ class SparseModel:
     def scores(
         self, texts: Sequence[str], images: Images, batch_size: int, progress: Progress
     ) -> Scores:
-        """As `DenseModel.scores`; only terms that the texts hold are computed.
+        """As `DenseModel.scores`; only the texts' terms are computed.
 
         Raises:
             InputError: if the term scores would not fit in memory.
@@ -139,29 +139,29 @@ def _kind(name: str) -> str:
 
 
 def open_images(model: Model, folder: Path) -> FeatureStore | PhotoFolder:
-    """What a model encodes: a feature store, or photos for a model with a vision network inside.
+    """Open a model's input: a feature store, or photos for a model with a vision network inside.
 
     Raises:
-        InputError: if the folder holds neither, or not what the model takes.
+        InputError: if the folder is neither, or not the input the model takes.
     """
     config = model.model.config
     if isinstance(model, SparseModel) or config.vision is None:
         return FeatureStore.open(folder)
     if (folder / HEADER).is_file():
-        raise InputError(f"{folder} holds features; {model.name} takes a folder of photos")
+        raise InputError(f"{folder} is a feature store; {model.name} takes a folder of photos")
     return PhotoFolder(folder, FeatureSource(**config.feature_source))
 
 
 def check_features(model: Model, store: FeatureStore | PhotoFolder, transfer: bool) -> list[str]:
-    """Hold a store against what a model was trained on; photos are as good as any others.
+    """Compare a store with the features a model was trained on; any photos are accepted.
 
     Args:
-        model: whose features are wanted.
-        store: features that there are.
-        transfer: accept others, if they are of the same dimension.
+        model: to measure.
+        store: its input.
+        transfer: accept other features of the same dimension.
 
     Returns:
-        where they differ (the model's against the store's), [] without `transfer`.
+        the differences (the model's against the store's), [] without `transfer`.
 
     Raises:
         InputError: if the dimensions differ, or anything else does without `transfer`.
@@ -171,16 +171,16 @@ def check_features(model: Model, store: FeatureStore | PhotoFolder, transfer: bo
         return []
     if store.source.dimension != config.feature_dim:
         raise InputError(
-            f"{store.folder} has features of {store.source.dimension} numbers, {model.name} takes "
-            f"{config.feature_dim}"
+            f"{store.folder} has features of dimension {store.source.dimension}, "
+            f"{model.name} takes {config.feature_dim}"
         )
     if config.feature_source is None:
         return []
     differences = FeatureSource(**config.feature_source).differences(store.source)
     if differences and not transfer:
         raise InputError(
-            f"{store.folder} holds other features than {model.name} was trained on (the model's "
+            f"{store.folder} has other features than {model.name} was trained on (the model's "
             f"against the store's): {'; '.join(differences)}. Give --transfer to measure the model "
-            "on them all the same"
+            "on them nevertheless"
         )
     return differences

@@ -1,11 +1,11 @@
 """The field's image-text retrieval protocols: which photos and captions take part, in which folds.
 
-- all: every photo given, with every caption it has; videos with twenty captions just as well.
+- all: every photo with all its captions, however many.
 - coco-5k: COCO's 5,000 test (or validation) photos, the first five captions of each.
 - coco-1k: the same in five folds of 1,000 consecutive photos, the figures averaged: what VSE
-  papers call COCO 1K. The folds follow the order of the captions file, which has to be the split
-  file's own; sorted by id they would be other folds.
-- oscar-1k: the photos of one fixed list, as Oscar's 1K evaluation has it, five captions each.
+  papers call COCO 1K. The folds follow the order of the captions file, which must be that of
+  the split file; sorted by id the folds would differ.
+- oscar-1k: the photos of the fixed list of Oscar's 1K evaluation, five captions each.
 - flickr30k-1k: Flickr30K's 1,000 test (or validation) photos, five captions each.
 """
 
@@ -21,9 +21,7 @@ from sparta.errors import InputError
 
 PHOTOS = {"coco-5k": 5000, "coco-1k": 5000, "oscar-1k": 1000, "flickr30k-1k": 1000}
 PROTOCOLS = ("all", *PHOTOS)
-CAPTIONS = (
-    5  # of a photo in these; a few photos of COCO have more, which no published figure counts
-)
+CAPTIONS = 5  # per photo in these protocols; published figures ignore the sixth captions of COCO
 FOLD = 1000  # photos
 
 
@@ -38,8 +36,7 @@ def choose(
         images: for oscar-1k, a file of image ids or of COCO's numbers for them, one a line.
 
     Raises:
-        InputError: if there is no such protocol, or the photos or captions are not those it is
-            defined on.
+        InputError: if the protocol is unknown, or not defined on these photos or captions.
     """
     if protocol not in PROTOCOLS:
         raise InputError(f"--protocol {protocol!r} is not one of: {', '.join(PROTOCOLS)}")
@@ -72,7 +69,7 @@ def _listed(photos: Sequence[CaptionedPhoto], path: Path) -> list[CaptionedPhoto
 
 
 def coco_number(image_id: str) -> int | None:
-    """COCO's number for an image, with which its file name ends; None if it ends otherwise."""
+    """COCO's image number at the end of a file name, None without one."""
     digits = re.search(r"\d+$", PurePosixPath(image_id).stem)
     return int(digits[0]) if digits else None
 

@@ -18,9 +18,9 @@ LARGEST = 8 * 10**9  # bytes
 
 
 class Scores(Protocol):
-    """A matrix of T texts × N images that need never be whole in memory.
+    """A matrix of T texts × N images that is never whole in memory.
 
-    All parts are float32, on the device of what the scores are made from.
+    All parts are float32, on the device of the embeddings or weights.
     """
 
     @property
@@ -37,13 +37,13 @@ class Scores(Protocol):
         ...
 
     def select(self, texts: slice, images: slice) -> Scores:
-        """The part of the matrix that some texts and images span."""
+        """The submatrix of some texts and images."""
         ...
 
 
 @dataclass(frozen=True)
 class DenseScores:
-    """Inner products; of an image's several views the best counts (MV-VSE, equation 6).
+    """Inner products; the maximum over an image's views (MV-VSE, equation 6).
 
     Attributes:
         texts: [T, D] float32.
@@ -75,7 +75,7 @@ class DenseScores:
         return view_maximum(self.images[images], self.images)
 
     def select(self, texts: slice, images: slice) -> DenseScores:
-        """The part of the matrix that some texts and images span."""
+        """The submatrix of some texts and images."""
         return DenseScores(self.texts[texts], self.images[images])
 
 
@@ -95,12 +95,12 @@ def view_maximum(queries: Tensor, items: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class SparseScores:
-    """Equation 12 of VisualSparta: a text's terms are looked up and summed.
+    """Equation 12 of VisualSparta: the sum of the scores of a text's terms.
 
     Attributes:
         terms: [S] int64, the terms of all texts one text after another, as rows of `weights`;
-            a term twice counts twice.
-        starts: [T + 1] int64, text i owns terms starts[i] to starts[i + 1].
+            repeated terms count repeatedly.
+        starts: [T + 1] int64, text i has the terms starts[i] to starts[i + 1].
         weights: [U, N] float32, each term's score in every image.
     """
 
@@ -131,7 +131,7 @@ class SparseScores:
         return F.embedding_bag(self.terms, weights, self.starts[:-1], mode="sum").T
 
     def select(self, texts: slice, images: slice) -> SparseScores:
-        """The part of the matrix that some texts and images span."""
+        """The submatrix of some texts and images."""
         first, end, _ = texts.indices(self.shape[0])
         starts = self.starts[first : end + 1]
         terms = self.terms[starts[0] : starts[-1]]
@@ -162,7 +162,7 @@ class MeanScores:
         return mean_of([member.columns(images) for member in self.members])
 
     def select(self, texts: slice, images: slice) -> MeanScores:
-        """The part of the matrix that some texts and images span."""
+        """The submatrix of some texts and images."""
         return MeanScores([member.select(texts, images) for member in self.members])
 
 

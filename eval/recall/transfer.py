@@ -1,4 +1,4 @@
-"""Models on data sets they were not trained on, beside their own (VisualSparta, table 5)."""
+"""Recall of models on data sets they were not trained on (VisualSparta, table 5)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class DataSet:
     Attributes:
         features: feature store, or photos for a model with a vision network inside.
         captions: as `sparta.captions.read` reads them.
-        split: whose photos are measured.
+        split: of the photos to measure.
         protocol: one of `eval.recall.protocols.PROTOCOLS` that takes no list of images.
         image_key: how COCO's and Karpathy's captions name a photo, "file" or "cocoid".
     """
@@ -35,13 +35,13 @@ class DataSet:
     image_key: str
 
     def record(self) -> dict[str, str]:
-        """What the data set is, for programs."""
+        """The data set as JSON values."""
         return {name: str(value) for name, value in vars(self).items()}
 
 
 @dataclass(frozen=True)
 class Transfer:
-    """What each model found on each data set.
+    """Recall of each model on each data set.
 
     Attributes:
         found: the data sets' results one after another, in each the models in their order.
@@ -69,7 +69,7 @@ class Transfer:
 def data_sets(
     features: Sequence[Path], captions: Sequence[Path], split: str, protocol: str, image_key: str
 ) -> list[DataSet]:
-    """Put together what was given of each data set, in the same order.
+    """Combine the options of each data set, which are in the same order.
 
     Args:
         features: one for each.
@@ -127,10 +127,10 @@ def measure_transfer(
         progress: of the stages "texts", "images" and "rank", anew for each measurement.
 
     Raises:
-        InputError: if a model, store or captions file cannot be used, or features were made in
-            another way than those a model was trained on.
+        InputError: if a model, store or captions file cannot be used, or features differ
+            from those a model was trained on.
     """
-    # All are opened before the first is measured: what is wrong shows at once.
+    # All are opened before the first is measured, so that errors appear at once.
     opened = list(_open(models, sets, device))
     return Transfer(
         [

@@ -1,1 +1,1 @@
-"""How fast a VisualSparta of a given size encodes and trains, and what bounds it."""
+"""The speed of encoding and training a VisualSparta of a given size, and what bounds it."""

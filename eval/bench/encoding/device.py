@@ -1,4 +1,4 @@
-"""What a chip could do, and the clock and memory of what it does."""
+"""A device's peak rate, and the time, memory and FLOPs of work on it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from eval.bench.peak_memory import watch
 
-# Products of bfloat16 matrices without sparsity, TFLOP/s, as the makers give them.
+# Products of bfloat16 matrices without sparsity, TFLOP/s, from the manufacturers.
 PEAKS = {"H100": 989.0, "H200": 989.0, "A100": 312.0}
 TERA = 1e12
 
@@ -24,12 +24,12 @@ def name_of(device: torch.device) -> str:
 
 
 def peak_of(device: torch.device) -> float | None:
-    """The chip's TFLOP/s in bfloat16, None where it is not known."""
+    """The device's peak TFLOP/s in bfloat16, None if unknown."""
     return next((peak for chip, peak in PEAKS.items() if chip in name_of(device)), None)
 
 
 def clock(device: torch.device) -> float:
-    """Seconds: of this process's processor time on a CPU, which other work changes little."""
+    """Seconds: wall time on a GPU, processor time on a CPU, which other processes affect little."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
         return time.perf_counter()
@@ -47,14 +47,14 @@ def seconds_of(work: Callable[[], object], times: int, device: torch.device) -> 
 
 @dataclass
 class Memory:
-    """The largest so far, in bytes; None where it cannot be read."""
+    """The peak so far, in bytes; None where it cannot be read."""
 
     bytes: int | None = None
 
 
 @contextmanager
 def peak_memory(device: torch.device) -> Iterator[Memory]:
-    """A GPU's allocated memory, or the resident memory of this process, at its largest."""
+    """Peak of a GPU's allocated memory, or of the resident memory of this process."""
     found = Memory()
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
@@ -67,15 +67,15 @@ def peak_memory(device: torch.device) -> Iterator[Memory]:
 
 
 def flops_of(work: Callable[[], object]) -> int:
-    """Additions and multiplications of the matrix products of one call, which is not compiled."""
-    # As plain products: the counter does not know every kernel of fused attention.
+    """Additions and multiplications of the matrix products of one call, not compiled."""
+    # Plain products, because the counter does not know every fused attention kernel.
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
         work()
     return counter.get_total_flops()
 
 
 def product_rate(precision: torch.dtype, side: int, device: torch.device) -> float:
-    """TFLOP/s of one product of two square matrices: what this chip attains at its best."""
+    """TFLOP/s of one product of two square matrices: the rate that the device attains."""
     a, b = (torch.rand(side, side, device=device).to(precision) for _ in range(2))
     with torch.inference_mode():
         return 2 * side**3 / seconds_of(lambda: a @ b, 5, device) / TERA

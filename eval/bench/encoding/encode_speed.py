@@ -1,4 +1,4 @@
-"""What was measured of encoding: for programs, and as a table."""
+"""The speed of encoding, as JSON values and as a table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from eval.bench.encoding.device import TERA
 from eval.bench.encoding.random_model import ModelSize
 
 TRANSFORMER, VOCABULARY, WHOLE, TRAINING = "transformer", "vocabulary", "whole", "training step"
-BOUND = 0.6  # of the rate of one large product; from there on, products are what takes the time
+BOUND = 0.6  # share of the rate of one large product from which arithmetic bounds a part
 
 
 @dataclass(frozen=True)
@@ -23,12 +23,12 @@ class Figure:
         variant: precision, and whether compiled.
         part: "transformer" (equations 2 to 9), "vocabulary" (equation 10 for every term), "whole"
             (equations 2 to 12 but for the sum), or "training step".
-        chunk: terms at once, None for the model's own choice.
+        chunk: terms matched at once, None for the model's default.
         seconds: for a batch.
         images_per_second: of it.
         flops: of an image's matrix products.
-        memory: peak in bytes, None where it cannot be read: what is allocated on a GPU, on a CPU
-            all that the process holds.
+        memory: peak in bytes, allocated on a GPU or resident on a CPU; None where it cannot be
+            read.
     """
 
     variant: str
@@ -53,10 +53,10 @@ class EncodeSpeed:
         chip: a GPU's name, or "cpu".
         size: of model and images.
         batch_size: images of a batch that is encoded.
-        training_batch: images of a step of training.
+        training_batch: images of a training step.
         figures: part by part.
-        product_rates: variant → TFLOP/s of one product of two large matrices on the same chip.
-        peak: the chip's TFLOP/s in bfloat16 as its maker gives it, None where not known.
+        product_rates: variant → TFLOP/s of one product of two large matrices on the same device.
+        peak: the device's TFLOP/s in bfloat16 from its manufacturer, None if unknown.
     """
 
     chip: str
@@ -68,7 +68,7 @@ class EncodeSpeed:
     peak: float | None
 
     def record(self) -> dict[str, Any]:
-        """Everything, for programs."""
+        """The figures as JSON values."""
         figures = [
             asdict(figure)
             | {
@@ -81,7 +81,7 @@ class EncodeSpeed:
         return asdict(self) | {"figures": figures, "bounds": self.bounds()}
 
     def bounds(self) -> dict[str, str]:
-        """Variant → what takes its time when encoding."""
+        """Variant → what bounds its encoding."""
         found = {}
         for variant in self.product_rates:
             parts = [self._quickest(variant, name) for name in (TRANSFORMER, VOCABULARY)]
@@ -95,8 +95,8 @@ class EncodeSpeed:
         return found
 
     def table(self) -> Table:
-        """One row for each figure, and below them what bounds the variants."""
-        table = Table(caption="\n".join(self._said()), caption_justify="left")
+        """One row for each figure, with what bounds each variant below."""
+        table = Table(caption="\n".join(self._caption()), caption_justify="left")
         for column in ("variant", "part"):
             table.add_column(column, no_wrap=True)
         for column in ("images/s", "s/batch", "TFLOP/s", "of peak", "GB"):
@@ -120,7 +120,7 @@ class EncodeSpeed:
     def _share(self, figure: Figure) -> float:
         return figure.rate / self.product_rates[figure.variant]
 
-    def _said(self) -> list[str]:
+    def _caption(self) -> list[str]:
         parts = {figure.part: figure.flops for figure in self.figures}
         flops = ", ".join(f"{part} {count / 1e9:.1f}" for part, count in parts.items())
         batches = f"Batches of {self.batch_size}"

@@ -1,4 +1,4 @@
-"""One variant after the other: encoding in parts and as a whole, and a step of training."""
+"""Time of encoding, in parts and as a whole, and of a training step, for each variant."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from sparta.errors import InputError
 from sparta.progress import Progress, no_progress
 from sparta.visualsparta.model import VisualSparta
 
-# A part, terms at once, and what runs it for one batch.
+# A part, terms matched at once, and a function that runs it for one batch.
 Job: TypeAlias = tuple[str, int | None, Callable[[], object]]
 STEPS = 3  # of training, of which the mean counts
 SIDES = {"cuda": 8192, "cpu": 1024}  # of the matrices whose product is a chip's best
@@ -40,7 +40,7 @@ SIDES = {"cuda": 8192, "cpu": 1024}  # of the matrices whose product is a chip's
 
 @dataclass(frozen=True)
 class EncodingVariant:
-    """How matrices are multiplied, and whether torch compiles the rest."""
+    """The precision of matrix products, and whether the model is compiled."""
 
     precision: torch.dtype
     compiled: bool
@@ -50,13 +50,13 @@ class EncodingVariant:
         """Read "float32", "bfloat16+compile" and the like.
 
         Raises:
-            InputError: if it is none of the four.
+            InputError: if it is not one of the four.
         """
         precision, _, extra = name.strip().partition("+")
         kinds = {"float32": torch.float32, "bfloat16": torch.bfloat16}
         if precision not in kinds or extra not in ("", "compile"):
             raise InputError(
-                f"--variants {name!r}: expected float32 or bfloat16, with +compile behind or not"
+                f"--variants {name!r}: expected float32 or bfloat16, optionally with +compile"
             )
         return cls(kinds[precision], bool(extra))
 
@@ -70,13 +70,13 @@ class EncodingPlan:
 
     Attributes:
         size: of model and images.
-        variants: one after the other.
+        variants: to measure.
         images: to encode, in whole batches.
         batch_size: images per pass.
-        training_batch: images of a step of training, 0 for none.
-        chunks: of the vocabulary, each measured; None for the model's own.
+        training_batch: images of a training step, 0 for none.
+        chunks: terms matched at once, each measured; None for the model's default.
         device: where.
-        peak: the chip's TFLOP/s in bfloat16, None for what is known of it.
+        peak: the device's TFLOP/s in bfloat16, None for the known value.
     """
 
     size: ModelSize
@@ -92,7 +92,7 @@ class EncodingPlan:
 def measure_encoding(plan: EncodingPlan, progress: Progress = no_progress) -> EncodeSpeed:
     """Run every variant; progress of the stage "figures".
 
-    On a CPU one thread computes, and its processor time is what is counted.
+    On a CPU one thread computes, and its processor time is reported.
     """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -121,7 +121,7 @@ def measure_encoding(plan: EncodingPlan, progress: Progress = no_progress) -> En
 def _figures(
     plan: EncodingPlan, variant: EncodingVariant, flops: dict[str, float]
 ) -> Iterator[Figure]:
-    """A model's parts, and then its training, which leaves gradients behind."""
+    """Encoding first; training, which allocates gradients, last."""
     model = make_model(plan.size).to(plan.device)  # type: ignore[arg-type]
     if variant.compiled:
         model.compile_encoding()
@@ -161,7 +161,7 @@ def _encoding(model: VisualSparta, plan: EncodingPlan, variant: EncodingVariant)
 def _training(
     model: VisualSparta, plan: EncodingPlan, variant: EncodingVariant
 ) -> Callable[[], None]:
-    """Equation 13 over a batch with one caption each, backwards, and Adam."""
+    """Equation 13 over a batch with one caption each, its gradient, and a step of Adam."""
     images = make_images(plan.size, plan.training_batch, plan.device)
     captions = make_captions(plan.size, plan.training_batch, plan.device)
     own = torch.arange(plan.training_batch, device=plan.device)
@@ -183,7 +183,7 @@ def _autocast(plan: EncodingPlan, variant: EncodingVariant) -> torch.autocast:
 
 
 def _flops(plan: EncodingPlan) -> dict[str, float]:
-    """Part → FLOPs an image."""
+    """Part → FLOPs per image."""
     plain = replace(plan, batch_size=1, chunks=[None])
     variant = EncodingVariant(torch.float32, compiled=False)
     model = make_model(plan.size).to(plan.device)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""A model of a given size with random weights, and images for it: speed needs no trained ones."""
+"""A model of a given size with random weights, and random inputs for it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CAPTION = 12  # word pieces of a caption
 
 @dataclass(frozen=True)
 class ModelSize:
-    """Of a model and its images; the paper's (section 4.3) unless said otherwise.
+    """The size of a model and its images; by default the paper's (section 4.3).
 
     Attributes:
         layers: of the transformer.
@@ -50,7 +50,7 @@ def make_model(size: ModelSize) -> VisualSparta:
 
 
 def make_images(size: ModelSize, count: int, device: torch.device) -> ImageBatch:
-    """Images as large as they may be, so that none is padded, in the device's memory."""
+    """Images with all regions and labels, so that none is padded, in the device's memory."""
     n, k = size.regions, size.label_tokens
     return ImageBatch(
         torch.rand(count, n, size.feature_dim).half(),
@@ -63,6 +63,6 @@ def make_images(size: ModelSize, count: int, device: torch.device) -> ImageBatch
 
 
 def make_captions(size: ModelSize, count: int, device: torch.device) -> TermCounts:
-    """One caption for each of so many images."""
+    """One caption for each of `count` images."""
     ids = torch.randint(size.vocabulary, (count, CAPTION), device=device)
     return count_terms(ids, torch.ones_like(ids, dtype=torch.bool))

@@ -39,10 +39,8 @@ def serve(
     """Put the REST interface under load: requests a second, and their latencies.
 
     Starts sparta serve for each engine and number of workers, warms it up, and lets wrk send
-    GET /v1/search over each number of connections. A connection sends its next request after the
-    last answer. wrk runs on the same cores; the JSON reports its share. A failed request fails the
-    command. --images builds a temporary index: images drawn with replacement, every impact
-    perturbed by 15 %.
+    GET /v1/search over each number of connections; wrk's own share of the cores is in the JSON.
+    --images builds a temporary index: images drawn with replacement, impacts perturbed by 15 %.
 
     Then a single request is timed in parts: tokenising, searching, building the answer, writing
     JSON, the framework, and the socket.

@@ -70,9 +70,7 @@ def speed(
     first --top-n. A million images take 2 to 8 GB of memory an engine, and up to 15 GB on disk
     during the build: choose a few engines at a time. Cells that OUT holds are not measured again.
 
-    [bold]Examples[/bold]
-
-    sparta bench speed --out speed/
+    [bold]Example[/bold]
 
     sparta bench speed index/ --queries captions.txt --out speed/ --sizes 1000,113287
     --engines lucene,columns,numpy --dense vse-inf --dense clustered

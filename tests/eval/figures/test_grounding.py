@@ -92,7 +92,7 @@ def test_pairs_of_a_file(tmp_path: Path) -> None:
 def test_photos_that_cannot_be_drawn(photos: Path, tmp_path: Path) -> None:
     (tmp_path / "bad.png").write_bytes(b"no photo")
     for folder, name, message in (
-        (None, "a.png", "does not know where its photos are: give --photos"),
+        (None, "a.png", "does not name a folder of photos: give --photos"),
         (photos, "gone.png", "photo 'gone.png' in .*see --photos"),
         (tmp_path, "bad.png", "photo 'bad.png'"),
     ):

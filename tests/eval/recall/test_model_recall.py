@@ -198,7 +198,7 @@ def test_transfer_to_another_set(
     narrow = write_store(tmp_path / "narrow", FeatureSource("grid", "resnet", "ffff", 12, 32))
     refused = run([dense[0]], [narrow.folder], captions_file, "--transfer")
     assert isinstance(refused.exception, InputError)
-    assert "features of 12 numbers" in str(refused.exception)
+    assert "features of dimension 12" in str(refused.exception)
 
 
 def test_karpathys_file_over_features_named_by_number(dense: list[Path], tmp_path: Path) -> None:

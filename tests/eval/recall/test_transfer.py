@@ -85,7 +85,7 @@ def test_other_features_are_refused(
         "--captions", captions_file, "--features", other.folder, "--captions", second[1],
     )  # fmt: skip
     assert isinstance(found.exception, InputError)
-    assert f"{other.folder} holds other features than" in str(found.exception)
+    assert f"{other.folder} has other features than" in str(found.exception)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from math import gcd
 from typing import Any
 
@@ -70,8 +71,9 @@ class FaissFlatViews(FaissFlat):
 class _Learnt(_Faiss):
     """An index that takes long to build."""
 
+    @abstractmethod
     def create(self, dimension: int) -> Any:
-        raise NotImplementedError
+        """An index without vectors, trained if it needs training."""
 
     def build(self) -> None:
         """Add all vectors."""

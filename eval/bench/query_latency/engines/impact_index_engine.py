@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from abc import abstractmethod
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -33,8 +34,9 @@ def raw_index(corpus: Corpus, folder: Path) -> Any:
 class _Converted(Engine[Corpus]):
     """One of the package's indexes, made from the plain one, which is then deleted."""
 
+    @abstractmethod
     def convert(self, raw: Any) -> None:
-        raise NotImplementedError
+        """Make the index from the plain one."""
 
     def build(self) -> None:
         """Build, convert, delete."""
