@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 from eval.recall.trec import encode_id, strictly_falling, write_qrels, write_run
 from indexer.build import build_index
+from indexer.settings import PruningSettings
 from sparta.__main__ import cli
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
@@ -32,7 +33,7 @@ def index(
 ) -> Path:
     """Impacts of two bits, so that many images tie."""
     out = tmp_path_factory.mktemp("trec") / "index"
-    build_index(views, models, out, bits=2, device="cpu")
+    build_index(views, models, out, PruningSettings(bits=2), device="cpu")
     return out
 
 
