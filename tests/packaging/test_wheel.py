@@ -1,0 +1,43 @@
+"""The built wheel, installed into a new environment and used outside the repository."""
+
+import json
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.packaging.environments import ROOT, Environment
+
+pytestmark = [pytest.mark.packaging, pytest.mark.timeout(900)]
+
+ROOMS = ["sparta", "indexer", "server", "training", "eval"]
+DATA = [
+    "eval/bench/serving/*.lua",
+    "server/page/*",
+    "sparta/py.typed",
+    "sparta/visualsparta/shipped/*/*",
+    "training/presets/**/*.yaml",
+]
+
+
+def test_holds_every_module_and_data_file_and_no_test(wheel: Path) -> None:
+    files = {path for room in ROOMS for path in (ROOT / room).rglob("*.py")}
+    files |= {path for pattern in DATA for path in ROOT.glob(pattern)}
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert {path.relative_to(ROOT).as_posix() for path in files} <= names
+    assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == {*ROOMS}
+
+
+def test_has_the_one_version(installed: Environment, tmp_path: Path) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert installed.run(tmp_path, "--version") == f"sparta {project['version']}\n"
+
+
+def test_answers_the_demos_query(installed: Environment, demo: Path) -> None:
+    lines = (demo / "scenes" / "captions.jsonl").read_text().splitlines()
+    captions = {row["image"]: row["captions"] for row in map(json.loads, lines)}
+    query = "hot air balloons above the mountains"
+    table = installed.run(demo, "search", "index", query, "-k", "1")
+    found = next(captions[image] for image in captions if Path(image).name in table)
+    assert any("balloon" in caption for caption in found)
