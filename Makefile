@@ -3,13 +3,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO := demo
 
-.PHONY: help install demo lint test fuzz clean
+.PHONY: help install demo lint test fuzz package docs dead-code clean
 
 help:
 	@echo "make demo             draw photos, index them, search them, and open the server"
 	@echo "make test             lint, types and the whole test suite; TESTS=--cov measures coverage"
 	@echo "make lint             ruff, mypy and the rules which room may import which"
 	@echo "make fuzz SECONDS=300 property tests with random inputs; failures go to tests/examples"
+	@echo "make package          build the wheel, install it in new environments, search outside this folder"
+	@echo "make docs             the documentation as HTML, in build/docs"
+	@echo "make dead-code        names that nothing uses"
 	@echo "make install          make the virtual environment .venv with everything in it"
 	@echo "make clean            remove the virtual environment and all that was made here"
 
@@ -62,5 +65,14 @@ SECONDS := 300
 fuzz: install
 	$(BIN)/python -m tests.fuzz $(SECONDS)
 
+package: install
+	$(BIN)/python -m pytest -m packaging tests/packaging
+
+docs: install
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+dead-code: install
+	$(BIN)/vulture
+
 clean:
-	rm -rf $(VENV) $(DEMO) tests/examples
+	rm -rf $(VENV) $(DEMO) build runs/coverage tests/examples
