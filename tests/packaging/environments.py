@@ -1,5 +1,6 @@
 """Virtual environments to install the wheel into, and commands run inside them."""
 
+import os
 import subprocess
 import sys
 import sysconfig
@@ -7,6 +8,9 @@ import venv
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+
+# A new environment must find nothing of this checkout.
+VARIABLES = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
 
 class Environment:
@@ -35,7 +39,7 @@ class Environment:
         """Install what pip is given."""
         python = str(self.folder / "bin" / "python")
         pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet"]
-        subprocess.run([*pip, *arguments], check=True)
+        subprocess.run([*pip, *arguments], check=True, env=VARIABLES)
 
     def sparta(self, *arguments: str | Path) -> list[str]:
         """How to run `sparta` in it: an absolute path and the arguments."""
@@ -44,7 +48,12 @@ class Environment:
     def run(self, folder: Path, *arguments: str | Path) -> str:
         """What `sparta` writes to stdout when run in a folder."""
         done = subprocess.run(
-            self.sparta(*arguments), cwd=folder, capture_output=True, text=True, timeout=300
+            self.sparta(*arguments),
+            cwd=folder,
+            env=VARIABLES,
+            capture_output=True,
+            text=True,
+            timeout=300,
         )
         assert done.returncode == 0, done.stderr
         return done.stdout

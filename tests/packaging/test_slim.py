@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.environments import ROOT, Environment
+from tests.packaging.environments import ROOT, VARIABLES, Environment
 
 pytestmark = [pytest.mark.packaging, pytest.mark.timeout(900)]
 
@@ -46,7 +46,9 @@ def test_search_answers_alike(
 
 def test_server_answers(slim: Environment, demo: Path) -> None:
     command = slim.sparta("serve", "index", "--port", "0")
-    with subprocess.Popen(command, cwd=demo, stderr=subprocess.PIPE, text=True) as server:
+    with subprocess.Popen(
+        command, cwd=demo, env=VARIABLES, stderr=subprocess.PIPE, text=True
+    ) as server:
         assert server.stderr is not None
         try:
             lines = iter(server.stderr.readline, "")
