@@ -28,13 +28,16 @@ def test_old_or_missing_java_is_passed_over(
 
 def test_ctrl_c_stays_pythons() -> None:
     code = (
-        "import os, signal\n"
+        "import os, signal, time\n"
         "from indexer.lucene.jvm import start\n"
         "start()\n"
         "try:\n"
-        "    os.kill(os.getpid(), signal.SIGINT); signal.pause()\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    while True: time.sleep(0.01)\n"  # another thread may take the signal
         "except KeyboardInterrupt:\n"
         "    print('interrupted')\n"
     )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120
+    )
     assert run.stdout == "interrupted\n"
