@@ -1,4 +1,4 @@
-"""The drawn photos, and a client to a server that has them."""
+"""Fixtures: the drawn photos, and a client of a server that shows them."""
 
 from collections.abc import Iterator
 from pathlib import Path

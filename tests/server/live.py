@@ -1,4 +1,4 @@
-"""A real server on a free port, and requests to it that no client has tidied up."""
+"""A real server on a free port, and requests with targets exactly as given."""
 
 from __future__ import annotations
 

@@ -55,9 +55,13 @@ def train(
     from rich.console import Console
     from transformers.utils import logging as transformers_logging
 
+    from sparta.extras import require
+
     logging.basicConfig(format="%(message)s")
     warnings.filterwarnings("ignore", module="lightning")
     transformers_logging.disable_progress_bar()
+    for library in ("lightning", "tensorboard"):
+        require(library)
     from training.config import load_config
     from training.fit import train as fit
 

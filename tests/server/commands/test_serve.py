@@ -94,18 +94,18 @@ def test_many_at_once_get_their_own_answers(address: str) -> None:
         assert list(pool.map(ask, queries)) == [expected[query] for query in queries]
 
 
-def test_a_busy_port_is_said(index: Path, address: str) -> None:
+def test_a_port_in_use_is_an_error(index: Path, address: str) -> None:
     port = address.rpartition(":")[2]
     process = start(str(index), "--port", port)
-    _, said = process.communicate(timeout=20)
+    _, errors = process.communicate(timeout=20)
     assert process.returncode == 1
-    assert f"port {port} on 127.0.0.1 is in use" in said
-    assert "Traceback" not in said
+    assert f"port {port} on 127.0.0.1 is in use" in errors
+    assert "Traceback" not in errors
 
 
-def test_a_folder_that_is_no_index_is_said(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_an_index_is_an_error(tmp_path: Path) -> None:
     process = start(str(tmp_path), "--port", "0")
-    _, said = process.communicate(timeout=20)
+    _, errors = process.communicate(timeout=20)
     assert process.returncode == 1
-    assert "is not an index" in said
-    assert "Traceback" not in said
+    assert "is not an index" in errors
+    assert "Traceback" not in errors

@@ -1,12 +1,15 @@
 """`sparta train --init`."""
 
+import sys
 from pathlib import Path
 
+import pytest
 import yaml
 from torch.testing import assert_close
 from typer.testing import CliRunner
 
 from sparta.__main__ import cli
+from sparta.errors import InputError
 from sparta.visualsparta.model import VisualSparta
 from tests.sparta.visualsparta.oscar_checkpoint import weights, write
 from tests.training.corpus import DIMENSION, Corpus
@@ -33,3 +36,12 @@ def test_a_run_starts_from_oscars_weights(corpus: Corpus, tmp_path: Path) -> Non
         ("embeddings.word_embeddings.weight", "query_embedding.weight"),
     ):
         assert_close(model.state_dict()[name], state[f"bert.{key}"], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("library", ["lightning", "tensorboard"])
+def test_a_missing_extra_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, library: str
+) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(InputError, match=rf"{library} is not installed.*visualsparta\[train\]"):
+        CliRunner().invoke(cli, ["train", "sample", "--out", str(tmp_path)], catch_exceptions=False)

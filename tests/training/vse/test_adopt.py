@@ -139,7 +139,7 @@ def test_a_mean_below_0_takes_all_negatives() -> None:
 
 @BOTH
 def test_nothing_waits_for_the_device(variant: AdoptVariant) -> None:
-    """Tensors without values fail as soon as one is asked for."""
+    """Tensors without values fail as soon as a value is read."""
     values = torch.empty(5, 5, device="meta", requires_grad=True)
     found = adopt(values, torch.empty(5, 5, dtype=torch.bool, device="meta"), variant=variant)
     found.loss.backward()

@@ -13,7 +13,7 @@ MASK = 999
 ORDINARY = list(range(500, 600))
 # The only attributes that disturbing words reads of a tokenizer.
 TOKENIZER: Any = SimpleNamespace(mask_id=MASK, ordinary_ids=ORDINARY)
-# 1000 words of one to three pieces; each piece tells its word.
+# 1000 words of one to three pieces; each piece identifies its word.
 WORDS = [[10_000 + 10 * i + piece for piece in range(1 + i % 3)] for i in range(1000)]
 
 

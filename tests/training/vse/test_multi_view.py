@@ -231,7 +231,7 @@ def test_ties_are_not_found() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_waits_for_the_device(kind: MultiViewVariant) -> None:
-    """Tensors without values fail as soon as one is asked for."""
+    """Tensors without values fail as soon as a value is read."""
     values = torch.empty(5, 5, VIEWS, device="meta", requires_grad=True)
     apart = torch.empty(5, 5, dtype=torch.bool, device="meta")
     losses = (
