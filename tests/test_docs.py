@@ -82,3 +82,15 @@ def test_pages_of_the_documentation_link_to_the_documentation_alone() -> None:
         if docs not in target.resolve().parents
     ]
     assert not outside
+
+
+# Planned modules, and what make fuzz writes.
+ABSENT = {"indexer/search/filters.py", "indexer/update.py", "tests/examples"}
+
+
+@pytest.mark.parametrize("page", CURRENT, ids=name)
+def test_files_of_the_project_exist(page: Path) -> None:
+    folders = "sparta|indexer|training|eval|server|tests|docs"
+    named = re.findall(rf"`((?:{folders})/[^`\s…]*)`", without_code_blocks(page))
+    missing = [path for path in named if not any(ROOT.glob(path.rstrip("/")))]
+    assert not set(missing) - ABSENT
