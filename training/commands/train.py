@@ -8,24 +8,25 @@ from typing import Annotated
 import typer
 
 
+Preset = Annotated[str, typer.Argument(help="Name of a preset, or a YAML file.")]
+Out = Annotated[
+    Path, typer.Option(help="Folder of the run; the model is written to its subfolder model/.")
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", help="Override a setting, such as data.captions=captions.jsonl; repeatable."
+    ),
+]
+Init = Annotated[
+    str | None,
+    typer.Option(help="Checkpoint to start from: NAME, DIR or oscar:DIR; sets model.init."),
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue the interrupted run in --out.")]
+
+
 def train(
-    preset: Annotated[str, typer.Argument(help="Name of a preset, or a YAML file.")],
-    out: Annotated[
-        Path, typer.Option(help="Folder of the run; the model is written to its subfolder model/.")
-    ],
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", help="Override a setting, such as data.captions=captions.jsonl; repeatable."
-        ),
-    ] = None,
-    init: Annotated[
-        str | None,
-        typer.Option(help="Checkpoint to start from: NAME, DIR or oscar:DIR; sets model.init."),
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue the interrupted run in --out.")
-    ] = False,
+    preset: Preset, out: Out, set_: Settings = None, init: Init = None, resume: Resume = False
 ) -> None:
     r"""Train a VisualSparta or dense VSE model on captioned photos or their features.
 
