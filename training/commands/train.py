@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-
 Preset = Annotated[str, typer.Argument(help="Name of a preset, or a YAML file.")]
 Out = Annotated[
     Path, typer.Option(help="Folder of the run; the model is written to its subfolder model/.")
