@@ -1,4 +1,4 @@
-"""The front door: one `sparta` command whose subcommands live in the rooms that own them."""
+"""The `sparta` command; its subcommands are entry points that the packages declare."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sparta.errors import InputError
 from sparta.extras import missing_extra
 
 ENTRY_POINTS = "sparta.commands"
-PACKAGES = ("indexer", "server", "training", "eval")  # beside this one, with common names
+PACKAGES = ("indexer", "server", "training", "eval")  # imported besides this one; common names
 GROUPS = {
     "eval": "Measure models and indexes by the field's protocols.",
     "bench": "Time engines and servers.",

@@ -24,7 +24,7 @@ def resolve(name: str | Path) -> str | Path:
 def check_name(name: str | Path, title: str, option: str = "") -> str:
     """Resolve the name of a model that may exist: a folder, or OWNER/NAME on the hub.
 
-    Any other name could not be on the hub, which takes half a minute to say so.
+    Any other name could not be on the hub, which takes half a minute to answer.
 
     Args:
         name: folder, hub name or "sample".

@@ -42,7 +42,7 @@ def progress_bars(stages: Mapping[str, tuple[str, str]], console: Console) -> It
     What is already done at a stage's first step, by an earlier run, does not count in its rate.
 
     Args:
-        stages: name → what the bar says, and the unit of the rate ("images").
+        stages: name → the bar's text, and the unit of the rate ("images").
         console: where bars are drawn.
 
     Yields:

@@ -115,9 +115,9 @@ class WordPieceTokenizer:
 
         Raises:
             FileNotFoundError: if there is no such file.
-            ValueError: if a term is there twice, a special one is not, or it is not UTF-8.
+            ValueError: if a term appears twice, a special one is missing, or it is not UTF-8.
         """
-        # Line ends alone part terms: some terms are separators of other kinds.
+        # Only line feeds separate terms: some terms are other separators.
         terms = Path(path).read_text(encoding="utf-8").removesuffix("\n").split("\n")
         ids = {term: i for i, term in enumerate(terms)}
         if len(ids) < len(terms):
@@ -151,9 +151,8 @@ class WordPieceTokenizer:
     def parts(self, text: str) -> list[str]:
         """Split a text so that its words are those of the parts, one after the other.
 
-        For callers who keep what they found out about a part: most parts are words of a
-        dictionary, and the stop behind the last one stands alone. Tokenisers other than BERT's
-        get the whole text back.
+        For callers who cache results by part: most parts are dictionary words, and the final full
+        stop is a part of its own. For tokenizers other than BERT's the only part is the text.
         """
         if not self._parted:
             return [text]
@@ -167,7 +166,7 @@ class WordPieceTokenizer:
             encoding.tokens, encoding.word_ids, encoding.offsets, strict=True
         ):
             if word_id is None:
-                # A special token's spelling typed by the user ("[MASK]") is a word nobody knows.
+                # A special token's spelling typed by the user ("[MASK]") is an unknown word.
                 word_id = -start - 1
             first, _, pieces = words.get(word_id, (start, end, []))
             if token not in self._special:

@@ -10,7 +10,7 @@ from indexer.encoding.models import read_config
 from indexer.manifest import is_index
 from sparta.errors import InputError
 from sparta.features.extract.augmented_stores import extract_augmented
-from sparta.features.extract.detector_settings import Detection
+from sparta.features.extract.detector_settings import DetectorSettings
 from sparta.features.record import FeatureSource
 from sparta.features.store import HEADER, FeatureStore
 from sparta.progress import Progress, no_progress
@@ -55,7 +55,7 @@ def open_stores(
             out.with_name(out.name + ".features"),
             source.backbone or None,
             augmentations or 1,
-            detection=Detection.of(source),
+            detection=DetectorSettings.of(source),
             image_size=source.image_size or None,
             labels=source.label_count,
             device=device,

@@ -45,15 +45,15 @@ def read_coco_captions(
 
     Args:
         content: the parsed file.
-        path: of it.
-        split: of all its photos; None for what the file's name says ("val" for
+        path: the file's path.
+        split: split of all its photos; None for the one in the file's name ("val" for
             `captions_val2014.json`), or else "train".
-        captions_per_photo: the first so many in the file's order are taken.
+        captions_per_photo: how many captions of a photo are used, in the file's order.
         image_key: what the image ids are: "file" (`file_name`) or "cocoid" (the image's `id`).
 
     Raises:
-        InputError: if a field is missing or of another type, an id is there twice, a caption is
-            of no image of the file, or a photo has too few captions or a blank one; the text
+        InputError: if a field is missing or of another type, an id appears twice, a caption's
+            image is not in the file, or a photo has too few captions or a blank one; the text
             names file, position and field.
     """
     file = validate(_File, content, str(path))

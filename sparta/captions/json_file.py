@@ -1,4 +1,4 @@
-"""JSON whose every oddity is an `InputError`."""
+"""Reading JSON: whatever is wrong with it is an `InputError`."""
 
 from __future__ import annotations
 

@@ -46,8 +46,9 @@ def read_karpathy(
 
     Args:
         content: the parsed file.
-        path: of it, for messages.
-        captions_per_photo: the first so many are taken; some COCO photos have more than five.
+        path: the file's path, for messages.
+        captions_per_photo: how many captions of a photo are used; some photos of COCO have more
+            than five.
         image_key: what the image ids are: "file" ("val2014/COCO_val2014_….jpg"; Flickr's names
             have no folder) or "cocoid" ("391895").
         restval_apart: keep "restval" as a split of its own; otherwise it joins "train", which
@@ -55,7 +56,7 @@ def read_karpathy(
 
     Raises:
         InputError: if a field is missing or of another type, a photo has too few captions or a
-            blank one, or is there twice; the text names file, position and field.
+            blank one, or appears twice; the text names file, position and field.
     """
     file = validate(_File, content, str(path))
 

@@ -13,17 +13,17 @@ from sparta.features.readers.precomp import PrecompSplit, image_ids, splits_of
 def read_precomp(
     folder: Path, split: str | None = None, *, captions_per_photo: int = 5
 ) -> list[CaptionedPhoto]:
-    """Photos of a split, or of all of them, with the ids the feature store has.
+    """Photos of a split, or of all of them, with the ids of the feature store.
 
     Args:
         folder: with `{split}_caps.txt` (one caption a line, those of a photo together) and
             `{split}_ids.txt` (one id for each photo or for each caption).
         split: as the files call it; "dev:1000" for its first 1,000 photos, whose split is "dev".
-        captions_per_photo: lines of a photo.
+        captions_per_photo: lines per photo.
 
     Raises:
         InputError: if there is no such split, numbers of lines disagree, a line is blank, or a
-            photo is there twice (COCO's "test" is part of "testall": name one); the text names
+            photo appears twice (COCO's "test" is part of "testall": name one); the text names
             file and line.
     """
     known = splits_of(folder)

@@ -1,4 +1,4 @@
-"""Captioned photos and videos, in any of the formats people have."""
+"""Captioned photos and videos, in any of the supported formats."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def read_captions(
     image_key: ImageKey = "file",
     restval_apart: bool = False,
 ) -> list[CaptionedPhoto]:
-    """Read captions of a split; the format is seen from the path and from what lies there.
+    """Read captions of a split; the format is recognised by the path and its content.
 
     | path | format |
     | --- | --- |
@@ -38,14 +38,14 @@ def read_captions(
     Args:
         path: file or folder.
         split: keep only photos of this split (None: all).
-        captions_per_photo: of COCO's and Karpathy's JSON the first so many are taken; in `precomp`
-            folders so many lines are of one photo.
+        captions_per_photo: how many captions of a photo are used from COCO's and Karpathy's JSON;
+            lines per photo in `precomp` folders.
         image_key: for COCO's and Karpathy's JSON, what the image ids are: "file" or "cocoid".
         restval_apart: for Karpathy's JSON, keep "restval" apart from "train".
 
     Raises:
-        InputError: if the format is none of these, a reader finds something odd, or no photo has
-            the split; the text names file, line or position, and field.
+        InputError: if the format is none of these, the content is malformed, or no photo has the
+            split; the text names file, line or position, and field.
     """
     if path.is_dir():
         if splits_of(path):

@@ -30,7 +30,7 @@ def checked(image_id: str, split: str, captions: Sequence[str], where: str) -> C
 
 
 def first_captions(captions: Sequence[str], count: int, where: str) -> Sequence[str]:
-    """The first so many captions of a photo.
+    """The first `count` captions of a photo.
 
     Raises:
         InputError: if there are fewer.
@@ -41,10 +41,10 @@ def first_captions(captions: Sequence[str], count: int, where: str) -> Sequence[
 
 
 def each_once(photos: Iterable[tuple[str, CaptionedPhoto]]) -> list[CaptionedPhoto]:
-    """Photos that come with where they stand, if no two are the same.
+    """The photos, each given with its place in the file, if no two have the same id.
 
     Raises:
-        InputError: if an image is there twice.
+        InputError: if an image appears twice.
     """
     kept: dict[str, CaptionedPhoto] = {}
     for where, photo in photos:

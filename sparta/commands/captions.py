@@ -16,14 +16,16 @@ def captions(
     split: Annotated[
         list[str] | None,
         typer.Option(
-            help="A split to take, all by default; may be given again. dev:1000: its "
-            "first 1,000 images (precomp)."
+            help="A split to read (default: all); may be repeated. dev:1000 is the first 1,000 "
+            "images of dev (precomp)."
         ),
     ] = None,
     image_key: Annotated[
         str, typer.Option(help="How COCO's and Karpathy's JSON name an image: file, or cocoid.")
     ] = "file",
-    image_suffix: Annotated[str, typer.Option(help="Put behind each image's id (.jpg).")] = "",
+    image_suffix: Annotated[
+        str, typer.Option(help="Appended to each image's id, such as .jpg.")
+    ] = "",
 ) -> None:
     """Write captions of any format as captions.jsonl, under the image ids that the features have.
 
@@ -50,7 +52,7 @@ def captions(
         for photo in read_captions(source, name, image_key=image_key):  # type: ignore[arg-type]
             image = photo.image_id + image_suffix
             if image in lines:
-                raise InputError(f"{source}: image {image!r} is in two of the splits asked for")
+                raise InputError(f"{source}: image {image!r} is in two of the requested splits")
             line = {"image": image, "split": photo.split, "captions": photo.captions}
             lines[image] = json.dumps(line, ensure_ascii=False)
     out.write_text("".join(line + "\n" for line in lines.values()), encoding="utf-8")

@@ -15,25 +15,28 @@ def convert(
     out: Annotated[Path, typer.Option(help="Folder for the model.")],
     vocabulary: Annotated[
         Path | None,
-        typer.Option(help="JSON file with word2idx, of a model whose text side is a GRU."),
+        typer.Option(help="JSON file with word2idx; for models whose text encoder is a GRU."),
     ] = None,
     text: Annotated[
         str | None,
         typer.Option(
-            help="Hub name or folder of the BERT that the text side was trained from, for its "
+            help="Hub name or folder of the BERT that the text encoder was trained from, for its "
             "configuration and tokenizer."
         ),
     ] = None,
     name: Annotated[
         str | None,
-        typer.Option(help="What a server calls the model (default: vse-inf, vse-2ad or mv-vse)."),
+        typer.Option(
+            help="Name of the model, and of its backend in a server (default: vse-inf, vse-2ad "
+            "or mv-vse)."
+        ),
     ] = None,
 ) -> None:
     """Turn a published checkpoint of VSE∞, VSE+2AD or MV-VSE into a model folder.
 
-    For checkpoints as the authors' training code saves them, over stored features. What they hold
-    decides the model's configuration; a weight that is missing, left over or of another shape is
-    an error. Features must be those it was trained on: published are 36 bottom-up regions.
+    For checkpoints over stored features, as the authors' training code saves them. The weights
+    determine the configuration; a missing, unused or differently shaped weight is an error.
+    Features must be those the model was trained on: 36 bottom-up regions for the published ones.
 
     [bold]Examples[/bold]
 
@@ -63,7 +66,7 @@ def convert(
     )
     if converted.unused:
         left = ", ".join(converted.unused)
-        console.print(f"Left out, as nothing uses them: {left}", soft_wrap=True, highlight=False)
+        console.print(f"Unused weights, left out: {left}", soft_wrap=True, highlight=False)
     console.print(
         f"Next: sparta eval model {out} --features FEATURES --captions CAPTIONS", soft_wrap=True
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sparta.errors import InputError
-from sparta.features.extract.detector_settings import REGIONS, Detection
+from sparta.features.extract.detector_settings import REGIONS, DetectorSettings
 from sparta.features.readers.registry import fitting
 
 if TYPE_CHECKING:
@@ -127,9 +127,9 @@ def extract(
 
 def _detection(
     detector: str | None, regions: int | None, threshold: float, colours: bool
-) -> Detection | None:
+) -> DetectorSettings | None:
     if detector is not None:
-        return Detection(detector, regions or REGIONS, threshold, colours)
+        return DetectorSettings(detector, regions or REGIONS, threshold, colours)
     if regions or colours:
         raise InputError("--regions and --colours need --detector")
     return None

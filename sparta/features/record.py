@@ -108,7 +108,7 @@ class FeatureSource:
         }
 
     def differences(self, other: FeatureSource) -> list[str]:
-        """Say, field by field, where another source would give other features ([] if nowhere)."""
+        """Where another source would give other features, field by field ([] if equal)."""
         mine, theirs = self.content, other.content
         return [
             f"{name}: {mine[name]!r} against {theirs[name]!r}"

@@ -132,7 +132,7 @@ class FeatureStore(Sequence[ImageFeatures]):
 
 
 def read_header(folder: Path) -> dict[str, Any]:
-    """What `store.json` says of a finished or unfinished store.
+    """The content of `store.json`, of a finished or unfinished store.
 
     Raises:
         InputError: if there is none, or it is damaged or of another format.

@@ -26,7 +26,7 @@ class StoreWriter:
     """Appends whole shards to a store; what is on disk after each is always consistent.
 
     Opening a folder that already holds shards of the same inputs continues behind the last
-    finished one; `done` says how many there are.
+    finished one; `done` is their number.
 
     Args:
         folder: created if absent; must be empty or hold a store of the same inputs.
@@ -129,7 +129,7 @@ class StoreWriter:
         ]
         if changes:
             raise InputError(
-                f"{self.folder} holds features of other inputs (asked for against found): "
+                f"{self.folder} holds features of other inputs (requested against found): "
                 f"{'; '.join(changes)}. Use another --out, or delete the folder"
             )
         for name in ("complete", "shards", "fingerprint"):

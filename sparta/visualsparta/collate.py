@@ -27,7 +27,7 @@ class ImageBatch:
         region_mask: [B, n] bool, True for a region, False for padding.
         label_ids: [B, k] int64, word pieces of attributes and labels (o of equation 6).
         label_mask: [B, k] bool.
-        label_regions: [B, k] int64, the region each label token speaks of.
+        label_regions: [B, k] int64, the region each label token describes.
     """
 
     regions: Tensor
@@ -49,7 +49,7 @@ class ImageBatch:
 class ImageCollator:
     """Pads images to a batch, with at most `max_regions` regions and `max_label_tokens` tokens.
 
-    An image with more keeps its first ones, as Oscar does, and the first such case is logged.
+    Of an image with more the first ones are used, as in Oscar, and the first case is logged.
     Labels come with their attributes unless `attributes` is False.
     """
 
@@ -113,7 +113,7 @@ class ImageCollator:
         return ids[: self.max_label_tokens], owners[: self.max_label_tokens]
 
     def _pieces(self, words: str) -> list[int]:
-        """Ids of a label's word pieces, kept: a detector has few labels, tokenising is slow."""
+        """Ids of a label's word pieces, cached: a detector has few labels, tokenising is slow."""
         if words not in self._known:
             self._known[words] = self.tokenizer.encode_ids(words)
         return self._known[words]

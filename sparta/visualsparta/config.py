@@ -1,4 +1,4 @@
-"""What a VisualSparta model is made of, as saved in its `config.json`."""
+"""A VisualSparta model's configuration, as saved in its `config.json`."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class VisualSpartaConfig(PreTrainedConfig):
         region_norm_eps: added to the variance when normalising; Oscar's is 1e-12.
         region_dropout: share of each projected region's numbers dropped in training.
         input_dropout: share of each visual vector's numbers dropped in training.
-        initial_bias: where b of equation 11 starts. Above the spread of the first y every term
-            is alive at the start: ReLU gives a term that no image holds no way back.
+        initial_bias: where b of equation 11 starts. Above the spread of the initial y every term
+            has a gradient at the start; ReLU passes none to a term that scores 0 everywhere.
         tie_query_embedding: score with the encoder's own token embedding; otherwise the query
             embedding is a parameter of its own (section 3.1.1).
 
@@ -81,7 +81,7 @@ class VisualSpartaConfig(PreTrainedConfig):
         self.input_dropout = input_dropout
         self.initial_bias = initial_bias
         self.tie_query_embedding = tie_query_embedding
-        # The name by which transformers asks whether `_tied_weights_keys` hold.
+        # The name under which transformers looks up whether `_tied_weights_keys` apply.
         super().__init__(**{**kwargs, "tie_word_embeddings": tie_query_embedding})
 
     @property

@@ -40,7 +40,7 @@ def from_bert(
     tokenizer = WordPieceTokenizer.from_folder(Path(str(tokenizer_file)).parent)
     config = encoder.config
     if layers is not None and layers > config.num_hidden_layers:
-        raise InputError(f"{name} has {config.num_hidden_layers} layers, {layers} were asked for")
+        raise InputError(f"{name} has {config.num_hidden_layers} layers, {layers} were requested")
     config.num_hidden_layers = layers or config.num_hidden_layers
     model = from_config(config, tokenizer, source, **options)
     wanted = model.encoder.state_dict().keys()

@@ -1,7 +1,7 @@
 """Start a VisualSparta from a checkpoint of Oscar (arXiv 2004.06165) or Oscar+ (2101.00529).
 
-Such a folder holds `pytorch_model.bin`, `config.json` and `vocab.txt`. `training_args.bin` beside
-them, a pickle of the training's options, is never opened.
+Such a folder holds `pytorch_model.bin`, `config.json` and `vocab.txt`. `training_args.bin` in
+the same folder, a pickle of the training's options, is never opened.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class _Transformer(BaseModel):
 
 
 class _Config(_Transformer):
-    """What `config.json` says beside, of the images.
+    """The fields of `config.json` about images, besides those of a BERT.
 
     `use_img_layernorm` is not read: in published files it may be absent, or not true.
     """
@@ -103,7 +103,7 @@ def from_oscar(
         raise InputError(f"{folder}: its weights decide {', '.join(decided)}: leave the option out")
     total = config.num_hidden_layers
     if layers is not None and not 0 < layers <= total:
-        raise InputError(f"{folder} has {total} layers, {layers} were asked for")
+        raise InputError(f"{folder} has {total} layers, {layers} were requested")
     weights = _read_weights(folder)
     encoder = BertConfig(**config.model_dump(include={*_Transformer.model_fields}))
     encoder.num_hidden_layers = layers or total
@@ -169,7 +169,7 @@ def _read_weights(folder: Path) -> dict[str, Tensor]:
         name = name.replace("LayerNorm.gamma", "LayerNorm.weight")
         name = name.replace("LayerNorm.beta", "LayerNorm.bias")
         if name in weights:
-            raise InputError(f"{path}: holds bert.{name} twice, once as {key}")
+            raise InputError(f"{path}: contains bert.{name} twice, once as {key}")
         weights[name] = value
     return {name: value for name, value in weights.items() if not name.startswith(UNUSED)}
 
@@ -181,8 +181,8 @@ def _load(path: Path) -> Any:
         return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise InputError(
-            f"{path} is damaged, or holds more than tensors, which could run anybody's code and "
-            "is not read"
+            f"{path} is damaged, or holds more than tensors, which could run arbitrary "
+            "code and is not read"
         ) from error
     except (SafetensorError, RuntimeError, EOFError, ValueError, LookupError) as error:
         raise InputError(f"{path} is damaged, or no file of weights") from error

@@ -1,4 +1,4 @@
-"""VisualSparta (arXiv 2101.00265), to be read beside section 3 of the paper.
+"""VisualSparta (arXiv 2101.00265), to be read together with section 3 of the paper.
 
 Offline, a transformer over an image's regions and labels gives a weight to every term of the
 vocabulary; online, a query's terms are looked up and summed. No network runs at query time.
@@ -24,7 +24,7 @@ from sparta.visualsparta.collate import ImageBatch
 from sparta.visualsparta.config import VisualSpartaConfig
 
 # Terms matched at once: their products with B images' positions stay in a cache, so that the
-# maximum is taken of them there. A GPU has one of 50 MB for all, and wants more work at once.
+# maximum is taken of them there. A GPU has one of 50 MB in all, and needs more work at once.
 VOCABULARY_CHUNK = 512
 GPU_PRODUCTS = 1 << 24
 
@@ -89,7 +89,7 @@ class VisualSparta(PreTrainedModel):
 
     Attributes:
         tokenizer: word pieces of the model's folder; None until attached or loaded.
-        trained_terms: [V] bool, terms seen in training captions.
+        trained_terms: [V] bool, trained terms: those some training caption contained.
         indexable: [V] bool, False for special and unused tokens, which never score.
     """
 
@@ -98,7 +98,7 @@ class VisualSparta(PreTrainedModel):
     base_model_prefix = "visual_sparta"
     main_input_name = "regions"
     _supports_sdpa = True
-    # In force if the configuration's tie_query_embedding says so.
+    # In force if the configuration sets tie_query_embedding.
     _tied_weights_keys = {  # noqa: RUF012  # declared so by transformers
         "query_embedding.weight": "encoder.embeddings.word_embeddings.weight"
     }

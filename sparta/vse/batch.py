@@ -34,7 +34,7 @@ class PixelBatch(NamedTuple):
 
     Attributes:
         pixels: [B, 3, H, W] uint8 RGB, stretched to the backbone's size; the model scales and
-            normalises them as the backbone's checkpoint wants it.
+            normalises them as the backbone's checkpoint does.
     """
 
     pixels: Tensor

@@ -1,4 +1,4 @@
-"""What a dense VSE model is made of, as saved in its `config.json`."""
+"""A dense VSE model's configuration, as saved in its `config.json`."""
 
 from __future__ import annotations
 
@@ -119,11 +119,11 @@ class VseConfig(PreTrainedConfig):
 
 def _check(field: str, value: str, known: Any) -> None:
     if value not in get_args(known):
-        raise InputError(f"{field}: {value!r} is none of {', '.join(get_args(known))}")
+        raise InputError(f"{field}: {value!r} is not one of {', '.join(get_args(known))}")
 
 
 def check_kind(name: str | Path) -> None:
-    """Refuse what is no VSE model before its weights are read.
+    """Refuse a folder that is not a VSE model, before its weights are read.
 
     Raises:
         InputError: naming the folder and what it is instead.

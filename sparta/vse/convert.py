@@ -133,8 +133,8 @@ def _load(path: Path) -> Any:
     except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, LookupError) as error:
         if refused := re.search(r"GLOBAL (\S+)", str(error)):
             raise InputError(
-                f"{path} holds a {refused[1]} beside its weights, which is not read: it could run "
-                "code of anybody's. If you trust the file, write its weights to one of their own: "
+                f"{path} contains a {refused[1]} besides weights, which is not read: it could run "
+                "arbitrary code. If you trust the file, write only its weights to another: "
                 "torch.save({'model': torch.load(FILE, weights_only=False)['model']}, NEW)"
             ) from error
         raise InputError(f"{path} is no checkpoint of torch's, or it is damaged") from error
@@ -170,7 +170,7 @@ def _read_words(
             f"{path} has {counted}, {checkpoint} embeds {found}: it was trained with another "
             "vocabulary"
         )
-    # Only training could ask for the row.
+    # Only training uses the row.
     missing = weights[WORDS].new_zeros(len(tokenizer) - expected, weights[WORDS].shape[1])
     weights[WORDS] = torch.cat([weights[WORDS], missing])
     return tokenizer

@@ -29,7 +29,7 @@ class RowNorm(nn.BatchNorm1d):
 
 
 class VisualProjection(nn.Module):
-    """A linear layer into the joint space, for regions with a residual MLP beside it.
+    """A linear layer into the joint space, for regions with a residual MLP added.
 
     As published with GPO (section 5.1 and its code): features = MLP(x) + FC(x), the MLP of two
     layers with half the joint dimension between them, batch norm and ReLU after the first. Only

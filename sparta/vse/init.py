@@ -80,7 +80,7 @@ def from_bert(
     if layers is not None:
         if layers > config.num_hidden_layers:
             raise InputError(
-                f"{checkpoint} has {config.num_hidden_layers} layers, {layers} were asked for"
+                f"{checkpoint} has {config.num_hidden_layers} layers, {layers} were requested"
             )
         config.num_hidden_layers = layers
     encoder = AutoModel.from_pretrained(checkpoint, config=config, dtype=torch.float32)
@@ -169,14 +169,14 @@ def _start_vision(model: VseModel, network: Any, name: str, source: FeatureSourc
     _copy(network, model.vision.network)
     preprocessing = load_preprocessing(name, source.image_size)
     model.vision.prepare_as(preprocessing)
-    # With the size, all that has to be known to stretch photos as the network wants them.
+    # With the size, all that is needed to resize photos for the network.
     model.config.feature_source["extra"]["resample"] = preprocessing.resample
     side = source.image_size
     with torch.no_grad(), evaluating(model):
         width = model.vision(torch.zeros(1, 3, side, side)).shape[-1]
     if width != source.dimension:
         raise InputError(
-            f"{name} gives vectors of {width} numbers, the feature source says {source.dimension}"
+            f"{name} gives vectors of {width} numbers, the feature source has {source.dimension}"
         )
 
 

@@ -1,7 +1,7 @@
 """Visual-semantic embedding: images and texts in one space, scored by their cosine.
 
 One frame for VSE++ (mean or max pooling), VSE∞ (GPO), VSE+2AD (ADPOOL) and MV-VSE (several visual
-poolings); which one a model is, its configuration says.
+poolings); the configuration decides which one a model is.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Photos as a model with a vision network of its own takes them."""
+"""Photos as input of a model that contains a vision network."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BATCH = 32
 
 
 def vision_source(network: str) -> FeatureSource:
-    """What a vision network makes of photos, and how it wants them.
+    """The source of a vision network's features, and how it resizes photos.
 
     Args:
         network: hub name or folder of its checkpoint.
@@ -38,7 +38,7 @@ def vision_source(network: str) -> FeatureSource:
 
 
 class PhotoFolder:
-    """Photos of a folder by row, stretched to the size a vision network takes; decoded when asked.
+    """Photos of a folder by row, resized for a vision network; decoded when requested.
 
     Args:
         folder: searched at any depth.
@@ -89,7 +89,7 @@ class PhotoFolder:
         return found.pixels
 
     def unreadable(self, workers: int) -> list[Skipped]:
-        """Decode every photo once, in so many processes, and say which cannot be and why."""
+        """Decode every photo once, in `workers` processes; return those that cannot be, and why."""
         batches = (self.ids[at : at + BATCH] for at in range(0, len(self), BATCH))
         return [
             found

@@ -19,7 +19,7 @@ class Layout:
     Attributes:
         mark: beginning of keys that no other layout has.
         fields: of `VseConfig`, as the published code computes.
-        projection: the linear layer that says how wide features and joint space are.
+        projection: the linear layer whose shape gives the widths of features and joint space.
         names: beginnings of a `VseModel`'s keys, as patterns, and what they are called there.
         masked: whether the words' embedding has a row for `<mask>` behind the vocabulary's own.
     """
@@ -117,7 +117,7 @@ def find_layout(keys: Iterable[str], where: str) -> Layout:
     keys = sorted(keys)
     if inside := [key for key in keys if key.startswith(_NETWORKS)]:
         raise InputError(
-            f"{where} holds a vision network of its own ({_parts(inside)}): only checkpoints that "
+            f"{where} contains a vision network ({_parts(inside)}): only checkpoints that "
             "take features can be converted"
         )
     for layout in LAYOUTS:

@@ -38,15 +38,15 @@ class TextTokenizer:
     What a text spells like a special token ("[MASK]") is ordinary text.
 
     Args:
-        tokenizer: with ids 0 to n-1; its truncation says `max_length`.
+        tokenizer: with ids 0 to n-1; its truncation sets `max_length`.
         where: the file or folder it is from, for error messages.
 
     Attributes:
         pad_id: fills the place behind a short text.
         start_id: comes first in every text.
         end_id: comes last.
-        unknown_id: stands for what the vocabulary lacks.
-        mask_id: stands for a word that augmentation hides.
+        unknown_id: of words that are not in the vocabulary.
+        mask_id: of words that augmentation masks.
         ordinary_ids: all other ids, rising.
         max_length: ids a framed text may have, None for any number.
 

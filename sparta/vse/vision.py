@@ -52,7 +52,7 @@ class Vision(nn.Module):
         return self
 
     def prepare_as(self, preprocessing: Preprocessing) -> None:
-        """Normalise pixels as a checkpoint wants it: (pixels * scale - mean) / std."""
+        """Normalise pixels as a checkpoint does: (pixels * scale - mean) / std."""
         self.mean.copy_(preprocessing.mean / preprocessing.scale)
         self.std.copy_(preprocessing.std / preprocessing.scale)
 

@@ -11,7 +11,7 @@ from sparta.errors import InputError
 
 
 class Crop(NamedTuple):
-    """What to show of a photo.
+    """The part of a photo to use.
 
     Attributes:
         box: x1, y1, x2, y2 relative to the upright photo.
@@ -42,7 +42,7 @@ class Augmentation:
             )
 
     def of(self, image_id: str) -> Crop:
-        """The part of a photo to show."""
+        """The part of a photo to use."""
         if not self.name.startswith("crop:"):
             return Crop((0.0, 0.0, 1.0, 1.0), self.name == "flip")
         key = hashlib.sha256(f"{self.name}:{image_id}".encode()).digest()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sparta.features.extract.detector_settings import Detection
+from sparta.features.extract.detector_settings import DetectorSettings
 from sparta.features.extract.job import extract_photos
 from sparta.features.store import FeatureStore
 from sparta.progress import Progress, no_progress
@@ -22,7 +22,7 @@ def extract_augmented(
     backbone: str | None,
     count: int,
     *,
-    detection: Detection | None = None,
+    detection: DetectorSettings | None = None,
     image_size: int | None = None,
     labels: int = 0,
     device: str = "auto",

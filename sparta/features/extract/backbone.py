@@ -23,7 +23,7 @@ MAX_PREFIX = 16  # class and register tokens before the patches
 
 
 class Encoder(Protocol):
-    """What extraction needs: stretched photos in, regions out."""
+    """Turns photos, resized to a square, into regions."""
 
     source: FeatureSource
     grid: tuple[int, int]
@@ -44,7 +44,7 @@ class Backbone:
     Args:
         name: hub name or folder of a checkpoint.
         image_size: side of the square; the checkpoint's own by default.
-        labels: how many classes of the checkpoint's own classifier name the whole photo.
+        labels: how many of the classifier's top classes label the whole photo.
         device: "auto", "cpu", "cuda", "mps", …
 
     Raises:
@@ -140,7 +140,7 @@ class Backbone:
         return "patch", hidden.shape[2]
 
     def _names(self, logits: torch.Tensor) -> list[str]:
-        """The first synonym of each photo's best classes; "background" is no word for a photo."""
+        """The first synonym of each photo's best classes; "background" is left out."""
         real = [i for i, name in enumerate(self._classes) if name != "background"]
         top = logits[:, real].topk(min(self._labels, len(real))).indices.tolist()
         return [", ".join(self._classes[real[i]] for i in row) for row in top]
@@ -174,6 +174,6 @@ def patch_side(tokens: int, side: int, config: Any) -> int | None:
 
 
 def _interpolation(vision: Any, side: int) -> dict[str, bool]:
-    """Ask for stretched position embeddings where the network can but does not by itself."""
+    """Request interpolated position embeddings of networks that do not interpolate by default."""
     able = "interpolate_pos_encoding" in inspect.signature(vision.forward).parameters
     return {"interpolate_pos_encoding": True} if able and vision.config.image_size != side else {}

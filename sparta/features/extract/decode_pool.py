@@ -53,7 +53,7 @@ def decode_all(decoder: Decoder, batches: Iterable[list[str]], workers: int) -> 
 
 
 def _submit(pool: ProcessPoolExecutor, decoder: Decoder, batch: list[str]) -> Future[Decoded]:
-    """Start a batch; a pool that is already broken says so when the result is asked for."""
+    """Start a batch; a pool that is already broken raises when the result is requested."""
     try:
         return pool.submit(decoder, batch)
     except BrokenProcessPool as error:

@@ -24,12 +24,12 @@ from sparta.features.extract.pretrained import (
 
 
 class Detected(NamedTuple):
-    """What a detector makes of one photo with each of its q queries.
+    """A detector's output for one photo, for each of its q queries.
 
     Attributes:
         boxes: [q, 4] float32, x1, y1, x2, y2 relative to the photo, within it.
-        confidences: [q] float32, probability of the likeliest class.
-        classes: [q] int64, the likeliest class, "no object" aside.
+        confidences: [q] float32, probability of the most probable class.
+        classes: [q] int64, the most probable class, "no object" excluded.
         states: [q, d] float32, the last hidden state of each query.
     """
 
@@ -46,7 +46,7 @@ class Detected(NamedTuple):
 
 @dataclass(frozen=True)
 class Resizing:
-    """Brings a photo to the size a detector wants; small enough to send to worker processes."""
+    """Resizes photos as a detector requires; small enough to send to worker processes."""
 
     processor: Any
 
@@ -68,7 +68,7 @@ class Resizing:
 
 
 class Detector:
-    """A detector with queries, as DETR (Carion et al. 2020) and what came of it.
+    """A detector with queries, such as DETR (Carion et al. 2020) and its successors.
 
     Only photos of the same shape go through the network together: nothing is padded, so a
     photo's boxes are relative to it whatever its neighbours are. Always float32 and in eval
@@ -79,10 +79,10 @@ class Detector:
         device: "auto", "cpu", "cuda", "mps", …
 
     Attributes:
-        resize: what the photos have to go through first.
+        resize: resizes the photos first.
         labels: a word for each class, "" where the checkpoint has none ("N/A", "LABEL_7").
         weights: hash of the weights.
-        size: of the photos it sees, as its image processor says.
+        size: of its input, from its image processor.
         dimension: d of the states.
 
     Raises:

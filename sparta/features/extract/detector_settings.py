@@ -13,12 +13,12 @@ REGIONS = 36
 
 
 @dataclass(frozen=True)
-class Detection:
-    """Which of a detector's regions to keep, and what to say of them.
+class DetectorSettings:
+    """Which of a detector's regions to keep, and whether to name their colours.
 
     Attributes:
         detector: hub name or folder of a checkpoint.
-        regions: how many to keep at most, the surest first; the whole photo comes on top.
+        regions: how many to keep at most, highest confidence first; the whole photo is added.
         threshold: confidence a region needs.
         colours: whether regions get a colour as their attribute.
     """
@@ -29,7 +29,7 @@ class Detection:
     colours: bool = False
 
     @classmethod
-    def of(cls, source: FeatureSource) -> Detection | None:
+    def of(cls, source: FeatureSource) -> DetectorSettings | None:
         """What made a store's regions; None if no detector did."""
         if not source.detector:
             return None
@@ -37,7 +37,7 @@ class Detection:
         return cls(source.detector, extra["regions"], extra["threshold"], extra["colours"])
 
     def kept(self, confidences: NDArray[np.float32]) -> NDArray[np.int64]:
-        """Rows of the regions to keep, by falling confidence, equal ones in their order."""
+        """Rows of the regions to keep, by decreasing confidence, ties in their order."""
         order = np.argsort(-confidences, kind="stable")[: self.regions]
         return order[confidences[order] >= self.threshold]
 
@@ -46,7 +46,7 @@ def extract_command(source: FeatureSource) -> str:
     """The command line that makes features of a source."""
     options = f"--image-size {source.image_size} --labels {source.label_count}"
     pooled = f"--backbone {source.backbone} {options}"
-    detection = Detection.of(source)
+    detection = DetectorSettings.of(source)
     if detection is None:
         if source.kind == "region":
             return f"sparta import of files of {source.backbone}"

@@ -10,37 +10,19 @@ from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
 from sparta.errors import InputError
 from sparta.features.extract.augmentations import Augmentation
 from sparta.features.extract.decode_pool import Decoded, decode_all
-from sparta.features.extract.detector_settings import Detection
-from sparta.features.extract.grid import GridRegions, load_encoder
+from sparta.features.extract.detector_settings import DetectorSettings
+from sparta.features.extract.extractor import Extractor, load_extractor
 from sparta.features.extract.photos import Decoder, Photo, find_photos
-from sparta.features.extract.regions import DetectorRegions
-from sparta.features.record import FeatureSource, ImageFeatures
+from sparta.features.record import ImageFeatures
 from sparta.features.skipped import SKIPPED, Skipped
 from sparta.features.writer import SHARD_SIZE, StoreWriter
 from sparta.progress import Progress, no_progress
-
-
-class Extractor(Protocol):
-    """Turns the photos that its decoder has read into regions, some for each.
-
-    Attributes:
-        source: what makes the features.
-        batch_size: photos per pass.
-    """
-
-    source: FeatureSource
-    batch_size: int
-
-    def decoder(self, folder: Path, augmentation: Augmentation) -> Decoder: ...  # noqa: D102
-
-    def __call__(self, photos: list[Photo]) -> list[ImageFeatures]: ...  # noqa: D102
 
 
 @dataclass(frozen=True)
@@ -48,10 +30,10 @@ class ExtractReport:
     """What an extraction did.
 
     Attributes:
-        images: in the store.
+        images: images in the store.
         skipped: photos that could not be used, listed in `skipped.jsonl`.
-        seconds: this run took.
-        reused: photos an earlier run had already seen to.
+        seconds: duration of this run.
+        reused: photos processed by an earlier run.
     """
 
     images: int
@@ -65,7 +47,7 @@ def extract_photos(
     out: Path,
     backbone: str | None,
     *,
-    detection: Detection | None = None,
+    detection: DetectorSettings | None = None,
     image_size: int | None = None,
     labels: int = 0,
     augmentation: str = "plain",
@@ -150,52 +132,8 @@ def _fill(
             writer.write_shard(images, skipped)
 
 
-def load_extractor(
-    backbone: str | None,
-    detection: Detection | None,
-    image_size: int | None = None,
-    labels: int = 0,
-    device: str = "auto",
-) -> Extractor:
-    """A detector's regions, or the cells of a backbone's grid.
-
-    Raises:
-        InputError: if neither is named, or one cannot be used.
-    """
-    if backbone is None and (image_size or labels):
-        raise InputError("--image-size and --labels are for a --backbone: name it too")
-    encoder = load_encoder(backbone, image_size, labels, device) if backbone else None
-    if detection is not None:
-        return DetectorRegions(detection, encoder, device)
-    if encoder is None:
-        raise InputError("--backbone: name what turns the photos into features (or --detector)")
-    return GridRegions(encoder)
-
-
-def load_extractor_of(source: FeatureSource, device: str = "auto") -> Extractor:
-    """What made the features of a source, loaded again.
-
-    Raises:
-        InputError: if they cannot be made from photos here, or would now be others.
-    """
-    detection = Detection.of(source)
-    if source.kind == "region" and detection is None:
-        raise InputError(
-            f"regions of {source.backbone} come from other software and cannot be made from photos"
-        )
-    extractor = load_extractor(
-        source.backbone or None, detection, source.image_size or None, source.label_count, device
-    )
-    if differences := source.differences(extractor.source):
-        raise InputError(
-            f"the features of these photos would differ from the model's (the model's against "
-            f"those found): {'; '.join(differences)}"
-        )
-    return extractor
-
-
 def _regions(extractor: Extractor, batch: Decoded) -> tuple[list[ImageFeatures], list[Skipped]]:
-    """Regions of a batch's photos; those of other photos, and why each is skipped."""
+    """Regions of a batch's photos, and the photos skipped, each with its reason."""
     photos = [entry for entry in batch if isinstance(entry, Photo)]
     skipped = [entry for entry in batch if isinstance(entry, Skipped)]
     images = []

@@ -1,4 +1,4 @@
-"""Find photos in a folder and decode any of them into upright RGB, or say why not."""
+"""Find photos in a folder and decode any of them into upright RGB, or give the reason why not."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Photo:
         pixels: [side, side, 3] uint8 RGB.
         width: of the upright photo in pixels.
         height: of the upright photo in pixels.
-        large: [3, height, width] uint8 RGB, as a detector wants it; None where none is used.
+        large: [3, height, width] uint8 RGB, as a detector requires it; None without one.
     """
 
     image_id: str
@@ -70,7 +70,7 @@ class Decoder:
         side: of the square.
         resample: Pillow's filter for it.
         augmentation: how each photo is mirrored and cropped.
-        resize: what a detector's photos have to go through, if there is one.
+        resize: resizes photos for a detector, if there is one.
     """
 
     folder: Path

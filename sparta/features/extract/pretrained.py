@@ -1,4 +1,4 @@
-"""What a checkpoint of the transformers library holds: preprocessing, model, classes, weights."""
+"""Parts of a checkpoint of the transformers library: preprocessing, model, classes, weights."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TASKS: dict[Task, Any] = {
 
 @dataclass(frozen=True)
 class Normalisation:
-    """What a checkpoint makes of pixels: mean and std are [3, 1, 1] float32."""
+    """A checkpoint's normalisation of pixels; mean and std are [3, 1, 1] float32."""
 
     scale: float
     mean: torch.Tensor
@@ -38,7 +38,7 @@ class Normalisation:
 
     @classmethod
     def of(cls, processor: Any) -> Normalisation:
-        """As an image processor does it."""
+        """The normalisation of an image processor."""
         mean, std = [0.0] * 3, [1.0] * 3
         if processor.do_normalize:
             mean, std = processor.image_mean, processor.image_std
@@ -56,14 +56,14 @@ class Normalisation:
 
 @dataclass(frozen=True)
 class Preprocessing(Normalisation):
-    """Besides, the square that photos are stretched to, and Pillow's filter for it."""
+    """Adds the side of the square that photos are resized to, and Pillow's filter for it."""
 
     side: int
     resample: int
 
 
 def load_processor(name: str, option: str) -> Any:
-    """A checkpoint's image processor, made of Pillow and numpy alone.
+    """A checkpoint's image processor, in its version for Pillow and NumPy.
 
     Args:
         name: hub name or folder.
@@ -77,7 +77,7 @@ def load_processor(name: str, option: str) -> Any:
     except OSError as error:
         raise InputError(
             f"{option} {name}: neither a folder with a preprocessor_config.json nor a model "
-            "that the hub gives out; check the name, and the network if it is a hub name"
+            "on the hub; check the name, and the network if it is a hub name"
         ) from error
     except (ImportError, ValueError) as error:
         raise InputError(f"{name} is not a vision model: {first_line(error)}") from error
@@ -90,11 +90,11 @@ def load_preprocessing(name: str, image_size: int | None) -> Preprocessing:
         InputError: if there is none, it is of an unknown kind, or it names no size.
     """
     processor = load_processor(name, "--backbone")
-    # What the network sees in the end: the crop, where the checkpoint crops.
+    # The network's input is the crop, where the checkpoint crops.
     size = processor.crop_size if processor.do_center_crop else processor.size
     side = image_size or (size and (size.height or size.shortest_edge))
     if not side:
-        raise InputError(f"{name} does not say how large its photos are; give --image-size")
+        raise InputError(f"{name} does not record the size of its photos; give --image-size")
     values = Normalisation.of(processor)
     return Preprocessing(
         scale=values.scale,

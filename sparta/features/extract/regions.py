@@ -13,17 +13,17 @@ from sparta.features.extract.augmentations import Augmentation
 from sparta.features.extract.backbone import Encoder
 from sparta.features.extract.colours import box_colours
 from sparta.features.extract.detector import Detected, Detector
-from sparta.features.extract.detector_settings import Detection
+from sparta.features.extract.detector_settings import DetectorSettings
 from sparta.features.extract.photos import Decoder, Photo
 from sparta.features.extract.roi_pooling import pool_boxes
 from sparta.features.record import FeatureSource, ImageFeatures
 
-SQUARE = 224  # side of the photo whose colours are named, where no backbone asks for another
+SQUARE = 224  # side of the photo whose colours are named, where no backbone requires another
 WHOLE = np.array([[0, 0, 1, 1]], np.float32)
 
 
 class DetectorRegions:
-    """The regions a detector is surest of, by falling confidence, and the whole photo last.
+    """A detector's highest-confidence regions, by decreasing confidence, and the whole photo last.
 
     A region's vector is the state of the detector's query, the whole photo's the mean over all
     queries, kept or not. With an encoder it is pooled from its cells over the region's box, and
@@ -43,7 +43,7 @@ class DetectorRegions:
     """
 
     def __init__(
-        self, detection: Detection, encoder: Encoder | None = None, device: str = "auto"
+        self, detection: DetectorSettings, encoder: Encoder | None = None, device: str = "auto"
     ) -> None:
         self._detection, self._encoder = detection, encoder
         self._detector = Detector(detection.detector, device)
@@ -88,7 +88,7 @@ class DetectorRegions:
         boxes = kept.boxes
         colours = box_colours(photo.pixels, boxes) if self._detection.colours else [""] * len(boxes)
         labels = [self._detector.labels[number] for number in kept.classes]
-        with np.errstate(over="ignore"):  # whoever asked for the features looks for it
+        with np.errstate(over="ignore"):  # the caller checks for infinity
             features = vectors.astype(np.float16)
         return ImageFeatures(
             photo.image_id,
@@ -104,7 +104,7 @@ class DetectorRegions:
 def _pool(
     encoder: Encoder, photos: list[Photo], boxes: list[NDArray[np.float32]]
 ) -> tuple[list[NDArray[np.float32]], list[str]]:
-    """Vectors of each photo's boxes and of all of it, [n + 1, d] each, and words for the latter."""
+    """Vectors of each photo's boxes and of the whole photo, [n + 1, d], and the latter's labels."""
     features, whole = encoder.encode(np.stack([photo.pixels for photo in photos]))
     vectors = [
         np.vstack([pool_boxes(rows[:-1].reshape(*encoder.grid, -1), places), rows[-1:]])

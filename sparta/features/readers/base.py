@@ -1,4 +1,4 @@
-"""What a reader of foreign features is."""
+"""The protocol of readers of features extracted by other software."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ from sparta.features.record import FeatureSource, ImageFeatures
 
 
 class FeatureReader(Protocol):
-    """Images of foreign files, by row in order of their ids, each read when it is asked for.
+    """Images of feature files, by row in order of their ids, each read when it is requested.
 
-    Opening the files raises InputError if one of them is missing or is not what it should be.
-    What is wrong with a single image (its line is cut, it has features but no labels, it was
-    there before) is raised when that row is asked for, so that the others can be had without it.
-    An id that the files give to several images is as often in `ids`, and all its rows but one
-    raise.
+    Opening the files raises InputError if one of them is missing or of another format. An error
+    of a single image (its line is cut, it has features but no labels, its id is a duplicate) is
+    raised when that row is requested, so that the other rows can still be read. An id that
+    several images have is in `ids` as often, and all its rows but one raise.
 
     Attributes:
-        source: what made the features, as far as the files say.
+        source: what made the features, as far as the files record it.
         ids: of the images, in order; equal ones are neighbours.
         files: what is read.
     """
@@ -35,22 +34,22 @@ class FeatureReader(Protocol):
 
 
 def named_source(name: str, dimension: int) -> FeatureSource:
-    """Source of a detector's features whose files do not say which weights made them.
+    """Source of features whose files do not record which weights made them.
 
-    Its name stands for the weights: features are equal if they are called the same.
+    The name replaces the hash of the weights: features of equal names count as equal.
     """
     return FeatureSource("region", name, name, dimension, image_size=0)
 
 
 def without_boxes(image_id: str, features: NDArray[np.float16]) -> ImageFeatures:
-    """An image whose files tell neither boxes nor labels nor size: each region is all of it.
+    """An image without boxes, labels and size: each region covers all of it.
 
     Args:
-        image_id: of it.
+        image_id: its id.
         features: [n, d] float16.
 
     Returns:
-        it, with 0 for width and height.
+        the image, with 0 for width and height.
     """
     n = len(features)
     boxes = np.tile(np.array([0, 0, 1, 1], np.float32), (n, 1))

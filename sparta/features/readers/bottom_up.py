@@ -26,13 +26,13 @@ class BottomUpReader:
     """Images of one or more TSVs, by row in order of their ids; one is in memory at a time.
 
     Each line has the columns above: boxes are base64 of [n, 4] float32 in pixels, features of
-    [n, d] float32. There are neither labels nor confidences. Regions stand in order of confidence
+    [n, d] float32. There are neither labels nor confidences. Regions are in order of confidence
     only where the detector's number of them was cut to the least or the most allowed.
 
     Args:
         paths: of the files, such as those of train and val.
         image_suffix: put behind each key to make the image id.
-        name: what made the features; stands for the detector's weights.
+        name: what made the features; replaces the hash of the detector's weights.
         choice: of the regions to keep.
 
     Attributes:
@@ -43,7 +43,7 @@ class BottomUpReader:
     Raises:
         InputError: naming file and line, if a file is missing, no line can be read, or regions
             are to be chosen by confidence. Reading an image raises it, naming the field too, if
-            its line is cut, something in it is odd, or the image was there before.
+            its line is cut, a cell is malformed, or the image is a duplicate.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """Region features in the `.npz` files of bottom-up-attention.pytorch, one an image.
 
-Classes and confidences stand in `info`, a pickled object, and unpickling may run code. So `info`
-is never read. Who trusts the files writes what it holds beside the other arrays, once, by
-`CONVERSION`.
+Classes and confidences are in `info`, a pickled object, and unpickling may run code. So `info` is
+never read. Users who trust the files convert them once with `CONVERSION`, which writes the content
+of `info` as further arrays.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ class BottomUpNpzReader:
     A file is called as its photo, up to the first dot of that, and holds x [n, d] floats
     (features), bbox [n, 4] floats (in pixels), num_bbox (n), image_w and image_h; after conversion
     objects_id and attrs_id too, [n] integers (classes counted without a background), and
-    objects_conf and attrs_conf, [n] floats. Regions stand in order of confidence only where the
+    objects_conf and attrs_conf, [n] floats. Regions are in order of confidence only where the
     detector's number of them was cut to the least or the most allowed.
 
     Args:
         folders: with the files, such as those of train and val.
         image_suffix: put behind each file's name to make the image id.
-        name: what made the features; stands for the detector's weights.
+        name: what made the features; replaces the hash of the detector's weights.
         choice: of the regions to keep.
         vocabulary: folder of the words for classes; None for regions without labels.
 
@@ -63,7 +63,7 @@ class BottomUpNpzReader:
     Raises:
         InputError: naming the file, if a folder has none or none can be read, or the first has no
             classes where they are needed. Reading an image raises it, naming the array too, if its
-            file is damaged, something in it is odd, a class is none of the vocabulary's, or the
+            file is damaged, an array is malformed, a class is not in the vocabulary, or the
             image was there before.
     """
 
@@ -88,7 +88,7 @@ class BottomUpNpzReader:
         self._classes = vocabulary is not None or choice.by == "confident"
         if self._classes and "objects_id" not in first:
             raise InputError(
-                f"{first.where}: objects_id: there is none. Classes and confidences stand in info, "
+                f"{first.where}: objects_id: missing. Classes and confidences are in info, "
                 "and loading that may run code. If you trust the files, convert them once with "
                 f"this Python:\n\n{CONVERSION.replace('FOLDER', str(Path(first.where).parent))}"
             )

@@ -52,7 +52,7 @@ def read_names(root: Path, split: str) -> list[str]:
 
 
 def pick_frames(frames: int, most: int = MAX_FRAMES) -> NDArray[np.int64]:
-    """Indices of at most so many frames, evenly spaced, the first and the last among them."""
+    """Indices of at most `limit` frames, evenly spaced, the first and the last among them."""
     return np.round(np.linspace(0, frames - 1, min(frames, most))).astype(np.int64)
 
 
@@ -105,7 +105,7 @@ class HgrReader:
         """The video of one row.
 
         Raises:
-            InputError: if it has no features, or they are odd.
+            InputError: if it has no features, or they are malformed.
         """
         video, number, line = self._rows[row]
         part = self._parts[number]

@@ -1,4 +1,4 @@
-"""From features that others extracted to a feature store."""
+"""From features extracted by other software to a feature store."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def import_features(
     A run that was killed, or ended at a malformed image, continues when it is called again.
 
     Args:
-        reader: of the files.
+        reader: the reader of the files.
         out: folder of the store.
         progress: called with the stage "import", images done and all images.
         skip_bad: whether a malformed image is left out and listed in `out/skipped.jsonl`.

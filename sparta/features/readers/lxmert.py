@@ -41,13 +41,13 @@ class LxmertReader:
 
     Each line has the columns above, arrays in base64: boxes are [n, 4] float32 in pixels, features
     [n, d] float32, classes [n] int64 counted without a background, confidences [n] float32.
-    Regions stand in order of confidence only where the detector's number of them was cut to the
+    Regions are in order of confidence only where the detector's number of them was cut to the
     least or the most allowed.
 
     Args:
         paths: of the files, such as those of train and val.
         image_suffix: put behind each key to make the image id.
-        name: what made the features; stands for the detector's weights.
+        name: what made the features; replaces the hash of the detector's weights.
         choice: of the regions to keep.
         vocabulary: folder of the words for classes; None for regions without labels.
 
@@ -58,8 +58,8 @@ class LxmertReader:
 
     Raises:
         InputError: naming file and line, if a file is missing or no line can be read. Reading an
-            image raises it, naming the field too, if its line is cut, something in it is odd, a
-            class is none of the vocabulary's, or the image was there before.
+            image raises it, naming the field too, if its line is cut, a cell is malformed, a
+            class is not in the vocabulary, or the image is a duplicate.
     """
 
     def __init__(

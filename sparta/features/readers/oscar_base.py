@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sparta.errors import InputError
 from sparta.features.readers.base import named_source
 from sparta.features.readers.parsing.base64_floats import LOCATION
-from sparta.features.readers.parsing.detected_objects import Seen
+from sparta.features.readers.parsing.detected_objects import LabelledObjects
 from sparta.features.readers.parsing.label_matching import WordPlacer
 from sparta.features.readers.parsing.paired_files import Keyed, Pairs
 from sparta.features.readers.parsing.region_limit import RegionLimit
@@ -43,15 +43,15 @@ class OscarPart(Protocol):
         ...
 
     def width(self, entry: int) -> int:
-        """Numbers per row of features as one entry tells it; InputError if it is malformed."""
+        """Numbers per row of features, from one entry; InputError if it is malformed."""
         ...
 
     def values(self, entry: int, width: int) -> NDArray[np.floating[Any]]:
         """[n, width], a location at each row's end; InputError if the entry is malformed."""
         ...
 
-    def seen(self, key: str, entry: int | None) -> tuple[Seen, str]:
-        """The objects of an image, from an entry of the labels; and where they stand."""
+    def seen(self, key: str, entry: int | None) -> tuple[LabelledObjects, str]:
+        """The objects of an image, from an entry of the labels; and their place in the file."""
         ...
 
 
@@ -62,9 +62,9 @@ class OscarReader:
 
     Args:
         parts: whose images are put together, such as those of train and val.
-        image_suffix: put behind each key to make the image id (".jpg" where captions speak of
+        image_suffix: appended to each key to make the image id (".jpg" where captions refer to
             files and keys do not).
-        name: what made the features; stands for the detector's weights.
+        name: what made the features; replaces the hash of the detector's weights.
         choice: of the regions to keep.
 
     Attributes:
@@ -75,7 +75,7 @@ class OscarReader:
     Raises:
         InputError: if no image has features. Reading an image raises it, naming file, line and
             field, if it was there before, has labels but no features, or features but no labels,
-            or something in it is odd.
+            or it is malformed.
     """
 
     def __init__(

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from sparta.errors import InputError
 from sparta.features.readers.oscar_base import OscarReader
 from sparta.features.readers.parsing.base64_floats import as_rows, decode, row_width
-from sparta.features.readers.parsing.detected_objects import OBJECTS, Seen, parse
+from sparta.features.readers.parsing.detected_objects import OBJECTS, LabelledObjects, parse
 from sparta.features.readers.parsing.photo_sizes import SizeTable
 from sparta.features.readers.parsing.region_limit import RegionLimit
 from sparta.features.readers.parsing.tsv import TsvFile
@@ -40,15 +40,15 @@ def fits(path: Path) -> bool:
 class OscarCaptioningReader(OscarReader):
     """Images of one or more data sets, by row in order of their ids; one is in memory at a time.
 
-    A YAML file names TSVs beside it: `feature` (key, JSON of `num_boxes` and `features`, base64 of
-    so many rows of little-endian floats, the last six of each its location), `label` (key, JSON
+    A YAML file names TSVs in its folder: `feature` (key, JSON of `num_boxes` and `features`, base64
+    of the rows as little-endian floats, the last six of each its location), `label` (key, JSON
     list of objects) and `hw` (key, size of the photo). Without `hw` sizes are unknown, and labels
-    that are not as many as regions cannot be told by their boxes.
+    that are not as many as regions cannot be matched by their boxes.
 
     Args:
         paths: of YAML files, or of folders with them.
         image_suffix: put behind each key to make the image id.
-        name: what made the features; stands for the detector's weights.
+        name: what made the features; replaces the hash of the detector's weights.
         choice: of the regions to keep.
 
     Raises:
@@ -89,17 +89,18 @@ class _DataSet:
         count, payload, where = self._payload(entry)
         return as_rows(count, payload, width, where)
 
-    def seen(self, key: str, entry: int | None) -> tuple[Seen, str]:
+    def seen(self, key: str, entry: int | None) -> tuple[LabelledObjects, str]:
         width, height = self._sizes.size(key) if self._sizes else (0, 0)
         if self.labels is None or entry is None:
-            return Seen(width=width, height=height), self.features.where(self.features.first[key])
+            where = self.features.where(self.features.first[key])
+            return LabelledObjects(width=width, height=height), where
         where = self.labels.where(entry)
         _, text = self.labels.cells(entry, ("image key", "objects"))
         objects = parse(OBJECTS, text, where)
-        return Seen.of(objects, width, height, where), where
+        return LabelledObjects.of(objects, width, height, where), where
 
     def _payload(self, entry: int) -> tuple[int, bytes, str]:
-        """Number of regions, the bytes of their rows, and where they stand."""
+        """Number of regions, the bytes of their rows, and their place in the file."""
         where = self.features.where(entry)
         _, text = self.features.cells(entry, ("image key", "JSON"))
         found = parse(REGIONS, text, where)

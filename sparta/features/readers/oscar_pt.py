@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sparta.errors import InputError
 from sparta.features.readers.oscar_base import OscarReader
 from sparta.features.readers.parsing.base64_floats import LOCATION
-from sparta.features.readers.parsing.detected_objects import Seen, check_objects
+from sparta.features.readers.parsing.detected_objects import LabelledObjects, check_objects
 from sparta.features.readers.parsing.region_limit import RegionLimit
 from sparta.features.readers.parsing.torch_dict import PtDictionary
 
@@ -36,7 +36,7 @@ class OscarPtReader(OscarReader):
 
     `SPLIT_img_KIND_feats.pt` is a dictionary from image keys to [n, d + 6] floats, a location at
     each row's end; `SPLIT_KIND_labels.pt` beside it, one from image keys to a list of objects or
-    to one string with all labels. Such a string speaks of the whole photo and stands with its
+    to one string with all labels. Such a string describes the whole photo and goes to its
     largest region. Sizes of photos are unknown.
 
     Files are mapped into memory; those written by PyTorch before 1.6 cannot be, and are loaded as
@@ -46,7 +46,7 @@ class OscarPtReader(OscarReader):
         paths: of files of features, or of folders with them; and of files of labels, where there
             are several of a split.
         image_suffix: put behind each key to make the image id.
-        name: what made the features; stands for the detector's weights.
+        name: what made the features; replaces the hash of the detector's weights.
         choice: of the regions to keep.
 
     Raises:
@@ -85,16 +85,16 @@ class _Dictionaries:
             )
         return rows
 
-    def seen(self, key: str, entry: int | None) -> tuple[Seen, str]:
+    def seen(self, key: str, entry: int | None) -> tuple[LabelledObjects, str]:
         if self.labels is None or entry is None:
-            return Seen(), self.features.where(self.features.first[key])
+            return LabelledObjects(), self.features.where(self.features.first[key])
         found, where = self.labels.values[entry], self.labels.where(entry)
         if isinstance(found, str):
-            return Seen((_checked(found, where),), ("",)), where
+            return LabelledObjects((_checked(found, where),), ("",)), where
         objects = check_objects(found, where)
         for each in objects:
             _checked(" ".join([each.label, *each.attributes]), where)
-        return Seen.of(objects, 0, 0, where), where
+        return LabelledObjects.of(objects, 0, 0, where), where
 
     def _rows(self, entry: int) -> NDArray[np.floating[Any]]:
         import torch
@@ -144,14 +144,14 @@ def _sorted_out(paths: Sequence[Path]) -> tuple[list[Path], list[Path]]:
 
 
 def _labels_of(features: Path, named: Sequence[Path]) -> Path | None:
-    """The labels of some features: among those the user named, or beside them."""
+    """The label file of a feature file: among those the user named, or in its folder."""
     split = _split(features)
     found = [path for path in named if path.name.startswith(split)]
     found = found or sorted(features.parent.glob(f"{split}*{LABELS}"))
     if len(found) > 1:
         raise InputError(
             f"{features}: there are several files of labels: "
-            f"{', '.join(path.name for path in found)}; name one of them beside the features"
+            f"{', '.join(path.name for path in found)}; name one of them after the features"
         )
     if not found:
         log.warning("%s: no %s*%s is beside it: its regions have none", features, split, LABELS)

@@ -55,10 +55,10 @@ def image_ids(folder: Path, split: str, images: int) -> list[str]:
     Args:
         folder: the `precomp` folder.
         split: its name.
-        images: how many there are, as features or captions say.
+        images: their number, from the features or captions.
 
     Raises:
-        InputError: if the lines are neither, a line is blank, or an id is there twice.
+        InputError: if the lines are neither, a line is blank, or an id appears twice.
     """
     path = folder / f"{split}_ids.txt"
     lines = [line.strip() for line in read_lines(path)]
@@ -90,9 +90,9 @@ class PrecompReader:
 
     Args:
         folder: the `precomp` folder.
-        splits: of it, as `PrecompSplit` reads them.
+        splits: its splits, as `PrecompSplit` reads them.
         image_suffix: put behind each id.
-        name: what made the features; stands for the detector's weights.
+        name: what made the features; replaces the hash of the detector's weights.
 
     Attributes:
         source: kind "region".

@@ -1,4 +1,4 @@
-"""The formats of features that others extracted, by name."""
+"""The formats of features extracted by other software, by name."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def detect(paths: Sequence[Path]) -> Format:
     """
     for path in paths:
         if not path.exists():
-            raise InputError(f"{path} is absent")
+            raise InputError(f"{path} does not exist")
     found = fitting(paths)
     if len(found) == 1:
         return found[0]
@@ -147,16 +147,16 @@ def open_reader(
     """Open files of one of the formats.
 
     Args:
-        name: of the format.
-        paths: of the files or folders; several are put together where the format allows it.
+        name: name of the format.
+        paths: files or folders; several are combined where the format allows it.
         splits: of them, where they hold several.
-        image_suffix: put behind each key to make the image id.
+        image_suffix: appended to each key to make the image id.
         made_by: a name for what made the features; None for the format's own.
-        choice: of the regions to keep.
+        choice: which regions to keep.
         vocabulary: folder of the words for numbered labels; None for regions without labels.
 
     Raises:
-        InputError: if options do not fit the format, or the files are odd.
+        InputError: if options do not fit the format, or the files are malformed.
     """
     known = FORMATS[name]
     named: dict[str, Any] = {} if made_by is None else {"name": made_by}
@@ -166,7 +166,7 @@ def open_reader(
         named["vocabulary"] = vocabulary
     if known.splits is None:
         if splits:
-            raise InputError(f"--split: files of {name} have no splits; name the files you want")
+            raise InputError(f"--split: files of {name} have no splits; name the files to import")
         return known.reader(paths, image_suffix, choice=choice, **named)
     if len(paths) > 1:
         raise InputError(f"{name} takes one folder, found {len(paths)}")

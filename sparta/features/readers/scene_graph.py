@@ -14,15 +14,20 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 from sparta.errors import InputError
 from sparta.features.readers.oscar_base import OscarReader
 from sparta.features.readers.parsing.base64_floats import LOCATION, decode
-from sparta.features.readers.parsing.detected_objects import DetectedObject, Rect, Seen, parse
+from sparta.features.readers.parsing.detected_objects import (
+    DetectedObject,
+    LabelledObjects,
+    Rect,
+    parse,
+)
 from sparta.features.readers.parsing.photo_sizes import SizeTable
 from sparta.features.readers.parsing.region_limit import RegionLimit
 from sparta.features.readers.parsing.tsv import TsvFile
 
 PREDICTIONS = "predictions.tsv"
 SIZES = "hw.tsv"  # the end of the name
-DETECTOR_WIDTH = 2048  # numbers of a feature as published; half precision is told by it
-FIRST_BYTES = 1 << 16  # in which the first object stands
+DETECTOR_WIDTH = 2048  # numbers of a feature as published; tells half precision from single
+FIRST_BYTES = 1 << 16  # that contain the first object
 
 
 class _Object(DetectedObject):
@@ -55,14 +60,14 @@ class SceneGraphReader(OscarReader):
     """Images of one or more files, by row in order of their ids; one is in memory at a time.
 
     A line of `predictions.tsv` holds a key and JSON of `objects`, each with `class`, `conf`,
-    `rect` in pixels, `attributes` and `feature`, base64 of little-endian floats. The file tells
+    `rect` in pixels, `attributes` and `feature`, base64 of little-endian floats. The file records
     no size of a photo, by which rects become locations: a `.hw.tsv` does.
 
     Args:
         paths: of files of predictions or folders with `predictions.tsv`, and of `.hw.tsv` files;
-            one beside the predictions is found without being named.
+            one in the folder of the predictions need not be named.
         image_suffix: put behind each key to make the image id.
-        name: what made the features; stands for the detector's weights.
+        name: what made the features; replaces the hash of the detector's weights.
         choice: of the regions to keep.
 
     Raises:
@@ -87,7 +92,7 @@ class SceneGraphReader(OscarReader):
 
 
 class _Predictions:
-    labels = None  # they stand with the features
+    labels = None  # they are in the file of the features
 
     def __init__(self, path: Path, sizes: Sequence[Path]) -> None:
         self.features = TsvFile(path)
@@ -111,10 +116,10 @@ class _Predictions:
         sides = boxes[:, 2:] - boxes[:, :2]
         return np.concatenate([np.stack(vectors), boxes, sides], axis=1)
 
-    def seen(self, key: str, _entry: int | None) -> tuple[Seen, str]:
+    def seen(self, key: str, _entry: int | None) -> tuple[LabelledObjects, str]:
         entry = self.features.first[key]
         where = self.features.where(entry)
-        return Seen.of(self._objects(entry), *self._size(key), where), where
+        return LabelledObjects.of(self._objects(entry), *self._size(key), where), where
 
     def _size(self, key: str) -> tuple[int, int]:
         table = next((table for table in self._sizes if key in table), self._sizes[0])
@@ -132,7 +137,7 @@ class _Predictions:
         where = self.features.where(entry)
         objects = parse(LINE, text, where).objects
         if not objects:
-            raise InputError(f"{where}: objects: there is none")
+            raise InputError(f"{where}: objects: empty")
         return objects
 
 

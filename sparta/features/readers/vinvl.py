@@ -13,7 +13,12 @@ from pydantic import StrictInt, TypeAdapter
 from sparta.errors import InputError
 from sparta.features.readers.oscar_base import OscarReader
 from sparta.features.readers.parsing.base64_floats import as_rows, row_width
-from sparta.features.readers.parsing.detected_objects import OBJECTS, Prediction, Seen, parse
+from sparta.features.readers.parsing.detected_objects import (
+    OBJECTS,
+    LabelledObjects,
+    Prediction,
+    parse,
+)
 from sparta.features.readers.parsing.region_limit import RegionLimit
 from sparta.features.readers.parsing.tsv import TsvFile
 from sparta.features.readers.parsing.tsv_cells import Cells
@@ -37,12 +42,12 @@ class VinvlReader(OscarReader):
     A folder holds `features.tsv` (key, number of regions n, base64 of n rows of little-endian
     floats, the last six of each its location) and `predictions.tsv` (key, JSON of `image_h`,
     `image_w` and the regions' `objects`, or of the objects alone; the photo's size is then
-    unknown). Beside them there may be an index of lines, `imageid2idx.json`.
+    unknown). There may also be an index of lines, `imageid2idx.json`.
 
     Args:
         folders: whose images are put together, such as those of train and val.
         image_suffix: put behind each key to make the image id.
-        name: what made the features; stands for the detector's weights.
+        name: what made the features; replaces the hash of the detector's weights.
         choice: of the regions to keep.
 
     Raises:
@@ -74,19 +79,19 @@ class _Folder:
         count, payload, where = self._payload(entry)
         return as_rows(count, payload, width, where)
 
-    def seen(self, _key: str, entry: int | None) -> tuple[Seen, str]:
+    def seen(self, _key: str, entry: int | None) -> tuple[LabelledObjects, str]:
         assert entry is not None
         where = self.labels.where(entry)
         _, text = self.labels.cells(entry, ("image key", "JSON"))
         if text.startswith(b"["):
             # Oscar takes such photos for 800 x 600; what it needs of that, the locations, is here.
             objects = parse(OBJECTS, text, where)
-            return Seen.of(objects, 0, 0, where), where
+            return LabelledObjects.of(objects, 0, 0, where), where
         found = parse(PREDICTION, text, where)
-        return Seen.of(found.objects, found.image_w, found.image_h, where), where
+        return LabelledObjects.of(found.objects, found.image_w, found.image_h, where), where
 
     def _payload(self, entry: int) -> tuple[int, bytes, str]:
-        """Number of regions, the bytes of their rows, and where they stand."""
+        """Number of regions, the bytes of their rows, and their place in the file."""
         cells = Cells(self.features, entry, COLUMNS)
         where = f"{cells.where}: features"
         return cells.number(COLUMNS[1]), cells.payload(COLUMNS[2]), where

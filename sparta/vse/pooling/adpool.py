@@ -21,7 +21,7 @@ class ADPool(Pooling):
     """A token-level and an embedding-level pooled vector, and the balance between them.
 
     The variant "code" differs in the token level: its weights are per position and per dimension,
-    a ReLU stands before the softmax, and padded positions take their share of it, so that the
+    a ReLU precedes the softmax, and padded positions take their share of it, so that the
     result depends on how far a batch was padded.
 
     Args:

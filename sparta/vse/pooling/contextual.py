@@ -18,7 +18,7 @@ class SelfAttention(Pooling):
     """Mean of the elements, to each of which is added what it attends to in all of them.
 
     Multi-head attention with query, key and value maps and no output map: 3.1 million parameters,
-    where table 1 says 3.2.
+    where table 1 reports 3.2.
 
     Args:
         dimension: d, the width of the vectors.
@@ -113,7 +113,7 @@ class GraphConvolution(nn.Module):
         nn.init.zeros_(self.norm.weight)
 
     def forward(self, features: Tensor, mask: Tensor) -> Tensor:
-        """[B, n, d] and mask [B, n, 1] → [B, n, d]; what stands at padding is of no use."""
+        """[B, n, d] and mask [B, n, 1] → [B, n, d]; the values at padding are meaningless."""
         affinity = self.theta(features) @ self.phi(features).transpose(1, 2)
         messages = self.message(features).masked_fill(~mask, 0.0)
         count = mask.sum(dim=1, keepdim=True)

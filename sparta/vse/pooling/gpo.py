@@ -41,7 +41,7 @@ class GPO(Pooling):
     """Weighted sum of each dimension's sorted values; the k-th largest weighs θ_k = g(k, n).
 
     The weights come from the positions alone: a small bidirectional GRU reads the encodings of
-    1 … n, its directions are averaged, a linear layer gives a scalar per position (the paper says
+    1 … n, its directions are averaged, a linear layer gives a scalar per position (the paper has
     "MLP"; the published code has this one layer) and a softmax makes the weights sum to one.
 
     They depend on n alone, so one sequence is run per distinct length of a batch. In eval mode
@@ -49,7 +49,7 @@ class GPO(Pooling):
     module moves.
 
     It has 12,704 parameters whatever the dimension: 0.03 million for the two of a model, where
-    section 5.1 speaks of 0.1 million in total.
+    section 5.1 reports 0.1 million in total.
 
     Args:
         dimension: d, the width of the vectors.
@@ -88,7 +88,7 @@ class GPO(Pooling):
         return self._generate([length])[0]
 
     def _weights(self, lengths: list[int]) -> Tensor:
-        """Weights for U lengths, [U, longest], zero after each length; kept ones where allowed."""
+        """Weights for U lengths, [U, longest], zero after each length; cached in evaluation."""
         if self.training or torch.is_grad_enabled():
             self._forget()
             return self._generate(lengths)
@@ -111,13 +111,13 @@ class GPO(Pooling):
         mask = torch.arange(max(lengths)) < sizes[:, None]
         return masked_softmax(logits, mask[:, :, None].to(device))[:, :, 0]
 
-    # ---- when kept weights are out of date -----------------------------------------------------
+    # ---- when cached weights are out of date ---------------------------------------------------
 
     def _forget(self, *_: Any) -> None:
         self._kept.clear()
 
     def train(self, mode: bool = True) -> Self:
-        """As in torch; training makes the kept weights out of date."""
+        """As in torch; training invalidates the cached weights."""
         if mode:
             self._forget()
         return super().train(mode)

@@ -8,7 +8,7 @@ import pytest
 from indexer.build import build_index
 from indexer.encoding.stores import open_stores
 from sparta.errors import InputError
-from sparta.features.extract.detector_settings import Detection
+from sparta.features.extract.detector_settings import DetectorSettings
 from sparta.features.extract.job import extract_photos
 from sparta.features.store import FeatureStore
 from sparta.tokenizer import WordPieceTokenizer
@@ -33,7 +33,9 @@ def detector(tmp_path: Path) -> Path:
     return save_detector(tmp_path / "detector", "yolos")
 
 
-def extract(photos: Path, out: Path, detection: Detection, backbone: str | None) -> FeatureStore:
+def extract(
+    photos: Path, out: Path, detection: DetectorSettings, backbone: str | None
+) -> FeatureStore:
     extract_photos(
         photos,
         out,
@@ -54,7 +56,7 @@ def test_photos_are_extracted_as_for_training(
     tokenizer: WordPieceTokenizer,
     tmp_path: Path,
 ) -> None:
-    detection = Detection(str(detector), 3, 0.001, colours=True)
+    detection = DetectorSettings(str(detector), 3, 0.001, colours=True)
     trained_on = extract(photos, tmp_path / "store", detection, backbone)
     model = save_model(tmp_path / "model", tokenizer, source=trained_on.source)
     stores = open_stores(
@@ -70,7 +72,7 @@ def test_photos_are_extracted_as_for_training(
 def test_regions_chosen_otherwise_are_refused(
     photos: Path, detector: Path, tokenizer: WordPieceTokenizer, tmp_path: Path
 ) -> None:
-    detection = Detection(str(detector), 3, 0.001)
+    detection = DetectorSettings(str(detector), 3, 0.001)
     trained_on = extract(photos, tmp_path / "store", detection, None)
     model = save_model(tmp_path / "model", tokenizer, source=trained_on.source)
     other = extract(photos, tmp_path / "other", replace(detection, regions=4), None)
@@ -82,7 +84,7 @@ def test_regions_chosen_otherwise_are_refused(
 def test_a_detector_that_has_changed_is_refused(
     photos: Path, detector: Path, tokenizer: WordPieceTokenizer, tmp_path: Path
 ) -> None:
-    detection = Detection(str(detector), 3, 0.001)
+    detection = DetectorSettings(str(detector), 3, 0.001)
     trained_on = extract(photos, tmp_path / "store", detection, None)
     model = save_model(tmp_path / "model", tokenizer, source=trained_on.source)
     save_detector(detector, "yolos", seed=1)
@@ -94,7 +96,7 @@ def test_a_detector_that_has_changed_is_refused(
 def test_regions_of_others_cannot_be_made_from_photos(
     photos: Path, detector: Path, tokenizer: WordPieceTokenizer, tmp_path: Path
 ) -> None:
-    trained_on = extract(photos, tmp_path / "store", Detection(str(detector)), None)
+    trained_on = extract(photos, tmp_path / "store", DetectorSettings(str(detector)), None)
     source = replace(trained_on.source, detector="", backbone="vinvl", weights="vinvl", extra={})
     model = save_model(tmp_path / "model", tokenizer, source=source)
     with pytest.raises(InputError, match=r"regions of a detector that is not available \(vinvl\)"):

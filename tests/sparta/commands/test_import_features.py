@@ -72,7 +72,7 @@ def test_numbers_of_classes_become_words_with_a_vocabulary(tmp_path: Path, app: 
     ("asked", "message"),
     [
         (["vinvl", "a", "--vocabulary", "v"], "labels of vinvl are not numbers"),
-        (["auto", "absent"], "absent is absent"),
+        (["auto", "absent"], "absent does not exist"),
         (["precomp", "a", "--split", "dev", "--regions", "5"], "--regions and --keep"),
         (["vinvl", "a", "--split", "dev"], "files of vinvl have no splits"),
         (["precomp", "a", "b", "--split", "dev"], "takes one folder, found 2"),

@@ -99,7 +99,7 @@ def test_only_the_first_layers_are_kept(bert: Path) -> None:
     assert len(model.encoder.encoder.layer) == model.encoder.config.num_hidden_layers == 1
     name = "encoder.layer.0.output.dense.weight"
     assert torch.equal(model.encoder.state_dict()[name], whole[name])
-    with pytest.raises(InputError, match="has 2 layers, 3 were asked for"):
+    with pytest.raises(InputError, match="has 2 layers, 3 were requested"):
         from_bert(bert, tiny.source(), layers=3)
 
 

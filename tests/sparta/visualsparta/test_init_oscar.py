@@ -177,7 +177,7 @@ def test_options_are_the_models(tmp_path: Path) -> None:
     assert len(first.encoder.encoder.layer) == first.encoder.config.num_hidden_layers == 1
     for name, value in first.encoder.state_dict().items():
         assert torch.equal(value, model.encoder.state_dict()[name]), name
-    with pytest.raises(InputError, match="has 2 layers, 3 were asked for"):
+    with pytest.raises(InputError, match="has 2 layers, 3 were requested"):
         from_oscar(folder, tiny.source(), layers=3)
     with pytest.raises(InputError, match=r"unknown model options \['max_region'\]"):
         from_oscar(folder, tiny.source(), max_region=3)

@@ -204,7 +204,7 @@ def test_a_vision_network_inside_is_refused_with_its_parts(inner: str, tmp_path:
     image = {f"module.{inner}.{key}": value for key, value in image.items()}
     image |= {f"module.backbone.{name}.0.weight": torch.zeros(3) for name in ("base", "top")}
     message = refused(tmp_path, [image, text])
-    assert "holds a vision network of its own (img_enc.backbone.* (2), img_enc." in message
+    assert "contains a vision network (img_enc.backbone.* (2), img_enc." in message
     assert "only checkpoints that take features" in message
 
 
@@ -268,7 +268,7 @@ def test_no_code_of_a_checkpoint_runs(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.chdir(tmp_path)
     parts = published.encoders("vse-inf", "words", tmp_path)
     for hidden in (Shell(), argparse.Namespace(epochs=Shell())):
-        assert "holds a posix.mkdir beside its weights" in refused(tmp_path, parts, opt=hidden)
+        assert "contains a posix.mkdir besides weights" in refused(tmp_path, parts, opt=hidden)
     assert not Path("ran").exists()
 
 
@@ -295,7 +295,7 @@ def test_the_command_writes_a_model_folder(tmp_path: Path) -> None:
     done = run(path, "--out", out, "--vocabulary", words, "--name", "published")
     assert done.exit_code == 0, done.output
     assert f"{out}: published, region features of 5 numbers, 11 words by a bigru" in done.output
-    assert "Left out, as nothing uses them: img_enc.mlp.bns.1.bias," in done.output
+    assert "Unused weights, left out: img_enc.mlp.bns.1.bias," in done.output
     model = VseModel.from_pretrained(out)
     assert model.config.name == "published"
     assert_computes_as_published(model, parts)

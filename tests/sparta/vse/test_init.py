@@ -162,5 +162,5 @@ def test_a_checkpoints_first_layers(minilm: Path) -> None:
     kept = {name for name, _ in model.text_encoder.named_parameters() if "layer." in name}
     assert {name.split("layer.")[1].split(".")[0] for name in kept} == {"0", "1"}
     assert_starts_from(model, AutoModel.from_pretrained(minilm))
-    with pytest.raises(InputError, match="has 6 layers, 7 were asked for"):
+    with pytest.raises(InputError, match="has 6 layers, 7 were requested"):
         from_bert(minilm, tiny.source(), dimension=16, layers=7)

@@ -102,7 +102,7 @@ def edit(folder: Path, **fields: Any) -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"visual": "pixel"}, "visual: 'pixel' is none of region, grid, patch"),
+        ({"visual": "pixel"}, "visual: 'pixel' is not one of region, grid, patch"),
         ({"visual_pooling": "best"}, "there is no pooling 'best'"),
         ({"dimension": 10}, "not a whole VSE model"),
         ({"text_pooling": "gpo"}, "missing weights in its file: text_pooling.gru"),
@@ -127,9 +127,9 @@ def test_weights_left_over_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"visual": "pixels"}, "visual: 'pixels' is none of region, grid, patch"),
-        ({"text": "lstm"}, "text: 'lstm' is none of bigru, gru, bert"),
-        ({"view_projections": "own"}, "view_projections: 'own' is none of shared, separate"),
+        ({"visual": "pixels"}, "visual: 'pixels' is not one of region, grid, patch"),
+        ({"text": "lstm"}, "text: 'lstm' is not one of bigru, gru, bert"),
+        ({"view_projections": "own"}, "view_projections: 'own' is not one of shared, separate"),
         ({"views": 0}, "views: 0 is less than one"),
         ({"text": "bert"}, "text: 'bert' with text_encoder: None"),
         ({"text_encoder": {"model_type": "bert"}}, "text: 'bigru' with text_encoder"),

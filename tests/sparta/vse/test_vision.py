@@ -109,7 +109,7 @@ def test_batch_norms_keep_their_statistics_in_training(tmp_path: Path) -> None:
 def test_a_source_of_other_vectors_is_refused(tmp_path: Path) -> None:
     folder = save(NETWORKS["vit"](), tmp_path)
     source = FeatureSource("patch", str(folder), "abc", 24, SIDE)
-    with pytest.raises(InputError, match="gives vectors of 16 numbers, the feature source says 24"):
+    with pytest.raises(InputError, match="gives vectors of 16 numbers, the feature source has 24"):
         seeing(folder, source)
 
 

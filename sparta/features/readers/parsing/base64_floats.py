@@ -33,7 +33,7 @@ def decode(text: bytes | str, where: str) -> bytes:
 
 
 def row_width(count: int, payload: bytes, where: str) -> int:
-    """Numbers per row, as far as one payload of unknown float type tells.
+    """Numbers per row, as far as one payload of unknown float type determines them.
 
     Published rows have 2,054 numbers, in 4 or 2 bytes each. Other detectors have other widths; the
     type is then seen from the locations: float32 read as float16 has numbers above 1 among them.
@@ -44,7 +44,7 @@ def row_width(count: int, payload: bytes, where: str) -> int:
         where: file, line and field, for messages.
 
     Raises:
-        InputError: if the bytes do not make so many rows.
+        InputError: if the bytes do not make this number of rows.
     """
     width, rest = divmod(len(payload), 2 * count)
     if not rest and width % 2 == 0:

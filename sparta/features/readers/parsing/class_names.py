@@ -21,7 +21,7 @@ ATTRIBUTE_CONFIDENCE = 0.1
 
 @dataclass(frozen=True)
 class Classes:
-    """What a detector took n regions for: the likeliest object and attribute of each.
+    """The most probable object and attribute of n regions.
 
     Attributes:
         where: file and line, for messages.
@@ -52,7 +52,7 @@ class Classes:
 
 
 class Vocabulary:
-    """The words of a file, one class a line; class 0 is the first, no line stands for background.
+    """The words of a file, one class a line; class 0 is the first, background has no line.
 
     A line may hold synonyms, separated by commas ("gray,grey"); the first of them is used.
 
@@ -80,7 +80,7 @@ class Vocabulary:
             where: file, line and field, for messages.
 
         Raises:
-            InputError: if a class is none of the vocabulary's.
+            InputError: if a class is not in the vocabulary.
         """
         for row in np.flatnonzero((classes < 0) | (classes >= len(self.words)))[:1]:
             raise InputError(
@@ -106,25 +106,25 @@ class Vocabularies:
         self.files = (self._objects.path, self._attributes.path)
 
     def words(self, classes: Classes) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Words for what n regions show and for how they look.
+        """The words of n regions' classes.
 
-        Detectors name the likeliest attribute, however unlikely; and those that know none write
-        class 0 with confidence 0.
+        Detectors give the most probable attribute, however improbable; those without attributes
+        write class 0 with confidence 0.
 
         Args:
-            classes: of them.
+            classes: the regions' classes.
 
         Returns:
-            n labels and n attributes, an attribute "" where the detector is not sure enough of it.
+            n labels and n attributes, an attribute "" where the confidence is too low.
 
         Raises:
-            InputError: if a class is none of the vocabulary's.
+            InputError: if a class is not in the vocabulary.
         """
         labels = self._objects.look_up(classes.objects_id, f"{classes.where}: objects_id")
         if classes.attrs_id is None or classes.attrs_conf is None:
             return tuple(labels), ("",) * len(labels)
         attributes = self._attributes.look_up(classes.attrs_id, f"{classes.where}: attrs_id")
-        sure = (classes.attrs_conf > ATTRIBUTE_CONFIDENCE).tolist()
+        confident = (classes.attrs_conf > ATTRIBUTE_CONFIDENCE).tolist()
         return tuple(labels), tuple(
-            word if kept else "" for word, kept in zip(attributes, sure, strict=True)
+            word if kept else "" for word, kept in zip(attributes, confident, strict=True)
         )

@@ -1,4 +1,4 @@
-"""What detectors say they saw: JSON objects with class, confidence, box and attributes."""
+"""Detections as JSON objects with class, confidence, box and attributes."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Rect = Annotated[list[FiniteFloat], Field(min_length=4, max_length=4)]
 
 
 class DetectedObject(BaseModel):
-    """One object; what else a detector wrote about it is passed over.
+    """One object; further fields are ignored.
 
     Attributes:
         label: its class.
         attributes: words for how it looks.
         rect: x1, y1, x2, y2 in pixels, if known.
-        conf: how sure the detector was, if known.
+        conf: the confidence, if known.
     """
 
     model_config = ConfigDict(strict=True)
@@ -36,7 +36,7 @@ class DetectedObject(BaseModel):
 
 
 class Prediction(BaseModel):
-    """What was seen in a photo, and its size in pixels."""
+    """The objects of a photo, and its size in pixels."""
 
     model_config = ConfigDict(strict=True)
     image_h: Pixels
@@ -45,8 +45,8 @@ class Prediction(BaseModel):
 
 
 @dataclass(frozen=True)
-class Seen:
-    """Words for what m objects of a photo are.
+class LabelledObjects:
+    """Labels and boxes of m objects of a photo.
 
     Attributes:
         labels: m strings.
@@ -65,13 +65,15 @@ class Seen:
     height: int = 0
 
     @classmethod
-    def of(cls, objects: Sequence[DetectedObject], width: int, height: int, where: str) -> Seen:
+    def of(
+        cls, objects: Sequence[DetectedObject], width: int, height: int, where: str
+    ) -> LabelledObjects:
         """Objects of a photo.
 
         Args:
-            objects: of it.
-            width: of it in pixels, 0 where unknown.
-            height: of it in pixels, 0 where unknown.
+            objects: the objects.
+            width: of the photo in pixels, 0 where unknown.
+            height: of the photo in pixels, 0 where unknown.
             where: file and line, for messages.
 
         Raises:

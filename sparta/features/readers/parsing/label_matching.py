@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparta.features.readers.parsing.detected_objects import Seen
+from sparta.features.readers.parsing.detected_objects import LabelledObjects
 from sparta.features.readers.parsing.region_limit import RegionLimit
 from sparta.features.readers.parsing.validation import TOLERANCE
 from sparta.features.record import ImageFeatures
 
 OVERLAP = 0.5  # intersection over union above which two boxes show the same thing
 READ = 50  # regions Oscar and VisualSparta read of an image
-NOWHERE = -1
+UNMATCHED = -1
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ def overlaps(boxes: NDArray[Any], others: NDArray[Any]) -> NDArray[np.float32]:
     return np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
 
 
-def match(regions: NDArray[np.float32], seen: Seen) -> NDArray[np.int64]:
+def match(regions: NDArray[np.float32], seen: LabelledObjects) -> NDArray[np.int64]:
     """The region of each object.
 
     Files have one object for each region, in the same order, or come of two detectors (or of two
@@ -46,19 +46,19 @@ def match(regions: NDArray[np.float32], seen: Seen) -> NDArray[np.int64]:
     """
     n, m = len(regions), len(seen.labels)
     if seen.boxes is None:
-        return np.arange(n) if m == n else np.full(m, NOWHERE)
+        return np.arange(n) if m == n else np.full(m, UNMATCHED)
     shared = overlaps(seen.boxes, regions)
     if m == n:
         equal = (np.abs(seen.boxes - regions) <= TOLERANCE).all(axis=1)
         if (equal | (shared.diagonal() > OVERLAP)).all():
             return np.arange(n)
-    return np.where(shared.max(axis=1) > OVERLAP, shared.argmax(axis=1), NOWHERE)
+    return np.where(shared.max(axis=1) > OVERLAP, shared.argmax(axis=1), UNMATCHED)
 
 
 class WordPlacer:
     """Gives an image's regions the words of the objects seen in it.
 
-    Words of an object that belongs to no region speak of the photo. They stand with the largest
+    Labels of an object that belongs to no region describe the photo. They go to the largest
     region, whose box comes nearest to it; regions after the first 50 are left out there, as models
     read no further. The first such image is logged.
 
@@ -70,11 +70,11 @@ class WordPlacer:
         self._choice = choice
         self._warned = False
 
-    def place(self, image: ImageFeatures, seen: Seen, where: str) -> ImageFeatures:
+    def place(self, image: ImageFeatures, seen: LabelledObjects, where: str) -> ImageFeatures:
         """The chosen regions with their words.
 
         Args:
-            image: all regions; its words are not looked at.
+            image: all regions; its labels are ignored.
             seen: the objects.
             where: file and line, for messages.
 
@@ -85,7 +85,7 @@ class WordPlacer:
         owners, n = match(image.boxes, seen), len(image.boxes)
         paired = np.array_equal(owners, np.arange(n))
         rows = self._choice.rows(n, seen.confidences if paired else None, where)
-        lost = np.flatnonzero(owners == NOWHERE)
+        lost = np.flatnonzero(owners == UNMATCHED)
         if len(lost):
             self._warn(image.image_id, len(lost), len(owners))
             first = rows[:READ]
@@ -98,7 +98,7 @@ class WordPlacer:
         if not self._warned:
             self._warned = True
             log.warning(
-                "%s: %d of %d labels belong to no region; they stand with the largest, here and "
+                "%s: %d of %d labels belong to no region; they go to the largest, here and "
                 "in any further such image",
                 image_id,
                 lost,

@@ -38,7 +38,7 @@ def map_array(path: Path, axes: int, kind: Literal["float", "str"]) -> NDArray[A
                 f"file, convert it once: numpy.save({str(path)!r}, "
                 f"numpy.load({str(path)!r}, allow_pickle=True).astype({kind!r}))"
             ) from error
-        # NumPy takes any other file for a pickle, and says how to load it unsafely.
+        # NumPy takes any other file for a pickle; its message recommends unsafe loading.
         reason = "" if "pickle" in str(error) else f": {first_line(error)}"
         raise InputError(f"{path} is damaged or no .npy file{reason}") from error
     if not isinstance(array, np.ndarray):
@@ -64,7 +64,7 @@ class Arrays:
 
     Args:
         path: of the archive.
-        names: of those to read, where they are there.
+        names: of those to read, if present.
 
     Attributes:
         where: the file, for messages.
@@ -81,7 +81,7 @@ class Arrays:
         except OSError as error:
             raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
         except Exception as error:  # as in `map_array`
-            # NumPy takes an array it cannot read for a pickle, and says how to load it unsafely.
+            # As above: for NumPy an array that it cannot read is a pickle.
             reason = "" if "pickle" in str(error) else f": {first_line(error)}"
             raise InputError(f"{path} is damaged or no .npz file{reason}") from error
 
@@ -92,10 +92,10 @@ class Arrays:
         """An array whose dtype is of some kinds (as NumPy's letters name them) and of a shape.
 
         Raises:
-            InputError: if there is none, or it is another.
+            InputError: if there is none, or of another kind or shape.
         """
         if name not in self:
-            raise InputError(f"{self.where}: {name}: there is none")
+            raise InputError(f"{self.where}: {name}: missing")
         array = self._arrays[name]
         # What is no array in the file comes as bytes.
         if isinstance(array, np.ndarray) and array.dtype.kind in kinds:

@@ -1,4 +1,4 @@
-"""Images whose features stand in one file and whose labels in another."""
+"""Images with features in one file and labels in another."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Keyed(Protocol):
 
     Attributes:
         path: the file.
-        keys: of the images, entry by entry; one that is there twice, too.
+        keys: of the images, entry by entry; duplicates included.
         first: the first entry of each key.
     """
 
@@ -27,7 +27,7 @@ class Keyed(Protocol):
         ...
 
     def check_key(self, entry: int) -> None:
-        """Raise InputError if the entry's key cannot be used, or was there before."""
+        """Raise InputError if the entry's key cannot be used, or is a duplicate."""
         ...
 
 
@@ -38,7 +38,7 @@ class FeatureLabelPair(NamedTuple):
     """The entries of an image.
 
     Attributes:
-        image_id: of it.
+        image_id: its id.
         part: number of the pair of files.
         features: entry of the features.
         labels: entry of the labels; None where the part has no labels.
@@ -53,13 +53,12 @@ class FeatureLabelPair(NamedTuple):
 class Pairs:
     """Images of one or more pairs of files, by row in order of their ids.
 
-    An image that only one of the files has, and one that was there before, is a row too: asking
-    for it raises.
+    An image that is in only one of the files, and a duplicate, is a row too; reading it raises.
 
     Args:
         features: a file for each part.
-        labels: likewise; None where a part has none.
-        image_suffix: put behind each key to make the image id.
+        labels: a file for each part; None where a part has none.
+        image_suffix: appended to each key to make the image id.
 
     Attributes:
         ids: of the images, in order.
@@ -89,7 +88,7 @@ class Pairs:
         """The entries of a row.
 
         Raises:
-            InputError: if the key cannot be used, was there before, or is not in both files.
+            InputError: if the key cannot be used, is a duplicate, or is not in both files.
         """
         image_id, part, entry, label_entry = self._rows[row]
         features, labels = self._files[part]

@@ -26,7 +26,7 @@ class SizeTable:
     """Sizes of photos by key.
 
     A line holds a key and JSON, `[{"width": w, "height": h}]` or the object alone, or else the
-    height and the width with a blank between them.
+    height and the width separated by a blank.
 
     Args:
         path: of the TSV.
@@ -49,11 +49,11 @@ class SizeTable:
         """Width and height in pixels.
 
         Raises:
-            InputError: naming file and line, if the photo is not there or its line is odd.
+            InputError: naming file and line, if the photo is missing or its line is malformed.
         """
         line = self._file.first.get(key)
         if line is None:
-            raise InputError(f"{self.path}: size: there is none of image {key!r}")
+            raise InputError(f"{self.path}: size: missing for image {key!r}")
         where = self._file.where(line)
         _, text = self._file.cells(line, ("image key", "size"))
         if text.startswith(b"{"):

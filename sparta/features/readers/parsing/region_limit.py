@@ -15,14 +15,14 @@ Rule = Literal["first", "confident"]
 
 @dataclass(frozen=True)
 class RegionLimit:
-    """The first regions of each image, or those the detector was surest of.
+    """The first regions of each image, or those of highest confidence.
 
-    Oscar takes the first 50 as they stand in the file. In files of bottom-up attention these are
-    the surest only where the detector found too many or too few.
+    Oscar takes the first 50 in the file's order. In files of bottom-up attention these have the
+    highest confidence only where the detector found too many or too few.
 
     Attributes:
         limit: regions an image keeps at most; None for all.
-        by: "first" keeps the order of the file, "confident" puts the surest first.
+        by: "first" keeps the order of the file, "confident" sorts by decreasing confidence.
     """
 
     limit: int | None = None
@@ -30,7 +30,7 @@ class RegionLimit:
 
     @property
     def extra(self) -> dict[str, Any]:
-        """What a feature source records of it: nothing where each region stays where it was."""
+        """What a feature source records of it: nothing where all regions keep their order."""
         if self == RegionLimit():
             return {}
         return {"regions": self.limit, "keep": self.by}
@@ -50,14 +50,14 @@ class RegionLimit:
             the file, for "confident".
 
         Raises:
-            InputError: if confidences are asked for and absent, not one for each region, or not
+            InputError: if confidences are needed and missing, not one for each region, or not
                 numbers.
         """
         if self.by == "first":
             return np.arange(count, dtype=np.int64)[: self.limit]
         if confidences is None:
             raise InputError(
-                f"{where}: confidence: there is none to choose regions by; use --keep first"
+                f"{where}: confidence: missing, so regions cannot be chosen by it; use --keep first"
             )
         if len(confidences) != count or np.isnan(confidences).any():
             raise InputError(f"{where}: confidence: expected {count} numbers, one for each region")

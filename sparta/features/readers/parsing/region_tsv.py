@@ -76,7 +76,7 @@ class RegionLines:
         """The cells of a row.
 
         Raises:
-            InputError: if there are more or fewer than columns, or the image was there before.
+            InputError: if there are more or fewer than columns, or the image is a duplicate.
         """
         found = self._rows[row]
         return Cells(self._tsvs[found.part], found.features, self._columns.names)

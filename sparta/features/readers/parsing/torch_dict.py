@@ -41,16 +41,16 @@ class PtDictionary:
         return f"{self.path}, image {self.keys[entry]!r}"
 
     def check_key(self, entry: int) -> None:
-        """Say whether an entry's key can be used.
+        """Check that an entry's key can be used.
 
         Raises:
-            InputError: if it is neither a whole number nor text, blank, or was there before.
+            InputError: if it is neither a whole number nor text, blank, or a duplicate.
         """
         raw, key = self._raw[entry], self.keys[entry]
         if type(raw) not in (int, str) or key != str(raw) or not key.strip():
             raise InputError(f"{self.where(entry)}: image key: expected a number or text")
         if self.first[key] != entry:
-            raise InputError(f"{self.where(entry)}: image key: it is there as number and as text")
+            raise InputError(f"{self.where(entry)}: image key: it appears as number and as text")
 
 
 def _load(path: Path) -> Any:

@@ -15,12 +15,12 @@ from sparta.errors import InputError
 class TsvFile:
     """Lines of a memory-mapped TSV by number; the first cell of each is the image's key.
 
-    Where lines start is read from the `.lineidx` beside the file (byte offsets, one number a
+    The offsets of lines are read from the file's `.lineidx` (byte offsets, one number a
     line), and searched for if there is none.
 
     Attributes:
         path: the file.
-        keys: the first cell of each line; bytes that are not UTF-8 stand escaped in it.
+        keys: the first cell of each line; bytes that are not UTF-8 are escaped.
         first: the first line of each key.
 
     Raises:
@@ -76,7 +76,7 @@ class TsvFile:
         return head.split(b"\n", 1)[0].split(b"\t", 1)[0].strip()
 
     def check_key(self, line: int) -> None:
-        """Say whether the key of a line can be used.
+        """Check that the key of a line can be used.
 
         Raises:
             InputError: if it is blank, not UTF-8 or in an earlier line too.

@@ -1,4 +1,4 @@
-"""What every reader of foreign features asks of them before they enter a store."""
+"""Checks of every reader before features enter a store."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TOLERANCE = 0.01
 
 
 def check_features(values: NDArray[Any], where: str) -> NDArray[np.float16]:
-    """Features as a store holds them.
+    """Convert features to what a store contains.
 
     Args:
         values: [n, d] of any float type.
@@ -28,7 +28,7 @@ def check_features(values: NDArray[Any], where: str) -> NDArray[np.float16]:
             nothing but zeros.
     """
     if not len(values):
-        raise InputError(f"{where}: features: there is no row")
+        raise InputError(f"{where}: features: no rows")
     with np.errstate(over="ignore"):  # found below
         features = values.astype(np.float16)
     for row in np.flatnonzero(~np.isfinite(features).all(axis=1))[:1]:
@@ -76,7 +76,7 @@ def check_locations(values: NDArray[Any], where: str) -> NDArray[np.float32]:
 def relative_boxes(
     pixels: NDArray[Any], width: int, height: int, where: str
 ) -> NDArray[np.float32]:
-    """Boxes as a store holds them.
+    """Convert boxes to what a store contains.
 
     Args:
         pixels: [n, 4] of any float type: x1, y1, x2, y2.
@@ -90,7 +90,7 @@ def relative_boxes(
     Raises:
         InputError: if a number is not finite, or a box is outside the photo or turned.
     """
-    with np.errstate(invalid="ignore"):  # not numbers are found below
+    with np.errstate(invalid="ignore"):  # NaN is found below
         relative = pixels / np.array([width, height, width, height], np.float64)
     within = ((relative >= -TOLERANCE) & (relative <= 1 + TOLERANCE)).all(axis=1)
     turned = (relative[:, 2:] < relative[:, :2]).any(axis=1)

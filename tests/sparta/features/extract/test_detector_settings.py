@@ -3,7 +3,7 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
-from sparta.features.extract.detector_settings import Detection, extract_command
+from sparta.features.extract.detector_settings import DetectorSettings, extract_command
 from sparta.features.record import FeatureSource
 
 EXTRA = {"detector": "hash", "size": {}, "regions": 7, "threshold": 0.25, "colours": True}
@@ -17,14 +17,14 @@ POOLED = FeatureSource("region", "a/resnet", "abc", 8, 64, 2, EXTRA, "some/detr"
 )
 def test_keeps_the_surest(regions: int, threshold: float, rows: list[int]) -> None:
     confidences = np.array([0.25, 0.5, 0.75, 0.5], np.float32)
-    kept = Detection("", regions, threshold).kept(confidences)
+    kept = DetectorSettings("", regions, threshold).kept(confidences)
     assert kept.tolist() == rows
 
 
 def test_is_read_back_from_a_source() -> None:
     for source in (DETECTED, POOLED, FeatureSource(**asdict(POOLED))):
-        assert Detection.of(source) == Detection("some/detr", 7, 0.25, True)
-    assert Detection.of(FeatureSource("region", "vinvl", "vinvl", 2048, 0)) is None
+        assert DetectorSettings.of(source) == DetectorSettings("some/detr", 7, 0.25, True)
+    assert DetectorSettings.of(FeatureSource("region", "vinvl", "vinvl", 2048, 0)) is None
 
 
 def test_the_command_that_makes_features_of_a_source() -> None:

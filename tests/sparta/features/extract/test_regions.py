@@ -24,7 +24,7 @@ from sparta.features.extract import job as job
 from sparta.features.extract.backbone import Backbone
 from sparta.features.extract.colours import NAMES, box_colours
 from sparta.features.extract.detector import Detector
-from sparta.features.extract.detector_settings import Detection
+from sparta.features.extract.detector_settings import DetectorSettings
 from sparta.features.extract.job import extract_photos
 from sparta.features.extract.roi_pooling import pool_boxes
 from sparta.features.store import FeatureStore, source_hash
@@ -60,7 +60,7 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def extract(photos: Path, out: Path, detection: Detection, **options: Any) -> FeatureStore:
+def extract(photos: Path, out: Path, detection: DetectorSettings, **options: Any) -> FeatureStore:
     given = {"backbone": None, "workers": 0, "device": "cpu"} | options
     extract_photos(photos, out, detection=detection, **given)
     return FeatureStore.open(out)
@@ -71,7 +71,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_states_boxes_labels_and_colours(photos: Path, tmp_path: Path, detector: str) -> None:
-    store = extract(photos, tmp_path / "out", Detection(detector, 5, 0.0, colours=True))
+    store = extract(photos, tmp_path / "out", DetectorSettings(detector, 5, 0.0, colours=True))
     network = Detector(detector, "cpu")
     assert store.ids == [f"{number}.png" for number in range(len(SIZES))]
     for image, size in zip(store, SIZES, strict=True):
@@ -96,9 +96,9 @@ def test_states_boxes_labels_and_colours(photos: Path, tmp_path: Path, detector:
 def test_a_threshold_may_leave_the_whole_photo_alone(
     photos: Path, tmp_path: Path, detector: str
 ) -> None:
-    all_of_them = extract(photos, tmp_path / "all", Detection(detector, 12, 0.0))
-    some = extract(photos, tmp_path / "some", Detection(detector, 12, 0.5))
-    none = extract(photos, tmp_path / "none", Detection(detector, 12, 1.0))
+    all_of_them = extract(photos, tmp_path / "all", DetectorSettings(detector, 12, 0.0))
+    some = extract(photos, tmp_path / "some", DetectorSettings(detector, 12, 0.5))
+    none = extract(photos, tmp_path / "none", DetectorSettings(detector, 12, 1.0))
     assert {len(image.features) for image in all_of_them} == {13}
     assert 1 < max(len(image.features) for image in some) < 13
     assert {len(image.features) for image in none} == {1}
@@ -113,7 +113,7 @@ def test_a_threshold_may_leave_the_whole_photo_alone(
 def test_vectors_pooled_from_a_backbone(
     photos: Path, tmp_path: Path, detector: str, backbone: str
 ) -> None:
-    detection = Detection(detector, 4, 0.0, colours=True)
+    detection = DetectorSettings(detector, 4, 0.0, colours=True)
     pooled = extract(photos, tmp_path / "pooled", detection, backbone=backbone, labels=1)
     plain = extract(photos, tmp_path / "plain", detection)
     network = Backbone(backbone, labels=1, device="cpu")
@@ -132,7 +132,7 @@ def test_vectors_pooled_from_a_backbone(
 
 
 def test_pixel_patches_are_pooled_too(photos: Path, tmp_path: Path, detector: str) -> None:
-    detection = Detection(detector, 4, 0.0)
+    detection = DetectorSettings(detector, 4, 0.0)
     store = extract(photos, tmp_path / "out", detection, backbone="pixels", image_size=48)
     assert store[0].features.shape == (5, 768)
 
@@ -140,9 +140,9 @@ def test_pixel_patches_are_pooled_too(photos: Path, tmp_path: Path, detector: st
 def test_the_source_tells_what_decides_the_features(
     photos: Path, tmp_path: Path, detector: str, backbone: str
 ) -> None:
-    base = Detection(detector, 4, 0.0)
+    base = DetectorSettings(detector, 4, 0.0)
     other = save_detector(tmp_path / "other_detector", "yolos", seed=1)
-    runs: dict[str, tuple[Detection, dict[str, Any]]] = {
+    runs: dict[str, tuple[DetectorSettings, dict[str, Any]]] = {
         "base": (base, {}),
         "regions": (replace(base, regions=5), {}),
         "threshold": (replace(base, threshold=0.1), {}),
@@ -162,7 +162,7 @@ def test_the_source_tells_what_decides_the_features(
     assert (sources["base"].dimension, sources["base"].image_size) == (16, 0)
     assert (sources["pooled"].dimension, sources["pooled"].image_size) == (12, 48)
     copy = save_detector(tmp_path / "copy", "yolos")
-    again = extract(photos, tmp_path / "again", Detection(str(copy), 4, 0.0))
+    again = extract(photos, tmp_path / "again", DetectorSettings(str(copy), 4, 0.0))
     assert again.source.detector == str(copy)
     assert again.source.differences(sources["base"]) == []
     assert again.fingerprint == FeatureStore.open(tmp_path / "base").fingerprint
@@ -171,16 +171,16 @@ def test_the_source_tells_what_decides_the_features(
 def test_other_settings_do_not_continue_a_store(
     photos: Path, tmp_path: Path, detector: str
 ) -> None:
-    extract(photos, tmp_path / "out", Detection(detector, 4, 0.0))
+    extract(photos, tmp_path / "out", DetectorSettings(detector, 4, 0.0))
     with pytest.raises(InputError, match=r"extra: .*'regions': 3.* against .*'regions': 4"):
-        extract(photos, tmp_path / "out", Detection(detector, 3, 0.0))
+        extract(photos, tmp_path / "out", DetectorSettings(detector, 3, 0.0))
 
 
 def test_a_broken_run_ends_with_the_same_bytes(
     photos: Path, tmp_path: Path, detector: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(job, "SHARD_SIZE", 3)
-    detection = Detection(detector, 4, 0.0)
+    detection = DetectorSettings(detector, 4, 0.0)
     whole = extract(photos, tmp_path / "whole", detection, batch_size=2)
 
     def interrupt(stage: str, done: int, total: int) -> None:
@@ -194,7 +194,7 @@ def test_a_broken_run_ends_with_the_same_bytes(
 
 
 def test_views_are_of_what_the_detector_sees(photos: Path, tmp_path: Path, detector: str) -> None:
-    detection = Detection(detector, 4, 0.0)
+    detection = DetectorSettings(detector, 4, 0.0)
     flipped = extract(photos, tmp_path / "flip", detection, augmentation="flip")
     (tmp_path / "mirrored").mkdir()
     for image_id in flipped.ids:
@@ -217,7 +217,7 @@ def test_states_beyond_half_precision_are_skipped(photos: Path, tmp_path: Path) 
     model.vit.layernorm.weight.data *= 1e6
     model.save_pretrained(folder)
     with pytest.raises(InputError, match="no photo could be used"):
-        extract(photos, tmp_path / "out", Detection(str(folder), 4, 0.0))
+        extract(photos, tmp_path / "out", DetectorSettings(str(folder), 4, 0.0))
     lines = (tmp_path / "out" / "skipped.jsonl").read_text().splitlines()
     reasons = [json.loads(line)["reason"] for line in lines]
     assert reasons.count("the network's output exceeds float16") == len(SIZES)
@@ -227,7 +227,7 @@ def test_photos_too_narrow_to_see_are_skipped(tmp_path: Path, detector: str) -> 
     (tmp_path / "photos").mkdir()
     picture(60, 45).save(tmp_path / "photos" / "a.png")
     picture(8, 4000).save(tmp_path / "photos" / "b.png")
-    store = extract(tmp_path / "photos", tmp_path / "out", Detection(detector, 4, 0.0))
+    store = extract(tmp_path / "photos", tmp_path / "out", DetectorSettings(detector, 4, 0.0))
     assert store.ids == ["a.png"]
     line = json.loads((tmp_path / "out" / "skipped.jsonl").read_text())
     assert line["reason"] == "8x4000 pixels, too narrow for the detector"
@@ -241,9 +241,9 @@ def test_the_command(photos: Path, tmp_path: Path, detector: str, backbone: str)
     done = CliRunner().invoke(app, [*asked, str(tmp_path / "out")], env={"COLUMNS": "300"})
     assert done.exit_code == 0, done.output
     assert "7 images, 8 photos in" in done.output
-    detection = Detection(detector, 4, 0.001, colours=True)
+    detection = DetectorSettings(detector, 4, 0.001, colours=True)
     store = FeatureStore.open(tmp_path / "out")
-    assert Detection.of(store.source) == detection
+    assert DetectorSettings.of(store.source) == detection
     assert store.fingerprint == extract(photos, tmp_path / "same", detection).fingerprint
     pooled = [*asked, str(tmp_path / "pooled"), "--backbone", backbone]
     assert CliRunner().invoke(app, pooled).exit_code == 0
@@ -253,7 +253,7 @@ def test_the_command(photos: Path, tmp_path: Path, detector: str, backbone: str)
 def test_options_of_a_backbone_need_one(photos: Path, tmp_path: Path, detector: str) -> None:
     for options in ({"image_size": 48}, {"labels": 2}):
         with pytest.raises(InputError, match="are for a --backbone"):
-            extract(photos, tmp_path / "out", Detection(detector), **options)
+            extract(photos, tmp_path / "out", DetectorSettings(detector), **options)
     with pytest.raises(InputError, match="--backbone: name what turns"):
         extract_photos(photos, tmp_path / "out", None)
     assert not (tmp_path / "out").exists()

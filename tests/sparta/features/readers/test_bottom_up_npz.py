@@ -61,7 +61,7 @@ def test_reads_features_boxes_and_size_and_leaves_the_pickle_alone(tmp_path: Pat
 def test_classes_stand_in_the_pickle_until_it_is_converted(tmp_path: Path) -> None:
     folder = write(tmp_path / "in", info=INFO)
     vocabulary = write_vocabulary(tmp_path)
-    message = r"a\.npz: objects_id: there is none\. .* If you trust the files, convert them once"
+    message = r"a\.npz: objects_id: missing\. .* If you trust the files, convert them once"
     with pytest.raises(InputError, match=message) as error:
         BottomUpNpzReader([folder], vocabulary=vocabulary)
     _, conversion = str(error.value).split("\n\n")
@@ -91,7 +91,7 @@ def test_regions_are_chosen_with_all_that_belongs_to_them(tmp_path: Path) -> Non
     assert reader.source.extra == {"regions": 2, "keep": "confident"}
     surest = BottomUpNpzReader([folder], choice=RegionLimit(1, "confident"))[0]
     assert (surest.features.tolist(), surest.labels) == ([FEATURES[2].tolist()], ("",))
-    with pytest.raises(InputError, match="objects_id: there is none"):
+    with pytest.raises(InputError, match="objects_id: missing"):
         BottomUpNpzReader([write(tmp_path / "plain")], choice=RegionLimit(1, "confident"))
 
 
@@ -112,8 +112,8 @@ def test_folders_are_put_together_by_id(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"without": "x"}, "x: there is none"),
-        ({"without": "image_w"}, "image_w: there is none"),
+        ({"without": "x"}, "x: missing"),
+        ({"without": "image_w"}, "image_w: missing"),
         ({"num_bbox": 2}, "bbox: expected float [2, 4], found float32 [3, 4]"),
         ({"num_bbox": 0}, "num_bbox: expected 1 or more, found 0"),
         ({"num_bbox": 3.5}, "num_bbox: expected integer [], found float64 []"),
@@ -127,9 +127,9 @@ def test_folders_are_put_together_by_id(tmp_path: Path) -> None:
         ({"x": np.full((3, 3), None)}, " is damaged or no .npz file"),
         ({"x": changed(FEATURES, 1, 1, np.nan)}, "features, row 2: expected finite numbers"),
         ({"bbox": changed(BOXES, 2, 3, 99)}, "bbox, row 3: expected x1, y1, x2, y2 in pixels"),
-        ({"without": "objects_id"}, "objects_id: there is none"),
-        ({"without": "objects_conf"}, "objects_conf: there is none"),
-        ({"without": "attrs_conf"}, "attrs_conf: there is none"),
+        ({"without": "objects_id"}, "objects_id: missing"),
+        ({"without": "objects_conf"}, "objects_conf: missing"),
+        ({"without": "attrs_conf"}, "attrs_conf: missing"),
         ({"objects_id": [2, 0]}, "objects_id: expected integer [3], found int64 [2]"),
         ({"objects_id": [2, 0, 3]}, "objects_id, row 3: expected 0 to 2, the lines of"),
         ({"objects_conf": [0.5, 0.5, 2]}, "objects_conf, row 3: expected 0 to 1, found 2.0"),

@@ -87,7 +87,7 @@ def test_frames_are_spread_evenly(frames: int) -> None:
     [
         (np.full((2, 4), np.nan), r"video 'b': features, row 1: expected finite"),
         (np.zeros((2, 4)), r"video 'b': features, row 1: all its numbers are 0"),
-        (np.ones((0, 4)), r"video 'b': features: there is no row"),
+        (np.ones((0, 4)), r"video 'b': features: no rows"),
         (np.ones((2, 5)), r"video 'b': expected \[frames, 4\], found \[2, 5\]"),
         (np.ones(4), r"video 'b': expected \[frames, 4\], found \[4\]"),
     ],

@@ -64,7 +64,7 @@ def test_labels_and_sizes_may_be_absent(tmp_path: Path, caplog: pytest.LogCaptur
     assert "train.yaml names no labels" in caplog.text
     assert not any(reader[0].labels)
     assert (reader[0].width, reader[0].height) == (0, 0)
-    with pytest.raises(InputError, match=r"feature\.tsv, line 1: confidence: there is none"):
+    with pytest.raises(InputError, match=r"feature\.tsv, line 1: confidence: missing"):
         OscarCaptioningReader([folder], choice=RegionLimit(1, "confident"))[0]
 
 
@@ -104,7 +104,7 @@ def test_sizes_are_written_in_several_ways(tmp_path: Path, line: str) -> None:
     (folder / "train.hw.tsv").write_text(line)
     reader = OscarCaptioningReader([folder])
     assert (reader[1].width, reader[1].height) == (640, 448)
-    with pytest.raises(InputError, match=r"train\.hw\.tsv: size: there is none of image 'a'"):
+    with pytest.raises(InputError, match=r"train\.hw\.tsv: size: missing for image 'a'"):
         reader[0]
 
 

@@ -93,7 +93,7 @@ def test_labels_are_found_or_named(tmp_path: Path, caplog: pytest.LogCaptureFixt
         reader = OscarPtReader([folder])
     assert "no test_*_labels.pt is beside it" in caplog.text
     assert not any(reader[0].labels)
-    with pytest.raises(InputError, match=r"image '1': confidence: there is none"):
+    with pytest.raises(InputError, match=r"image '1': confidence: missing"):
         OscarPtReader([folder], choice=RegionLimit(1, "confident"))[0]
 
 
@@ -111,10 +111,10 @@ WORDS = {int(image.image_id): objects(image) for image in IMAGES}
         (FEATURES, GOOD | {2: torch.ones(1, 11, device="meta")}, 1, "on meta"),
         (FEATURES, GOOD | {2: torch.ones(1, 6)}, 1, "expected rows of more than 6 numbers, foun"),
         (FEATURES, GOOD | {2: torch.ones(1, 9)}, 1, "expected rows of 11 numbers, found 9"),
-        (FEATURES, GOOD | {2: torch.ones(0, 11)}, 1, "features: there is no row"),
+        (FEATURES, GOOD | {2: torch.ones(0, 11)}, 1, "features: no rows"),
         (FEATURES, GOOD | {2: torch.full((1, 11), torch.nan)}, 1, "features, row 1: expected fin"),
         (FEATURES, GOOD | {2: torch.ones(1, 11)}, 1, "location, row 1: expected x1, y1"),
-        (FEATURES, GOOD | {"2": GOOD[1]}, 2, "image '2': image key: it is there as number and as"),
+        (FEATURES, GOOD | {"2": GOOD[1]}, 2, "image '2': image key: it appears as number and as"),
         (FEATURES, GOOD | {1.5: GOOD[1]}, 1, "image '1.5': image key: expected a number or text"),
         (FEATURES, GOOD | {" ": GOOD[1]}, 0, "image ' ': image key: expected a number or text"),
         (FEATURES, GOOD | {"\ud800": GOOD[1]}, 3, "image key: expected a number or text"),

@@ -55,7 +55,7 @@ def changed(value: float) -> NDArray[np.float32]:
         (changed(np.nan), r"image 2 \(2\): features, row 3: expected finite numbers .* found nan"),
         (changed(-7e4), r"image 2 \(2\): features, row 3: expected finite .* found -70000"),
         (changed(0), r"image 2 \(2\): features, row 3: all its numbers are 0"),
-        (numbers(2, 0, 4), r"image 2 \(2\): features: there is no row"),
+        (numbers(2, 0, 4), r"image 2 \(2\): features: no rows"),
     ],
 )
 def test_an_odd_row_is_named(tmp_path: Path, features: NDArray[Any], message: str) -> None:

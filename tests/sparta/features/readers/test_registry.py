@@ -79,7 +79,7 @@ def test_files_look_like_their_own_format_alone(tmp_path: Path, name: Format) ->
 
 
 def test_files_of_no_format_or_of_several_are_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="absent is absent"):
+    with pytest.raises(InputError, match="absent does not exist"):
         detect([tmp_path / "absent"])
     with pytest.raises(InputError, match=r"no format fits; name one instead of auto: vinvl \(f"):
         detect([tmp_path])

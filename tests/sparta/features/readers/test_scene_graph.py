@@ -62,7 +62,7 @@ def test_sizes_are_found_or_named(tmp_path: Path) -> None:
     reader = SceneGraphReader([folder, one, two])
     for row, image in enumerate(IMAGES):
         same(reader[row], image)
-    with pytest.raises(InputError, match=r"one\.hw\.tsv: size: there is none of image 'b'"):
+    with pytest.raises(InputError, match=r"one\.hw\.tsv: size: missing for image 'b'"):
         SceneGraphReader([folder, one])[1]
     with pytest.raises(InputError, match="holds sizes only"):
         SceneGraphReader([one])
@@ -85,7 +85,7 @@ def changed(**fields: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("cell", "message"),
     [
-        ({"objects": []}, "objects: there is none"),
+        ({"objects": []}, "objects: empty"),
         ({"relations": []}, "objects: Field required"),
         (changed(feature=None), "objects.0.feature: Field required"),
         (changed(rect=None), "objects.0.rect: Field required"),

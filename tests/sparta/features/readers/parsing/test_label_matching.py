@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 
 from sparta.errors import InputError
-from sparta.features.readers.parsing.detected_objects import DetectedObject, Seen
+from sparta.features.readers.parsing.detected_objects import DetectedObject, LabelledObjects
 from sparta.features.readers.parsing.label_matching import WordPlacer, match, overlaps
 from sparta.features.readers.parsing.region_limit import RegionLimit
 from sparta.features.record import ImageFeatures
@@ -23,11 +23,11 @@ def image(*rows: list[float]) -> ImageFeatures:
     return ImageFeatures("a", features, boxes(*rows), ("",) * n, ("",) * n, 0, 0)
 
 
-def seen(labels: str, *rows: list[float]) -> Seen:
+def seen(labels: str, *rows: list[float]) -> LabelledObjects:
     words = tuple(labels.split())
     attributes = tuple(f"{word}ish" for word in words)
     confidences = np.linspace(0.1, 0.9, len(words))
-    return Seen(words, attributes, boxes(*rows) if rows else None, confidences)
+    return LabelledObjects(words, attributes, boxes(*rows) if rows else None, confidences)
 
 
 def slow_overlap(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
@@ -65,7 +65,7 @@ def test_boxes_that_do_not_agree_go_where_they_overlap_by_more_than_half() -> No
     found = seen("a b c d", [0.0, 0.0, 0.45, 1.0], [0.0, 0.1, 0.5, 1.0], [0.4, 0.4, 0.6, 0.6], ALL)
     assert match(regions, found).tolist() == [0, 0, -1, 2]
     assert match(regions, seen("half", [0.0, 0.0, 0.25, 1.0])).tolist() == [-1]  # exactly a half
-    assert match(regions, Seen(boxes=boxes())).tolist() == []
+    assert match(regions, LabelledObjects(boxes=boxes())).tolist() == []
 
 
 def test_words_of_no_region_stand_with_the_largest(caplog: pytest.LogCaptureFixture) -> None:
@@ -94,21 +94,21 @@ def test_a_region_takes_its_words_along() -> None:
     )
     assert placed.features[:, 0].tolist() == [3, 2]
     assert placed.labels == ("hat", "dog")
-    with pytest.raises(InputError, match=r"^x: confidence: there is none"):
+    with pytest.raises(InputError, match=r"^x: confidence: missing"):
         WordPlacer(RegionLimit(2, "confident")).place(image(LEFT), seen("cat dog"), "x")
 
 
 def test_boxes_and_confidences_are_known_for_all_objects_or_not_at_all() -> None:
     full = DetectedObject.model_validate({"class": "a", "rect": [0, 0, 5.0, 5], "conf": 0.5})
     poor = DetectedObject.model_validate({"class": "b"})
-    found = Seen.of([full, full], 10, 20, "x")
+    found = LabelledObjects.of([full, full], 10, 20, "x")
     assert found.boxes is not None
     assert found.confidences is not None
     np.testing.assert_allclose(found.boxes, [[0, 0, 0.5, 0.25]] * 2)
     assert found.confidences.tolist() == [0.5, 0.5]
-    mixed = Seen.of([full, poor], 10, 20, "x")
+    mixed = LabelledObjects.of([full, poor], 10, 20, "x")
     assert mixed.boxes is None
     assert mixed.confidences is None
-    assert Seen.of([full], 0, 0, "x").boxes is None
+    assert LabelledObjects.of([full], 0, 0, "x").boxes is None
     with pytest.raises(InputError, match=r"^x: objects\.rect, row 1: expected .* not within"):
-        Seen.of([full], 4, 4, "x")
+        LabelledObjects.of([full], 4, 4, "x")
