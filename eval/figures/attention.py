@@ -1,4 +1,4 @@
-"""Where in a photo each view of a model looks (MV-VSE, section 4.4 and figure 5)."""
+"""The regions of a photo that each view attends to (MV-VSE, section 4.4 and figure 5)."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from sparta.vse.encoders import unit
 from sparta.vse.model import VseModel, view_scores
 
 CELLS = 256  # of the drawn map's longer side
-WHOLE = 0.999  # share of the photo from which a box tells nothing of a place
+WHOLE = 0.999  # share of the photo from which a box locates nothing
 
 
 @dataclass(frozen=True)
 class Attention:
-    """One image, seen by K views.
+    """One image and its K views.
 
     Attributes:
         image_id: of the image.
@@ -51,18 +51,16 @@ def look(model: VseModel, image: ImageFeatures, captions: Sequence[str]) -> Atte
 
     Args:
         model: in eval mode, on the CPU.
-        image: features of the plain view of a photo.
+        image: features of the photo without augmentation.
         captions: may be none.
 
     Raises:
-        InputError: if the image's regions have no places.
+        InputError: if the image's regions have no boxes.
     """
     regions = collate_regions([image], model.config.max_regions)
     boxes = image.boxes[: regions.regions.shape[1]]
     if not _placed(boxes).any():
-        raise InputError(
-            f"{image.image_id}: its features come without boxes: there is no place to show"
-        )
+        raise InputError(f"{image.image_id}: its features have no boxes to draw")
     views = model.encode_images(regions)
     visual = regions.regions.float()
     visual = visual.sqrt() if model.config.square_root else visual
@@ -73,8 +71,8 @@ def look(model: VseModel, image: ImageFeatures, captions: Sequence[str]) -> Atte
         (features @ view).tolist() for features, view in zip(projected, views[0], strict=True)
     ]
     scores = view_scores(model.embed_texts(captions), views)[:, 0].tolist()
-    said = dict(zip(captions, scores, strict=True))
-    return Attention(image.image_id, boxes.tolist(), similarity, said)
+    by_caption = dict(zip(captions, scores, strict=True))
+    return Attention(image.image_id, boxes.tolist(), similarity, by_caption)
 
 
 def _placed(boxes: NDArray[np.float32]) -> NDArray[np.bool_]:

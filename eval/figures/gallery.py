@@ -1,4 +1,4 @@
-"""Galleries of any size, as an inverted index and as vectors, made from the images there are."""
+"""Galleries of any size, as an inverted index and as vectors, by repeating a store's images."""
 
 from __future__ import annotations
 
@@ -93,12 +93,12 @@ class Gallery:
         )
 
     def rows(self, size: int) -> Iterator[NDArray[np.int64]]:
-        """Which image stands at each place of a gallery of some size, a shard at a time."""
+        """The image at each position of a gallery, a shard at a time."""
         for start in range(0, size, SHARD):
             yield np.arange(start, min(start + SHARD, size)) % len(self.postings)
 
     def write(self, folder: Path, size: int) -> None:
-        """Write an index folder of so many images, named by number."""
+        """Write an index folder of `size` images, named by number."""
         images = list(self.postings)
         starts = range(0, size, SHARD)
         shards = (
@@ -120,7 +120,7 @@ class Gallery:
         )
 
     def collect(self, size: int) -> ImageVectors:
-        """A flat index of so many images' vectors."""
+        """A flat index of the vectors of `size` images."""
         _, views, dimension = self.vectors.shape
         collected = ImageVectors.create(dimension, views)
         for rows in self.rows(size):

@@ -15,7 +15,7 @@ from eval.grounding.explained_pairs import Explained
 from indexer.commands.answers import won_by
 from indexer.search.api import TermExplanation
 
-# Okabe and Ito's, told apart by colour-blind readers too: one for each region, over and over.
+# Okabe and Ito's palette, distinguishable by colour-blind readers; repeated over the regions.
 COLOURS = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#f0e442")
 NOTHING = "#767676"
 SIZE = 7.5  # of text, in points

@@ -67,7 +67,7 @@ def run_grid(
     train: Callable[[Path, Sequence[str], bool], None],
     measure: Callable[[Path], float],
 ) -> Grid:
-    """Train and measure what is not there yet.
+    """Train and measure the models that are missing.
 
     Args:
         runs: folder of the runs, one for each pair.
@@ -92,7 +92,7 @@ def run_grid(
 def _check_settings(runs: Path, settings: Mapping[str, Any]) -> None:
     path, text = runs / SETTINGS, json.dumps(settings, indent=2, sort_keys=True)
     if path.is_file() and path.read_text(encoding="utf-8") != text:
-        raise InputError(f"{path} tells of other settings than these: choose another --runs")
+        raise InputError(f"{path} has other settings than these: choose another --runs")
     runs.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
 
@@ -114,7 +114,7 @@ def _cell(
 def train_by_command(
     preset: str, given: Sequence[str]
 ) -> Callable[[Path, Sequence[str], bool], None]:
-    """`sparta train PRESET` in a process of its own, which shows its progress.
+    """`sparta train PRESET` in a separate process, which shows its progress.
 
     Args:
         preset: name or YAML file.

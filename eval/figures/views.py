@@ -1,4 +1,4 @@
-"""How alike the views of a multi-view model are, and which one wins (MV-VSE, figure 4 b to d)."""
+"""Similarity of a multi-view model's views, and the share each wins (MV-VSE, figure 4 b to d)."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from sparta.vse.photo_folder import PhotoFolder
 
 @dataclass(frozen=True)
 class ViewStatistics:
-    """What one model's views are like.
+    """Statistics of one model's views.
 
     Attributes:
-        name: of the model, for people.
+        name: of the model in the figure.
         similarity: mean cosine of two views of an image, over all pairs and images.
         selected: for each view, the share (0 to 1) of captions to which it is the nearest view of
             their own image; the first of equals counts.
@@ -47,7 +47,7 @@ def measure_views(
     batch_size: int,
     progress: Progress = no_progress,
 ) -> ViewStatistics:
-    """Encode photos and captions, and look at the views.
+    """Encode photos and captions, and compare the views.
 
     Raises:
         InputError: if the model has one view, or the store lacks a photo.

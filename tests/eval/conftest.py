@@ -12,13 +12,7 @@ from sparta.captions.read import CaptionedPhoto
 from sparta.features.store import FeatureStore
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.tiny import save_model, write_store
-from tests.indexer.tiny_dense import save_dense_model
 from tests.indexer.vocabulary import WORDS, small_tokenizer
-
-
-def save_dense(folder: Path, seed: int = 0, views: int = 1) -> Path:
-    """A dense model that knows all words, so that few captions look alike to it."""
-    return save_dense_model(folder, views=views, seed=seed, captions=[" ".join(WORDS)])
 
 
 @pytest.fixture(scope="session")

@@ -1,1 +1,1 @@
-"""How fast an index is built from encoded images, and where the time goes."""
+"""The speed of building an index from encoded images, and of each stage."""

@@ -1,4 +1,4 @@
-"""Encoded images in memory, as many as wanted: what an index is built from, without the model."""
+"""Any number of encoded images in memory, to build an index without a model."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from sparta.tokenizer import Tokenizer, WordPieceTokenizer
 from sparta.visualsparta.model import TermScores
 
 BATCH = 32
-DISTINCT = 1024  # images with scores of their own: 190 MB of them for BERT's vocabulary
-# Measured on 7,091 photos of Flickr8k: a photo has 1,585 of the 6,740 terms seen in training above
-# their mean.
-VOCABULARY, SEEN, SHARE, REGIONS = 30_522, 6_740, 0.235, 50
+DISTINCT = 1024  # distinct images: 190 MB of scores for BERT's vocabulary
+# Measured on 7,091 photos of Flickr8k: a photo has 1,585 of the 6,740 trained terms above their
+# mean.
+VOCABULARY, TRAINED, SHARE, REGIONS = 30_522, 6_740, 0.235, 50
 
 
 @dataclass(frozen=True)
 class EncodedImages:
-    """Some images with their term scores; from the last on, they come again under other ids.
+    """Images with their term scores, repeated under other ids beyond the last.
 
     Attributes:
-        name: fingerprint of the model, or "made up".
+        name: fingerprint of the model, or "synthetic".
         tokenizer: whose vocabulary the scores are of.
-        allowed: [V] bool, terms that may enter the index.
+        allowed: [V] bool, terms allowed in the index.
         images: K images.
         scored: their scores [K, V] float32 and positions [K, V] int16.
-        inputs: what the positions stand for, one an image.
+        inputs: the inputs that the positions refer to, one per image.
     """
 
     name: str
@@ -89,20 +89,20 @@ def encode_store(features: Path, model: str, progress: Progress = no_progress) -
 def synthetic_images(
     count: int = DISTINCT, vocabulary: int = VOCABULARY, seed: int = 0
 ) -> EncodedImages:
-    """Images whose terms are independent of each other, but as many as a photo has."""
+    """Synthetic images with independent terms, as many as a photo has."""
     random = np.random.default_rng(seed)
-    seen = round(vocabulary * SEEN / VOCABULARY)
+    trained = round(vocabulary * TRAINED / VOCABULARY)
     allowed = np.zeros(vocabulary, np.bool_)
-    allowed[1 + random.choice(vocabulary - 1, seen, replace=False)] = True
+    allowed[1 + random.choice(vocabulary - 1, trained, replace=False)] = True
     scores = np.zeros((count, vocabulary), np.float32)
-    present = random.random((count, seen), np.float32) < SHARE
-    scores[:, allowed] = present * random.standard_gamma(1.7, (count, seen), np.float32)
+    present = random.random((count, trained), np.float32) < SHARE
+    scores[:, allowed] = present * random.standard_gamma(1.7, (count, trained), np.float32)
     positions = random.integers(0, REGIONS, (count, vocabulary), np.int16)
     words = {"[UNK]": 0} | {f"w{i:05d}": i for i in range(1, vocabulary)}
     corners = np.sort(random.random((count, REGIONS, 2, 2), np.float32), axis=2)
     corners = corners.reshape(count, REGIONS, 4)
     return EncodedImages(
-        name="made up",
+        name="synthetic",
         tokenizer=WordPieceTokenizer(tokenizers.Tokenizer(WordPiece(words, unk_token="[UNK]"))),
         allowed=torch.from_numpy(allowed),
         images=[_image(boxes) for boxes in corners],

@@ -1,4 +1,4 @@
-"""What was measured of building an index: for programs, and as a table."""
+"""The speed of building an index, as JSON values and as a table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rich.table import Table
 
 from eval.bench.indexing.stage_costs import Costs
 
-UNUSED = "read shard"  # after an interruption alone
+UNUSED = "read shard"  # only after an interruption
 
 
 @dataclass(frozen=True)
@@ -18,14 +18,14 @@ class Whole:
 
     Attributes:
         seconds: from the first score to the merged Lucene index.
-        processor_seconds: of all cores, for that, Java's compiling and the columns.
+        processor_seconds: of all cores, including Java's compilation and the columns.
         encode_seconds: from the first score until the last shard was pruned, quantised and written.
         merge_seconds: from the last part of the Lucene index to the merged one.
-        columns_seconds: for the columns, which are laid out afterwards.
+        columns_seconds: for the columns, which are built afterwards.
         postings: of all images.
         memory: peak of all processes together, in bytes, None where it cannot be read.
-        scores: bytes of that which are the scores the benchmark holds.
-        shards: bytes on disk of the shards kept until the index is whole.
+        scores: bytes of it that are the benchmark's term scores.
+        shards: bytes on disk of the shards, which are deleted when the index is complete.
         lucene: bytes on disk of the Lucene index.
         segments: of the Lucene index.
     """
@@ -48,7 +48,7 @@ class IndexSpeed:
     """One index, and what each stage costs.
 
     Attributes:
-        vectors: whose the term scores are; see `EncodedImages`.
+        vectors: name of the encoded images; see `EncodedImages`.
         images: in the index.
         top_n: terms an image keeps at most.
         bits: of an impact.
@@ -64,14 +64,14 @@ class IndexSpeed:
     stages: Costs
 
     def record(self) -> dict[str, Any]:
-        """Everything, for programs."""
+        """The figures as JSON values."""
         rate = {"images_per_second": self.images / self.whole.seconds}
         return asdict(self) | {"whole": rate | asdict(self.whole)}
 
     def table(self) -> Table:
-        """The stages, and below them the index."""
+        """The stages, with the whole index below."""
         whole = sum(cost for stage, cost in self.stages.items() if stage != UNUSED)
-        caption = [_said(self), _sizes(self)]
+        caption = [_summary(self), _sizes(self)]
         table = Table("stage", caption="\n".join(caption), caption_justify="left")
         for column in ("µs of a core, an image", "images/s on a core", "share"):
             table.add_column(column, justify="right")
@@ -83,7 +83,7 @@ class IndexSpeed:
         return table
 
 
-def _said(found: IndexSpeed) -> str:
+def _summary(found: IndexSpeed) -> str:
     whole = found.whole
     return (
         f"{found.images:,} images, {whole.postings:,} postings in {whole.seconds:.1f} s: "

@@ -1,4 +1,4 @@
-"""A whole index built from encoded images, as `sparta index` builds it, and how long it took."""
+"""Time the building of an index from encoded images, as `sparta index` builds it."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def measure_indexing(
     work: Path,
     progress: Progress = no_progress,
 ) -> IndexSpeed:
-    """Time the stages one by one, and an index of so many images.
+    """Time the stages one by one, and an index of `count` images.
 
     Args:
-        images: encoded; they are repeated as often as it takes.
+        images: encoded; repeated up to `count`.
         count: images of the index.
         top_n: terms an image keeps at most, None for all.
         bits: of an impact.
-        work: folder for everything that is written; removed is what was written there.
+        work: folder for temporary files, which are removed.
         progress: of the stages "costs", "encode", "write", "merge" and "columns".
     """
     offset = estimate_offsets(images.scored.scores, "mean")

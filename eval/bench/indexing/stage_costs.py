@@ -1,4 +1,4 @@
-"""What each stage of building an index costs one core."""
+"""Processor time of each stage of building an index."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def stage_costs(
     Args:
         images: encoded.
         pruning: from scores to impacts.
-        work: folder for what is written meanwhile.
+        work: folder for temporary files.
         sample: images to run on.
         progress: of the stage "costs", in rounds.
 
@@ -49,7 +49,7 @@ def stage_costs(
     """
     found: list[Costs] = []
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # others of torch's threads would count while they wait
+    torch.set_num_threads(1)  # waiting threads would add to the processor time
     for done in range(WARM_UPS + ROUNDS):
         with TemporaryDirectory(dir=work) as folder:
             costs: Costs = {}

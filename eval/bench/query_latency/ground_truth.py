@@ -1,4 +1,4 @@
-"""The right answers, every image scored for some queries, and how near an engine comes to them."""
+"""Exact answers by scoring every image, and the comparison of an engine's answers with them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AT = 10
 
 
 class WrongAnswer(Exception):
-    """Raised when an engine that promises the right answer gives another."""
+    """Raised when an engine's answer breaks its promise."""
 
 
 @dataclass(frozen=True)
@@ -57,24 +57,24 @@ class GroundTruth:
         return cls(np.concatenate(parts, axis=1))
 
     def top(self, row: int, k: int) -> Answer:
-        """The k best images of one query, ties by number; none that shares no term with it."""
+        """The k best images of one query, ties by number; only images that share a term with it."""
         images, scores, _ = best(self.scores[row], k)
         if np.issubdtype(scores.dtype, np.integer):
             images, scores = images[scores > 0], scores[scores > 0]
         return Answer(images, scores)
 
     def check(self, name: str, promise: Promise, answers: Sequence[Answer], k: int) -> float:
-        """Compare an engine's answers with the right ones.
+        """Compare an engine's answers with the exact ones.
 
         Args:
             name: of the engine.
-            promise: what its answers must hold.
+            promise: that its answers must satisfy.
             answers: to the first queries.
-            k: asked for.
+            k: hits per query.
 
         Returns:
-            overlap at 10: the share of the ten best images that the engine found, any of equal
-            scores being right.
+            overlap at 10: the share of the ten best images that the engine found; any image with
+            an equal score counts.
 
         Raises:
             WrongAnswer: if the promise is broken.

@@ -1,4 +1,4 @@
-"""Times of several engines within one run, block by block in turn."""
+"""Times of several engines in one run, in turns of blocks of queries."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Pace:
     Attributes:
         warm_up: seconds each engine answers before it is timed.
         seconds: of an engine's timed queries together, about.
-        blocks: parts they are asked in; between two of them the other engines have their turn.
-        kept: answers handed back for checking.
+        blocks: turns; the other engines run between two of them.
+        kept: answers returned for checking.
     """
 
     warm_up: float
@@ -67,18 +67,18 @@ def interleave(
     threads: int,
     pace: Pace,
 ) -> dict[str, Timed]:
-    """Time engines that are open, on as many threads as asked for and one core each.
+    """Time open engines, on a number of threads with one core each.
 
-    Every engine is asked the first of the same queries, as many as it answers in the time it has
-    but at least ten, in blocks: A B C, B C A, C A B, …, so that whatever else the machine does
-    meets all of them alike, and none finds in the processor's cache what it has just read. The
-    last quarter of the queries warms up and is not timed.
+    Every engine answers the first of the same queries, as many as fit its time but at least ten, in
+    blocks: A B C, B C A, C A B, …, so that other load on the machine affects all of them alike, and
+    none profits from its own data in the processor's cache. The last quarter of the queries warms
+    up and is not timed.
 
     Args:
         engines: by name.
         queries: at least two.
         k: hits of an answer.
-        threads: that ask at once.
+        threads: that search at once.
         pace: how long to warm up and to measure.
     """
     cut = max(1, len(queries) * 3 // 4)
@@ -108,7 +108,7 @@ def _turns(names: list[str], blocks: int) -> Iterator[tuple[str, int]]:
 
 
 def _warm_up(engine: Engine, queries: Sequence[TermQuery], k: int, seconds: float) -> float:
-    """Ask until the time is over, at least twice; seconds of a query towards the end."""
+    """Search until the time is over, at least twice; mean seconds of the later queries."""
     latencies: list[float] = []
     start = time.perf_counter()
     while len(latencies) < 2 or time.perf_counter() - start < seconds:

@@ -1,1 +1,1 @@
-"""A server under load: how many requests a second it answers, and where their time goes."""
+"""A server under load: requests a second, latencies, and the parts of a request."""

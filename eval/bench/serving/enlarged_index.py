@@ -1,4 +1,4 @@
-"""A larger index to serve, of the images that a small one has."""
+"""A larger index to serve, made of the images of a small one."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def enlarge_index(
     images: int,
     progress: Progress = no_progress,
 ) -> None:
-    """Write an index of so many images, drawn with replacement, every impact perturbed by 15 %.
+    """Write an index of any size: images drawn with replacement, every impact perturbed by 15 %.
 
-    They are named by number, and nothing is known of the regions that won their terms.
+    Image ids are numbers, and no grounding is stored.
 
     Args:
         index: as `sparta index` makes it.
         out: must not exist.
-        images: how many.
+        images: number to write.
         progress: of the stage "write", in images.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Servers under load, one after the other, and what came of it."""
+"""Measure servers under load, one after the other."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from eval.bench.serving.wrk import Load, drive, search_paths
 from server.backends import open_backends
 from sparta.progress import Progress, no_progress
 
-WARM_UP = 5  # seconds; Java goes on compiling what it runs often for some 20,000 queries
+WARM_UP = 5  # seconds; Java compiles hot code during the first 20,000 queries or so
 WARM_UP_CONNECTIONS = 8
 TIMED_PARTS = 2000  # queries
 SOCKET = "socket"  # the part that only a server has
@@ -47,8 +47,8 @@ class Served:
 
     Attributes:
         setting: of the server.
-        load: what the load generator saw.
-        server_ms: processor time of the server a request, in milliseconds.
+        load: as the load generator measured it.
+        server_ms: the server's processor time per request, in milliseconds.
     """
 
     setting: ServeSetting
@@ -56,7 +56,7 @@ class Served:
     server_ms: float
 
     def record(self) -> dict[str, Any]:
-        """The figures for programs."""
+        """The figures as JSON values."""
         figures = {"requests_per_second": self.load.per_second, "server_ms": self.server_ms}
         return asdict(self.setting) | asdict(self.load) | figures
 
@@ -67,9 +67,9 @@ class UnderLoad:
 
     Attributes:
         images: of the index.
-        runs: in the order they were made.
-        parts: engine → part of a request → median milliseconds; see `time_parts`. What a server
-            with one worker and one connection takes beyond their sum is the "socket" part: HTTP,
+        runs: in the order of measurement.
+        parts: engine → part of a request → median milliseconds; see `time_parts`. The
+            latency of one worker with one connection minus their sum is the "socket" part: HTTP,
             the system's sockets, and the load generator.
     """
 
@@ -79,16 +79,16 @@ class UnderLoad:
 
     @property
     def failed(self) -> int:
-        """Requests that got no answer, or one that says what went wrong."""
+        """Requests without an answer, or answered with an error."""
         return sum(sum(run.load.errors.values()) for run in self.runs)
 
     def record(self) -> dict[str, Any]:
-        """The figures for programs."""
+        """The figures as JSON values."""
         runs = [run.record() for run in self.runs]
         return {"images": self.images, "runs": runs, "parts_ms": self.parts}
 
     def table(self) -> Table:
-        """The figures for a terminal."""
+        """The figures as a table."""
         lines = [
             f"{engine}: " + ", ".join(f"{name} {time:.3f}" for name, time in parts.items())
             for engine, parts in self.parts.items()
@@ -124,11 +124,11 @@ def measure_serving(
     k: int,
     progress: Progress = no_progress,
 ) -> UnderLoad:
-    """Start a server for each setting, warm it up, and ask it from so many connections in turn.
+    """Start a server for each setting, warm it up, and load it over each number of connections.
 
     Args:
         index: as `sparta index` makes it.
-        queries: asked in this order, over and over.
+        queries: sent in this order, repeatedly.
         settings: of the servers.
         connections: numbers of connections.
         seconds: for each number.
@@ -147,7 +147,7 @@ def measure_serving(
             with serving(index, *options) as server:
                 drive(server.address, paths, WARM_UP_CONNECTIONS, WARM_UP)
                 for number in connections:
-                    runs.append(_ask(server, setting, paths, number, seconds))
+                    runs.append(_load(server, setting, paths, number, seconds))
                     progress("load", len(runs), len(settings) * len(connections))
     parts, images = {}, 0
     for engine in dict.fromkeys(setting.engine for setting in settings):
@@ -158,7 +158,7 @@ def measure_serving(
     return UnderLoad(images, runs, {e: own | _socket(e, own, runs) for e, own in parts.items()})
 
 
-def _ask(
+def _load(
     server: Server, setting: ServeSetting, paths: Path, connections: int, seconds: int
 ) -> Served:
     before = server.processor_seconds()
@@ -168,7 +168,7 @@ def _ask(
 
 
 def _socket(engine: str, parts: dict[str, float], runs: Sequence[Served]) -> dict[str, float]:
-    """What one connection to one worker waits beyond the other parts, if that was measured."""
+    """Latency of one connection to one worker minus the other parts, if that was measured."""
     alone = ServeSetting(engine, 1)
     waits = [run.load.p50_ms for run in runs if (run.setting, run.load.connections) == (alone, 1)]
     return {SOCKET: waits[0] - sum(parts.values())} if waits else {}

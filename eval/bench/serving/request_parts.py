@@ -1,4 +1,4 @@
-"""Where the time of one request goes between the scorer and the socket."""
+"""The parts of a request's time, from tokenising to the framework."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ PARTS = ("tokenise", "search", "build", "serialise", "framework")
 def time_parts(backends: Backends, queries: Sequence[str], k: int) -> dict[str, float]:
     """Answer queries in this process, without a socket, one after the other.
 
-    The first half warms up. Of each of the others: the whole application answers the request; the
-    answer itself says what tokenising and searching took. Then the answer is made once more by
-    itself, and written as JSON once more, so that the rest can be told apart.
+    The first half warms up. For each of the others the whole application answers the request; its
+    answer reports the times of tokenising and searching. Building the answer and writing it as JSON
+    are then repeated and timed alone, and the rest is the framework's.
 
     Returns:
-        medians in milliseconds: tokenise; search; build, putting the hits in the interface's
-        words; serialise, to JSON; framework, all else that FastAPI and our middleware do, the
-        way to a thread and back with it where a search runs in one.
+        medians in milliseconds: tokenise; search; build, from hits to the
+        response model; serialise, to JSON; framework, the rest of FastAPI and our middleware,
+        including the switch to a thread where a search runs in one.
     """
     app = create_app(backends)
-    times = asyncio.run(_ask_all(app, backends, queries, k))[len(queries) // 2 :]
+    times = asyncio.run(_time_all(app, backends, queries, k))[len(queries) // 2 :]
     return {part: median(column) for part, column in zip(PARTS, np.transpose(times), strict=True)}
 
 
-async def _ask_all(
+async def _time_all(
     app: FastAPI, backends: Backends, queries: Sequence[str], k: int
 ) -> list[list[float]]:
     request = Request({"type": "http", "app": app})
@@ -60,7 +60,7 @@ async def _ask_all(
 
 
 async def _request(app: FastAPI, parameters: str) -> bytes:
-    """What the application sends for a search, as a server of the ASGI standard asks for it."""
+    """The response body of a search, called as an ASGI server calls the application."""
     scope: dict[str, Any] = {
         "type": "http",
         "asgi": {"version": "3.0"},

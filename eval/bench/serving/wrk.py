@@ -1,4 +1,4 @@
-"""The load generator, `wrk`: run it, and read what it prints."""
+"""Run the load generator `wrk`, and parse its output."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ ERRORS = ("connect", "read", "write", "timeout", "status")
 
 @dataclass(frozen=True)
 class Load:
-    """What came of sending requests for some time, the next on a connection after each answer.
+    """Figures of a load: each connection sends its next request after each answer.
 
     Attributes:
-        connections: held open, each with one request under way.
+        connections: open, each with one request in flight.
         requests: answered.
-        seconds: it took.
+        seconds: of the load.
         mean_ms: from sending a request to its answer, in milliseconds.
         p50_ms: half of the requests took at most this.
         p95_ms: 95 of 100.
@@ -65,18 +65,18 @@ def find_wrk() -> str:
 
 
 def search_paths(queries: Iterable[str], k: int) -> list[str]:
-    """What is asked of the server for each query."""
+    """The path of the request for each query."""
     return [f"/v1/search?{urlencode({'q': query, 'k': k})}" for query in queries]
 
 
 def drive(address: str, paths: Path, connections: int, seconds: int) -> Load:
-    """Send requests from one thread, in the order of a file, from the start again at its end.
+    """Send requests from one thread, in the order of a file, repeatedly.
 
     Args:
         address: of the server, without a path.
         paths: file of paths, one a line.
-        connections: to hold open.
-        seconds: to go on for.
+        connections: to open.
+        seconds: of the load.
 
     Raises:
         InputError: if wrk is not installed, or fails.
@@ -91,14 +91,14 @@ def drive(address: str, paths: Path, connections: int, seconds: int) -> Load:
     return read_figures(done.stdout, connections, used)
 
 
-def read_figures(said: str, connections: int, processor_seconds: float) -> Load:
-    """What wrk printed with our script.
+def read_figures(output: str, connections: int, processor_seconds: float) -> Load:
+    """Parse the output of wrk with our script.
 
     Raises:
         InputError: if the last line is not the script's.
     """
     try:
-        found = json.loads(said.strip().splitlines()[-1])
+        found = json.loads(output.strip().splitlines()[-1])
         seconds = found["microseconds"] / 1e6
         return Load(
             connections=connections,
@@ -112,7 +112,7 @@ def read_figures(said: str, connections: int, processor_seconds: float) -> Load:
             generator_cores=processor_seconds / seconds,
         )
     except (ValueError, LookupError, TypeError, ZeroDivisionError) as error:
-        raise InputError(f"wrk's figures cannot be read ({error!r}): {said.strip()}") from error
+        raise InputError(f"wrk's figures cannot be read ({error!r}): {output.strip()}") from error
 
 
 def _processor_seconds() -> float:

@@ -19,10 +19,10 @@ def attention(
         list[str] | None, typer.Option(help="A text to show under the view nearest to it.")
     ] = None,
     photos: Annotated[
-        Path | None, typer.Option(help="Folder of photos (default: as the features know it).")
+        Path | None, typer.Option(help="Folder of photos (default: the one the features name).")
     ] = None,
 ) -> None:
-    """Draw over a photo where each view of a model looks (MV-VSE, figure 5).
+    """Draw over a photo the regions each view of a model attends to (MV-VSE, figure 5).
 
     [bold]Example[/bold]
 
@@ -42,7 +42,7 @@ def attention(
     check_stores([store])
     folder = photos or store.photos
     if folder is None:
-        raise InputError(f"{features} does not know where its photos are: give --photos")
+        raise InputError(f"{features} does not name a folder of photos: give --photos")
     if image not in store.ids:
         raise InputError(f"--image {image!r} is not in {features}; {store.ids[0]!r} is")
     loaded = load_dense_model(model)

@@ -22,13 +22,13 @@ def grounding(
         typer.Option(help="Instead of captions: a file of image ids and queries, a tab between."),
     ] = None,
     photos: Annotated[
-        Path | None, typer.Option(help="Folder of photos (default: as the index knows it).")
+        Path | None, typer.Option(help="Folder of photos (default: the one the index names).")
     ] = None,
 ) -> None:
     """Draw over photos what won each term of a query (VisualSparta, figure 3).
 
-    Of captions, photos at even distances in the order of their ids are taken, each with its first
-    caption: nobody chooses those that look well.
+    From captions, photos at even distances in the order of their ids are taken, each with its first
+    caption, to avoid a selection by hand.
 
     [bold]Examples[/bold]
 

@@ -14,7 +14,7 @@ def k_max(
     preset: Annotated[str, typer.Argument(help="Preset or YAML file, as of sparta train.")],
     features: FeatureStoreFolder,
     captions: Captions,
-    runs: Annotated[Path, typer.Option(help="Folder of the runs; those there are not repeated.")],
+    runs: Annotated[Path, typer.Option(help="Folder of the runs; existing ones are not repeated.")],
     out: Picture,
     visual: Annotated[
         str, typer.Option(help="K of the visual pooling: numbers and all.")
@@ -32,7 +32,7 @@ def k_max(
 ) -> None:
     """Train a model for every pair of Ks of k-max pooling and draw their RSUM (GPO, figure 6).
 
-    all is mean pooling, 1 is max pooling. Broken off, the command goes on where it was.
+    all is mean pooling, 1 is max pooling. An interrupted command continues where it stopped.
 
     [bold]Example[/bold]
 

@@ -21,7 +21,7 @@ def views(
     batch_size: BatchSize = 32,
     device: Device = "auto",
 ) -> None:
-    """Draw how alike a model's views are, and how often each is selected (MV-VSE, figure 4).
+    """Draw the similarity of a model's views, and how often each wins (MV-VSE, figure 4).
 
     [bold]Example[/bold]
 
@@ -55,6 +55,6 @@ def views(
 
 
 def _named(text: str) -> tuple[str, str]:
-    """Name and folder of [NAME=]MODEL; a path may have a = of its own."""
+    """Name and folder of [NAME=]MODEL; a path may contain a =."""
     name, _, folder = text.partition("=")
     return (text, text) if not folder or "/" in name else (name, folder)

@@ -20,8 +20,8 @@ from sparta.features.store import FeatureStore
 from sparta.features.writer import StoreWriter
 from sparta.vse.batch import collate_regions
 from sparta.vse.model import VseModel
-from tests.eval.conftest import save_dense
 from tests.eval.cxc.tiny import IMAGES, write_judgements, write_sentences
+from tests.eval.dense_models import save_dense
 from tests.indexer.tiny import SOURCE
 
 TEXTS = {

@@ -117,7 +117,7 @@ def test_command(tmp_path: Path) -> None:
     data = json.loads(out.with_suffix(".json").read_text())
     assert len(data["similarity"]) == 2 and list(data["captions"]) == ["a dog"]
     for more, message in (
-        (own, "does not know where its photos are: give --photos"),
+        (own, "does not name a folder of photos: give --photos"),
         (["--image", "b.jpg", *photos], "--image 'b.jpg' is not in"),
     ):
         error = run(*more)

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from sparta.__main__ import cli
 from sparta.errors import InputError
 from sparta.vse.model import VseModel
-from tests.eval.conftest import save_dense
+from tests.eval.dense_models import save_dense
 from tests.sparta.vse.models import bigru
 
 

@@ -52,7 +52,7 @@ def test_a_broken_off_search_goes_on_where_it_was(tmp_path: Path) -> None:
     more = Trainer()
     run_grid(tmp_path, ["1", "2"], ["5"], {"preset": "a"}, more, measure)
     assert more.asked == [("visual-2-text-5", False)]
-    with pytest.raises(InputError, match=r"grid\.json tells of other settings than these"):
+    with pytest.raises(InputError, match=r"grid\.json has other settings than these"):
         run_grid(tmp_path, *sizes, {"preset": "b"}, Trainer(), measure)
 
 

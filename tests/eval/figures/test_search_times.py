@@ -17,7 +17,7 @@ from indexer.settings import PruningSettings
 from sparta.__main__ import cli
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
-from tests.eval.conftest import save_dense
+from tests.eval.dense_models import save_dense
 from tests.indexer.tiny_dense import slow_scores
 
 QUERIES = ["dog cat", "the red ball", "two dogs run", "beach"]

@@ -11,7 +11,7 @@ from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.vse.batch import collate_regions
 from sparta.vse.model import VseModel
-from tests.eval.conftest import save_dense
+from tests.eval.dense_models import save_dense
 
 
 def slow_study(

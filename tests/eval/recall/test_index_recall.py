@@ -17,7 +17,7 @@ from sparta.__main__ import cli
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
-from tests.eval.conftest import save_dense
+from tests.eval.dense_models import save_dense
 from tests.eval.recall.ranked import RankedSearcher
 
 

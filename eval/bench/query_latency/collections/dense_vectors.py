@@ -1,4 +1,4 @@
-"""Vectors of dense models: those there are, enlarged as impacts are, and the queries' own."""
+"""Vectors of dense models for images and queries, enlarged as impacts are."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class DenseSource:
         name: the index's dense part, or "clustered".
         images: [N, K, D] float32, K views of each image.
         queries: [Q, D] float32.
-        about: where they come from, for the record.
-        encode_seconds: what embedding the text of each query took, one at a time; empty if the
-            vectors are made up.
+        about: their origin, for the results.
+        encode_seconds: what embedding the text of each query took, one at a time; empty for
+            synthetic vectors.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Collections of any size from the images there are: near-copies of them, or mixtures of two."""
+"""Collections of any size made of given images: near-copies of them, or mixtures of two."""
 
 from __future__ import annotations
 

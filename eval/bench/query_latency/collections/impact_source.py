@@ -1,4 +1,4 @@
-"""The images that larger collections are made of: the impacts of a real index, as a matrix."""
+"""The impacts of a real index as a matrix, from which larger collections are made."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import LUCENE, Manifest
 from sparta.tokenizer import WordPieceTokenizer
 
-LARGEST = 10_000  # images; more are drawn from
+LARGEST = 10_000  # images; larger indexes are sampled
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class ImpactSource:
         terms: [A] int32, rising ids of the terms that any image has.
         impacts: [N, A] uint8 or uint16, 0 where an image lacks a term.
         bits: of an impact.
-        about: where they come from, for the record.
+        about: their origin, for the results.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Queries as every engine takes them."""
+"""Queries in the form that every engine takes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class TermQuery:
     Attributes:
         number: its row in the vectors of dense models.
         text: as typed.
-        pieces: its word pieces with a blank between, as Lucene is asked.
+        pieces: its word pieces with a blank between, as Lucene takes them.
         terms: term id → how often it occurs.
     """
 
@@ -30,10 +30,10 @@ class TermQuery:
 
 
 def tokenise(texts: Sequence[str], tokenizer: Tokenizer, limit: int) -> list[TermQuery]:
-    """Texts in random order, those without a word piece left out.
+    """Texts in random order, without those that have no word piece in the index.
 
-    Captions of one photo stand together in a file; asked one after the other, they would find
-    each other's postings in the processor's cache.
+    A file has the captions of one photo together; in that order, each would find the postings of
+    the one before in the processor's cache.
 
     Args:
         texts: of the queries.

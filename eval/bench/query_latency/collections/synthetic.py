@@ -1,4 +1,4 @@
-"""Images and queries drawn from measured distributions, for when no index is at hand."""
+"""Synthetic images and queries, drawn from measured distributions."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from eval.bench.query_latency.collections.queries import TermQuery
 # Terms by how often captions use them: rank of the group's last term; the group's share of the
 # captions' word pieces; mean and standard deviation of its terms' document frequencies; mean
 # impact where there is one, and shape of the gamma distribution with that mean and the impacts'
-# variance. Measured on 25,014 captions of COCO val2017 and on the impacts (mean offset, terms
-# seen in training, 8 bits, nothing pruned) of 7,091 photos of Flickr8k.
+# variance. Measured on 25,014 captions of COCO val2017 and on the impacts (mean offset, trained
+# terms, 8 bits, nothing pruned) of 7,091 photos of Flickr8k.
 GROUPS = np.array(
     [
         [1, 0.139, 0.535, 0.000, 3.5, 2.1],
@@ -39,7 +39,7 @@ LEAST_PIECES, MORE_PIECES = 7, 4.8
 
 
 def synthetic_source(images: int = IMAGES, seed: int = 0) -> ImpactSource:
-    """Images whose terms are independent of each other, which those of photos are not."""
+    """Images with independent terms, unlike those of photos."""
     rng = np.random.default_rng((seed, 0))
     last, _, mean, deviation, impact, shape = GROUPS.T
     group = np.repeat(np.arange(len(GROUPS)), np.diff(last, prepend=0).astype(int))

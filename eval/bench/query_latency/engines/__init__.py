@@ -1,1 +1,1 @@
-"""What is timed: each engine built from the same collection and asked the same queries."""
+"""The timed engines, built from the same collection and searched with the same queries."""

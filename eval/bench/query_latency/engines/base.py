@@ -1,4 +1,4 @@
-"""What every engine is to the benchmark."""
+"""The interface of an engine in the benchmark."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from eval.bench.query_latency.collections.queries import TermQuery
 
 
 class Answer(NamedTuple):
-    """Images by falling score.
+    """Images by descending score.
 
     Attributes:
         documents: [at most k] integers.
@@ -28,7 +28,7 @@ class Answer(NamedTuple):
 
 
 class Promise(Enum):
-    """What an engine's answers have in common with the right ones; the value says it in words."""
+    """How an engine's answers relate to the exact ones; the value is the description."""
 
     ORDER = "exact: the same images and scores in the same order, ties by image"
     SCORES = "exact: the same scores; of images with equal ones, any"
@@ -43,12 +43,12 @@ class Engine(ABC, Generic[Data]):
     """An index of one collection, and its search.
 
     Attributes:
-        settings: how it is built and asked, in words.
+        settings: description of how it is built and searched.
         promise: about its answers.
 
     Args:
         data: the collection.
-        folder: for the index; the engine's own.
+        folder: for the engine's index.
     """
 
     settings: ClassVar[str]
@@ -64,16 +64,16 @@ class Engine(ABC, Generic[Data]):
 
     @abstractmethod
     def open(self) -> None:
-        """Make ready to answer."""
+        """Load the index."""
 
     @abstractmethod
     def search(self, query: TermQuery, k: int) -> Answer:
-        """The k best images; fewer where fewer score above 0. Any thread may ask."""
+        """The k best images; fewer where fewer score above 0. Thread-safe."""
 
     def memory_bytes(self) -> int:
         """Bytes that a search reads from: of the arrays in memory, or of the index's files."""
         return sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file())
 
     def close(self) -> None:
-        """Let go of files and memory."""
+        """Release files and memory."""
         self.__dict__ = {"data": self.data, "folder": self.folder}

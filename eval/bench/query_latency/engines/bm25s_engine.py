@@ -12,7 +12,7 @@ from eval.bench.query_latency.engines.inverted_lists import read_lists, write_li
 
 
 class Bm25sEngine(Engine[Corpus]):
-    """The library's own retrieval over our impacts in the place of its BM25 scores."""
+    """The library's retrieval over our impacts instead of BM25 scores."""
 
     settings = "bm25s with its numba backend, float32 scores and int32 images, given our impacts"
     promise = Promise.SCORES
@@ -22,7 +22,7 @@ class Bm25sEngine(Engine[Corpus]):
         write_lists(self.data, self.folder, np.dtype(np.float32))
 
     def open(self) -> None:
-        """Hand them to the library."""
+        """Pass them to the library."""
         starts, documents, scores = read_lists(self.folder)
         self._model = bm25s.BM25(backend="numba")
         self._model.scores = {
@@ -35,7 +35,7 @@ class Bm25sEngine(Engine[Corpus]):
         self._model.unique_token_ids_set = range(len(self.data.vocabulary))
 
     def search(self, query: TermQuery, k: int) -> Answer:
-        """A repeated term is asked as often as it occurs."""
+        """Search; a repeated term is passed as often as it occurs."""
         terms = [term for term, count in query.terms.items() for _ in range(count)]
         k = min(k, self.data.images)
         (documents,), (scores,) = self._model.retrieve([terms], k=k, show_progress=False)

@@ -1,4 +1,4 @@
-"""The project's own columns of impacts in memory."""
+"""This project's columns of impacts in memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ COLUMNS = "columns"
 
 
 class ColumnsEngine(Engine[Corpus]):
-    """As `sparta serve --engine columns` asks them."""
+    """The columns as `sparta serve --engine columns` searches them."""
 
     settings = "as sparta serve asks them: memory-mapped, read ahead, one core a query"
     promise = Promise.ORDER

@@ -1,4 +1,4 @@
-"""Plain inverted lists of a collection on disk, for engines that bring no builder of their own."""
+"""Plain inverted lists of a collection on disk, for engines without a builder."""
 
 from __future__ import annotations
 

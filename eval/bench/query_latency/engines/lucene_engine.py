@@ -1,4 +1,4 @@
-"""Lucene, as `sparta search` asks it."""
+"""Lucene, as `sparta search` uses it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from indexer.postings import Postings
 
 
 class LuceneEngine(Engine[Corpus]):
-    """Impacts as term frequencies, one segment; what won each term is left out."""
+    """Impacts as term frequencies, one segment, no grounding."""
 
     settings = (
         "Lucene 9.9 as sparta search calls it: impacts as term frequencies, one segment, read "

@@ -1,4 +1,4 @@
-"""The engines by name; each is imported when it is asked for."""
+"""The engines by name; each is imported on demand."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def find(names: list[str]) -> tuple[dict[str, type[Engine]], dict[str, str]]:
         those whose library is installed, by name; and why the others are left out.
 
     Raises:
-        InputError: if a name is not known.
+        InputError: if a name is unknown.
     """
     found: dict[str, type[Engine]] = {}
     missing: dict[str, str] = {}

@@ -1,1 +1,1 @@
-"""What the query latency benchmark measured, as files, tables and plots."""
+"""Results of the query latency benchmark as files, tables and plots."""

@@ -1,4 +1,4 @@
-"""Pictures of what was measured."""
+"""Plots of the results."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Recalls = dict[tuple[str, str, int, int | str], float]
 
 
 def save_plots(results: Results, folder: Path, recall: Recalls) -> None:
-    """Draw what there are at least two points for.
+    """Draw every plot that has at least two points.
 
     Args:
         results: measured.

@@ -1,4 +1,4 @@
-"""Choosing among records: by collection, engine and cell."""
+"""Selection of records by collection, engine and cell."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def label(record: Record) -> str:
 
 
 def at(group: list[Record], **values: object) -> list[Record]:
-    """Records with these values; top-n is none of dense engines' business."""
+    """Records with these values; top-n does not apply to dense engines."""
     return [
         one
         for one in group

@@ -1,4 +1,4 @@
-"""What was measured, as one JSON file that grows cell by cell."""
+"""The results as one JSON file that grows cell by cell."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SAME_MACHINE = ("processor", "cores")
 
 
 class Cell(NamedTuple):
-    """What one figure is of.
+    """The conditions of one figure.
 
     Attributes:
         kind: of the collection, "copies" or "mixed".
@@ -24,7 +24,7 @@ class Cell(NamedTuple):
         images: in the collection.
         top_n: terms an image keeps, "all", or None for vectors of dense models.
         k: hits of an answer.
-        threads: that asked at once.
+        threads: that searched at once.
     """
 
     kind: str
@@ -59,10 +59,10 @@ class Results:
 
     @classmethod
     def open(cls, folder: Path) -> Results:
-        """Read what earlier runs left in a folder, if they did.
+        """Read the results of earlier runs from a folder, if there are any.
 
         Raises:
-            InputError: if the file there is another one.
+            InputError: if the file is not a results file.
         """
         path = folder / FILE
         if not path.is_file():
@@ -104,7 +104,7 @@ class Results:
         return any(_cell(record) == cell for record in self.records)
 
     def add(self, cell: Cell, figures: Mapping[str, Any]) -> None:
-        """Put a cell's figures down."""
+        """Add a cell's figures."""
         self.records.append({**cell._asdict(), **figures, "run": len(self.runs) - 1})
 
     def save(self) -> None:

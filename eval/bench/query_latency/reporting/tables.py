@@ -1,4 +1,4 @@
-"""What was measured as tables of words."""
+"""The results as tables of text."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from eval.bench.query_latency.reporting.record_selection import (
 )
 from eval.bench.query_latency.reporting.results_file import Results
 
-FAST = "columns"  # what the others are held against
-PIECES = "word pieces"  # all that a text becomes for the inverted index
+FAST = "columns"  # the engine that others are compared with
+PIECES = "word pieces"  # the encoding of a text for the inverted index
 
 FULL = (
     *("collection", "images", "engine", "top-n", "postings/image", "k", "threads", "queries"),
@@ -37,7 +37,7 @@ class Sheet(NamedTuple):
 
 
 def sheets(results: Results) -> list[Sheet]:
-    """What people look for first: times over sizes and over top-n, ratios, encoders."""
+    """The main tables: times over sizes and over top-n, ratios, encoders."""
     made = []
     for group in groups(results.records):
         made += [*_by_size(group, results.encoders), *_by_top_n(group)]
