@@ -95,7 +95,7 @@ def test_heat_map() -> None:
 def test_an_image_without_places_is_refused() -> None:
     whole = np.tile(np.array([0, 0, 1, 1], np.float32), (4, 1))
     image = ImageFeatures("a.jpg", IMAGE.features, whole, ("",) * 4, ("",) * 4, 0, 0)
-    with pytest.raises(InputError, match=r"a\.jpg: its features come without boxes"):
+    with pytest.raises(InputError, match=r"a\.jpg: its features have no boxes"):
         look(bigru(), image, [])
 
 
