@@ -25,5 +25,5 @@ def test_it_answers_and_is_stopped_whatever_happens(drawings: Path) -> None:
 
 
 def test_a_server_that_does_not_start_says_why(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"sparta serve did not start.*is not an index"), serving(tmp_path):
+    with pytest.raises(InputError, match=r"did not start.*is not an index"), serving(tmp_path):
         pass
