@@ -22,12 +22,12 @@ class LazySearcher(Generic[Opened]):
 
     Args:
         sparse: searcher of the same images, which gives metadata and size without opening.
-        open_searcher: called at the first query, and again at the next one if it fails.
+        opener: called at the first query, and again at the next one if it fails.
     """
 
-    def __init__(self, sparse: Searcher, open_searcher: Callable[[], Opened]) -> None:
+    def __init__(self, sparse: Searcher, opener: Callable[[], Opened]) -> None:
         self._sparse = sparse
-        self._open = open_searcher
+        self._open = opener
         self._opened: Opened | None = None
 
     def opened(self) -> Opened:

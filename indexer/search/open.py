@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from functools import partial
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from indexer.columns.manifest import columns_fit, has_columns
 from indexer.dense.manifest import (
@@ -107,7 +107,7 @@ def open_dense_lazily(folder: Path, sparse: LuceneSearcher) -> dict[str, LazySea
         )
         for name, manifest in parts.items()
     }
-    found: dict[str, LazySearcher] = {**members}
+    found: dict[str, LazySearcher[Any]] = {**members}
     if len(members) > 1:
         found[ENSEMBLE] = LazySearcher(
             sparse, lambda: EnsembleSearcher([member.opened() for member in members.values()])

@@ -18,14 +18,14 @@ from tests.stores import write_store
 
 WHOLE = (0.0, 0.0, 1.0, 1.0)
 LEFT, RIGHT = (0.125, 0.25, 0.5, 0.75), (0.5, 0.0, 1.0, 0.5)
-SEEN = ("ball", "tree")  # terms that the first and second number of a region's vector stand for
+VISIBLE = ("ball", "tree")  # terms that the first and second number of a region's vector stand for
 
 
 def image(image_id: str, *regions: tuple[str, str, str, tuple[float, ...]]) -> ImageFeatures:
-    """An image of regions, each a term of `SEEN` or nothing, an attribute, a label and a box."""
+    """An image of regions, each a term of `VISIBLE` or nothing, an attribute, a label and a box."""
     features = np.zeros((len(regions), tiny.DIMENSION), np.float16)
-    for row, (seen, *_) in zip(features, regions, strict=True):
-        row[: len(SEEN)] = [seen == term for term in SEEN]
+    for row, (shown, *_) in zip(features, regions, strict=True):
+        row[: len(VISIBLE)] = [shown == term for term in VISIBLE]
     boxes = np.array([box for *_, box in regions], np.float32)
     labels = tuple(label for _, _, label, _ in regions)
     attributes = tuple(attribute for _, attribute, _, _ in regions)
@@ -43,7 +43,7 @@ def labelled_index(folder: Path) -> tuple[Path, FeatureStore, Path]:
     """An index, its feature store and its photos, in a folder.
 
     The model has no layers: a label's token gives its own term the most, a region's vector the
-    terms of `SEEN`, and much more than any token.
+    terms of `VISIBLE`, and much more than any token.
     """
     made = from_config(tiny.encoder(num_hidden_layers=0), tiny.tokenizer(), tiny.source())
     words = made.encoder.embeddings.word_embeddings.weight
@@ -52,7 +52,7 @@ def labelled_index(folder: Path) -> tuple[Path, FeatureStore, Path]:
         made.query_embedding.weight.copy_(words)
         made.region_projection.weight.zero_()
         made.region_projection.bias.zero_()
-        for place, term in enumerate(SEEN):
+        for place, term in enumerate(VISIBLE):
             made.region_projection.weight[:, place] = 20 * words[tiny.VOCABULARY.index(term)]
         made.encoder.embeddings.position_embeddings.weight.zero_()
         made.encoder.embeddings.token_type_embeddings.weight.zero_()

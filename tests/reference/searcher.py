@@ -56,7 +56,7 @@ class ReferenceSearcher:
         return SearchResult(hits, self._unknown(parsed), timings)
 
     def similar(self, image_id: str, k: int = 10) -> SimilarResult:
-        """The k images most like one of them; see `Searcher.similar`."""
+        """The k images most similar to an indexed one; see `Searcher.similar`."""
         if k < 1:
             raise ValueError(f"k must be at least 1, got {k}")
         start = time.perf_counter()
@@ -116,7 +116,7 @@ class ReferenceSearcher:
         return Explanation(image_id, sum(term.score for term in terms), terms)
 
     def metadata(self, image_id: str) -> dict[str, Any]:
-        """What is known beside an image; see `Searcher.metadata`."""
+        """An image's stored metadata; see `Searcher.metadata`."""
         return self._postings.metadata[self._row(image_id)]
 
     def _row(self, image_id: str) -> int:

@@ -79,7 +79,7 @@ def test_a_part_is_replaced_at_once_or_not_at_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     old = add_dense(index, store, "mine", dense_model, device="cpu")
-    embed, batches = VseModel.encode_images, []
+    embed, batches = VseModel.encode_images, list[Any]()
 
     def dying(model: VseModel, batch: Any) -> torch.Tensor:
         if len(batches) == 2:
@@ -149,7 +149,7 @@ def test_vectors_that_are_not_finite_are_refused(
 ) -> None:
     model = VseModel.from_pretrained(save_dense_model(tmp_path / "model"))
     with torch.no_grad():
-        model.visual_projections[0].linear.bias.fill_(float("nan"))
+        model.get_parameter("visual_projections.0.linear.bias").fill_(float("nan"))
     model.save_pretrained(tmp_path / "model")
     with pytest.raises(InputError, match="are not finite"):
         add_dense(index, store, "mine", tmp_path / "model", device="cpu")

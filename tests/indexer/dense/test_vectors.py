@@ -26,7 +26,9 @@ def filled(vectors: NDArray[np.float32], kind: VectorIndexKind = "flat") -> Imag
     return made
 
 
-def slow_ranking(vectors: NDArray[np.float32], query: NDArray[np.float32]) -> list[tuple[int, ...]]:
+def slow_ranking(
+    vectors: NDArray[np.float32], query: NDArray[np.float32]
+) -> list[tuple[int, float, int]]:
     """(image, score, view), sorted one image at a time."""
     products = vectors @ query
     rows = [(int(i), float(row.max()), int(row.argmax())) for i, row in enumerate(products)]

@@ -1,6 +1,7 @@
 """Images in order of length: fewer positions are computed, and scores stay the same."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,10 +9,10 @@ import torch
 from torch.testing import assert_close
 
 import indexer.encoding.term_scores
-from indexer.encoding.term_scores import ImageEncoder
+from indexer.encoding.term_scores import ImageEncoder, read_inputs
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
-from sparta.visualsparta.collate import ImageBatch
+from sparta.visualsparta.collate import ImageBatch, ImageCollator
 from sparta.visualsparta.model import TermScores, VisualSparta
 from tests import tiny
 from tests.stores import write_store
@@ -77,3 +78,32 @@ def test_images_of_similar_length_share_a_pass(
     least = sum(collate.length(image) for image in encoder.store)
     plain, ordered = (found - least for found in sums)
     assert 0 <= ordered < 0.6 * plain
+
+
+RUNS = ["brown", "run", "##s", "sea", "brown", "man"]  # of the third image's regions 1 to 3
+
+
+@pytest.mark.parametrize(
+    ("options", "regions", "labels"),
+    [
+        ({}, [3, 1, 5, 4], [["dog", "brown", "red", "ball"], [], RUNS, ["tree"]]),
+        ({"use_labels": False}, [3, 1, 5, 4], [[], [], [], []]),
+        ({"max_label_tokens": 2}, [3, 1, 5, 4], [["dog", "brown"], [], RUNS[:2], ["tree"]]),
+        (
+            {"max_regions": 2},
+            [2, 1, 2, 2],
+            [["dog", "brown", "red", "ball"], [], RUNS[:3], ["tree"]],
+        ),
+    ],
+)
+def test_inputs_are_what_the_model_reads(
+    options: dict[str, Any], regions: list[int], labels: list[list[str]]
+) -> None:
+    config, images = tiny.model(**options).config, tiny.images()
+    batch = ImageCollator.of(tiny.tokenizer(), config)(images)
+    inputs = list(read_inputs(images, batch, config.use_labels))
+    for image, read, r, own in zip(images, inputs, regions, labels, strict=True):
+        assert read.boxes.tolist() == image.boxes[:r].tolist()
+        assert [tiny.VOCABULARY[i] for i in read.label_terms] == own
+        assert len(read.label_regions) == len(own)
+    assert inputs[0].label_regions.tolist() == [0, 1, 1, 1][: len(labels[0])]

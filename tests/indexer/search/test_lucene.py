@@ -69,7 +69,7 @@ def test_ties_are_in_the_order_of_image_ids_beyond_lucenes_early_stop(
     lucene.close()
 
 
-def test_judge_is_right_on_an_example_done_by_hand(tokenizer: WordPieceTokenizer) -> None:
+def test_the_reference_scorer_on_an_example_done_by_hand(tokenizer: WordPieceTokenizer) -> None:
     postings = random_postings(tokenizer, 40)
     exact = ReferenceSearcher(postings, tokenizer)
     dog, s = tokenizer.vocabulary.index("dog"), tokenizer.vocabulary.index("##s")

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from indexer.commands.answers import won_by
-from indexer.encoding.term_scores import read_inputs
 from indexer.grounding import WinningLabel
 from indexer.search.api import TermExplanation
 from indexer.search.lucene import LuceneSearcher
-from sparta.visualsparta.collate import ImageCollator
-from tests import tiny
 from tests.indexer.labelled import LEFT, RIGHT, WHOLE, labelled_index
-
-RUNS = ["brown", "run", "##s", "sea", "brown", "man"]  # of the third image's regions 1 to 3
 
 
 @pytest.fixture(scope="module")
@@ -65,29 +58,3 @@ def test_region_or_label_that_won(
     assert found.box == (None if box is None else pytest.approx(box, abs=1e-4))
     assert found.whole == (box == WHOLE)
     assert words is None or won_by(found) == words
-
-
-@pytest.mark.parametrize(
-    ("options", "regions", "labels"),
-    [
-        ({}, [3, 1, 5, 4], [["dog", "brown", "red", "ball"], [], RUNS, ["tree"]]),
-        ({"use_labels": False}, [3, 1, 5, 4], [[], [], [], []]),
-        ({"max_label_tokens": 2}, [3, 1, 5, 4], [["dog", "brown"], [], RUNS[:2], ["tree"]]),
-        (
-            {"max_regions": 2},
-            [2, 1, 2, 2],
-            [["dog", "brown", "red", "ball"], [], RUNS[:3], ["tree"]],
-        ),
-    ],
-)
-def test_inputs_are_what_the_model_reads(
-    options: dict[str, Any], regions: list[int], labels: list[list[str]]
-) -> None:
-    config, images = tiny.model(**options).config, tiny.images()
-    batch = ImageCollator.of(tiny.tokenizer(), config)(images)
-    inputs = list(read_inputs(images, batch, config.use_labels))
-    for image, read, r, own in zip(images, inputs, regions, labels, strict=True):
-        assert read.boxes.tolist() == image.boxes[:r].tolist()
-        assert [tiny.VOCABULARY[i] for i in read.label_terms] == own
-        assert len(read.label_regions) == len(own)
-    assert inputs[0].label_regions.tolist() == [0, 1, 1, 1][: len(labels[0])]
