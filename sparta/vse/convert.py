@@ -19,7 +19,7 @@ from sparta.errors import InputError
 from sparta.vse.config import VseConfig
 from sparta.vse.init import limit_length, load_tokenizer
 from sparta.vse.model import VseModel
-from sparta.vse.published_layouts import UNUSED, Layout, config_fields, find_layout
+from sparta.vse.published_layouts import UNUSED, CheckpointLayout, config_fields, find_layout
 from sparta.vse.tokenizer import LAST, TextTokenizer
 
 WORDS = "txt_enc.embed.weight"
@@ -152,7 +152,7 @@ def _bert_config(name: str) -> dict[str, Any]:
 
 
 def _read_words(
-    path: Path, layout: Layout, weights: dict[str, Tensor], checkpoint: Path
+    path: Path, layout: CheckpointLayout, weights: dict[str, Tensor], checkpoint: Path
 ) -> TextTokenizer:
     """The vocabulary's tokenizer; an embedding without a row for `<mask>` gets one of zeros."""
     try:
@@ -176,7 +176,9 @@ def _read_words(
     return tokenizer
 
 
-def _fill(model: VseModel, weights: Mapping[str, Tensor], layout: Layout, path: Path) -> list[str]:
+def _fill(
+    model: VseModel, weights: Mapping[str, Tensor], layout: CheckpointLayout, path: Path
+) -> list[str]:
     """Copy all weights into the model; return those left over because nothing uses them."""
     state = {layout.published(key): (key, value) for key, value in model.state_dict().items()}
     unused = [key for key in sorted(weights.keys() - state.keys()) if key.startswith(UNUSED)]

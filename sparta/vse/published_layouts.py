@@ -13,7 +13,7 @@ from sparta.errors import InputError
 
 
 @dataclass(frozen=True)
-class Layout:
+class CheckpointLayout:
     """The weights of one repository; its keys begin with `img_enc.` or `txt_enc.` here.
 
     Attributes:
@@ -65,20 +65,20 @@ def _pooled(name: str, **options: Any) -> dict[str, Any]:
 
 
 LAYOUTS = (
-    Layout(
+    CheckpointLayout(
         mark="img_enc.gpool.",
         fields={"name": "vse-inf", "text": "bigru"}
         | _pooled("gpo", temperature=0.1, variant="code"),
         projection="img_enc.fc.weight",
         names=_single_view("gpool", "linear"),
     ),
-    Layout(
+    CheckpointLayout(
         mark="img_enc.pool.balance.",
         fields={"name": "vse-2ad", "text": "bigru"} | _pooled("adpool", variant="code"),
         projection="img_enc.fc.weight",
         names=_single_view("pool", "fc"),
     ),
-    Layout(
+    CheckpointLayout(
         mark="img_enc.fc_list.",
         fields={
             "name": "mv-vse",
@@ -104,7 +104,7 @@ _NETWORKS = (
 )
 
 
-def find_layout(keys: Iterable[str], where: str) -> Layout:
+def find_layout(keys: Iterable[str], where: str) -> CheckpointLayout:
     """The layout of a checkpoint.
 
     Args:
@@ -136,7 +136,9 @@ def _parts(keys: Iterable[str]) -> str:
     return ", ".join(f"{part}.* ({parts.count(part)})" for part in dict.fromkeys(parts))
 
 
-def config_fields(layout: Layout, weights: Mapping[str, Tensor], where: str) -> dict[str, Any]:
+def config_fields(
+    layout: CheckpointLayout, weights: Mapping[str, Tensor], where: str
+) -> dict[str, Any]:
     """Fields of `VseConfig` as the layout and the weights' shapes give them.
 
     Raises:

@@ -48,7 +48,7 @@ def lit(image: Image.Image, light: str) -> Image.Image:
     return result
 
 
-class Layout:
+class SceneLayout:
     """Places objects on a square canvas so that each remains visible.
 
     Args:

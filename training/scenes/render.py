@@ -17,7 +17,7 @@ from training.scenes.backdrops import BACKDROPS, INDOORS, NO_WEATHER
 from training.scenes.canvas import Backdrop, texture
 from training.scenes.captions import Caption, CaptionWriter
 from training.scenes.facts import SceneRecord
-from training.scenes.layout import Layout, paste
+from training.scenes.layout import SceneLayout, paste
 
 SIDE = 192
 OVERSAMPLING = 2
@@ -56,7 +56,7 @@ def render_scene(seed: int, index: int) -> Scene:
     backdrop = Backdrop(SIDE * OVERSAMPLING, light, rng, background in INDOORS)
     zones = BACKDROPS[background](backdrop)
     canvas = texture(backdrop.image, grain)
-    sprites = Layout(background, backdrop, zones, rng).compose()
+    sprites = SceneLayout(background, backdrop, zones, rng).compose()
     for sprite in sprites:
         paste(canvas, sprite)
     image = _photograph(_precipitate(canvas, weather, rng).reduce(OVERSAMPLING), grain)

@@ -9,10 +9,10 @@ from pathlib import Path
 from sparta.errors import InputError
 from sparta.features.readers.base import named_source
 from sparta.features.readers.parsing.region_limit import RegionLimit
-from sparta.features.readers.parsing.region_tsv import Columns, RegionLines
+from sparta.features.readers.parsing.region_tsv import RegionLines, TsvColumns
 from sparta.features.record import ImageFeatures
 
-COLUMNS = Columns(
+COLUMNS = TsvColumns(
     ("image_id", "image_w", "image_h", "num_boxes", "boxes", "features"), "image_w", "image_h"
 )
 

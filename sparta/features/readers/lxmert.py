@@ -9,10 +9,10 @@ from pathlib import Path
 from sparta.features.readers.base import named_source
 from sparta.features.readers.parsing.class_names import Classes, Vocabularies
 from sparta.features.readers.parsing.region_limit import RegionLimit
-from sparta.features.readers.parsing.region_tsv import Columns, RegionLines
+from sparta.features.readers.parsing.region_tsv import RegionLines, TsvColumns
 from sparta.features.record import ImageFeatures
 
-COLUMNS = Columns(
+COLUMNS = TsvColumns(
     (
         "img_id",
         "img_h",

@@ -8,7 +8,7 @@ from training.scenes.backdrops import BACKDROPS
 from training.scenes.canvas import Backdrop
 from training.scenes.drawings.brush import PALETTE
 from training.scenes.kinds import KINDS
-from training.scenes.layout import Layout, Sprite, draw_kind, paste
+from training.scenes.layout import SceneLayout, Sprite, draw_kind, paste
 from training.scenes.render import SIDE
 
 
@@ -17,7 +17,7 @@ def _sprites(index: int) -> tuple[list[Sprite], int]:
     background = rng.choice(sorted(BACKDROPS))
     backdrop = Backdrop(2 * SIDE, "day", rng)
     zones = BACKDROPS[background](backdrop)
-    return Layout(background, backdrop, zones, rng).compose(), 2 * SIDE
+    return SceneLayout(background, backdrop, zones, rng).compose(), 2 * SIDE
 
 
 @pytest.mark.parametrize("index", range(12))

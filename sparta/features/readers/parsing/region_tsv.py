@@ -18,7 +18,7 @@ FIRST_LINE = 1 << 26  # bytes of it at most; a hundred regions take about a mill
 
 
 @dataclass(frozen=True)
-class Columns:
+class TsvColumns:
     """The columns of a TSV.
 
     Attributes:
@@ -64,7 +64,7 @@ class RegionLines:
         InputError: naming file and line, if a file is missing or no line can be read.
     """
 
-    def __init__(self, paths: Sequence[Path], columns: Columns, image_suffix: str) -> None:
+    def __init__(self, paths: Sequence[Path], columns: TsvColumns, image_suffix: str) -> None:
         self.files: list[Path] = list(paths)
         self._columns = columns
         self._tsvs = [TsvFile(path) for path in paths]
