@@ -50,7 +50,8 @@ class Quantiser:
     def impacts(self, scores: NDArray[np.float32]) -> NDArray[np.int32]:
         """Positive scores → int32 impacts of the same shape; a kept term never falls to 0."""
         levels = np.rint(scores / self.scale)
-        return np.clip(levels, 1, 2**self.bits - 1).astype(np.int32)
+        impacts: NDArray[np.int32] = np.clip(levels, 1, 2**self.bits - 1).astype(np.int32)
+        return impacts
 
     def report(self, scores: NDArray[np.float32], impacts: NDArray[np.int32]) -> QuantisationReport:
         """The error of quantising these scores."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 from server.problems import ProblemError
 
@@ -48,7 +48,7 @@ def media_type(path: Path) -> str:
         try:
             with Image.open(file) as image:
                 found = str(image.format)
-        except (Image.UnidentifiedImageError, Image.DecompressionBombError):
+        except (UnidentifiedImageError, Image.DecompressionBombError):
             return "application/octet-stream"
     # MPO, which cameras write, is a JPEG with further images appended; browsers know only JPEG.
     return "image/jpeg" if found == "MPO" else Image.MIME.get(found, "application/octet-stream")

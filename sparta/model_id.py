@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from transformers import PreTrainedConfig
-from transformers.utils import cached_file
+from transformers.utils.hub import cached_file
 
 from sparta.errors import InputError, first_line
 

@@ -156,7 +156,7 @@ def _score_batch(
 @inlined
 def _largest(sums: NDArray[Any]) -> int:
     """The maximum of a block."""
-    largest = sums[0]
+    largest: int = sums[0]
     for place in range(len(sums)):
         largest = max(largest, sums[place])
     return largest

@@ -62,7 +62,8 @@ def create(folder: Path, name: str, shape: tuple[int, ...], dtype: Any) -> None:
 
 def edit(folder: Path, name: str) -> NDArray[Any]:
     """Map a file for writing."""
-    return np.load(_file(folder, name), mmap_mode="r+")
+    array: NDArray[Any] = np.load(_file(folder, name), mmap_mode="r+")
+    return array
 
 
 def save(folder: Path, name: str, values: NDArray[Any]) -> None:

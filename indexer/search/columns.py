@@ -35,7 +35,8 @@ class ColumnFinder:
     def impacts(self, document: int, terms: Sequence[str]) -> list[int]:
         """A document's impacts for some terms; see `LuceneIndex.impacts`."""
         ids = [self._term_ids[term] for term in terms]
-        return self.index.impacts(document, ids).tolist()
+        impacts: list[int] = self.index.impacts(document, ids).tolist()
+        return impacts
 
 
 class ColumnSearcher(LuceneSearcher):

@@ -152,11 +152,13 @@ class DenseSearcher(VectorSearcher):
     def similarities(self, image: int) -> NDArray[np.float32]:
         """The cosine of the most similar pair of their views."""
         views = self._vectors.of(image)
-        return np.max([self.scores(view) for view in views], axis=0)
+        best: NDArray[np.float32] = np.max([self.scores(view) for view in views], axis=0)
+        return best
 
     def scores(self, encoded: NDArray[np.float32]) -> NDArray[np.float32]:
         """Each image's exact score [N]: the best of its views."""
-        return self._vectors.scores(encoded).max(axis=1)
+        best: NDArray[np.float32] = self._vectors.scores(encoded).max(axis=1)
+        return best
 
 
 class EnsembleSearcher(VectorSearcher):

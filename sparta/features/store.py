@@ -81,7 +81,7 @@ class FeatureStore(Sequence[ImageFeatures]):
         return FeatureStore.open, (self.folder,)
 
     def __len__(self) -> int:
-        return self._starts[-1]
+        return int(self._starts[-1])
 
     def __getitem__(self, index: int) -> ImageFeatures:  # type: ignore[override]
         """The image of one row; its arrays are read-only views of the memory-mapped shard."""
@@ -139,7 +139,7 @@ def read_header(folder: Path) -> dict[str, Any]:
     """
     path = folder / HEADER
     try:
-        header = json.loads(path.read_text(encoding="utf-8"))
+        header: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         raise InputError(
             f"{folder} is not a feature store (no {HEADER} in it); "
@@ -182,4 +182,5 @@ def _map_shard(path: Path) -> list[pa.Array]:
         ) from error
     if not batch.schema.equals(SCHEMA):
         raise InputError(f"{path} has other columns than this version writes; extract again")
-    return batch.columns
+    columns: list[pa.Array] = batch.columns
+    return columns

@@ -191,7 +191,8 @@ def _shard_bytes(images: list[ImageFeatures]) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, SCHEMA) as writer:
         writer.write_batch(pa.RecordBatch.from_pydict(rows, schema=SCHEMA))
-    return sink.getvalue().to_pybytes()
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
 
 
 def _replace(path: Path, content: bytes) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from transformers import AutoModel, PreTrainedConfig, PreTrainedModel
-from transformers.utils import cached_file
+from transformers.utils.hub import cached_file
 
 from sparta.errors import InputError
 from sparta.features.record import FeatureSource

@@ -12,6 +12,7 @@ import pytest
 import indexer.build
 from indexer.build import build_index
 from indexer.encoding.term_scores import ImageEncoder
+from indexer.impacts import encode_rows
 from indexer.manifest import Manifest
 from indexer.search.lucene import LuceneSearcher
 from indexer.settings import OffsetKind, PruningSettings
@@ -98,7 +99,7 @@ def test_a_killed_run_continues_to_the_same_index(
     store: FeatureStore, model_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     build_index([store], [model_dir], tmp_path / "whole", device="cpu")
-    encode = indexer.build.encode_rows
+    encode = encode_rows
     encoded: list[int] = []
 
     def dying(encoder: Any, rows: Any, parameters: Any) -> Any:
@@ -108,7 +109,7 @@ def test_a_killed_run_continues_to_the_same_index(
         return encode(encoder, rows, parameters)
 
     out = tmp_path / "index"
-    monkeypatch.setattr(indexer.build, "encode_rows", dying)
+    monkeypatch.setattr("indexer.build.encode_rows", dying)
     with pytest.raises(KeyboardInterrupt):
         build_index([store], [model_dir], out, device="cpu")
     assert encoded == [8, 7] and not out.exists()

@@ -53,7 +53,9 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def store(photos: Path) -> FeatureStore:
-    size = sparta.VisualSparta.from_pretrained("sample").config.feature_source["image_size"]
+    source = sparta.VisualSparta.from_pretrained("sample").config.feature_source
+    assert source is not None
+    size = source["image_size"]
     out = photos.with_name(photos.name + "-features")
     extract_photos(photos, out, "pixels", image_size=size, workers=0, device="cpu")
     return FeatureStore.open(out)
@@ -82,7 +84,7 @@ def test_encode_photos_agrees_with_encoding_a_store(store: FeatureStore, photos:
         expected = {model.tokenizer.vocabulary[term]: row[term] for term in np.flatnonzero(row)}
         assert terms == pytest.approx(expected, abs=1e-5) and len(terms) > 10
         assert [*terms.values()] == sorted(terms.values(), reverse=True)
-    paths = [photos / "c.png", str(photos / "a.png")]
+    paths: list[str | Path] = [photos / "c.png", str(photos / "a.png")]
     several = sparta.encode_photos(paths, "sample", device="cpu")
     assert [*several] == [str(path) for path in paths]
     for name, terms in several.items():

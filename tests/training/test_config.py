@@ -44,6 +44,7 @@ def test_yaml_and_overrides(tmp_path: Path) -> None:
             "data.validation_split=null",
         ],
     )
+    assert isinstance(config, VisualSpartaTrainConfig)
     assert (config.batch_size, config.learning_rate, config.epochs) == (8, 1e-4, 3)
     assert config.query_learning_rate == 1e-3
     assert config.data.features == [Path("one"), Path("two/three")]

@@ -34,7 +34,7 @@ class Step(nn.Module):
     def __init__(self, **options: Any) -> None:
         super().__init__()
         self.training_module = VisualSpartaTraining(tiny.model(**options), CONFIG)
-        self.training_module.log = lambda *_, **__: None  # type: ignore[method-assign,assignment]
+        self.training_module.log = lambda *_, **__: None  # type: ignore[method-assign]
 
     def forward(self, batch: TrainingBatch) -> Tensor:
         return self.training_module.training_step(batch, 0)

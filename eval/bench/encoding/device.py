@@ -71,7 +71,7 @@ def flops_of(work: Callable[[], object]) -> int:
     # Plain products, because the counter does not know every fused attention kernel.
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
         work()
-    return counter.get_total_flops()
+    return int(counter.get_total_flops())
 
 
 def product_rate(precision: torch.dtype, side: int, device: torch.device) -> float:

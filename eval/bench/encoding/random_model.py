@@ -46,7 +46,9 @@ def make_model(size: ModelSize) -> VisualSparta:
         num_attention_heads=size.width // HEAD,
         intermediate_size=4 * size.width,
     )
-    return VisualSparta(VisualSpartaConfig(encoder.to_dict(), size.feature_dim)).eval()
+    model = VisualSparta(VisualSpartaConfig(encoder.to_dict(), size.feature_dim))
+    model.eval()
+    return model
 
 
 def make_images(size: ModelSize, count: int, device: torch.device) -> ImageBatch:

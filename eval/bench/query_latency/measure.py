@@ -46,7 +46,7 @@ class EngineRun:
     vectors: str
     top_n: int | str | None
     images: int
-    engine: Engine
+    engine: Engine[Any]
     truth: GroundTruth
     about: dict[str, Any] = field(default_factory=dict)
 

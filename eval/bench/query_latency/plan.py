@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from eval.bench.query_latency.choices import Choices
 from eval.bench.query_latency.collections.dense_vectors import (
@@ -58,7 +59,7 @@ class LatencyPlan:
     top_n: Sequence[int | None]
     ks: Sequence[int]
     threads: Sequence[int]
-    engines: dict[str, type[Engine]]
+    engines: dict[str, type[Engine[Any]]]
     pace: Pace
     work: Path
 
@@ -110,7 +111,7 @@ def make_plan(
     )
 
 
-def _find_engines(names: list[str], results: Results) -> dict[str, type[Engine]]:
+def _find_engines(names: list[str], results: Results) -> dict[str, type[Engine[Any]]]:
     engines, left_out = find(names)
     results.left_out = {n: why for n, why in results.left_out.items() if n not in engines}
     results.left_out |= left_out

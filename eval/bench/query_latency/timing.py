@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -61,7 +62,7 @@ class Timed:
 
 
 def interleave(
-    engines: Mapping[str, Engine],
+    engines: Mapping[str, Engine[Any]],
     queries: Sequence[TermQuery],
     k: int,
     threads: int,
@@ -107,7 +108,7 @@ def _turns(names: list[str], blocks: int) -> Iterator[tuple[str, int]]:
             yield name, number
 
 
-def _warm_up(engine: Engine, queries: Sequence[TermQuery], k: int, seconds: float) -> float:
+def _warm_up(engine: Engine[Any], queries: Sequence[TermQuery], k: int, seconds: float) -> float:
     """Search until the time is over, at least twice; mean seconds of the later queries."""
     latencies: list[float] = []
     start = time.perf_counter()
@@ -117,7 +118,11 @@ def _warm_up(engine: Engine, queries: Sequence[TermQuery], k: int, seconds: floa
 
 
 def _ask(
-    pool: ThreadPoolExecutor, threads: int, engine: Engine, queries: Sequence[TermQuery], k: int
+    pool: ThreadPoolExecutor,
+    threads: int,
+    engine: Engine[Any],
+    queries: Sequence[TermQuery],
+    k: int,
 ) -> Timed:
     """One block: every thread takes the next query as soon as it is free."""
     waiting = enumerate(queries)
@@ -136,7 +141,7 @@ def _ask(
     return Timed([latency for _, latency, _ in done], wall, [answer for *_, answer in done])
 
 
-def _answer(engine: Engine, query: TermQuery, k: int) -> tuple[float, Answer]:
+def _answer(engine: Engine[Any], query: TermQuery, k: int) -> tuple[float, Answer]:
     start = time.perf_counter()
     answer = engine.search(query, k)
     return time.perf_counter() - start, answer

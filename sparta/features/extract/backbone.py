@@ -169,7 +169,7 @@ def patch_side(tokens: int, side: int, config: Any) -> int | None:
     patch = getattr(config, "patch_size", None)
     patch = patch[0] if isinstance(patch, list | tuple) else patch
     if patch and 0 <= tokens - (side // patch) ** 2 <= MAX_PREFIX:
-        return side // patch
+        return int(side // patch)
     return isqrt(tokens) if isqrt(tokens) ** 2 == tokens else None
 
 

@@ -60,7 +60,9 @@ class Resizing:
         """
         later = {"do_rescale": False, "do_normalize": False, "do_pad": False}
         try:
-            return self.processor(images=photo, return_tensors="np", **later)["pixel_values"][0]
+            prepared = self.processor(images=photo, return_tensors="np", **later)
+            pixels: NDArray[np.uint8] = prepared["pixel_values"][0]
+            return pixels
         except ValueError as error:  # the short side rounds to 0 pixels
             raise PhotoError(
                 f"{photo.width}x{photo.height} pixels, too narrow for the detector"
@@ -135,7 +137,7 @@ class Detector:
     def _probe(self, name: str) -> int:
         """Width of the states, from one black photo."""
         try:
-            return self([self.resize(Image.new("RGB", (64, 64)))])[0].states.shape[1]
+            return int(self([self.resize(Image.new("RGB", (64, 64)))])[0].states.shape[1])
         except (AttributeError, TypeError, ValueError) as error:
             raise InputError(
                 f"--detector {name}: {type(self._model).__name__} does not give boxes, classes "

@@ -37,4 +37,5 @@ def _weights(
     steps = (np.arange(SAMPLES) + 0.5) / SAMPLES
     points = (start[:, None] + (end - start)[:, None] * steps) * cells - 0.5
     distances = np.abs(points.clip(0, cells - 1)[:, :, None] - np.arange(cells))
-    return (1 - distances).clip(0).mean(axis=1).astype(np.float32)
+    weights: NDArray[np.float32] = (1 - distances).clip(0).mean(axis=1).astype(np.float32)
+    return weights

@@ -162,7 +162,8 @@ class _Frames:
 
     def frames(self, _row: int, name: str) -> NDArray[Any]:
         try:
-            return self._file[name.replace("/", "_")][()]
+            frames: NDArray[Any] = self._file[name.replace("/", "_")][()]
+            return frames
         except KeyError as error:
             raise InputError(f"{self.path}: video {name!r} is missing") from error
         except OSError as error:

@@ -74,7 +74,7 @@ class _Dictionaries:
         self.files = [features] if labels is None else [features, labels]
 
     def width(self, entry: int) -> int:
-        return self._rows(entry).shape[1]
+        return int(self._rows(entry).shape[1])
 
     def values(self, entry: int, width: int) -> NDArray[np.floating[Any]]:
         rows = self._rows(entry)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,7 +65,8 @@ def test_sentences_by_number(tmp_path: Path) -> None:
     }
     (tmp_path / "captions_val2014.json").write_text(json.dumps(coco))
     assert read_sentences(tmp_path / "captions_val2014.json") == {1: "caption 1"}
-    for content in ({"images": []}, {"images": [{"id": 20}]}, {"images": [{"sentences": [{}]}]}):
+    odd: list[Any] = [[], [{"id": 20}], [{"sentences": [{}]}]]
+    for content in ({"images": images} for images in odd):
         (tmp_path / "odd.json").write_text(json.dumps(content))
         with pytest.raises(InputError, match=r"odd\.json"):
             read_sentences(tmp_path / "odd.json")

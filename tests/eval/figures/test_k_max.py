@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 from eval.figures.k_max import overrides, parse_sizes, run_grid, train_by_command
 from sparta.__main__ import cli
 from sparta.errors import InputError
-from tests.training.conftest import Corpus, corpus  # noqa: F401
+from tests.training.conftest import corpus  # noqa: F401
+from tests.training.corpus import Corpus
 from training.config import load_config
 from training.fit import train
 from training.vse.config import VseTrainConfig

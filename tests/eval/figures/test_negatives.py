@@ -8,7 +8,8 @@ from typer.testing import CliRunner
 from eval.figures.negatives import moving_mean, read_negatives
 from sparta.__main__ import cli
 from sparta.errors import InputError
-from tests.training.conftest import Corpus, corpus  # noqa: F401
+from tests.training.conftest import corpus  # noqa: F401
+from tests.training.corpus import Corpus
 from tests.training.vse.test_fit import config
 from training.fit import train
 

@@ -10,6 +10,7 @@ import torch
 from eval.recall import caption_prior
 from eval.recall.caption_prior import CaptionPosterior, ReferenceImages, log_mean_exp
 from eval.recall.score_matrix import DenseScores, Scores, SparseScores
+from sparta.metrics import LARGEST_BLOCK
 
 TEXTS, IMAGES, OTHERS = 6, 4, 9
 
@@ -28,7 +29,7 @@ def pair(kind: str) -> tuple[Scores, Scores]:
 
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 @pytest.mark.parametrize("temperature", [0.5, 2.0])
-@pytest.mark.parametrize("block", [caption_prior.LARGEST_BLOCK, 2 * OTHERS])
+@pytest.mark.parametrize("block", [LARGEST_BLOCK, 2 * OTHERS])
 def test_parts_of_the_matrix(
     kind: str, temperature: float, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,5 +1,6 @@
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -50,12 +51,13 @@ def test_karpathys_images_by_number(tmp_path: Path) -> None:
 
 def test_what_cannot_be_written(precomp: Path, tmp_path: Path) -> None:
     out = tmp_path / "captions.jsonl"
-    for arguments, message in (
+    refused: tuple[tuple[list[Any], str], ...] = (
         (["--split", "test", "--split", "testall", "--out", out], "'1' is in two of the requested"),
         (["--split", "val", "--out", out], "no split 'val'"),
         (["--image-key", "id", "--out", out], "--image-key 'id': expected file or cocoid"),
         (["--out", tmp_path / "captions.txt"], "must be a .jsonl file"),
-    ):
+    )
+    for arguments, message in refused:
         error = run(precomp, *arguments)
         assert isinstance(error, InputError) and message in str(error)
     assert not out.exists()

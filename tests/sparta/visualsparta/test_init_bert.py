@@ -71,6 +71,7 @@ def test_encoder_and_query_embedding_start_from_the_checkpoint(bert: Path) -> No
     model = from_bert(bert, tiny.source(), region_dropout=0.3)
     assert_whole(model, BertModel.from_pretrained(bert))
     assert (model.config.feature_dim, model.config.region_dropout) == (tiny.DIMENSION, 0.3)
+    assert model.config.feature_source is not None
     assert model.config.feature_source["weights"] == "abc"
     assert model.config.label_segment == 1
     assert model.tokenizer is not None

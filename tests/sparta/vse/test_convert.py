@@ -255,7 +255,7 @@ def test_what_the_text_side_needs_is_asked_for(tmp_path: Path) -> None:
 def test_vectors_that_were_not_normalised_are_refused(tmp_path: Path) -> None:
     parts = published.encoders("vse-inf", "words", tmp_path)
     for name in ("opt", "args"):
-        flags = {name: argparse.Namespace(no_txtnorm=True)}
+        flags: dict[str, Any] = {name: argparse.Namespace(no_txtnorm=True)}
         assert "was trained with --no_txtnorm" in refused(tmp_path, parts, **flags)
 
 

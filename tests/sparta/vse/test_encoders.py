@@ -41,7 +41,7 @@ def real(rows: Tensor, lengths: list[int] = LENGTHS) -> list[Vector]:
 def slow_projection(module: VisualProjection, rows: list[Vector], training: bool) -> list[Vector]:
     """FC(x) + MLP(x) number by number, the statistics those of exactly these rows in training."""
     assert module.mlp is not None
-    first, norm, _, last = module.mlp
+    first, norm, _, last = cast(list[Any], list(module.mlp))
     inner = [affine(first, row) for row in rows]
     means, variances = norm.running_mean.tolist(), norm.running_var.tolist()
     if training:
@@ -76,7 +76,7 @@ def test_regions_get_a_residual_mlp_normalised_over_real_rows(training: bool, ju
 def test_running_statistics_are_of_real_rows() -> None:
     module = projection().train()
     assert module.mlp is not None
-    norm = module.mlp[1]
+    norm: Any = module.mlp[1]
     before = norm.running_mean.clone(), norm.running_var.clone()
     inner = torch.tensor([affine(module.mlp[0], row) for row in real(features())])
     module(features(extra=3, junk=9.0), torch.tensor(LENGTHS))

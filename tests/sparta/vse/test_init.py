@@ -120,7 +120,7 @@ def test_another_models_tokenizer_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_is_no_text_encoder_is_refused(tmp_path: Path) -> None:
-    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+    sizes: dict[str, Any] = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
     ViTModel(ViTConfig(**sizes, image_size=32)).save_pretrained(tmp_path / "vit")
     T5Model(
         T5Config(d_model=8, d_kv=4, d_ff=8, num_layers=1, num_heads=2, vocab_size=9)
@@ -136,7 +136,7 @@ def test_unknown_options_are_refused(tmp_path: Path) -> None:
     save_bert(tmp_path)
     for fixed in ("text_encoder", "vocabulary_size", "feature_dim", "text"):
         with pytest.raises(InputError, match=f"unknown model options \\['{fixed}'\\]"):
-            from_bert(tmp_path, tiny.source(), **{fixed: "x"})
+            from_bert(tmp_path, tiny.source(), **dict[str, Any]({fixed: "x"}))
 
 
 def test_a_real_checkpoint(minilm: Path) -> None:

@@ -301,7 +301,7 @@ def test_pretrained_parts_have_names_of_their_own(tmp_path: Path) -> None:
 
 def test_the_square_root_keeps_signs() -> None:
     torch.manual_seed(0)
-    options = {"square_root": True, "visual": "grid"}
+    options: dict[str, Any] = {"square_root": True, "visual": "grid"}
     source = replace(tiny.source(), kind="grid")
     model = from_captions(["a dog"], source, min_count=1, dimension=8, **options).eval()
     visual = torch.randn(2, 3, source.dimension)

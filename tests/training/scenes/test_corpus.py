@@ -62,7 +62,7 @@ def test_a_killed_run_is_continued_to_the_same_bytes(
     (tmp_path / "broken" / "images" / "000009.jpg").write_bytes(b"half a picture")
 
     drawn: list[int] = []
-    render = corpus.render_scene
+    render = render_scene
     monkeypatch.setattr(
         corpus, "render_scene", lambda seed, i: (drawn.append(i), render(seed, i))[1]
     )

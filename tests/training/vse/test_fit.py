@@ -100,6 +100,7 @@ def test_groups_learn_at_their_own_rates(corpus: Corpus, minilm: Path, tmp_path:
     module = VseTraining(build_model(settings.model, source, []), settings)
     groups = {group["lr"]: group["params"] for group in module._groups()}
     assert sorted(groups) == pytest.approx([5e-5, 5e-4])
+    assert module.model.text_encoder is not None
     slow = {id(parameter) for rate, own in groups.items() if rate < 1e-4 for parameter in own}
     assert slow == {id(parameter) for parameter in module.model.text_encoder.parameters()}
 

@@ -1,6 +1,7 @@
 """Pairs: what an epoch holds, and that every draw is a function of seed, epoch and pair."""
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -83,7 +84,7 @@ def test_without_augmentation_a_pair_is_what_is_stored(
 def test_augmentation_is_drawn_by_seed_epoch_and_pair(
     corpus: Corpus, texts: list[tuple[str, ...]]
 ) -> None:
-    options = {"regions": "regions", "words": 0.5}
+    options: dict[str, Any] = {"regions": "regions", "words": 0.5}
     data, again = (dataset(corpus, texts, **options) for _ in range(2))
     other = dataset(corpus, texts, seed=1, **options)
 

@@ -146,4 +146,5 @@ def _noise(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float
 
 def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     length = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    return vectors / length
+    scaled: NDArray[np.float32] = vectors / length
+    return scaled

@@ -64,7 +64,10 @@ def keep_top(
     least = np.partition(impacts, terms - top_n, axis=1)[:, terms - top_n, None]
     above, level = impacts > least, impacts == least
     room = top_n - above.sum(axis=1, keepdims=True)
-    return impacts * (above | (level & (level.cumsum(axis=1, dtype=np.int32) <= room)))
+    kept: NDArray[np.unsignedinteger] = impacts * (
+        above | (level & (level.cumsum(axis=1, dtype=np.int32) <= room))
+    )
+    return kept
 
 
 def _coins(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.bool_]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from typing import Any
 
 from eval.bench.query_latency.engines.base import Engine
 from sparta.errors import InputError
@@ -28,7 +29,7 @@ ENGINES = SPARSE | DENSE | VIEWS
 OURS = ("eval", "indexer", "sparta")
 
 
-def find(names: list[str]) -> tuple[dict[str, type[Engine]], dict[str, str]]:
+def find(names: list[str]) -> tuple[dict[str, type[Engine[Any]]], dict[str, str]]:
     """Import engines.
 
     Returns:
@@ -37,7 +38,7 @@ def find(names: list[str]) -> tuple[dict[str, type[Engine]], dict[str, str]]:
     Raises:
         InputError: if a name is unknown.
     """
-    found: dict[str, type[Engine]] = {}
+    found: dict[str, type[Engine[Any]]] = {}
     missing: dict[str, str] = {}
     for name in names:
         if name not in ENGINES:

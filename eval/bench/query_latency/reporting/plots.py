@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from matplotlib import colormaps
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
@@ -21,7 +22,7 @@ from eval.bench.query_latency.reporting.record_selection import (
     usual_top_n,
 )
 from eval.bench.query_latency.reporting.results_file import Results
-from eval.plotting import DOTS_PER_INCH, Axes, legend, panels
+from eval.plotting import DOTS_PER_INCH, legend, panels
 from sparta.errors import InputError
 
 SIZES, TOP_NS, RECALLS = "latency-by-size.png", "latency-by-top-n.png", "recall-by-latency.png"

@@ -27,7 +27,10 @@ def overlaps(boxes: NDArray[Any], others: NDArray[Any]) -> NDArray[np.float32]:
     high = np.minimum(boxes[:, None, 2:], others[None, :, 2:])
     shared = (high - low).clip(0).prod(axis=2)
     union = _areas(boxes)[:, None] + _areas(others)[None] - shared
-    return np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
+    overlaps: NDArray[np.float32] = np.divide(
+        shared, union, out=np.zeros_like(shared), where=union > 0
+    )
+    return overlaps
 
 
 def match(regions: NDArray[np.float32], seen: LabelledObjects) -> NDArray[np.int64]:
@@ -107,7 +110,8 @@ class WordPlacer:
 
 
 def _areas(boxes: NDArray[Any]) -> NDArray[Any]:
-    return (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)
+    areas: NDArray[Any] = (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)
+    return areas
 
 
 def _joined(words: tuple[str, ...], owners: NDArray[np.int64], n: int) -> tuple[str, ...]:

@@ -111,7 +111,7 @@ class RegionLines:
             for line in range(len(tsv)):
                 try:
                     cells = Cells(tsv, line, self._columns.names)
-                    return self._image("", cells, None).features.shape[1]
+                    return int(self._image("", cells, None).features.shape[1])
                 except InputError as error:
                     first = first or error
         raise first or InputError("no TSV was named")

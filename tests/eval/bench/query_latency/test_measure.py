@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -71,7 +72,7 @@ def test_what_is_measured_is_not_measured_again(
 def test_an_interrupted_run_goes_on_with_what_was_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    builds = []
+    builds: list[Any] = []
     monkeypatch.setattr(ScipyEngine, "build", _noting(builds, ScipyEngine.build))
     small = plan(tmp_path / "work", ["scipy", "numpy"], sizes=[1000], top_n=[50], dense=[])
     results = Results(tmp_path / "speed.json")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -84,7 +85,17 @@ def run(*arguments: str | Path) -> tuple[int, str, BaseException | None]:
 def test_the_command_over_an_index_with_dense_parts(
     index: Path, texts: Path, tmp_path: Path
 ) -> None:
-    options = ["--queries", texts, "--out", tmp_path, "--dense", "vse", "--dense", "mv", *HURRY]
+    options: list[Any] = [
+        "--queries",
+        texts,
+        "--out",
+        tmp_path,
+        "--dense",
+        "vse",
+        "--dense",
+        "mv",
+        *HURRY,
+    ]
     engines = ["--engines", "columns,scipy,numpy,mv-flat", "--top-n", "5,12"]
     code, shown, problem = run(index, *options, *engines)
     assert code == 0, problem

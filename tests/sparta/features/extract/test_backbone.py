@@ -70,7 +70,10 @@ def save(model: Any, folder: Path, **options: Any) -> Path:
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.2)
     model.save_pretrained(folder)
-    given = {"size": {"height": SIDE, "width": SIDE}, "do_center_crop": False} | options
+    given: dict[str, Any] = {
+        "size": {"height": SIDE, "width": SIDE},
+        "do_center_crop": False,
+    } | options
     CLIPImageProcessor(**given).save_pretrained(folder)
     return folder
 
@@ -82,7 +85,9 @@ def photos(count: int = 2, side: int = SIDE) -> np.ndarray:
 def prepared(pixels: np.ndarray) -> torch.Tensor:
     """What the checkpoints of these tests ask for, said once more in numpy."""
     mean, std = CLIPImageProcessor().image_mean, CLIPImageProcessor().image_std
-    values = (pixels.astype(np.float32) / 255 - np.float32(mean)) / np.float32(std)
+    values = (pixels.astype(np.float32) / 255 - np.array(mean, np.float32)) / np.array(
+        std, np.float32
+    )
     return torch.from_numpy(values.transpose(0, 3, 1, 2).copy())
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from sparta.features.extract.augmentations import Augmentation
+from sparta.features.extract.augmentations import Augmentation, Crop
 from sparta.features.extract.decode_pool import decode_all
 from sparta.features.extract.photos import Decoder, Photo
 from sparta.features.skipped import Skipped
@@ -17,10 +17,10 @@ from sparta.features.skipped import Skipped
 class Fragile(Decoder):
     """Dies on one photo, as a bug in a C library would."""
 
-    def decode(self, image_id: str) -> Photo | Skipped:
+    def decode(self, image_id: str, crop: Crop | None = None) -> Photo | Skipped:
         if image_id == "deadly.png":
             os.kill(os.getpid(), signal.SIGKILL)
-        return super().decode(image_id)
+        return super().decode(image_id, crop)
 
 
 def batches(folder: Path, deadly: int | None = None) -> list[list[str]]:

@@ -39,7 +39,7 @@ TRANSFORMER: dict[str, Any] = COMMON | {
     "num_queries": QUERIES,
 }
 # An aspect kept, as most detectors have it.
-ASPECT = {"size": {"shortest_edge": 48, "longest_edge": 80}}
+ASPECT: dict[str, Any] = {"size": {"shortest_edge": 48, "longest_edge": 80}}
 
 
 def resnet_backbone() -> dict[str, Any]:

@@ -20,7 +20,7 @@ from tests.sparta.features.readers.mutations import mutated, read_all
 from tests.sparta.features.readers.parsing.test_class_names import write_vocabulary
 from tests.sparta.features.readers.test_bottom_up import BOXES, FEATURES, changed
 
-SEEN = {
+SEEN: dict[str, Any] = {
     "objects_id": np.array([2, 0, 1]),
     "objects_conf": np.array([0.5, 0.25, 0.75], np.float32),
     "attrs_id": np.array([1, 0, 1]),
@@ -40,7 +40,8 @@ class Trap:
 def write(folder: Path, name: str = "a", without: str = "", **more: Any) -> Path:
     """A folder with one more file in it, as bottom-up-attention.pytorch writes them."""
     folder.mkdir(exist_ok=True)
-    arrays = {"x": FEATURES, "bbox": BOXES, "num_bbox": 3, "image_h": 32, "image_w": 64} | more
+    arrays: dict[str, Any] = {"x": FEATURES, "bbox": BOXES, "num_bbox": 3}
+    arrays |= {"image_h": 32, "image_w": 64, **more}
     arrays.pop(without, None)
     np.savez_compressed(folder / f"{name}.npz", **arrays)
     return folder

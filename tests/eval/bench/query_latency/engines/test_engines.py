@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from sparta.errors import InputError
 from tests.eval.bench.query_latency.tiny import EXACT, corpus, dense, queries, source
 
 
-def make(name: str, data: object, folder: Path) -> Engine:
+def make(name: str, data: object, folder: Path) -> Engine[Any]:
     engine = find([name])[0][name](data, folder)  # type: ignore[arg-type]
     folder.mkdir()
     engine.build()
