@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import pytest
@@ -17,9 +18,10 @@ from training.config import load_config
 
 def find_command(words: list[str]) -> tuple[Command, list[str]]:
     """The command that words begin with, and the words after its name."""
-    command, rest = typer.main.get_command(cli), list(words)
+    command: Any = typer.main.get_command(cli)
+    rest = list(words)
     while isinstance(command, TyperGroup) and rest and not rest[0].startswith("-"):
-        found = command.get_command(None, rest.pop(0))  # type: ignore[arg-type]
+        found = command.get_command(None, rest.pop(0))
         assert found is not None, f"no such command: sparta {' '.join(words)}"
         command = found
     return command, rest

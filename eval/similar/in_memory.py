@@ -77,4 +77,5 @@ def best_hits(by_term: Matrix, asked: NDArray[np.int64], queries: Matrix) -> NDA
 def agreement_of(agreement: NDArray[np.float64], hits: NDArray[np.int64]) -> NDArray[np.float64]:
     """Mean agreement [B] of B images with their hits; a missing hit counts as 0."""
     found = np.take_along_axis(agreement, np.maximum(hits, 0), axis=1)
-    return np.where(hits >= 0, found, 0).mean(axis=1)
+    means: NDArray[np.float64] = np.where(hits >= 0, found, 0).mean(axis=1)
+    return means

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch import Tensor, nn
+from torch.multiprocessing.spawn import spawn
 from torch.nn.parallel import DistributedDataParallel
 from torch.testing import assert_close
 
@@ -87,7 +87,7 @@ def work(rank: int, meeting: str, folder: str) -> None:
 def results(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
     """What each process found. All work is done at one start: importing costs the most."""
     folder = tmp_path_factory.mktemp("distributed")
-    mp.spawn(work, ((folder / "meeting").as_uri(), str(folder)), nprocs=WORLD)
+    spawn(work, ((folder / "meeting").as_uri(), str(folder)), nprocs=WORLD)
     return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(WORLD)]
 
 

@@ -108,10 +108,12 @@ def test_the_best_epoch_is_kept_not_the_last(
         measured.append({name: value.clone() for name, value in self.model.state_dict().items()})
         validate(self, batch, number)
 
-    falling = iter(range(90, 0, -1))
+    falling = (Recall(float(at), float(at), float(at), 1.0) for at in range(90, 0, -1))
     monkeypatch.setattr(VisualSpartaTraining, "validation_step", keep)
     monkeypatch.setattr(
-        VisualSpartaTraining, "recall", lambda *_: Recall(*[float(next(falling))] * 3, 1.0)
+        VisualSpartaTraining,
+        "recall",
+        lambda *_: Recall(recall := float(next(falling)), recall, recall, 1.0),
     )
     result = train(corpus.config(epochs=5, patience=2, average=0.9), tmp_path)
     assert result.epochs == 3  # stopped early: two epochs without a better one

@@ -1,4 +1,5 @@
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -41,7 +42,8 @@ def real(rows: Tensor, lengths: list[int] = LENGTHS) -> list[Vector]:
 def slow_projection(module: VisualProjection, rows: list[Vector], training: bool) -> list[Vector]:
     """FC(x) + MLP(x) number by number, the statistics those of exactly these rows in training."""
     assert module.mlp is not None
-    first, norm, _, last = cast(list[Any], list(module.mlp))
+    parts: Any = module.mlp
+    first, norm, _, last = parts
     inner = [affine(first, row) for row in rows]
     means, variances = norm.running_mean.tolist(), norm.running_var.tolist()
     if training:

@@ -105,7 +105,7 @@ def test_features_in_batches(tmp_path: Path) -> None:
     assert all(isinstance(batch, RegionBatch) for batch in batches)
     with torch.no_grad():
         found = torch.cat([model.encode_images(batch) for batch in batches])
-        assert_close(found, model.encode_images(collate_images(images, 3)))  # type: ignore[arg-type]
+        assert_close(found, model.encode_images(collate_images(images, 3)))
 
 
 def test_the_other_kind_of_images_is_refused(folder: Path, tmp_path: Path) -> None:

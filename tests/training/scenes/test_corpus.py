@@ -9,7 +9,7 @@ from PIL import Image
 from sparta.errors import InputError
 from training.scenes import corpus
 from training.scenes.corpus import write_scenes
-from training.scenes.render import render_scene
+from training.scenes.render import Scene, render_scene
 
 
 def _bytes(folder: Path) -> dict[str, bytes]:
@@ -62,10 +62,12 @@ def test_a_killed_run_is_continued_to_the_same_bytes(
     (tmp_path / "broken" / "images" / "000009.jpg").write_bytes(b"half a picture")
 
     drawn: list[int] = []
-    render = render_scene
-    monkeypatch.setattr(
-        corpus, "render_scene", lambda seed, i: (drawn.append(i), render(seed, i))[1]
-    )
+
+    def drawing(seed: int, index: int) -> Scene:
+        drawn.append(index)
+        return render_scene(seed, index)
+
+    monkeypatch.setattr(corpus, "render_scene", drawing)
     steps: list[tuple[str, int, int]] = []
     assert write_scenes(tmp_path / "broken", 14, seed=3, progress=lambda *step: steps.append(step))
     assert drawn == list(range(4, 14))  # the finished block is not drawn again

@@ -17,7 +17,7 @@ from tests.training.vse.batches import (
 )
 from training.vse.adopt import AdoptLoss, AdoptVariant, adopt
 
-BOTH: Any = pytest.mark.parametrize("variant", ["paper", "code"])
+BOTH = pytest.mark.parametrize("variant", ["paper", "code"])
 
 
 def slow_adopt(values: Nested, photos: list[int], temperature: float, variant: str) -> AdoptLoss:

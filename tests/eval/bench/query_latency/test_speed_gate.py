@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from eval.bench.query_latency.collections.corpus import Corpus
 from eval.bench.query_latency.collections.enlarge import enlarge
@@ -26,7 +27,7 @@ def test_columns_are_faster_than_lucene(tmp_path: Path) -> None:
     source, queries = synthetic_source(2000), synthetic_queries(QUERIES)
     rows = enlarge(source, IMAGES, TERMS, "mixed")
     corpus = Corpus.write(tmp_path / "corpus", source.vocabulary, source.bits, rows)
-    engines: dict[str, Engine] = {
+    engines: dict[str, Engine[Any]] = {
         "lucene": LuceneEngine(corpus, tmp_path / "lucene"),
         "columns": ColumnsEngine(corpus, tmp_path / "columns"),
     }

@@ -1,5 +1,6 @@
 import importlib.util
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -66,7 +67,8 @@ def test_the_neighbours_of_a_photo_change_nothing(tmp_path: Path, family: str) -
     for photo, found in zip(photos, together, strict=True):
         alone = detector([photo])[0]
         np.testing.assert_array_equal(found.classes, alone.classes)
-        for one, other in zip(found, alone, strict=True):
+        pairs: Any = zip(found, alone, strict=True)
+        for one, other in pairs:
             np.testing.assert_allclose(one, other, atol=1e-4)
     assert np.abs(together[0].states - together[2].states).max() > 1e-3
 

@@ -17,7 +17,7 @@ from tests.eval.bench.query_latency.tiny import EXACT, corpus, dense, queries, s
 
 
 def make(name: str, data: object, folder: Path) -> Engine[Any]:
-    engine = find([name])[0][name](data, folder)  # type: ignore[arg-type]
+    engine = find([name])[0][name](data, folder)
     folder.mkdir()
     engine.build()
     engine.open()
