@@ -79,12 +79,7 @@ def test_a_part_is_replaced_at_once_or_not_at_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     old = add_dense(index, store, "mine", dense_model, device="cpu")
-<<<<<<< HEAD
     embed, batches = VseModel.encode_images, list[Any]()
-=======
-    embed = VseModel.encode_images
-    batches: list[Any] = []
->>>>>>> 92f6272 (mypy strict: the rest of the tests)
 
     def dying(model: VseModel, batch: Any) -> torch.Tensor:
         if len(batches) == 2:

@@ -37,22 +37,14 @@ def test_what_is_no_model_is_refused_at_once(
     (tmp_path / "file").write_text("{}")
     (tmp_path / "bert").mkdir()
     (tmp_path / "bert" / "config.json").write_text('{"model_type": "bert"}')
-<<<<<<< HEAD
     cases: list[tuple[str | Path, str]] = [
-=======
-    refused: list[tuple[str | Path, str]] = [
->>>>>>> 92f6272 (mypy strict: the rest of the tests)
         (tmp_path / "absent", "does not exist"),
         ("absent", "does not exist"),
         (tmp_path / "file", "is not a folder"),
         (store.folder, "has no config.json"),
         (tmp_path / "bert", "config.json is of a bert"),
     ]
-<<<<<<< HEAD
     for name, said in cases:
-=======
-    for name, said in refused:
->>>>>>> 92f6272 (mypy strict: the rest of the tests)
         for sources in ([photos], [store.folder]):
             with pytest.raises(InputError, match=f"--model {name} .*{said}"):
                 stores = open_stores(sources, [name], VisualSpartaConfig, tmp_path / "index")
