@@ -110,11 +110,7 @@ def test_the_best_epoch_is_kept_not_the_last(
 
     falling = (Recall(float(at), float(at), float(at), 1.0) for at in range(90, 0, -1))
     monkeypatch.setattr(VisualSpartaTraining, "validation_step", keep)
-    monkeypatch.setattr(
-        VisualSpartaTraining,
-        "recall",
-        lambda *_: Recall(recall := float(next(falling)), recall, recall, 1.0),
-    )
+    monkeypatch.setattr(VisualSpartaTraining, "recall", lambda *_: next(falling))
     result = train(corpus.config(epochs=5, patience=2, average=0.9), tmp_path)
     assert result.epochs == 3  # stopped early: two epochs without a better one
     assert list(result.recall.values()) == [90.0]
