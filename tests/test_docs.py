@@ -20,7 +20,7 @@ def find_command(words: list[str]) -> tuple[Command, list[str]]:
     """The command that words begin with, and the words after its name."""
     command: Any = typer.main.get_command(cli)
     rest = list(words)
-    while isinstance(command, TyperGroup) and rest and not rest[0].startswith("-"):
+    while isinstance(command, TyperGroup) and rest and not rest[0].startswith(("-", "…")):
         found = command.get_command(None, rest.pop(0))  # type: ignore[arg-type]
         assert found is not None, f"no such command: sparta {' '.join(words)}"
         command = found
