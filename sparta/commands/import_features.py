@@ -96,8 +96,8 @@ def import_(
     from sparta.progress import progress_bars
 
     known = detect(paths) if format_name == "auto" else format_name
-    choice = RegionLimit(regions, keep)
-    reader = open_reader(known, paths, split or (), image_suffix, name, choice, vocabulary)
+    limit = RegionLimit(regions, keep)
+    reader = open_reader(known, paths, split or (), image_suffix, name, limit, vocabulary)
     console, started = Console(), time.perf_counter()
     with progress_bars({"import": ("Importing", "images")}, console) as progress:
         store = import_features(reader, out, progress, skip_bad)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -11,13 +12,15 @@ from sparta.errors import InputError
 from sparta.features.extract.augmentations import Augmentation
 from sparta.features.extract.backbone import pick_device
 from sparta.features.extract.extractor import Extractor, load_extractor_of
-from sparta.features.extract.photos import find_photos
+from sparta.features.extract.photos import Photo, find_photos
 from sparta.features.record import FeatureSource, ImageFeatures
 from sparta.features.skipped import Skipped
 from sparta.model_id import read_model_config
 from sparta.visualsparta.collate import ImageCollator
 from sparta.visualsparta.config import VisualSpartaConfig
 from sparta.visualsparta.model import VisualSparta
+
+log = logging.getLogger(__name__)
 
 
 def encode_photos(
@@ -40,9 +43,10 @@ def encode_photos(
     Returns:
         photo → term → score, of the terms that score above 0, highest first. Photos of a folder
         are named by their paths in it, in alphabetical order; others as given, in that order.
+        A photo that cannot be decoded is left out, and logged as a warning with the reason.
 
     Raises:
-        InputError: if there is no photo or one cannot be decoded, the model cannot be loaded, or
+        InputError: if there is no photo or none can be decoded, the model cannot be loaded, or
             its features cannot be made from photos.
     """
     model = _load(model, device) if isinstance(model, str | Path) else model
@@ -63,6 +67,8 @@ def encode_photos(
             order = np.argsort(-scores[row], kind="stable")
             names = (model.tokenizer.vocabulary[term] for term in terms[row][order])
             found[image.image_id] = dict(zip(names, scores[row][order].tolist(), strict=True))
+    if not found:
+        raise InputError(f"{photos}: no photo could be decoded; the warnings give the reasons")
     return found
 
 
@@ -81,8 +87,11 @@ def _extract(
 ) -> Iterator[list[ImageFeatures]]:
     decode = extractor.decoder(folder, Augmentation("plain"))
     for start in range(0, len(ids), extractor.batch_size):
-        decoded = decode(list(ids[start : start + extractor.batch_size]))
-        for photo in decoded:
+        photos: list[Photo] = []
+        for photo in decode(list(ids[start : start + extractor.batch_size])):
             if isinstance(photo, Skipped):
-                raise InputError(f"{folder / photo.image_id}: {photo.reason}")
-        yield extractor([photo for photo in decoded if not isinstance(photo, Skipped)])
+                log.warning("%s: %s; left out", folder / photo.image_id, photo.reason)
+            else:
+                photos.append(photo)
+        if photos:
+            yield extractor(photos)

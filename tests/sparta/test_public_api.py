@@ -91,10 +91,18 @@ def test_encode_photos_agrees_with_encoding_a_store(store: FeatureStore, photos:
         assert terms == pytest.approx(found[Path(name).name], abs=1e-5)
 
 
-def test_what_cannot_be_encoded_is_named(photos: Path, tmp_path: Path) -> None:
+def test_a_damaged_photo_is_left_out_and_logged(
+    photos: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "broken.png").write_text("")
-    with pytest.raises(InputError, match=r"broken\.png: the file is empty"):
+    found = sparta.encode_photos([tmp_path / "broken.png", photos / "a.png"], "sample")
+    assert [*found] == [str(photos / "a.png")]
+    assert "broken.png: the file is empty; left out" in caplog.text
+    with pytest.raises(InputError, match="no photo could be decoded"):
         sparta.encode_photos(tmp_path, "sample")
+
+
+def test_what_cannot_be_encoded_is_named(photos: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="does not exist: give the folder of a VisualSparta model"):
         sparta.encode_photos(photos, tmp_path / "nowhere")
     model = sparta.VisualSparta.from_pretrained("sample")

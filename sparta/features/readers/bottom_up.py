@@ -33,7 +33,7 @@ class BottomUpReader:
         paths: of the files, such as those of train and val.
         image_suffix: put behind each key to make the image id.
         name: what made the features; replaces the hash of the detector's weights.
-        choice: of the regions to keep.
+        limit: of the regions to keep.
 
     Attributes:
         source: kind "region".
@@ -51,18 +51,18 @@ class BottomUpReader:
         paths: Sequence[Path],
         image_suffix: str = "",
         name: str = "bottom-up",
-        choice: RegionLimit = RegionLimit(),
+        limit: RegionLimit = RegionLimit(),
     ) -> None:
-        if choice.by == "confident":
+        if limit.by == "confident":
             raise InputError(
                 "--keep confident: TSVs of bottom-up attention hold no confidences; use first"
             )
-        self._choice = choice
+        self._choice = limit
         self._lines = RegionLines(paths, COLUMNS, image_suffix)
         self.files: Sequence[Path] = self._lines.files
         self.ids: Sequence[str] = self._lines.ids
         source = named_source(name, self._lines.dimension)
-        self.source = replace(source, extra=choice.extra)
+        self.source = replace(source, extra=limit.extra)
 
     def __getitem__(self, row: int) -> ImageFeatures:
         """The image of one row.

@@ -52,7 +52,7 @@ class BottomUpNpzReader:
         folders: with the files, such as those of train and val.
         image_suffix: put behind each file's name to make the image id.
         name: what made the features; replaces the hash of the detector's weights.
-        choice: of the regions to keep.
+        limit: of the regions to keep.
         vocabulary: folder of the words for classes; None for regions without labels.
 
     Attributes:
@@ -72,10 +72,10 @@ class BottomUpNpzReader:
         folders: Sequence[Path],
         image_suffix: str = "",
         name: str = "bottom-up-npz",
-        choice: RegionLimit = RegionLimit(),
+        limit: RegionLimit = RegionLimit(),
         vocabulary: Path | None = None,
     ) -> None:
-        self._choice = choice
+        self._choice = limit
         self._vocabularies = None if vocabulary is None else Vocabularies(vocabulary)
         paths = [path for folder in folders for path in _files_of(folder)]
         # The sort keeps the order of folders, so that the first of equal ones is from the first.
@@ -85,14 +85,14 @@ class BottomUpNpzReader:
         words = () if self._vocabularies is None else self._vocabularies.files
         self.files: Sequence[Path] = [*paths, *words]
         first, self._dimension = _first_readable(paths)
-        self._classes = vocabulary is not None or choice.by == "confident"
+        self._classes = vocabulary is not None or limit.by == "confident"
         if self._classes and "objects_id" not in first:
             raise InputError(
                 f"{first.where}: objects_id: missing. Classes and confidences are in info, "
                 "and loading that may run code. If you trust the files, convert them once with "
                 f"this Python:\n\n{CONVERSION.replace('FOLDER', str(Path(first.where).parent))}"
             )
-        self.source = replace(named_source(name, self._dimension), extra=choice.extra)
+        self.source = replace(named_source(name, self._dimension), extra=limit.extra)
 
     def __getitem__(self, row: int) -> ImageFeatures:
         """The image of one row.

@@ -48,7 +48,7 @@ class LxmertReader:
         paths: of the files, such as those of train and val.
         image_suffix: put behind each key to make the image id.
         name: what made the features; replaces the hash of the detector's weights.
-        choice: of the regions to keep.
+        limit: of the regions to keep.
         vocabulary: folder of the words for classes; None for regions without labels.
 
     Attributes:
@@ -67,17 +67,17 @@ class LxmertReader:
         paths: Sequence[Path],
         image_suffix: str = "",
         name: str = "lxmert",
-        choice: RegionLimit = RegionLimit(),
+        limit: RegionLimit = RegionLimit(),
         vocabulary: Path | None = None,
     ) -> None:
-        self._choice = choice
+        self._choice = limit
         self._vocabularies = None if vocabulary is None else Vocabularies(vocabulary)
         self._lines = RegionLines(paths, COLUMNS, image_suffix)
         words = () if self._vocabularies is None else self._vocabularies.files
         self.files: Sequence[Path] = [*self._lines.files, *words]
         self.ids: Sequence[str] = self._lines.ids
         source = named_source(name, self._lines.dimension)
-        self.source = replace(source, extra=choice.extra)
+        self.source = replace(source, extra=limit.extra)
 
     def __getitem__(self, row: int) -> ImageFeatures:
         """The image of one row.

@@ -65,7 +65,7 @@ class OscarReader:
         image_suffix: appended to each key to make the image id (".jpg" where captions refer to
             files and keys do not).
         name: what made the features; replaces the hash of the detector's weights.
-        choice: of the regions to keep.
+        limit: of the regions to keep.
 
     Attributes:
         source: kind "region"; the dimension is without the location.
@@ -79,7 +79,7 @@ class OscarReader:
     """
 
     def __init__(
-        self, parts: Sequence[OscarPart], image_suffix: str, name: str, choice: RegionLimit
+        self, parts: Sequence[OscarPart], image_suffix: str, name: str, limit: RegionLimit
     ) -> None:
         self._parts = parts
         self.files: Sequence[Path] = [path for part in parts for path in part.files]
@@ -87,8 +87,8 @@ class OscarReader:
         self._pairs = Pairs(features, labels, image_suffix)
         self.ids: Sequence[str] = self._pairs.ids
         self._width = self._common_width()
-        self.source = replace(named_source(name, self._width - LOCATION), extra=choice.extra)
-        self._words = WordPlacer(choice)
+        self.source = replace(named_source(name, self._width - LOCATION), extra=limit.extra)
+        self._words = WordPlacer(limit)
 
     def __getitem__(self, row: int) -> ImageFeatures:
         """The image of one row.

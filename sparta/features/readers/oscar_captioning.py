@@ -49,7 +49,7 @@ class OscarCaptioningReader(OscarReader):
         paths: of YAML files, or of folders with them.
         image_suffix: put behind each key to make the image id.
         name: what made the features; replaces the hash of the detector's weights.
-        choice: of the regions to keep.
+        limit: of the regions to keep.
 
     Raises:
         InputError: if a YAML file names no features, or a file it names is missing or empty;
@@ -61,10 +61,10 @@ class OscarCaptioningReader(OscarReader):
         paths: Sequence[Path],
         image_suffix: str = "",
         name: str = "vinvl",
-        choice: RegionLimit = RegionLimit(),
+        limit: RegionLimit = RegionLimit(),
     ) -> None:
         parts = [_DataSet(file) for path in paths for file in _chosen(path)]
-        super().__init__(parts, image_suffix, name, choice)
+        super().__init__(parts, image_suffix, name, limit)
 
 
 class _DataSet:

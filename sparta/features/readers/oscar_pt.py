@@ -47,7 +47,7 @@ class OscarPtReader(OscarReader):
             are several of a split.
         image_suffix: put behind each key to make the image id.
         name: what made the features; replaces the hash of the detector's weights.
-        choice: of the regions to keep.
+        limit: of the regions to keep.
 
     Raises:
         InputError: if a file is missing, damaged, or holds more than tensors, text and numbers;
@@ -60,11 +60,11 @@ class OscarPtReader(OscarReader):
         paths: Sequence[Path],
         image_suffix: str = "",
         name: str = "oscar",
-        choice: RegionLimit = RegionLimit(),
+        limit: RegionLimit = RegionLimit(),
     ) -> None:
         features, labels = _sorted_out(paths)
         parts = [_Dictionaries(path, _labels_of(path, labels)) for path in features]
-        super().__init__(parts, image_suffix, name, choice)
+        super().__init__(parts, image_suffix, name, limit)
 
 
 class _Dictionaries:

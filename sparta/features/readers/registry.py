@@ -42,7 +42,7 @@ class ForeignFormat:
     Attributes:
         paths: what the user names, for messages.
         fits: whether a path looks like this format, by names and at most a first line.
-        reader: class whose instances are its readers: of (paths, image_suffix, name, choice), or
+        reader: class whose instances are its readers: of (paths, image_suffix, name, limit), or
             of (folder, splits, ...) where there are splits.
         splits: lists those of a folder; None where the format has none.
         numbered: whether its labels are numbers, for which the reader takes a vocabulary.
@@ -141,7 +141,7 @@ def open_reader(
     splits: Sequence[str] = (),
     image_suffix: str = "",
     made_by: str | None = None,
-    choice: RegionLimit = RegionLimit(),
+    limit: RegionLimit = RegionLimit(),
     vocabulary: Path | None = None,
 ) -> FeatureReader:
     """Open files of one of the formats.
@@ -152,7 +152,7 @@ def open_reader(
         splits: of them, where they hold several.
         image_suffix: appended to each key to make the image id.
         made_by: a name for what made the features; None for the format's own.
-        choice: which regions to keep.
+        limit: which regions to keep.
         vocabulary: folder of the words for numbered labels; None for regions without labels.
 
     Raises:
@@ -167,12 +167,12 @@ def open_reader(
     if known.splits is None:
         if splits:
             raise InputError(f"--split: files of {name} have no splits; name the files to import")
-        return known.reader(paths, image_suffix, choice=choice, **named)
+        return known.reader(paths, image_suffix, limit=limit, **named)
     if len(paths) > 1:
         raise InputError(f"{name} takes one folder, found {len(paths)}")
     if not splits:
         raise InputError(f"--split: name one or more of {', '.join(known.splits(paths[0]))}")
-    if choice != RegionLimit():
+    if limit != RegionLimit():
         raise InputError(f"--regions and --keep: {name} takes all that its files have")
     if name == "precomp":
         return known.reader(paths[0], splits, image_suffix, **named)

@@ -68,7 +68,7 @@ class SceneGraphReader(OscarReader):
             one in the folder of the predictions need not be named.
         image_suffix: put behind each key to make the image id.
         name: what made the features; replaces the hash of the detector's weights.
-        choice: of the regions to keep.
+        limit: of the regions to keep.
 
     Raises:
         InputError: if a file is missing or empty, or sizes are; further as `OscarReader`.
@@ -79,7 +79,7 @@ class SceneGraphReader(OscarReader):
         paths: Sequence[Path],
         image_suffix: str = "",
         name: str = "vinvl",
-        choice: RegionLimit = RegionLimit(),
+        limit: RegionLimit = RegionLimit(),
     ) -> None:
         named = [path for path in paths if path.name.endswith(SIZES)]
         files = [
@@ -88,7 +88,7 @@ class SceneGraphReader(OscarReader):
         if not files:
             raise InputError(f"{named[0]} holds sizes only; name the {PREDICTIONS} too")
         parts = [_Predictions(file, named or [_sizes_beside(file)]) for file in files]
-        super().__init__(parts, image_suffix, name, choice)
+        super().__init__(parts, image_suffix, name, limit)
 
 
 class _Predictions:

@@ -48,7 +48,7 @@ class VinvlReader(OscarReader):
         folders: whose images are put together, such as those of train and val.
         image_suffix: put behind each key to make the image id.
         name: what made the features; replaces the hash of the detector's weights.
-        choice: of the regions to keep.
+        limit: of the regions to keep.
 
     Raises:
         InputError: if a file is missing or empty, or an index is of another file; further as
@@ -60,9 +60,9 @@ class VinvlReader(OscarReader):
         folders: Sequence[Path],
         image_suffix: str = "",
         name: str = "vinvl",
-        choice: RegionLimit = RegionLimit(),
+        limit: RegionLimit = RegionLimit(),
     ) -> None:
-        super().__init__([_Folder(folder) for folder in folders], image_suffix, name, choice)
+        super().__init__([_Folder(folder) for folder in folders], image_suffix, name, limit)
 
 
 class _Folder:

@@ -66,11 +66,11 @@ class WordPlacer:
     read no further. The first such image is logged.
 
     Args:
-        choice: of the regions to keep.
+        limit: of the regions to keep.
     """
 
-    def __init__(self, choice: RegionLimit) -> None:
-        self._choice = choice
+    def __init__(self, limit: RegionLimit) -> None:
+        self._choice = limit
         self._warned = False
 
     def place(self, image: ImageFeatures, seen: LabelledObjects, where: str) -> ImageFeatures:

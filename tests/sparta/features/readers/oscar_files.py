@@ -45,7 +45,7 @@ def encoded(values: NDArray[Any]) -> str:
 
 
 def objects(image: ImageFeatures) -> list[dict[str, Any]]:
-    """What was seen, surest last."""
+    """What was seen, the highest confidence last."""
     size = np.array([image.width, image.height] * 2)
     return [
         {"class": label, "attributes": words.split(), "conf": 0.1 * row, "rect": rect}

@@ -77,11 +77,11 @@ def test_several_files_are_put_together_by_id(tmp_path: Path) -> None:
 
 def test_the_first_regions_can_be_chosen_but_not_the_surest(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", [line("a")])
-    reader = BottomUpReader([path], choice=RegionLimit(2))
+    reader = BottomUpReader([path], limit=RegionLimit(2))
     assert reader[0].features.tolist() == FEATURES[:2].tolist()
     assert reader.source.extra == {"regions": 2, "keep": "first"}
     with pytest.raises(InputError, match="TSVs of bottom-up attention hold no confidences"):
-        BottomUpReader([path], choice=RegionLimit(2, "confident"))
+        BottomUpReader([path], limit=RegionLimit(2, "confident"))
 
 
 def changed(values: NDArray[Any], row: int, column: int, value: float) -> NDArray[Any]:
@@ -166,15 +166,15 @@ def test_knows_its_files_by_the_first_line(tmp_path: Path, content: str, expecte
 CONTENT = "".join(line(key) for key in ("a", "c", "b")).encode()
 
 
-@given(content=mutated(CONTENT) | mutated_cells(CONTENT), choice=st.sampled_from([None, 2]))
+@given(content=mutated(CONTENT) | mutated_cells(CONTENT), limit=st.sampled_from([None, 2]))
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_whatever_changes_in_a_file_is_noticed_or_harmless(
-    tmp_path: Path, content: bytes, choice: int | None
+    tmp_path: Path, content: bytes, limit: int | None
 ) -> None:
     path = tmp_path / "a.tsv"
     path.write_bytes(content)
     fits(path)
-    read_all(lambda: BottomUpReader([path], choice=RegionLimit(choice)))
+    read_all(lambda: BottomUpReader([path], limit=RegionLimit(limit)))
 
 
 def test_what_has_not_changed_is_read(tmp_path: Path) -> None:

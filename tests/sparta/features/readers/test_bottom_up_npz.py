@@ -86,14 +86,17 @@ def test_a_detector_without_attributes_is_converted_too(tmp_path: Path) -> None:
 def test_regions_are_chosen_with_all_that_belongs_to_them(tmp_path: Path) -> None:
     folder = write(tmp_path / "in", **SEEN)
     vocabulary = write_vocabulary(tmp_path)
-    reader = BottomUpNpzReader([folder], choice=RegionLimit(2, "confident"), vocabulary=vocabulary)
+    reader = BottomUpNpzReader([folder], limit=RegionLimit(2, "confident"), vocabulary=vocabulary)
     assert reader[0].features.tolist() == FEATURES[[2, 0]].tolist()
     assert (reader[0].labels, reader[0].attributes) == (("traffic light", "buoy"), ("", "red"))
     assert reader.source.extra == {"regions": 2, "keep": "confident"}
-    surest = BottomUpNpzReader([folder], choice=RegionLimit(1, "confident"))[0]
-    assert (surest.features.tolist(), surest.labels) == ([FEATURES[2].tolist()], ("",))
+    first = BottomUpNpzReader([folder], limit=RegionLimit(1, "confident"))[0]
+    assert (first.features.tolist(), first.labels) == (
+        [FEATURES[2].tolist()],
+        ("",),
+    )
     with pytest.raises(InputError, match="objects_id: missing"):
-        BottomUpNpzReader([write(tmp_path / "plain")], choice=RegionLimit(1, "confident"))
+        BottomUpNpzReader([write(tmp_path / "plain")], limit=RegionLimit(1, "confident"))
 
 
 def test_folders_are_put_together_by_id(tmp_path: Path) -> None:
@@ -220,7 +223,7 @@ def test_whatever_changes_in_a_file_is_noticed_or_harmless(
     (folder / "b.npz").write_bytes(with_changes(data.draw, folder / "a.npz"))
     fits(folder)
     vocabulary = write_vocabulary(tmp_path) if labels else None
-    choice = RegionLimit(2, by)
-    images = read_all(lambda: BottomUpNpzReader([folder], choice=choice, vocabulary=vocabulary))
+    limit = RegionLimit(2, by)
+    images = read_all(lambda: BottomUpNpzReader([folder], limit=limit, vocabulary=vocabulary))
     assert images[0].image_id == "a"
     assert images[0].features.tolist() == FEATURES[[2, 0] if by == "confident" else [0, 1]].tolist()

@@ -63,15 +63,13 @@ def test_without_a_vocabulary_there_are_no_labels(tmp_path: Path) -> None:
 def test_regions_are_chosen_with_all_that_belongs_to_them(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", [line("7")])
     vocabulary = write_vocabulary(tmp_path / "genome")
-    choice = RegionLimit(2, "confident")
-    reader = LxmertReader([path], choice=choice, vocabulary=vocabulary)
+    limit = RegionLimit(2, "confident")
+    reader = LxmertReader([path], limit=limit, vocabulary=vocabulary)
     assert reader[0].features.tolist() == FEATURES[[2, 0]].tolist()
     assert reader[0].boxes.tolist() == [[0.125, 0.25, 0.125, 0.75], [0.25, 0.25, 0.75, 1]]
     assert (reader[0].labels, reader[0].attributes) == (("traffic light", "buoy"), ("", "red"))
     assert reader.source.extra == {"regions": 2, "keep": "confident"}
-    assert LxmertReader([path], choice=RegionLimit(1))[0].features.tolist() == [
-        FEATURES[0].tolist()
-    ]
+    assert LxmertReader([path], limit=RegionLimit(1))[0].features.tolist() == [FEATURES[0].tolist()]
 
 
 def test_several_files_are_put_together_by_id(tmp_path: Path) -> None:
@@ -130,8 +128,8 @@ def test_whatever_changes_in_a_file_is_noticed_or_harmless(
     path.write_bytes(content)
     fits(path)
     vocabulary = write_vocabulary(tmp_path) if labels else None
-    choice = RegionLimit(2, by)
-    images = read_all(lambda: LxmertReader([path], choice=choice, vocabulary=vocabulary))
+    limit = RegionLimit(2, by)
+    images = read_all(lambda: LxmertReader([path], limit=limit, vocabulary=vocabulary))
     known = {"yolk", "traffic light", "buoy"} if labels else {""}
     assert all(set(image.labels) <= known for image in images)
 

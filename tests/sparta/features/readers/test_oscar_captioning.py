@@ -65,7 +65,7 @@ def test_labels_and_sizes_may_be_absent(tmp_path: Path, caplog: pytest.LogCaptur
     assert not any(reader[0].labels)
     assert (reader[0].width, reader[0].height) == (0, 0)
     with pytest.raises(InputError, match=r"feature\.tsv, line 1: confidence: missing"):
-        OscarCaptioningReader([folder], choice=RegionLimit(1, "confident"))[0]
+        OscarCaptioningReader([folder], limit=RegionLimit(1, "confident"))[0]
 
 
 @pytest.mark.parametrize(

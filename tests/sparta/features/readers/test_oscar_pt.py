@@ -94,7 +94,7 @@ def test_labels_are_found_or_named(tmp_path: Path, caplog: pytest.LogCaptureFixt
     assert "no test_*_labels.pt is beside it" in caplog.text
     assert not any(reader[0].labels)
     with pytest.raises(InputError, match=r"image '1': confidence: missing"):
-        OscarPtReader([folder], choice=RegionLimit(1, "confident"))[0]
+        OscarPtReader([folder], limit=RegionLimit(1, "confident"))[0]
 
 
 GOOD = {int(image.image_id): torch.from_numpy(rows(image)) for image in IMAGES}

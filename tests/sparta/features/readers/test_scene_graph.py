@@ -37,7 +37,7 @@ def test_locations_are_added(tmp_path: Path) -> None:
 
 def test_the_surest_regions_may_be_kept(tmp_path: Path) -> None:
     folder = write_scene_graph(tmp_path, IMAGES)
-    reader = SceneGraphReader([folder], choice=RegionLimit(1, "confident"))
+    reader = SceneGraphReader([folder], limit=RegionLimit(1, "confident"))
     for row, image in enumerate(IMAGES):
         assert reader[row].features.tolist() == image.features[-1:].tolist()
 

@@ -315,10 +315,10 @@ def test_a_bare_list_of_objects_tells_no_size(tmp_path: Path) -> None:
 
 def test_the_surest_regions_may_be_kept(tmp_path: Path) -> None:
     folder = write(tmp_path, [A])
-    reader = VinvlReader([folder], choice=RegionLimit(1, "confident"))
+    reader = VinvlReader([folder], limit=RegionLimit(1, "confident"))
     assert reader[0].boxes.tolist() == [[0, 0, 1, 1]]  # of confidence 1
     assert reader.source.extra == {"regions": 1, "keep": "confident"}
-    reader = VinvlReader([folder], choice=RegionLimit(1))
+    reader = VinvlReader([folder], limit=RegionLimit(1))
     assert (reader[0].labels, reader[0].attributes) == (("dog",), ("brown wet",))
     assert VinvlReader([folder]).source.extra == {}
 
@@ -374,15 +374,15 @@ PREDICTIONS = "".join(label_line(key) for key in "abc").encode()
 @given(
     features=st.just(FEATURES) | mutated(FEATURES) | mutated_cells(FEATURES),
     predictions=st.just(PREDICTIONS) | mutated(PREDICTIONS) | mutated_cells(PREDICTIONS),
-    choice=st.sampled_from([RegionLimit(), RegionLimit(1, "confident")]),
+    limit=st.sampled_from([RegionLimit(), RegionLimit(1, "confident")]),
 )
 @pytest.mark.filterwarnings("error")
 def test_whatever_changes_in_the_files_is_noticed_or_harmless(
-    tmp_path: Path, features: bytes, predictions: bytes, choice: RegionLimit
+    tmp_path: Path, features: bytes, predictions: bytes, limit: RegionLimit
 ) -> None:
     (tmp_path / "features.tsv").write_bytes(features)
     (tmp_path / "predictions.tsv").write_bytes(predictions)
-    images = read_all(lambda: VinvlReader([tmp_path], choice=choice))
+    images = read_all(lambda: VinvlReader([tmp_path], limit=limit))
     assert len(images) == 3 or (features, predictions) != (FEATURES, PREDICTIONS)
 
 
