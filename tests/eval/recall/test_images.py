@@ -90,10 +90,11 @@ def test_features_are_refused(folder: Path, tmp_path: Path) -> None:
 
 def test_an_index_of_photos(folder: Path, tmp_path: Path) -> None:
     extract_photos(folder / "photos", tmp_path / "store", "pixels", device="cpu")
-    arguments = ["index", str(tmp_path / "store"), "--out", str(tmp_path / "index")]
-    arguments += ["--model", "sample", "--dense", f"seeing={folder / 'model'}", "--device", "cpu"]
-    run = CliRunner().invoke(cli, arguments)
-    assert run.exit_code == 0, run.output
+    shared = [str(tmp_path / "store"), "--out", str(tmp_path / "index"), "--device", "cpu"]
+    seeing = f"seeing={folder / 'model'}"
+    for arguments in (["index", "--model", "sample"], ["index-dense", "--model", seeing]):
+        run = CliRunner().invoke(cli, [*arguments, *shared])
+        assert run.exit_code == 0, run.output
     photos = sorted(read_captions(folder / "captions.jsonl"), key=lambda photo: photo.image_id)
     scores = by_hand(folder, photos)[0]
     searcher = open_backend(tmp_path / "index", "seeing")
