@@ -8,18 +8,14 @@ The public Python API; whatever else the modules below contain may change:
     model = sparta.VisualSparta.from_pretrained("sample")     # a name on the hub, or a folder
     terms = sparta.encode_photos("photos", model)             # photo → term → score
 
-A name is imported when it is first used, so that a search never waits for torch.
+A name is imported when it is first used, so that a search never waits for torch; its type is in
+`__init__.pyi`.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from indexer.search.open import open_index
-    from sparta.visualsparta.encode_photos import encode_photos
-    from sparta.visualsparta.model import VisualSparta
+from typing import Any
 
 __all__ = ["VisualSparta", "encode_photos", "open_index"]
 
