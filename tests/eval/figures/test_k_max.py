@@ -10,7 +10,6 @@ from typer.testing import CliRunner
 from eval.figures.k_max import overrides, parse_sizes, run_grid, train_by_command
 from sparta.__main__ import cli
 from sparta.errors import InputError
-from tests.training.conftest import corpus  # noqa: F401
 from tests.training.corpus import Corpus
 from training.config import load_config
 from training.fit import train
@@ -93,7 +92,7 @@ def test_sizes() -> None:
             parse_sizes(wrong, "--text")
 
 
-def test_command(corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+def test_command(corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two cells, trained in this process for the time's sake."""
 
     def in_process(preset: str, given: Sequence[str]) -> Any:

@@ -8,9 +8,8 @@ from typer.testing import CliRunner
 from eval.figures.negatives import moving_mean, read_negatives
 from sparta.__main__ import cli
 from sparta.errors import InputError
-from tests.training.conftest import corpus  # noqa: F401
 from tests.training.corpus import Corpus
-from tests.training.vse.test_fit import config
+from tests.training.vse.runs import config
 from training.fit import train
 
 
@@ -41,7 +40,7 @@ def test_moving_mean() -> None:
     assert moving_mean(values, 9) == pytest.approx([4.0, 6.0, 4.0, 3.5])
 
 
-def test_real_runs_of_both_formulas(corpus: Corpus, tmp_path: Path) -> None:  # noqa: F811
+def test_real_runs_of_both_formulas(corpus: Corpus, tmp_path: Path) -> None:
     for variant in ("paper", "code"):
         objective = {"kind": "adopt", "variant": variant}
         train(config(corpus, "vse-2ad", objective=objective, epochs=4), tmp_path / variant)

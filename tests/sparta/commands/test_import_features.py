@@ -8,10 +8,10 @@ from typer.testing import CliRunner
 from sparta.commands.import_features import import_
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
+from tests.sparta.features.readers.bottom_up_files import write
+from tests.sparta.features.readers.lxmert_files import line
 from tests.sparta.features.readers.oscar_files import random_images, write_scene_graph
-from tests.sparta.features.readers.parsing.test_class_names import write_vocabulary
-from tests.sparta.features.readers.test_bottom_up import write
-from tests.sparta.features.readers.test_lxmert import line
+from tests.sparta.features.readers.vocabulary_files import write_vocabulary
 
 
 @pytest.fixture

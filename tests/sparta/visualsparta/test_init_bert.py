@@ -1,9 +1,7 @@
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from torch import Tensor
 from torch.testing import assert_close
 from transformers import (
@@ -26,8 +24,8 @@ from sparta.visualsparta.collate import ImageCollator
 from sparta.visualsparta.init_bert import from_bert, from_config
 from sparta.visualsparta.model import VisualSparta
 from tests import tiny
+from tests.sparta.visualsparta.bert_checkpoint import SIZES, byte_pairs
 
-SIZES: dict[str, Any] = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
 SIZES |= {"intermediate_size": 37, "max_position_embeddings": 40}
 
 
@@ -40,16 +38,6 @@ def save(model: PreTrainedModel, tokenizer: WordPieceTokenizer, folder: Path) ->
 @pytest.fixture
 def bert(tmp_path: Path) -> Path:
     return save(BertModel(tiny.encoder()), tiny.tokenizer(), tmp_path / "bert")
-
-
-def byte_pairs() -> WordPieceTokenizer:
-    """As RoBERTa has: special tokens <s>, <pad>, </s>, <unk>, <mask>, words with a marked space."""
-    tokenizer = Tokenizer(models.BPE(unk_token="<unk>"))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
-    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
-    trainer = trainers.BpeTrainer(vocab_size=60, special_tokens=special, show_progress=False)
-    tokenizer.train_from_iterator([" ".join(tiny.WORDS)] * 3, trainer)
-    return WordPieceTokenizer(tokenizer)
 
 
 def assert_whole(model: VisualSparta, source: PreTrainedModel) -> None:

@@ -10,6 +10,7 @@ from torch.testing import assert_close
 
 from sparta.vse.encoders import RowNorm, VisualProjection, WordEncoder, unit
 from tests.sparta.vse.pooling.pools import Vector, affine, gru_states
+from tests.sparta.vse.slow_projection import slow_projection
 
 LENGTHS = [3, 1, 5, 4]
 FEATURES, HIDDEN, DIMENSION = 5, 4, 8
@@ -37,31 +38,6 @@ def features(extra: int = 0, junk: float = 0.0, lengths: list[int] = LENGTHS) ->
 
 def real(rows: Tensor, lengths: list[int] = LENGTHS) -> list[Vector]:
     return [row for image, n in zip(rows.tolist(), lengths, strict=True) for row in image[:n]]
-
-
-def slow_projection(module: VisualProjection, rows: list[Vector], training: bool) -> list[Vector]:
-    """FC(x) + MLP(x) number by number, the statistics those of exactly these rows in training."""
-    assert module.mlp is not None
-    parts: Any = module.mlp
-    first, norm, _, last = parts
-    inner = [affine(first, row) for row in rows]
-    means, variances = norm.running_mean.tolist(), norm.running_var.tolist()
-    if training:
-        means = [math.fsum(column) / len(rows) for column in zip(*inner, strict=True)]
-        variances = [
-            math.fsum((x - mean) ** 2 for x in column) / len(rows)
-            for column, mean in zip(zip(*inner, strict=True), means, strict=True)
-        ]
-    scale, shift = norm.weight.tolist(), norm.bias.tolist()
-    found = []
-    for row, hidden in zip(rows, inner, strict=True):
-        normal = [
-            (x - means[j]) / math.sqrt(variances[j] + norm.eps) * scale[j] + shift[j]
-            for j, x in enumerate(hidden)
-        ]
-        mlp = affine(last, [max(0.0, x) for x in normal])
-        found.append([a + b for a, b in zip(affine(module.linear, row), mlp, strict=True)])
-    return found
 
 
 @pytest.mark.parametrize("training", [True, False])

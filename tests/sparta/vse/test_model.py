@@ -21,7 +21,7 @@ from sparta.vse.pooling.registry import POOLINGS
 from tests import tiny
 from tests.sparta.vse.models import SENTENCES, bert, bigru, regions, texts
 from tests.sparta.vse.pooling.pools import Vector, affine, columns, dot, gru_states
-from tests.sparta.vse.test_encoders import slow_projection
+from tests.sparta.vse.slow_projection import slow_projection
 
 CLOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-5}
 

@@ -23,8 +23,8 @@ from sparta.vse.batch import PixelBatch, RegionBatch
 from sparta.vse.init import from_captions
 from sparta.vse.model import VseModel
 from tests import tiny
-from tests.sparta.features.extract.test_backbone import RESNET, SIDE, clip, photos, save
-from tests.sparta.features.extract.test_backbone import SMALL as NETWORK
+from tests.sparta.features.extract.networks import RESNET, SIDE, clip, photos, save
+from tests.sparta.features.extract.networks import SMALL as NETWORK
 from tests.sparta.vse.models import CAPTIONS, SENTENCES, SMALL
 
 NETWORKS: dict[str, Any] = {

@@ -1,16 +1,11 @@
 """The drawn photos' index, and the load generator's mark."""
 
-import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.server.drawings import index_drawings
 from tests.server.fake import draw
-
-needs_wrk = pytest.mark.skipif(
-    shutil.which("wrk") is None, reason="the load generator wrk is not installed"
-)
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ from eval.bench.serving.wrk import ERRORS, Load
 from eval.commands.bench.serve import serve
 from indexer.search.open import open_index
 from sparta.errors import InputError
-from tests.eval.bench.serving.conftest import needs_wrk
+from tests.eval.bench.serving.needs import needs_wrk
 
 
 def load(connections: int, **errors: int) -> Load:

@@ -10,7 +10,7 @@ import pytest
 
 from eval.bench.serving.wrk import drive, find_wrk, read_figures, search_paths
 from sparta.errors import InputError
-from tests.eval.bench.serving.conftest import needs_wrk
+from tests.eval.bench.serving.needs import needs_wrk
 
 SAID = """Running 2s test @ http://127.0.0.1:1
   1 threads and 8 connections

@@ -1,44 +1,17 @@
-import base64
 import re
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from sparta.errors import InputError
 from sparta.features.readers.bottom_up import BottomUpReader, fits
 from sparta.features.readers.import_store import import_features
 from sparta.features.readers.parsing.region_limit import RegionLimit
+from tests.sparta.features.readers.bottom_up_files import BOXES, FEATURES, changed, line, write
 from tests.sparta.features.readers.mutations import mutated, mutated_cells, read_all
-
-# Numbers float16 holds exactly, of a photo of 64 x 32 pixels.
-FEATURES = np.array([[1, -2, 3], [0.5, 0, 0], [0, 0, 4]], np.float32)
-BOXES = np.array([[16, 8, 48, 32], [0, 0, 64, 32], [8, 8, 8, 24]], np.float32)
-
-
-def encode(values: Any, dtype: str = "<f4") -> str:
-    return base64.b64encode(np.asarray(values, dtype).tobytes()).decode()
-
-
-def line(
-    key: str,
-    features: Any = FEATURES,
-    boxes: Any = BOXES,
-    width: object = 64,
-    height: object = 32,
-    count: object = 3,
-) -> str:
-    return f"{key}\t{width}\t{height}\t{count}\t{encode(boxes)}\t{encode(features)}\n"
-
-
-def write(path: Path, lines: Sequence[str]) -> Path:
-    path.write_text("".join(lines), newline="")
-    return path
 
 
 def test_reads_features_boxes_and_size(tmp_path: Path) -> None:
@@ -82,12 +55,6 @@ def test_the_first_regions_can_be_chosen_but_not_the_surest(tmp_path: Path) -> N
     assert reader.source.extra == {"regions": 2, "keep": "first"}
     with pytest.raises(InputError, match="TSVs of bottom-up attention hold no confidences"):
         BottomUpReader([path], limit=RegionLimit(2, "confident"))
-
-
-def changed(values: NDArray[Any], row: int, column: int, value: float) -> NDArray[Any]:
-    values = values.copy()
-    values[row, column] = value
-    return values
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ from sparta.features.readers.bottom_up_npz import CONVERSION, BottomUpNpzReader,
 from sparta.features.readers.import_store import import_features
 from sparta.features.readers.parsing.region_limit import RegionLimit
 from sparta.features.skipped import SKIPPED
+from tests.sparta.features.readers.bottom_up_files import BOXES, FEATURES, changed
 from tests.sparta.features.readers.mutations import mutated, read_all
-from tests.sparta.features.readers.parsing.test_class_names import write_vocabulary
-from tests.sparta.features.readers.test_bottom_up import BOXES, FEATURES, changed
+from tests.sparta.features.readers.vocabulary_files import write_vocabulary
 
 SEEN: dict[str, Any] = {
     "objects_id": np.array([2, 0, 1]),

@@ -12,30 +12,11 @@ from sparta.features.readers.bottom_up import fits as fits_bottom_up
 from sparta.features.readers.import_store import import_features
 from sparta.features.readers.lxmert import LxmertReader, fits
 from sparta.features.readers.parsing.region_limit import RegionLimit
+from tests.sparta.features.readers.bottom_up_files import FEATURES, write
+from tests.sparta.features.readers.bottom_up_files import line as bottom_up_line
+from tests.sparta.features.readers.lxmert_files import line
 from tests.sparta.features.readers.mutations import mutated, mutated_cells, read_all
-from tests.sparta.features.readers.parsing.test_class_names import write_vocabulary
-from tests.sparta.features.readers.test_bottom_up import BOXES, FEATURES, encode, write
-from tests.sparta.features.readers.test_bottom_up import line as bottom_up_line
-
-OBJECTS, ATTRIBUTES = [2, 0, 1], [1, 0, 1]
-SURE, SURELY = [0.5, 0.25, 0.75], [0.5, 0.5, 0.0625]
-
-
-def line(
-    key: str,
-    objects: Any = OBJECTS,
-    sure: Any = SURE,
-    attributes: Any = ATTRIBUTES,
-    surely: Any = SURELY,
-    height: object = 32,
-    count: object = 3,
-) -> str:
-    cells = [
-        *(key, height, 64),
-        *(encode(objects, "<i8"), encode(sure), encode(attributes, "<i8"), encode(surely)),
-        *(count, encode(BOXES), encode(FEATURES)),
-    ]
-    return "\t".join(map(str, cells)) + "\n"
+from tests.sparta.features.readers.vocabulary_files import write_vocabulary
 
 
 def test_reads_features_boxes_size_labels_and_attributes(tmp_path: Path) -> None:

@@ -5,16 +5,7 @@ import pytest
 
 from sparta.errors import InputError
 from sparta.features.readers.parsing.class_names import Classes, Vocabularies, Vocabulary
-
-OBJECTS = "yolk\ntraffic light,stop light\nbuoy"  # as published: no line feed at the end
-ATTRIBUTES = "gray,grey\nred"
-
-
-def write_vocabulary(folder: Path) -> Path:
-    folder.mkdir(exist_ok=True)
-    (folder / "objects_vocab.txt").write_text(OBJECTS)
-    (folder / "attributes_vocab.txt").write_text(ATTRIBUTES)
-    return folder
+from tests.sparta.features.readers.vocabulary_files import write_vocabulary
 
 
 def classes(
