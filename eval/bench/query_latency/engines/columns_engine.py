@@ -14,7 +14,7 @@ COLUMNS = "columns"
 class ColumnsEngine(Engine[Corpus]):
     """The columns as `sparta serve --engine columns` searches them."""
 
-    settings = "as sparta serve asks them: memory-mapped, read ahead, one core a query"
+    settings = "as sparta serve searches them: memory-mapped, read ahead, one core a query"
     promise = Promise.ORDER
 
     def build(self) -> None:

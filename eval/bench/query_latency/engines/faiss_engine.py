@@ -95,7 +95,7 @@ class FaissHnsw(_Learnt):
     """HNSW."""
 
     settings = (
-        f"FAISS IndexHNSWFlat as sparta index --hnsw builds it: {NEIGHBOURS} neighbours, "
+        f"FAISS IndexHNSWFlat as sparta index-dense --hnsw builds it: {NEIGHBOURS} neighbours, "
         f"efConstruction {EF_CONSTRUCTION}, efSearch {EF_SEARCH} or k if that is more"
     )
     promise = Promise.NEAR
