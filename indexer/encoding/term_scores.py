@@ -16,7 +16,7 @@ from indexer.encoding.models import check_features, load_models
 from indexer.encoding.stores import check_stores
 from indexer.grounding import Inputs
 from indexer.settings import TermSet
-from sparta.features.extract.backbone import pick_device
+from sparta.features.extract.networks.backbone import pick_device
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.tokenizer import Tokenizer

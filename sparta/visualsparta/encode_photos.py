@@ -10,8 +10,8 @@ import numpy as np
 
 from sparta.errors import InputError
 from sparta.features.extract.augmentations import Augmentation
-from sparta.features.extract.backbone import pick_device
 from sparta.features.extract.extractor import Extractor, load_extractor_of
+from sparta.features.extract.networks.backbone import pick_device
 from sparta.features.extract.photos import Photo, find_photos
 from sparta.features.record import FeatureSource, ImageFeatures
 from sparta.features.skipped import Skipped

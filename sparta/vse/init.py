@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel
 
 from sparta.errors import InputError
-from sparta.features.extract.pretrained import load_model, load_preprocessing
+from sparta.features.extract.networks.pretrained import load_model, load_preprocessing
 from sparta.features.record import FeatureSource
 from sparta.model_id import find_file
 from sparta.vse.config import VseConfig

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from sparta.errors import InputError
 from sparta.features.extract.augmentations import Augmentation, Crop
-from sparta.features.extract.backbone import Backbone
 from sparta.features.extract.decode_pool import decode_all
+from sparta.features.extract.networks.backbone import Backbone
 from sparta.features.extract.photos import Decoder, find_photos
 from sparta.features.record import FeatureSource
 from sparta.features.skipped import Skipped

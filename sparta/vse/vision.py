@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from sparta.errors import InputError
-from sparta.features.extract.backbone import patch_side
-from sparta.features.extract.pretrained import Preprocessing
+from sparta.features.extract.networks.backbone import patch_side
+from sparta.features.extract.networks.pretrained import Preprocessing
 from sparta.vse.encoders import build_network
 
 

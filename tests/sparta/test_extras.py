@@ -6,7 +6,7 @@ from importlib.metadata import metadata
 import pytest
 
 from sparta.errors import InputError
-from sparta.extras import EXTRAS, missing_extra, require
+from sparta.extras import EXTRAS, missing_extra, package_folder, require
 
 
 def test_every_extra_exists() -> None:
@@ -27,3 +27,10 @@ def test_any_other_missing_module_is_no_extra() -> None:
     assert str(missing_extra(ModuleNotFoundError("", name="matplotlib.figure"))).endswith(
         "[plots]'"
     )
+
+
+def test_a_package_is_found_without_importing_it() -> None:
+    folder = package_folder("tests.sparta.features.extract.networks")
+    assert folder.name == "networks"
+    with pytest.raises(ModuleNotFoundError):
+        package_folder("no_such_package")

@@ -61,7 +61,7 @@ def encode(
     from eval.bench.encoding.measure import EncodingPlan, EncodingVariant, measure_encoding
     from eval.bench.encoding.random_model import HEAD, ModelSize
     from eval.report import report
-    from sparta.features.extract.backbone import pick_device
+    from sparta.features.extract.networks.backbone import pick_device
     from sparta.progress import progress_bars
 
     check_out(out)

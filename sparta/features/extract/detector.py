@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from sparta.errors import InputError
-from sparta.features.extract.backbone import pick_device
-from sparta.features.extract.photos import PhotoError
-from sparta.features.extract.pretrained import (
+from sparta.features.extract.networks.backbone import pick_device
+from sparta.features.extract.networks.pretrained import (
     Normalisation,
     load_model,
     load_processor,
     weights_hash,
 )
+from sparta.features.extract.photos import PhotoError
 
 
 class Detected(NamedTuple):

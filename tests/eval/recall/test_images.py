@@ -20,7 +20,7 @@ from sparta.metrics import captions_of_images, ranks, recall
 from sparta.vse.init import from_captions
 from sparta.vse.model import VseModel, score
 from sparta.vse.photo_folder import PhotoFolder, vision_source
-from tests.sparta.features.extract.networks import RESNET, save
+from tests.sparta.features.extract.tiny_networks import RESNET, save
 
 COLOURS = {"red": (220, 30, 30), "green": (30, 200, 30), "blue": (30, 30, 220)}
 

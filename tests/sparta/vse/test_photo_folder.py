@@ -16,8 +16,8 @@ from sparta.vse.init import from_captions
 from sparta.vse.model import VseModel
 from sparta.vse.photo_folder import PhotoFolder, vision_source
 from tests import tiny
-from tests.sparta.features.extract.networks import SIDE, save
-from tests.sparta.features.extract.networks import SMALL as NETWORK
+from tests.sparta.features.extract.tiny_networks import SIDE, save
+from tests.sparta.features.extract.tiny_networks import SMALL as NETWORK
 from tests.sparta.vse.models import CAPTIONS, SMALL, bigru
 from tests.stores import write_store
 

@@ -17,14 +17,14 @@ from transformers import (
 )
 
 from sparta.errors import InputError
-from sparta.features.extract.backbone import Backbone
+from sparta.features.extract.networks.backbone import Backbone
 from sparta.features.record import FeatureSource
 from sparta.vse.batch import PixelBatch, RegionBatch
 from sparta.vse.init import from_captions
 from sparta.vse.model import VseModel
 from tests import tiny
-from tests.sparta.features.extract.networks import RESNET, SIDE, clip, photos, save
-from tests.sparta.features.extract.networks import SMALL as NETWORK
+from tests.sparta.features.extract.tiny_networks import RESNET, SIDE, clip, photos, save
+from tests.sparta.features.extract.tiny_networks import SMALL as NETWORK
 from tests.sparta.vse.models import CAPTIONS, SENTENCES, SMALL
 
 NETWORKS: dict[str, Any] = {

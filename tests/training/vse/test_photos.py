@@ -21,7 +21,7 @@ from sparta.features.record import FeatureSource
 from sparta.vse.model import VseModel
 from sparta.vse.photo_folder import PhotoFolder, vision_source
 from sparta.vse.tokenizer import TextTokenizer
-from tests.sparta.features.extract.networks import RESNET, SMALL, save
+from tests.sparta.features.extract.tiny_networks import RESNET, SMALL, save
 from training.fit import _strategy, train
 from training.vse.config import VseAugmentationConfig, VseTrainConfig
 from training.vse.lightning_module import VseTraining

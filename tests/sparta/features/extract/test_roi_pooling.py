@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sparta.features.extract.backbone import Backbone
+from sparta.features.extract.networks.backbone import Backbone
 from sparta.features.extract.roi_pooling import pool_boxes
 from tests.sparta.features.readers.real_regions import read_real_regions
 

@@ -153,14 +153,17 @@ def weights_hash(name: str) -> str:
     """
     for file in WEIGHTS:
         if path := find_file(name, file):
-            return _sha256([path])
+            return hash_files([path])
         if index := find_file(name, f"{file}.index.json"):
             parts = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
-            return _sha256([path for part in sorted(set(parts)) if (path := find_file(name, part))])
+            return hash_files(
+                [path for part in sorted(set(parts)) if (path := find_file(name, part))]
+            )
     raise InputError(f"{name}: found neither {' nor '.join(WEIGHTS)}")
 
 
-def _sha256(paths: list[Path]) -> str:
+def hash_files(paths: list[Path]) -> str:
+    """First 16 hex digits of the sha256 of files, one after the other."""
     digest = hashlib.sha256()
     for path in paths:
         with path.open("rb") as file:

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from sparta.errors import InputError
-from sparta.features.extract.pixel_patches import PixelPatches
+from sparta.features.extract.networks.pixel_patches import PixelPatches
 
 
 def test_patches_are_squares_of_the_photo() -> None:

@@ -25,9 +25,9 @@ from transformers import (
 )
 
 from sparta.errors import InputError
-from sparta.features.extract.backbone import Backbone, pick_device
-from sparta.features.extract.pretrained import weights_hash
-from tests.sparta.features.extract.networks import RESNET, SIDE, SMALL, clip, photos, save
+from sparta.features.extract.networks.backbone import Backbone, pick_device
+from sparta.features.extract.networks.pretrained import weights_hash
+from tests.sparta.features.extract.tiny_networks import RESNET, SIDE, SMALL, clip, photos, save
 
 
 def prepared(pixels: np.ndarray) -> torch.Tensor:

@@ -1,0 +1,1 @@
+"""Vision networks that turn photos, resized to a square, into regions on a grid."""
