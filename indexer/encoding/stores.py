@@ -58,6 +58,7 @@ def open_stores(
             detection=DetectorSettings.of(source),
             image_size=source.image_size or None,
             labels=source.label_count,
+            grid=source.extra.get("grid"),
             device=device,
             progress=progress,
         )

@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 Photos = Annotated[Path, typer.Argument(help="Folder of photos, searched at any depth.")]
 Out = Annotated[Path, typer.Option(help="Folder for the features.")]
 Backbone = Annotated[
-    str | None, typer.Option(help="Hub name or folder of a vision network, or: pixels.")
+    str | None,
+    typer.Option(
+        help="Hub name or folder of a vision network, efficientnet-lite0, -lite1 or -lite2 (no hub "
+        "needed), or pixels."
+    ),
 ]
 Detector = Annotated[
     str | None,
@@ -50,6 +54,10 @@ ImageSize = Annotated[
 Labels = Annotated[
     int, typer.Option(min=0, help="Classes of the backbone's classifier to keep as words.")
 ]
+Grid = Annotated[
+    int | None,
+    typer.Option(min=1, help="Average the backbone's cells to N on a side (default: all cells)."),
+]
 Augmentation = Annotated[
     str, typer.Option(help="Test-time augmentation: plain, flip (mirrored) or crop:SEED.")
 ]
@@ -70,6 +78,7 @@ def extract(
     colours: Colours = False,
     image_size: ImageSize = None,
     labels: Labels = 0,
+    grid: Grid = None,
     augmentation: Augmentation = "plain",
     device: Device = "auto",
     batch_size: BatchSize = None,
@@ -83,6 +92,8 @@ def extract(
     [bold]Examples[/bold]
 
     sparta extract photos/ --backbone google/mobilenet_v2_1.0_224 --labels 3 --out features/
+
+    sparta extract photos/ --backbone efficientnet-lite2 --grid 7 --out features/
 
     sparta extract photos/ --backbone pixels --augmentation flip --out features/flip
 
@@ -116,6 +127,7 @@ def extract(
             detection=detection,
             image_size=image_size,
             labels=labels,
+            grid=grid,
             augmentation=augmentation,
             device=device,
             batch_size=batch_size,

@@ -85,7 +85,7 @@ class FeatureSource:
         image_size: side in pixels of the square the photo is resized to, 0 without a backbone.
         label_count: classes of the backbone's own classifier given to the whole-photo region.
         extra: whatever else decides the features; of a detector, hash of its weights and how its
-            regions are chosen.
+            regions are chosen; "grid" where a backbone's cells are averaged to fewer on a side.
         detector: hub name or folder the detector was loaded from, "" for none.
     """
 

@@ -25,6 +25,7 @@ def extract_augmented(
     detection: DetectorSettings | None = None,
     image_size: int | None = None,
     labels: int = 0,
+    grid: int | None = None,
     device: str = "auto",
     progress: Progress = no_progress,
 ) -> list[FeatureStore]:
@@ -39,6 +40,7 @@ def extract_augmented(
         detection: the detector whose regions to take, None for a grid.
         image_size: side of the square the photos are stretched to; None for the backbone's own.
         labels: classes of the backbone's classifier that name the whole photo.
+        grid: cells on a side that the backbone's cells are averaged to; None for all of them.
         device: "auto" takes a GPU if there is one.
         progress: called with the stage "extract", photos done and in all, over all augmentations.
 
@@ -58,6 +60,7 @@ def extract_augmented(
             detection=detection,
             image_size=image_size,
             labels=labels,
+            grid=grid,
             augmentation=name,
             device=device,
             progress=overall,

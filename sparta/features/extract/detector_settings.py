@@ -45,6 +45,8 @@ class DetectorSettings:
 def extract_command(source: FeatureSource) -> str:
     """The command line that makes features of a source."""
     options = f"--image-size {source.image_size} --labels {source.label_count}"
+    if "grid" in source.extra:
+        options += f" --grid {source.extra['grid']}"
     pooled = f"--backbone {source.backbone} {options}"
     detection = DetectorSettings.of(source)
     if detection is None:

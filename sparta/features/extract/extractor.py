@@ -9,6 +9,7 @@ from sparta.errors import InputError
 from sparta.features.extract.augmentations import Augmentation
 from sparta.features.extract.detector_settings import DetectorSettings
 from sparta.features.extract.grid import GridRegions, load_encoder
+from sparta.features.extract.networks.pooled_grid import PooledGrid
 from sparta.features.extract.photos import Decoder, Photo
 from sparta.features.extract.regions import DetectorRegions
 from sparta.features.record import FeatureSource, ImageFeatures
@@ -36,6 +37,7 @@ def load_extractor(
     image_size: int | None = None,
     labels: int = 0,
     device: str = "auto",
+    grid: int | None = None,
 ) -> Extractor:
     """A detector's regions, or the cells of a backbone's grid.
 
@@ -46,9 +48,13 @@ def load_extractor(
         raise InputError("--image-size and --labels are for a --backbone: name it too")
     encoder = load_encoder(backbone, image_size, labels, device) if backbone else None
     if detection is not None:
+        if grid:
+            raise InputError("--grid is for cells of a --backbone: leave it out with --detector")
         return DetectorRegions(detection, encoder, device)
     if encoder is None:
         raise InputError("--backbone: name what turns the photos into features (or --detector)")
+    if grid and encoder.grid != (grid, grid):
+        encoder = PooledGrid(encoder, grid)
     return GridRegions(encoder)
 
 
@@ -64,7 +70,12 @@ def load_extractor_of(source: FeatureSource, device: str = "auto") -> Extractor:
             f"regions of {source.backbone} come from other software and cannot be made from photos"
         )
     extractor = load_extractor(
-        source.backbone or None, detection, source.image_size or None, source.label_count, device
+        source.backbone or None,
+        detection,
+        source.image_size or None,
+        source.label_count,
+        device,
+        source.extra.get("grid"),
     )
     if differences := source.differences(extractor.source):
         raise InputError(

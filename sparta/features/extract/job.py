@@ -50,6 +50,7 @@ def extract_photos(
     detection: DetectorSettings | None = None,
     image_size: int | None = None,
     labels: int = 0,
+    grid: int | None = None,
     augmentation: str = "plain",
     device: str = "auto",
     batch_size: int | None = None,
@@ -69,6 +70,7 @@ def extract_photos(
         detection: the detector whose regions to take, None for a grid.
         image_size: side of the square the photos are stretched to; None for the backbone's own.
         labels: classes of the backbone's classifier that name the whole photo.
+        grid: cells on a side that the backbone's cells are averaged to; None for all of them.
         augmentation: "plain", "flip" or "crop:SEED".
         device: "auto" takes a GPU if there is one.
         batch_size: photos per pass of the backbone; by default what suits the device.
@@ -82,7 +84,7 @@ def extract_photos(
     started = time.perf_counter()
     chosen = Augmentation(augmentation)
     ids = find_photos(photos)
-    extractor = load_extractor(backbone, detection, image_size, labels, device)
+    extractor = load_extractor(backbone, detection, image_size, labels, device, grid)
     listing = {"files": f"{len(ids)} with hash {_listing_hash(photos, ids)}"}
     writer = StoreWriter(
         out, extractor.source, photos=photos, augmentation=augmentation, inputs=listing
