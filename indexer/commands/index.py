@@ -43,6 +43,22 @@ Terms = Annotated[
     str, typer.Option(help="Terms of the index: trained (in some training caption), or all.")
 ]
 
+Asked = Annotated[
+    str,
+    typer.Option(
+        metavar="model|FILE|none",
+        help="Whose words an image keeps first: those of the captions the model was trained on, "
+        "those of a text file of queries, one a line, or none (largest scores alone). A model "
+        "without term frequencies: none.",
+    ),
+]
+AskedPower = Annotated[
+    float,
+    typer.Option(
+        help="Power of a term's frequency in that choice: 0 to 1, 0 for the largest scores."
+    ),
+]
+
 
 def index(
     features: Features,
@@ -53,6 +69,8 @@ def index(
     bits: Bits = 8,
     offset: Offset = "mean",
     terms: Terms = "trained",
+    asked: Asked = "model",
+    asked_power: AskedPower = 0.35,
     batch_size: BatchSize = 32,
     device: Device = "auto",
 ) -> None:
@@ -71,6 +89,8 @@ def index(
     sparta index photos/ --model seed0/ --model seed1/ --augmentations 4 --out index/
 
     sparta index photos/ --model model/ --out index/ --top-n all --offset none
+
+    sparta index photos/ --model model/ --out index/ --top-n 200 --asked queries.txt
     """
     from indexer.commands.building import STAGES, set_up_libraries, summary
 
@@ -78,6 +98,7 @@ def index(
     from rich.console import Console
 
     from indexer.build import build_index
+    from indexer.encoding.asked import check_asked
     from indexer.encoding.stores import open_stores
     from indexer.settings import PruningSettings
     from sparta.progress import progress_bars
@@ -88,7 +109,10 @@ def index(
         bits=bits,
         offset=offset,  # type: ignore[arg-type]
         terms=terms,  # type: ignore[arg-type]
+        asked=asked,
+        asked_power=asked_power,
     )
+    check_asked(asked)  # before photos are extracted
     console = Console()
     with progress_bars(STAGES, console) as show:
         stores = open_stores(
