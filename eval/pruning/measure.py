@@ -71,10 +71,11 @@ def measure_pruning(
     # Untrained terms are most of the work: they are computed only if a choice uses them.
     terms: TermSet = "all" if any(choice.terms == "all" for choice in choices) else "trained"
     encoder, rows = _open(stores, models, photos, all_images, batch_size, device, terms)
-    asked = {choice: _asked(encoder, choice) for choice in choices}
+    pairs = {(choice.asked, choice.asked_power) for choice in choices}
+    asked = {pair: _asked(encoder, *pair) for pair in sorted(pairs)}
     images = TermScoreMatrix.of(encoder, rows, progress)
     encoded = time.perf_counter()
-    measured = _measure(images, photos, asked, bits, exact, progress)
+    measured = _measure(images, photos, choices, asked, bits, exact, progress)
     return PruningStudy(
         models=[model_fingerprint(model) for model in encoder.models],
         features=[store.fingerprint for store in stores],
@@ -105,21 +106,22 @@ def _open(
     return encoder, rows
 
 
-def _asked(encoder: ImageEncoder, choice: PruningChoice) -> AskedTerms:
-    """Frequencies of terms, which a study, unlike an index, does not do without if requested."""
-    asked = asked_terms(encoder, choice.asked, choice.asked_power)
-    if asked.source == "none" != choice.asked:
+def _asked(encoder: ImageEncoder, asked: str, power: float) -> AskedTerms:
+    """As `asked_terms`, but models without term frequencies are refused if theirs are requested."""
+    found = asked_terms(encoder, asked, power)
+    if asked == "model" and found.source == "none":
         raise InputError(
-            f"--asked {choice.asked}: the models record no term frequencies: train them again, or "
-            "give none or a file of queries"
+            "--asked model: the models record no term frequencies: train them again, or give none "
+            "or a file of queries"
         )
-    return asked
+    return found
 
 
 def _measure(
     images: TermScoreMatrix,
     photos: Sequence[CaptionedPhoto],
-    choices: Mapping[PruningChoice, AskedTerms],
+    choices: Sequence[PruningChoice],
+    asked: Mapping[tuple[str, float], AskedTerms],
     bits: Sequence[int | None],
     exact: bool,
     progress: Progress,
@@ -134,8 +136,9 @@ def _measure(
     rows = [PruningRow(None, None, whole.recall, 100.0, 100.0, positive, None)]
     kinds = {choice.offset for choice in choices}
     offsets = {kind: estimate_offsets(scores, kind) for kind in kinds}
-    for choice, asked in choices.items():
-        pruned = PrunedIndex(images, choice, offsets[choice.offset], asked)
+    for choice in choices:
+        weighed = asked[choice.asked, choice.asked_power]
+        pruned = PrunedIndex(images, choice, offsets[choice.offset], weighed)
         weights, postings = pruned.weights(queries.terms)
         unrounded = queries.rank(weights)
         for width in bits:
