@@ -38,8 +38,8 @@ class Manifest:
         offset: kind of offset subtracted from the scores before pruning.
         offset_images: how many images it was estimated on.
         terms: "trained" (some training caption contained them) or "all".
-        asked: whose term frequencies weighed in the choice of an image's terms: "model", the
-            SHA-256 of a file of queries, or "none".
+        asked: source of the term frequencies by which an image's terms were chosen: "model" (its
+            training captions), the SHA-256 of a file of queries, or "none" (scores alone).
         asked_power: the frequencies' power, 0 for "none".
         images: count.
         postings: count of (image, impact) pairs.

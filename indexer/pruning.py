@@ -38,7 +38,7 @@ def estimate_offsets(scores: Tensor, kind: OffsetKind) -> Tensor:
 def asked_weights(frequencies: Tensor, power: float) -> Tensor:
     """Weights of terms in the choice of those to keep: (frequency + 1)^p.
 
-    A posting of a term that nobody asks for is of no use, however large its impact.
+    A posting of a term that no query contains is of no use, however large its impact.
 
     Args:
         frequencies: [V] int64, how many texts contain each term.

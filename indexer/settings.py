@@ -16,7 +16,7 @@ TERM_SETS: tuple[TermSet, ...] = get_args(TermSet)
 # the largest impact, at 8 bits 65,793.
 MAXIMUM_BITS = 16
 
-# Where the frequencies of asked terms come from, besides a file of queries.
+# Sources of the terms' frequencies in queries, besides the path of a file of queries.
 ASKED_KINDS = ("model", "none")
 
 
@@ -29,10 +29,9 @@ class PruningSettings:
         bits: of an impact, 1 to 16.
         offset: what is subtracted from each term's scores before pruning.
         terms: terms of the index: "trained" (some training caption contained them) or "all".
-        asked: how often terms are asked for, by which an image's terms are chosen: "model" (in
-            the captions its models were trained on), "none" (the scores alone decide), or the
-            path of a text file with one query a line.
-        asked_power: p; terms are chosen by score x (frequency + 1)^p, from 0 to 1.
+        asked: source of the terms' frequencies in queries: "model" (the captions the models were
+            trained on), the path of a text file with one query a line, or "none".
+        asked_power: p, from 0 to 1; an image keeps its largest score * (frequency + 1)^p.
 
     Raises:
         InputError: if a value is out of range.

@@ -23,10 +23,10 @@ TermSets = Annotated[str, typer.Option("--terms", help="Terms allowed: trained, 
 Asked = Annotated[
     str,
     typer.Option(
-        help="Whose words are kept first: model (its training captions), none, files of queries."
+        help="Sources of term frequencies: none, model (training captions), files of queries."
     ),
 ]
-AskedPower = Annotated[str, typer.Option(help="Powers of a term's frequency, 0 to 1.")]
+AskedPower = Annotated[str, typer.Option(help="Powers of the frequencies, from 0 to 1.")]
 Bits = Annotated[str, typer.Option(help="Bits of an impact, 1 to 16, and float (not quantised).")]
 Exact = Annotated[
     bool, typer.Option("--exact", help="Sum impacts in memory: the same ranking without indexes.")

@@ -60,7 +60,7 @@ def measure_pruning(
 
     Raises:
         InputError: if photos have no features, models and stores do not go together, term
-            frequencies are not to be had, or there are too many images to keep their scores in
+            frequencies are unknown, or there are too many images to keep their scores in
             memory.
     """
     start = time.perf_counter()

@@ -47,15 +47,15 @@ Asked = Annotated[
     str,
     typer.Option(
         metavar="model|FILE|none",
-        help="Whose words an image keeps first: those of the captions the model was trained on, "
-        "those of a text file of queries, one a line, or none (largest scores alone). A model "
-        "without term frequencies: none.",
+        help="Term frequencies that weigh in the choice of an image's terms: those of the model's "
+        "training captions, of a text file with one query a line, or none (the largest scores "
+        "are kept; so too if the model records no frequencies).",
     ),
 ]
 AskedPower = Annotated[
     float,
     typer.Option(
-        help="Power of a term's frequency in that choice: 0 to 1, 0 for the largest scores."
+        help="p of score * (frequency + 1)^p, of which an image keeps the largest: from 0 to 1."
     ),
 ]
 

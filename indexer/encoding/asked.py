@@ -1,4 +1,4 @@
-"""How often terms are asked for: in the models' training captions, or in a file of queries."""
+"""How frequent terms are in queries: in the models' training captions, or in a file of queries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sparta.tokenizer import Tokenizer, text_frequencies
 
 
 class AskedTerms(NamedTuple):
-    """Weights of terms in the choice of those an image keeps, and where they come from.
+    """Weights of terms in the choice of those an image keeps, and their source.
 
     Attributes:
         source: "model", the SHA-256 of a file of queries, or "none".
@@ -34,7 +34,7 @@ NONE_ASKED = AskedTerms("none", 0.0, None)
 
 
 def asked_terms(encoder: ImageEncoder, asked: str, power: float) -> AskedTerms:
-    """Find out how often terms are asked for.
+    """Weigh terms by their frequency in queries.
 
     Args:
         encoder: with the models and their tokenizer. Of several models the largest frequency of
