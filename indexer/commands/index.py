@@ -104,14 +104,8 @@ def index(
     from sparta.progress import progress_bars
     from sparta.visualsparta.config import VisualSpartaConfig
 
-    pruning = PruningSettings(
-        top_n=_parse_top_n(top_n),
-        bits=bits,
-        offset=offset,  # type: ignore[arg-type]
-        terms=terms,  # type: ignore[arg-type]
-        asked=asked,
-        asked_power=asked_power,
-    )
+    choice = {"offset": offset, "terms": terms, "asked": asked, "asked_power": asked_power}
+    pruning = PruningSettings(top_n=_parse_top_n(top_n), bits=bits, **choice)  # type: ignore[arg-type]
     check_asked(asked)  # before photos are extracted
     console = Console()
     with progress_bars(STAGES, console) as show:
