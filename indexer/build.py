@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torch
 
+from indexer.encoding.asked import NONE_ASKED, AskedTerms, asked_terms
 from indexer.encoding.models import model_fingerprint
 from indexer.encoding.term_scores import ImageEncoder
 from indexer.impacts import ImpactParameters, encode_rows
@@ -53,17 +54,21 @@ def build_index(
 
     Raises:
         InputError: if a model cannot be used or was trained on other features, models or stores
-            do not go together, or `out` contains something that is not an index.
+            do not go together, a file of queries has none, or `out` contains something that is
+            not an index.
     """
     check_target(out)
     encoder = ImageEncoder.open(stores, models, batch_size, device, pruning.terms)
-    settings = _settings(encoder, pruning)
+    asked = asked_terms(encoder, pruning.asked, pruning.asked_power)
+    if pruning.top_n is None:
+        asked = NONE_ASKED  # there is no choice to make
+    settings = _settings(encoder, pruning, asked)
     work = Workspace.open(out, settings)
     offsets = _offsets(encoder, settings, work, progress)
     quantiser = Quantiser.fit(offsets.largest, settings.bits)
     manifest = write_index(
         work.index,
-        _shards(encoder, _parameters(encoder, settings, offsets, quantiser), work, progress),
+        _shards(encoder, _parameters(encoder, settings, offsets, quantiser, asked), work, progress),
         encoder.tokenizer,
         settings,
         offsets.offset,
@@ -75,10 +80,11 @@ def build_index(
     return manifest
 
 
-def _settings(encoder: ImageEncoder, pruning: PruningSettings) -> IndexSettings:
+def _settings(encoder: ImageEncoder, pruning: PruningSettings, asked: AskedTerms) -> IndexSettings:
     photos = encoder.store.photos
+    used = {"asked": asked.source, "asked_power": asked.power}
     return IndexSettings(
-        **vars(pruning),
+        **vars(pruning) | used,
         models=[model_fingerprint(model) for model in encoder.models],
         features=[store.fingerprint for store in encoder.stores],
         photos=str(photos) if photos else None,
@@ -98,10 +104,16 @@ def _offsets(
 
 
 def _parameters(
-    encoder: ImageEncoder, settings: IndexSettings, offsets: TermOffsets, quantiser: Quantiser
+    encoder: ImageEncoder,
+    settings: IndexSettings,
+    offsets: TermOffsets,
+    quantiser: Quantiser,
+    asked: AskedTerms,
 ) -> ImpactParameters:
     offset = torch.from_numpy(offsets.offset).to(encoder.device)
-    return ImpactParameters(offset, encoder.allowed(settings.terms), settings.top_n, quantiser)
+    allowed = encoder.allowed(settings.terms)
+    weights = None if asked.weights is None else asked.weights.to(encoder.device)
+    return ImpactParameters(offset, allowed, settings.top_n, quantiser, weights)
 
 
 def _shards(

@@ -26,12 +26,14 @@ class ImpactParameters:
         allowed: [V] bool, terms that may enter the index.
         top_n: terms an image keeps at most; None keeps all.
         quantiser: scores above the offset → impacts.
+        weights: [V] float32, of terms in the choice of those an image keeps; None for one.
     """
 
     offset: Tensor
     allowed: Tensor
     top_n: int | None
     quantiser: Quantiser
+    weights: Tensor | None = None
 
 
 class KeptTerms(NamedTuple):
@@ -83,7 +85,8 @@ def keep_terms(scored: TermScores, parameters: ImpactParameters) -> KeptTerms:
     allowed = parameters.allowed
     wanted = allowed.nonzero()[:, 0]  # everything below is computed for these terms alone
     scores, positions = (part.index_select(1, wanted) for part in scored)
-    kept = prune(scores, parameters.offset[wanted], allowed[wanted], parameters.top_n)
+    weights = None if parameters.weights is None else parameters.weights[wanted]
+    kept = prune(scores, parameters.offset[wanted], allowed[wanted], parameters.top_n, weights)
     values = kept.cpu().numpy()
     places = np.flatnonzero(values > 0)
     row, column = np.divmod(places, max(1, len(wanted)))

@@ -12,7 +12,7 @@ from sparta.errors import InputError
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 MANIFEST = "manifest.json"
 LUCENE = "lucene"
 OFFSETS = "term_offsets.npy"
@@ -38,6 +38,9 @@ class Manifest:
         offset: kind of offset subtracted from the scores before pruning.
         offset_images: how many images it was estimated on.
         terms: "trained" (some training caption contained them) or "all".
+        asked: source of the term frequencies by which an image's terms were chosen: "model" (its
+            training captions), the SHA-256 of a file of queries, or "none" (scores alone).
+        asked_power: the frequencies' power, 0 for "none".
         images: count.
         postings: count of (image, impact) pairs.
         distinct_terms: terms with at least one posting.
@@ -60,6 +63,8 @@ class Manifest:
     offset: str
     offset_images: int
     terms: str
+    asked: str
+    asked_power: float
     images: int
     postings: int
     distinct_terms: int

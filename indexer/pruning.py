@@ -35,7 +35,28 @@ def estimate_offsets(scores: Tensor, kind: OffsetKind) -> Tensor:
     return torch.zeros(scores.shape[1], device=scores.device)
 
 
-def prune(scores: Tensor, offset: Tensor | None, allowed: Tensor, top_n: int | None) -> Tensor:
+def asked_weights(frequencies: Tensor, power: float) -> Tensor:
+    """Weights of terms in the choice of those to keep: (frequency + 1)^p.
+
+    A posting of a term that no query contains is of no use, however large its impact.
+
+    Args:
+        frequencies: [V] int64, how many texts contain each term.
+        power: p, from 0 (all terms weigh the same) to 1.
+
+    Returns:
+        [V] float32, at least 1.
+    """
+    return (frequencies.double() + 1).pow(power).float()
+
+
+def prune(
+    scores: Tensor,
+    offset: Tensor | None,
+    allowed: Tensor,
+    top_n: int | None,
+    weights: Tensor | None = None,
+) -> Tensor:
     """Each image's n largest scores above the offset (equation 14, and its top-n of section 4).
 
     Args:
@@ -43,10 +64,12 @@ def prune(scores: Tensor, offset: Tensor | None, allowed: Tensor, top_n: int | N
         offset: [V] float32, or None for zero.
         allowed: [V] bool, terms that may enter the index.
         top_n: terms an image keeps at most; None keeps all.
+        weights: [V] float32, positive; the n largest products of score above the offset and weight
+            are kept. They decide the choice alone, not the scores returned. None for one.
 
     Returns:
-        [B, V] float32, max(0, score - offset) where kept and 0 elsewhere; of equal scores the
-        lower term ids are kept.
+        [B, V] float32, max(0, score - offset) where kept and 0 elsewhere; of equal scores, or
+        products, the lower term ids are kept.
 
     Raises:
         ValueError: if a score is not a number.
@@ -58,12 +81,17 @@ def prune(scores: Tensor, offset: Tensor | None, allowed: Tensor, top_n: int | N
     scores = scores * allowed
     if top_n is None or top_n >= scores.shape[1]:
         return scores
+    return scores * _largest(scores if weights is None else scores * weights, top_n)
+
+
+def _largest(scores: Tensor, top_n: int) -> Tensor:
+    """Which of each row's scores are its n largest, [B, V] bool; of equals those of lower ids."""
     smallest, following = _nth_largest(scores, top_n)
     kept = scores >= smallest
     # Rows where more scores than there is room for are as large as the smallest kept.
     tied = ((smallest == following) & (smallest > 0))[:, 0]
     kept[tied] = _first_of_equals(scores[tied], smallest[tied], top_n)
-    return scores * kept
+    return kept
 
 
 def _nth_largest(scores: Tensor, top_n: int) -> tuple[Tensor, Tensor]:

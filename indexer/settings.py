@@ -16,6 +16,9 @@ TERM_SETS: tuple[TermSet, ...] = get_args(TermSet)
 # the largest impact, at 8 bits 65,793.
 MAXIMUM_BITS = 16
 
+# Sources of the terms' frequencies in queries, besides the path of a file of queries.
+ASKED_KINDS = ("model", "none")
+
 
 @dataclass(frozen=True, kw_only=True)
 class PruningSettings:
@@ -26,6 +29,9 @@ class PruningSettings:
         bits: of an impact, 1 to 16.
         offset: what is subtracted from each term's scores before pruning.
         terms: terms of the index: "trained" (some training caption contained them) or "all".
+        asked: source of the terms' frequencies in queries: "model" (the captions the models were
+            trained on), the path of a text file with one query a line, or "none".
+        asked_power: p, from 0 to 1; an image keeps its largest score * (frequency + 1)^p.
 
     Raises:
         InputError: if a value is out of range.
@@ -35,6 +41,8 @@ class PruningSettings:
     bits: int = 8
     offset: OffsetKind = "mean"
     terms: TermSet = "trained"
+    asked: str = "model"
+    asked_power: float = 0.35
 
     def __post_init__(self) -> None:
         if self.top_n is not None and self.top_n < 1:
@@ -46,6 +54,7 @@ class PruningSettings:
             )
         if self.terms not in TERM_SETS:
             raise InputError(f"--terms must be trained or all, got {self.terms!r}")
+        check_power(self.asked_power)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,12 +66,17 @@ class IndexSettings(PruningSettings):
         features: fingerprint of each feature store.
         photos: folder the image ids are relative to, None if unknown.
         offset_images: how many images the offsets are estimated on.
+        asked: what was used: "model", the SHA-256 of a file of queries, or "none", also where the
+            models record no frequencies and where images keep all terms.
+        asked_power: 0 where `asked` is "none".
     """
 
     models: list[str]
     features: list[str]
     photos: str | None
     offset_images: int
+    asked: str = "none"
+    asked_power: float = 0.0
 
 
 def check_bits(bits: int) -> None:
@@ -73,3 +87,13 @@ def check_bits(bits: int) -> None:
     """
     if not 1 <= bits <= MAXIMUM_BITS:
         raise InputError(f"--bits must be from 1 to {MAXIMUM_BITS}, got {bits}")
+
+
+def check_power(power: float) -> None:
+    """Refuse a power of term frequencies that is not from 0 to 1.
+
+    Raises:
+        InputError: if it is another number, or none.
+    """
+    if not 0 <= power <= 1:
+        raise InputError(f"--asked-power must be from 0 to 1, got {power:g}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -184,6 +185,22 @@ class WordPieceTokenizer:
             for i, token in zip(encoding.ids, encoding.tokens, strict=True)
             if token not in self._special
         ]
+
+
+def text_frequencies(texts: Iterable[Iterable[int]], vocabulary: int) -> NDArray[np.int64]:
+    """How many texts contain each term; a term twice in one text counts once.
+
+    Args:
+        texts: the term ids of each.
+        vocabulary: V, the number of terms.
+
+    Returns:
+        [V] int64.
+    """
+    found = Counter(term for text in texts for term in set(text))
+    frequencies = np.zeros(vocabulary, np.int64)
+    frequencies[list(found.keys())] = list(found.values())
+    return frequencies
 
 
 def _parts_at_spaces(tokenizer: tokenizers.Tokenizer) -> bool:

@@ -20,6 +20,13 @@ Offsets = Annotated[
     str, typer.Option("--offset", help="Per-term offsets: mean, median, minimum, none.")
 ]
 TermSets = Annotated[str, typer.Option("--terms", help="Terms allowed: trained, all.")]
+Asked = Annotated[
+    str,
+    typer.Option(
+        help="Sources of term frequencies: none, model (training captions), files of queries."
+    ),
+]
+AskedPower = Annotated[str, typer.Option(help="Powers of the frequencies, from 0 to 1.")]
 Bits = Annotated[str, typer.Option(help="Bits of an impact, 1 to 16, and float (not quantised).")]
 Exact = Annotated[
     bool, typer.Option("--exact", help="Sum impacts in memory: the same ranking without indexes.")
@@ -39,6 +46,8 @@ def pruning(
     top_n: TopN = "50,100,200,500,1000,2000,all",
     offset: Offsets = "mean,median,minimum,none",
     terms: TermSets = "trained,all",
+    asked: Asked = "none",
+    asked_power: AskedPower = "0.35",
     bits: Bits = "8,float",
     exact: Exact = False,
     all_images: AllImages = False,
@@ -72,7 +81,8 @@ def pruning(
 
     logging.set_verbosity_error()
     logging.disable_progress_bar()
-    choices, widths = parse_choices(top_n, offset, terms), parse_bits(bits)
+    choices = parse_choices(top_n, offset, terms, asked, asked_power)
+    widths = parse_bits(bits)
     check_out(out)
     with progress_bars(STAGES, Console(stderr=True)) as progress:
         study = measure_pruning(

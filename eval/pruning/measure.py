@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -16,12 +16,14 @@ from eval.pruning.results import PruningRow, PruningStudy
 from eval.pruning.term_scores import TermScoreMatrix
 from eval.recall.images import Images
 from eval.recall.score_matrix import check_memory
+from indexer.encoding.asked import AskedTerms, asked_terms
 from indexer.encoding.models import model_fingerprint
 from indexer.encoding.stores import check_stores
 from indexer.encoding.term_scores import ImageEncoder
 from indexer.pruning import estimate_offsets
 from indexer.settings import TermSet, check_bits
 from sparta.captions.read import CaptionedPhoto
+from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.progress import Progress, no_progress
 
@@ -57,8 +59,9 @@ def measure_pruning(
         progress: of the stages "encode", in images, and "search", in queries.
 
     Raises:
-        InputError: if photos have no features, models and stores do not go together, or there
-            are too many images to keep their scores in memory.
+        InputError: if photos have no features, models and stores do not go together, term
+            frequencies are unknown, or there are too many images to keep their scores in
+            memory.
     """
     start = time.perf_counter()
     for width in bits:
@@ -68,9 +71,11 @@ def measure_pruning(
     # Untrained terms are most of the work: they are computed only if a choice uses them.
     terms: TermSet = "all" if any(choice.terms == "all" for choice in choices) else "trained"
     encoder, rows = _open(stores, models, photos, all_images, batch_size, device, terms)
+    pairs = {(choice.asked, choice.asked_power) for choice in choices}
+    asked = {pair: _asked(encoder, *pair) for pair in sorted(pairs)}
     images = TermScoreMatrix.of(encoder, rows, progress)
     encoded = time.perf_counter()
-    measured = _measure(images, photos, choices, bits, exact, progress)
+    measured = _measure(images, photos, choices, asked, bits, exact, progress)
     return PruningStudy(
         models=[model_fingerprint(model) for model in encoder.models],
         features=[store.fingerprint for store in stores],
@@ -101,10 +106,22 @@ def _open(
     return encoder, rows
 
 
+def _asked(encoder: ImageEncoder, asked: str, power: float) -> AskedTerms:
+    """As `asked_terms`, but models without term frequencies are refused if theirs are requested."""
+    found = asked_terms(encoder, asked, power)
+    if asked == "model" and found.source == "none":
+        raise InputError(
+            "--asked model: the models record no term frequencies: train them again, or give none "
+            "or a file of queries"
+        )
+    return found
+
+
 def _measure(
     images: TermScoreMatrix,
     photos: Sequence[CaptionedPhoto],
     choices: Sequence[PruningChoice],
+    asked: Mapping[tuple[str, float], AskedTerms],
     bits: Sequence[int | None],
     exact: bool,
     progress: Progress,
@@ -120,7 +137,8 @@ def _measure(
     kinds = {choice.offset for choice in choices}
     offsets = {kind: estimate_offsets(scores, kind) for kind in kinds}
     for choice in choices:
-        pruned = PrunedIndex(images, choice, offsets[choice.offset])
+        weighed = asked[choice.asked, choice.asked_power]
+        pruned = PrunedIndex(images, choice, offsets[choice.offset], weighed)
         weights, postings = pruned.weights(queries.terms)
         unrounded = queries.rank(weights)
         for width in bits:

@@ -14,6 +14,7 @@ from torch import Tensor
 from eval.pruning.choices import PruningChoice
 from eval.pruning.term_scores import TermScoreMatrix
 from eval.recall.index_recall import measure_index_recall
+from indexer.encoding.asked import AskedTerms
 from indexer.encoding.models import model_fingerprint
 from indexer.impacts import ImpactParameters, encode_rows
 from indexer.index_writer import write_index
@@ -37,11 +38,13 @@ class PrunedIndex:
         images: with all their scores.
         choice: the way to prune.
         offset: [V] float32, the choice's, estimated over these images.
+        asked: the choice's frequencies of terms as weights.
     """
 
     images: TermScoreMatrix
     choice: PruningChoice
     offset: Tensor
+    asked: AskedTerms
 
     @cached_property
     def allowed(self) -> Tensor:
@@ -59,7 +62,7 @@ class PrunedIndex:
         """
         columns, postings = [], 0
         for scores in self.images.scored.scores.split(SHARD):
-            kept = prune(scores, self.offset, self.allowed, self.choice.top_n)
+            kept = prune(scores, self.offset, self.allowed, self.choice.top_n, self.asked.weights)
             columns.append(kept[:, terms])
             postings += int(torch.count_nonzero(kept))
         return torch.cat(columns).T.contiguous(), postings / len(self.images.rows)
@@ -102,9 +105,11 @@ class PrunedIndex:
             photos=None,
             bits=bits,
             offset_images=len(images.rows),
-            **asdict(self.choice),
+            **asdict(self.choice) | {"asked": self.asked.source},
         )
-        parameters = ImpactParameters(self.offset, self.allowed, self.choice.top_n, quantiser)
+        parameters = ImpactParameters(
+            self.offset, self.allowed, self.choice.top_n, quantiser, self.asked.weights
+        )
         shards = (
             encode_rows(
                 images,

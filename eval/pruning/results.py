@@ -16,10 +16,10 @@ from eval.pruning.choices import PruningChoice
 from sparta.metrics import Recall
 
 COLUMNS = (
-    *("top-n", "offset", "terms", "bits", "R@1", "R@5", "R@10", "median rank"),
+    *("top-n", "offset", "terms", "asked", "bits", "R@1", "R@5", "R@10", "median rank"),
     *("overlap with float", "overlap with float top-n", "terms per image", "index MB"),
 )
-NAMES = ("offset", "terms")  # columns of words; the others are figures
+NAMES = ("offset", "terms", "asked")  # columns of words; the others are figures
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,13 @@ class PruningRow:
     index_mb: float | None
 
     def record(self) -> dict[str, Any]:
-        """The row as JSON values; the float model's has neither offset nor terms."""
+        """The row as JSON values; the float model's has no settings."""
         choice = self.choice
         return {
             "offset": choice.offset if choice else None,
             "terms": choice.terms if choice else None,
+            "asked": choice.asked if choice else None,
+            "asked_power": choice.asked_power if choice else None,
             "top_n": (choice.top_n if choice else None) or "all",
             "bits": self.bits or "float",
             "r1": self.recall.at_1,
@@ -65,10 +67,13 @@ class PruningRow:
     def cells(self) -> list[str]:
         """The row as text, in the order of `COLUMNS`."""
         choice = self.choice
-        names = ["float model", "", "", ""]
+        names = ["float model", "", "", "", ""]
         if choice:
             bits = str(self.bits or "float")
-            names = [str(choice.top_n or "all"), choice.offset, choice.terms, bits]
+            asked = "none"
+            if choice.asked != "none":
+                asked = f"{Path(choice.asked).name} {choice.asked_power:g}"
+            names = [str(choice.top_n or "all"), choice.offset, choice.terms, asked, bits]
         size = "" if self.index_mb is None else f"{self.index_mb:.1f}"
         return [
             *names,

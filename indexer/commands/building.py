@@ -24,8 +24,21 @@ def summary(manifest: Manifest) -> str:
     clipped = f", {manifest.clipped:,} scores clipped" if manifest.clipped else ""
     return (
         f"{manifest.images:,} images, {manifest.postings:,} postings of "
-        f"{manifest.distinct_terms:,} terms; one impact is {manifest.scale:.4g}, "
-        f"mean error {manifest.mean_error:.2g}{clipped}"
+        f"{manifest.distinct_terms:,} terms ({_choice(manifest)}); one impact is "
+        f"{manifest.scale:.4g}, mean error {manifest.mean_error:.2g}{clipped}"
+    )
+
+
+def _choice(manifest: Manifest) -> str:
+    """How the terms of an image were chosen."""
+    if manifest.top_n is None:
+        return "all kept"
+    if manifest.asked == "none":
+        return f"at most {manifest.top_n:,} an image, by score; asked: none"
+    asked = "model" if manifest.asked == "model" else f"queries {manifest.asked[:12]}"
+    return (
+        f"at most {manifest.top_n:,} an image, by score and frequency; asked: {asked}, "
+        f"power {manifest.asked_power:g}"
     )
 
 

@@ -43,6 +43,22 @@ Terms = Annotated[
     str, typer.Option(help="Terms of the index: trained (in some training caption), or all.")
 ]
 
+Asked = Annotated[
+    str,
+    typer.Option(
+        metavar="model|FILE|none",
+        help="Term frequencies that weigh in the choice of an image's terms: those of the model's "
+        "training captions, of a text file with one query a line, or none (the largest scores "
+        "are kept; so too if the model records no frequencies).",
+    ),
+]
+AskedPower = Annotated[
+    float,
+    typer.Option(
+        help="p of score * (frequency + 1)^p, of which an image keeps the largest: from 0 to 1."
+    ),
+]
+
 
 def index(
     features: Features,
@@ -53,6 +69,8 @@ def index(
     bits: Bits = 8,
     offset: Offset = "mean",
     terms: Terms = "trained",
+    asked: Asked = "model",
+    asked_power: AskedPower = 0.35,
     batch_size: BatchSize = 32,
     device: Device = "auto",
 ) -> None:
@@ -71,6 +89,8 @@ def index(
     sparta index photos/ --model seed0/ --model seed1/ --augmentations 4 --out index/
 
     sparta index photos/ --model model/ --out index/ --top-n all --offset none
+
+    sparta index photos/ --model model/ --out index/ --top-n 200 --asked queries.txt
     """
     from indexer.commands.building import STAGES, set_up_libraries, summary
 
@@ -78,17 +98,15 @@ def index(
     from rich.console import Console
 
     from indexer.build import build_index
+    from indexer.encoding.asked import check_asked
     from indexer.encoding.stores import open_stores
     from indexer.settings import PruningSettings
     from sparta.progress import progress_bars
     from sparta.visualsparta.config import VisualSpartaConfig
 
-    pruning = PruningSettings(
-        top_n=_parse_top_n(top_n),
-        bits=bits,
-        offset=offset,  # type: ignore[arg-type]
-        terms=terms,  # type: ignore[arg-type]
-    )
+    choice = {"offset": offset, "terms": terms, "asked": asked, "asked_power": asked_power}
+    pruning = PruningSettings(top_n=_parse_top_n(top_n), bits=bits, **choice)  # type: ignore[arg-type]
+    check_asked(asked)  # before photos are extracted
     console = Console()
     with progress_bars(STAGES, console) as show:
         stores = open_stores(

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from transformers import AutoModel, PreTrainedModel
+from transformers import AutoModel, PreTrainedModel, initialization
 from transformers.masking_utils import create_bidirectional_mask
 
 from sparta.model_id import find_file, resolve
@@ -90,6 +90,8 @@ class VisualSparta(PreTrainedModel):
     Attributes:
         tokenizer: word pieces of the model's folder; None until attached or loaded.
         trained_terms: [V] bool, trained terms: those some training caption contained.
+        term_frequencies: [V] int64, how many training captions contained each term; all 0 where
+            that is unknown.
         indexable: [V] bool, False for special and unused tokens, which never score.
     """
 
@@ -102,7 +104,10 @@ class VisualSparta(PreTrainedModel):
     _tied_weights_keys = {  # noqa: RUF012  # declared so by transformers
         "query_embedding.weight": "encoder.embeddings.word_embeddings.weight"
     }
+    # Models saved without term frequencies can be loaded.
+    _keys_to_ignore_on_load_missing = ["term_frequencies"]  # noqa: RUF012  # as above
     trained_terms: Tensor
+    term_frequencies: Tensor
     indexable: Tensor
 
     def __init__(self, config: VisualSpartaConfig) -> None:
@@ -124,6 +129,7 @@ class VisualSparta(PreTrainedModel):
         self.region_dropout = nn.Dropout(config.region_dropout)
         self.bias = nn.Parameter(torch.tensor(float(config.initial_bias)))  # b of equation 11
         self.register_buffer("trained_terms", torch.ones(inner.vocab_size, dtype=torch.bool))
+        self.register_buffer("term_frequencies", torch.zeros(inner.vocab_size, dtype=torch.int64))
         self.register_buffer("indexable", torch.ones(inner.vocab_size, dtype=torch.bool))
         self.tokenizer: Tokenizer | None = None
         self.post_init()
@@ -282,6 +288,12 @@ class VisualSparta(PreTrainedModel):
             return self(images.to(self.bias.device), queries)
 
     # ---- on disk ------------------------------------------------------------------------------
+
+    def _init_weights(self, module: nn.Module) -> None:
+        """As transformers does, and zero for term frequencies that a file lacks."""
+        super()._init_weights(module)
+        if module is self:
+            initialization.zeros_(self.term_frequencies)  # does nothing if they were loaded
 
     def save_pretrained(  # type: ignore[override]
         self, save_directory: str | Path, **kwargs: Any

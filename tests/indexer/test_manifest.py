@@ -34,7 +34,7 @@ def test_no_index(tmp_path: Path) -> None:
 
 def test_other_format(copy: Path) -> None:
     change(copy, format_version=1)
-    with pytest.raises(InputError, match="format 1, this version reads 3"):
+    with pytest.raises(InputError, match="format 1, this version reads 4"):
         LuceneSearcher(copy)
 
 

@@ -8,19 +8,23 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexer.pruning import estimate_offsets, prune
+from indexer.pruning import asked_weights, estimate_offsets, prune
 from indexer.quantisation import Quantiser
 from indexer.settings import OFFSET_KINDS
 
 
 def slow_prune(
-    scores: list[float], offset: list[float], allowed: list[bool], top_n: int | None
+    scores: list[float],
+    offset: list[float],
+    allowed: list[bool],
+    top_n: int | None,
+    weights: list[float],
 ) -> list[float]:
     above = [
         max(0.0, score - base) if ok else 0.0
         for score, base, ok in zip(scores, offset, allowed, strict=True)
     ]
-    order = sorted(range(len(above)), key=lambda term: (-above[term], term))
+    order = sorted(range(len(above)), key=lambda term: (-above[term] * weights[term], term))
     kept = set(order[: len(above) if top_n is None else top_n])
     return [value if term in kept else 0.0 for term, value in enumerate(above)]
 
@@ -34,8 +38,48 @@ def test_prune_equals_the_slow_way(data: st.DataObject) -> None:
     offset = data.draw(quarters)
     allowed = data.draw(st.lists(st.booleans(), min_size=terms, max_size=terms))
     top_n = data.draw(st.none() | st.integers(1, terms + 2))
-    kept = prune(torch.tensor(images), torch.tensor(offset), torch.tensor(allowed), top_n)
-    assert kept.tolist() == [slow_prune(row, offset, allowed, top_n) for row in images]
+    # Few again, so that products tie too, exact in float32.
+    weights = data.draw(st.lists(st.sampled_from([1.0, 1.5, 3.0]), min_size=terms, max_size=terms))
+    given = torch.tensor(images), torch.tensor(offset), torch.tensor(allowed), top_n
+    ones = [1.0] * terms
+    right = [slow_prune(row, offset, allowed, top_n, ones) for row in images]
+    assert prune(*given).tolist() == prune(*given, torch.tensor(ones)).tolist() == right
+    right = [slow_prune(row, offset, allowed, top_n, weights) for row in images]
+    assert prune(*given, torch.tensor(weights)).tolist() == right
+
+
+@given(data=st.data())
+def test_terms_are_chosen_by_score_times_frequency(data: st.DataObject) -> None:
+    """Score x (frequency + 1)^p, one image at a time; what is kept is the score."""
+    terms = data.draw(st.integers(1, 12))
+    row = data.draw(st.lists(st.integers(0, 2000), min_size=terms, max_size=terms))
+    scores = torch.tensor([row]) / 1024
+    found = data.draw(st.lists(st.integers(0, 10**6), min_size=terms, max_size=terms))
+    power = data.draw(st.sampled_from([0, 0.2, 0.35, 1]))
+    top_n = data.draw(st.integers(1, terms))
+    weights = asked_weights(torch.tensor(found), power)
+    kept = prune(scores, None, torch.ones(terms, dtype=torch.bool), top_n, weights)[0]
+    products = [
+        np.float32(score / 1024) * np.float32((frequency + 1.0) ** power)
+        for score, frequency in zip(row, found, strict=True)
+    ]
+    order = sorted(range(terms), key=lambda term: (-products[term], term))[:top_n]
+    assert kept.tolist() == [row[t] / 1024 if t in order else 0 for t in range(terms)]
+    if power == 0:
+        plain = prune(scores, None, torch.ones(terms, dtype=torch.bool), top_n)[0]
+        assert torch.equal(kept, plain)
+
+
+def test_frequent_terms_are_kept_first() -> None:
+    scores = torch.tensor([[1.0, 0.75, 0.5, 0.0]])
+    weights = asked_weights(torch.tensor([0, 0, 3, 1000]), 0.5)
+    assert weights.tolist() == pytest.approx([1, 1, 2, 1001**0.5])
+    allowed = torch.ones(4, dtype=torch.bool)
+    # Terms 0 and 2 have equal products; a term without a score is never kept.
+    assert prune(scores, None, allowed, 1, weights).tolist() == [[1.0, 0.0, 0.0, 0.0]]
+    assert prune(scores, None, allowed, 2, weights).tolist() == [[1.0, 0.0, 0.5, 0.0]]
+    assert prune(scores, None, allowed, 4, weights).tolist() == scores.tolist()
+    assert prune(scores, None, allowed, None, weights).tolist() == scores.tolist()
 
 
 def test_without_an_offset_the_largest_scores_stay() -> None:

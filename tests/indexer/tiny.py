@@ -30,6 +30,7 @@ def save_model(
     seed: int = 0,
     untrained: Sequence[str] = (),
     source: FeatureSource = SOURCE,
+    captions: Sequence[str] = (),
 ) -> Path:
     encoder = {
         "model_type": "bert",
@@ -46,6 +47,7 @@ def save_model(
     model.indexable.copy_(torch.from_numpy(tokenizer.indexable))
     for term in untrained:
         model.trained_terms[tokenizer.vocabulary.index(term)] = False
+    model.term_frequencies.copy_(torch.tensor(slow_frequencies(tokenizer, captions)))
     model.tokenizer = tokenizer
     model.save_pretrained(folder)
     return folder
@@ -68,10 +70,22 @@ def write_store(
     return writer.finish()
 
 
+def slow_frequencies(tokenizer: Tokenizer, texts: Sequence[str]) -> list[int]:
+    """How many texts contain each term of the vocabulary, term by term."""
+    found = [tokenizer.encode_query(text).pieces for text in texts]
+    return [sum(term in pieces for pieces in found) for term in tokenizer.vocabulary]
+
+
 def slow_impacts(
-    views: Sequence[FeatureStore], models: Sequence[Path], manifest: Manifest
+    views: Sequence[FeatureStore],
+    models: Sequence[Path],
+    manifest: Manifest,
+    asked: Sequence[str] = (),
 ) -> dict[tuple[str, str], tuple[int, int, WinningLabel | None]]:
-    """(image, term) → impact, region and label, one image, model and view at a time."""
+    """(image, term) → impact, region and label, one image, model and view at a time.
+
+    Terms are chosen by the frequencies of those of the texts asked.
+    """
     loaded = [VisualSparta.from_pretrained(folder) for folder in models]
     tokenizer = loaded[0].tokenizer
     assert tokenizer is not None
@@ -92,9 +106,10 @@ def slow_impacts(
     zero = np.zeros(scores.shape[1])
     kinds = {"mean": scores.mean(axis=0), "minimum": scores.min(axis=0), "none": zero}
     scores = np.maximum(0, scores - kinds[manifest.offset]) * allowed
+    wanted = (np.array(slow_frequencies(tokenizer, asked)) + 1.0) ** manifest.asked_power
     found = {}
     for row, image_id in enumerate(views[0].ids):
-        best = np.argsort(-scores[row], kind="stable")[: manifest.top_n]
+        best = np.argsort(-scores[row] * wanted, kind="stable")[: manifest.top_n]
         for term in best[scores[row][best] > 0]:
             level = round(scores[row, term] / scores.max() * (2**manifest.bits - 1))
             winner = slow_winner(views[0][row], positions[row, term])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer, models
 
-from sparta.tokenizer import WordPieceTokenizer
+from sparta.tokenizer import WordPieceTokenizer, text_frequencies
 from tests import tiny
 
 
@@ -88,3 +88,10 @@ def test_real_vocabulary(minilm: Path) -> None:
         "##board": 1,
         "##er": 1,
     }
+
+
+def test_text_frequencies_count_texts_not_occurrences() -> None:
+    found = text_frequencies(iter([[3, 1, 3], [], [3]]), 5)
+    assert found.dtype == np.int64
+    assert found.tolist() == [0, 1, 0, 2, 0]
+    assert text_frequencies([], 2).tolist() == [0, 0]

@@ -92,8 +92,10 @@ def test_it_learns_and_saves_the_best_weights(corpus: Corpus, tmp_path: Path) ->
     )
     assert sum(again[:3]) / 3 == pytest.approx(found, abs=0.6)
 
-    seen = {i for p in photos for text in p.captions for i in model.tokenizer.encode_ids(text)}
-    assert set(model.trained_terms.nonzero()[:, 0].tolist()) == seen
+    texts = [set(model.tokenizer.encode_ids(text)) for p in photos for text in p.captions]
+    frequencies = [sum(i in text for text in texts) for i in range(len(model.trained_terms))]
+    assert model.term_frequencies.tolist() == frequencies
+    assert model.trained_terms.tolist() == [count > 0 for count in frequencies]
     assert not any(model.trained_terms[:5])
 
 

@@ -13,6 +13,7 @@ from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
 from sparta.features.record import FeatureSource, ImageFeatures
 from sparta.features.store import FeatureStore
+from sparta.tokenizer import text_frequencies
 from sparta.visualsparta.collate import ImageCollator
 from sparta.visualsparta.init_bert import from_bert, from_config
 from sparta.visualsparta.init_oscar import from_oscar
@@ -51,7 +52,7 @@ def prepare_visualsparta(
         InputError: if a model setting is wrong, or the batch size does not fit.
     """
     model = build_model(config.model, stores[0].source, photos)
-    mark_trained_terms(model, caption_ids(model, photos))
+    record_term_frequencies(model, caption_ids(model, photos))
     queries = validation_queries(model, held_out) if held_out else None
     return Run(
         VisualSpartaTraining(model, config, queries),
@@ -87,11 +88,12 @@ def caption_ids(model: VisualSparta, photos: Sequence[CaptionedPhoto]) -> list[l
     return [[model.tokenizer.encode_ids(text) for text in photo.captions] for photo in photos]
 
 
-def mark_trained_terms(model: VisualSparta, captions: Sequence[list[list[int]]]) -> None:
-    """Record in the model which terms its training captions contain (the trained terms)."""
-    trained = {term for texts in captions for text in texts for term in text}
-    model.trained_terms.zero_()
-    model.trained_terms[sorted(trained)] = True
+def record_term_frequencies(model: VisualSparta, captions: Sequence[list[list[int]]]) -> None:
+    """Record in the model how many training captions contain each term, and so which do."""
+    texts = (text for photo in captions for text in photo)
+    frequencies = torch.from_numpy(text_frequencies(texts, len(model.term_frequencies)))
+    model.term_frequencies.copy_(frequencies)
+    model.trained_terms.copy_(frequencies > 0)
 
 
 def validation_queries(

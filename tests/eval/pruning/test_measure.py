@@ -23,7 +23,7 @@ from sparta.features.writer import StoreWriter
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.collate import ImageCollator
 from sparta.visualsparta.model import VisualSparta
-from tests.indexer.tiny import SOURCE, slow_impacts
+from tests.indexer.tiny import SOURCE, save_model, slow_impacts
 
 CHOICES = [
     PruningChoice(None, "none", "all"),
@@ -184,20 +184,67 @@ def test_files(
         ["all", "median", "float"],
     ]
     assert [row["terms"] for row in found["rows"]] == [None, *["trained"] * 8]
+    assert [row["asked"] for row in found["rows"]] == [None, *["none"] * 8]
     lines = (tmp_path / "results.md").read_text().splitlines()
     assert lines[0].startswith("21 images, 42 captions; 2 models, 2 feature stores; ")
     table = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
-    assert table[0][:5] == ["top-n", "offset", "terms", "bits", "R@1"] and len(table) == 2 + 9
+    assert table[0][:5] == ["top-n", "offset", "terms", "asked", "bits"] and len(table) == 2 + 9
     for row, cells in zip(found["rows"], table[2:], strict=True):
         figures = [row[name] for name in ("r1", "r5", "r10")]
         overlaps = [row["overlap"], row["overlap_same_top_n"]]
-        assert cells[4:7] == [f"{figure:.1f}" for figure in figures]
-        assert cells[7] == f"{row['median_rank']:g}"
-        assert cells[8:10] == [f"{figure:.1f}" for figure in overlaps]
-        assert bool(cells[11]) == (row["index_mb"] is not None) == (row["bits"] == 10)
+        assert cells[5:8] == [f"{figure:.1f}" for figure in figures]
+        assert cells[8] == f"{row['median_rank']:g}"
+        assert cells[9:11] == [f"{figure:.1f}" for figure in overlaps]
+        assert bool(cells[12]) == (row["index_mb"] is not None) == (row["bits"] == 10)
     assert table[2][0] == "float model"
-    assert table[5][:4] == ["all", "none", "trained", "10"]
+    assert table[5][:5] == ["all", "none", "trained", "none", "10"]
     assert "float model" in run.stdout
+
+
+ASKED = [["dog on the beach", "red dog dog", "sky"], ["dog", "run, dogs", "é"]]
+
+
+@pytest.fixture(scope="module")
+def asked_models(
+    tmp_path_factory: pytest.TempPathFactory, tokenizer: WordPieceTokenizer
+) -> list[Path]:
+    """Models that record the term frequencies of captions."""
+    root = tmp_path_factory.mktemp("asked")
+    return [save_model(root / "0", tokenizer, 0, ["cat"], captions=ASKED[0])]
+
+
+def test_asked_rows_against_slow_impacts(
+    views: list[FeatureStore],
+    asked_models: list[Path],
+    captioned: list[CaptionedPhoto],
+    tokenizer: WordPieceTokenizer,
+    tmp_path: Path,
+) -> None:
+    log = tmp_path / "queries.txt"
+    log.write_text("\n".join(ASKED[1]))
+    choices = parse_choices("3,all", "mean", "trained", f"none, model,{log}", "0.5,1")
+    assert [(choice.asked, choice.asked_power) for choice in choices[::2]] == [
+        ("none", 0.0),
+        ("model", 0.5),
+        ("model", 1.0),
+        (str(log), 0.5),
+        (str(log), 1.0),
+    ]
+    options: dict[str, Any] = {"batch_size": 4, "device": "cpu"}
+    study = measure_pruning(views, asked_models, captioned, choices, [16], **options)
+    exact = measure_pruning(views, asked_models, captioned, choices, [16], exact=True, **options)
+    assert [replace(row, index_mb=None) for row in study.rows] == exact.rows
+    texts = {"none": [], "model": ASKED[0], str(log): ASKED[1]}
+    for row in study.rows[1:]:
+        assert row.choice is not None
+        settings: Any = SimpleNamespace(**vars(row.choice), bits=16)
+        slow = slow_impacts(views, asked_models, settings, texts[row.choice.asked])
+        weights = {key: float(impact) for key, (impact, *_) in slow.items()}
+        assert list(row.recall[:3]) == pytest.approx(summed(weights, captioned, tokenizer))
+        assert row.postings_per_image == pytest.approx(len(slow) / 21)
+    assert study.rows[1].recall != study.rows[5].recall  # none and model, power 1, three terms
+    record, cells = study.rows[-1].record(), study.rows[-1].cells()
+    assert (record["asked"], record["asked_power"], cells[3]) == (str(log), 1.0, "queries.txt 1")
 
 
 def test_exact_rows_are_those_of_indexes(
@@ -300,6 +347,11 @@ def test_choices() -> None:
         (["--bits", "8,17"], "--bits must be from 1 to 16, got 17"),
         (["--offset", "mean,low"], "--offset: 'low'"),
         (["--terms", "some"], "--terms: 'some' is not one of: trained, all"),
+        (["--asked", "none,model"], "--asked model: the models record no term frequencies"),
+        (["--asked", "queries.txt"], "--asked queries.txt cannot be read"),
+        (["--asked", "model", "--asked-power", "0.3,x"], "--asked-power: 'x' is not a number"),
+        (["--asked-power", "1.5"], "--asked-power must be from 0 to 1, got 1.5"),
+        (["--asked-power", "nan"], "--asked-power must be from 0 to 1, got nan"),
         (["--out", "results.md"], "must be a .json file"),
         (["--out", "nowhere/results.json"], "in a folder that exists"),
         (["--split", "other"], "lacks 1 of the 1 captioned photos, 'elsewhere.jpg'"),

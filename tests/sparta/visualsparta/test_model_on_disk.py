@@ -1,7 +1,8 @@
 from pathlib import Path
 
+import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from sparta.visualsparta.model import VisualSparta
 from tests import tiny
@@ -31,6 +32,7 @@ def test_untied_query_embedding_is_its_own_parameter(tmp_path: Path) -> None:
 def test_saved_and_loaded_model_is_the_same(tmp_path: Path) -> None:
     model = tiny.model()
     model.trained_terms[:10] = False
+    model.term_frequencies[3] = 2**40
     model.save_pretrained(tmp_path)
     loaded = VisualSparta.from_pretrained(str(tmp_path))
     assert not loaded.training
@@ -44,6 +46,24 @@ def test_saved_and_loaded_model_is_the_same(tmp_path: Path) -> None:
     assert torch.equal(loaded.score(queries, tiny.batch()), model.score(queries, tiny.batch()))
 
 
+def test_a_file_without_term_frequencies_loads(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    model = tiny.model()
+    model.term_frequencies += 7
+    model.save_pretrained(tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    del weights["term_frequencies"]
+    save_file(weights, tmp_path / "model.safetensors", {"format": "pt"})
+    capfd.readouterr()
+    loaded = VisualSparta.from_pretrained(tmp_path)
+    assert "term_frequencies" not in "".join(capfd.readouterr())
+    assert loaded.term_frequencies.dtype == torch.int64
+    assert loaded.term_frequencies.tolist() == [0] * 25
+    for name, value in weights.items():
+        assert torch.equal(loaded.state_dict()[name], value), name
+
+
 def test_half_precision_file_loads_in_float32(tmp_path: Path) -> None:
     model = tiny.model().half()
     model.save_pretrained(tmp_path)
@@ -54,3 +74,4 @@ def test_half_precision_file_loads_in_float32(tmp_path: Path) -> None:
     for name, value in model.state_dict().items():
         assert torch.equal(loaded.state_dict()[name], value.to(loaded.state_dict()[name].dtype))
     assert loaded.trained_terms.dtype == torch.bool
+    assert loaded.term_frequencies.dtype == torch.int64

@@ -1,0 +1,201 @@
+"""Indexes whose images keep the terms that are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import indexer.build
+from indexer.build import build_index
+from indexer.impacts import encode_rows
+from indexer.manifest import Manifest
+from indexer.postings import Postings, PostingShard
+from indexer.search.api import Explanation
+from indexer.search.columns import ColumnSearcher
+from indexer.search.lucene import LuceneSearcher
+from indexer.settings import PruningSettings
+from sparta.errors import InputError
+from sparta.features.store import FeatureStore
+from sparta.tokenizer import WordPieceTokenizer
+from tests.indexer.search.queries import VOCABULARY, answer
+from tests.indexer.tiny import save_model, slow_impacts
+from tests.reference.searcher import ReferenceSearcher
+
+CAPTIONS = ["dogs on the beach", "a red dog", "the sky", "the dog", "ball, ball", "running é 犬"]
+QUERIES = ["sky", "sky above the beach", "...", "cat"]
+
+
+@pytest.fixture(scope="module")
+def asked_model(tmp_path_factory: pytest.TempPathFactory, tokenizer: WordPieceTokenizer) -> Path:
+    folder = tmp_path_factory.mktemp("asked")
+    return save_model(folder, tokenizer, untrained=["cat"], captions=CAPTIONS)
+
+
+@pytest.fixture
+def queries(tmp_path: Path) -> Path:
+    path = tmp_path / "queries.txt"
+    path.write_text("\n".join(QUERIES))
+    return path
+
+
+@pytest.fixture
+def shards(monkeypatch: pytest.MonkeyPatch) -> list[PostingShard]:
+    """The shards of postings that builds encode."""
+    encoded: list[PostingShard] = []
+
+    def recording(*arguments: Any) -> PostingShard:
+        encoded.append(encode_rows(*arguments))
+        return encoded[-1]
+
+    monkeypatch.setattr(indexer.build, "encode_rows", recording)
+    return encoded
+
+
+def joined(shards: list[PostingShard]) -> Postings:
+    return Postings.of([row for shard in shards for row in shard.postings])
+
+
+def contents(postings: Postings) -> list[tuple[str, list[int], list[int], list[int]]]:
+    return [
+        (row.image_id, row.terms.tolist(), row.impacts.tolist(), row.positions.tolist())
+        for row in postings
+    ]
+
+
+@pytest.mark.parametrize("asked", ["model", "queries", "none"])
+def test_the_terms_asked_for_are_kept_and_rankings_are_exact(
+    store: FeatureStore,
+    asked_model: Path,
+    tokenizer: WordPieceTokenizer,
+    tmp_path: Path,
+    queries: Path,
+    shards: list[PostingShard],
+    asked: str,
+) -> None:
+    texts = {"model": CAPTIONS, "queries": QUERIES, "none": []}[asked]
+    pruning = PruningSettings(
+        top_n=3, asked=str(queries) if asked == "queries" else asked, asked_power=0.7
+    )
+    manifest = build_index([store], [asked_model], tmp_path / "index", pruning, device="cpu")
+    postings = joined(shards)
+    right = slow_impacts([store], [asked_model], manifest, texts)
+    found = {
+        (row.image_id, tokenizer.vocabulary[term]): impact
+        for row in postings
+        for term, impact in zip(row.terms, row.impacts, strict=True)
+    }
+    assert found.keys() == right.keys()
+    for key, impact in found.items():
+        assert abs(impact - right[key][0]) <= 1  # sums of float32 differ in the last bit
+    exact = ReferenceSearcher(postings, tokenizer)
+    for searcher in (LuceneSearcher(tmp_path / "index"), ColumnSearcher(tmp_path / "index")):
+        for query in (*VOCABULARY, *CAPTIONS, *QUERIES, " ".join(VOCABULARY)):
+            assert answer(searcher.search(query, 30)) == answer(exact.search(query, 30))
+        for image_id in store.ids:
+            assert answer(searcher.similar(image_id, 30)) == answer(exact.similar(image_id, 30))
+            explained = [one.explain(" ".join(VOCABULARY), image_id) for one in (searcher, exact)]
+            assert winners(explained[0]) == winners(explained[1])
+        searcher.close()
+
+
+def winners(explanation: Explanation) -> list[tuple[object, ...]]:
+    return [(term.term, term.impact, term.region, term.label) for term in explanation.terms]
+
+
+def test_what_is_kept_differs_and_impacts_do_not(
+    store: FeatureStore,
+    asked_model: Path,
+    tmp_path: Path,
+    tokenizer: WordPieceTokenizer,
+    shards: list[PostingShard],
+) -> None:
+    def build(**options: Any) -> tuple[Manifest, Postings]:
+        shards.clear()
+        pruning = PruningSettings(**options)
+        manifest = build_index([store], [asked_model], tmp_path / "index", pruning, device="cpu")
+        return manifest, joined(shards)
+
+    _, plain = build(top_n=4, asked="none")
+    _, chosen = build(top_n=4, asked="model", asked_power=1)
+    _, whole = build(top_n=None)
+    assert contents(chosen) != contents(plain)
+    for postings in (plain, chosen):
+        for row, everything in zip(postings, whole, strict=True):
+            places = np.searchsorted(everything.terms, row.terms)
+            assert everything.terms[places].tolist() == row.terms.tolist()
+            assert everything.impacts[places].tolist() == row.impacts.tolist()
+            assert everything.positions[places].tolist() == row.positions.tolist()
+
+    manifest, unweighted = build(top_n=4, asked="model", asked_power=0)
+    assert (manifest.asked, manifest.asked_power) == ("model", 0)
+    assert contents(unweighted) == contents(plain)
+
+    # Where everything is kept there is no choice.
+    manifest, unlimited = build(top_n=None, asked="none")
+    assert (manifest.asked, manifest.asked_power) == ("none", 0)
+    assert contents(unlimited) == contents(whole)
+
+
+def test_a_model_without_frequencies_is_pruned_by_score_alone(
+    store: FeatureStore, model_dir: Path, tmp_path: Path
+) -> None:
+    default = build_index([store], [model_dir], tmp_path / "a", PruningSettings(top_n=4))
+    plain = build_index(
+        [store], [model_dir], tmp_path / "b", PruningSettings(top_n=4, asked="none")
+    )
+    assert (default.asked, default.asked_power) == ("none", 0)
+    assert replace(default, created="", parts={}) == replace(plain, created="", parts={})
+
+
+def test_the_manifest_records_what_was_used(
+    store: FeatureStore, asked_model: Path, tmp_path: Path, queries: Path
+) -> None:
+    out = tmp_path / "index"
+    build_index([store], [asked_model], out, PruningSettings(top_n=4), device="cpu")
+    assert (Manifest.open(out).asked, Manifest.open(out).asked_power) == ("model", 0.35)
+    pruning = PruningSettings(top_n=4, asked=str(queries), asked_power=0.2)
+    build_index([store], [asked_model], out, pruning, device="cpu")
+    assert len(Manifest.open(out).asked) == 64
+    assert Manifest.open(out).asked_power == 0.2
+
+
+def test_an_interrupted_build_with_other_asked_terms_starts_anew(
+    store: FeatureStore,
+    asked_model: Path,
+    tmp_path: Path,
+    queries: Path,
+    shards: list[PostingShard],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def failing(_: Path, rows: Iterable[PostingShard], *__: Any, **___: Any) -> None:
+        list(rows)
+        raise KeyboardInterrupt
+
+    def interrupted(**options: Any) -> int:
+        """How many shards a build encodes, which ends before its index is written."""
+        shards.clear()
+        pruning = PruningSettings(top_n=4, **options)
+        with pytest.raises(KeyboardInterrupt), monkeypatch.context() as patch:
+            patch.setattr(indexer.build, "write_index", failing)
+            build_index([store], [asked_model], tmp_path / "index", pruning, device="cpu")
+        return len(shards)
+
+    assert interrupted(asked="model") == 3
+    assert interrupted(asked="model") == 0
+    assert interrupted(asked="model", asked_power=0.5) == 3
+    assert interrupted(asked=str(queries)) == 3
+    assert interrupted(asked=str(queries.rename(tmp_path / "renamed.txt"))) == 0
+    (tmp_path / "renamed.txt").write_text("dog")
+    assert interrupted(asked=str(tmp_path / "renamed.txt")) == 3
+    assert interrupted(asked="none") == 3
+
+
+def test_powers_out_of_range() -> None:
+    for power in (-0.1, 1.1, float("nan"), float("inf")):
+        with pytest.raises(InputError, match="--asked-power must be from 0 to 1, got"):
+            PruningSettings(asked_power=power)
