@@ -41,7 +41,7 @@ class PruningSettings:
     bits: int = 8
     offset: OffsetKind = "mean"
     terms: TermSet = "trained"
-    asked: str = "model"
+    asked: str = "none"
     asked_power: float = 0.35
 
     def __post_init__(self) -> None:

@@ -69,7 +69,7 @@ def index(
     bits: Bits = 8,
     offset: Offset = "mean",
     terms: Terms = "trained",
-    asked: Asked = "model",
+    asked: Asked = "none",
     asked_power: AskedPower = 0.35,
     batch_size: BatchSize = 32,
     device: Device = "auto",

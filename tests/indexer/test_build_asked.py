@@ -144,7 +144,9 @@ def test_what_is_kept_differs_and_impacts_do_not(
 def test_a_model_without_frequencies_is_pruned_by_score_alone(
     store: FeatureStore, model_dir: Path, tmp_path: Path
 ) -> None:
-    default = build_index([store], [model_dir], tmp_path / "a", PruningSettings(top_n=4))
+    default = build_index(
+        [store], [model_dir], tmp_path / "a", PruningSettings(top_n=4, asked="model")
+    )
     plain = build_index(
         [store], [model_dir], tmp_path / "b", PruningSettings(top_n=4, asked="none")
     )
@@ -156,7 +158,8 @@ def test_the_manifest_records_what_was_used(
     store: FeatureStore, asked_model: Path, tmp_path: Path, queries: Path
 ) -> None:
     out = tmp_path / "index"
-    build_index([store], [asked_model], out, PruningSettings(top_n=4), device="cpu")
+    pruning = PruningSettings(top_n=4, asked="model")
+    build_index([store], [asked_model], out, pruning, device="cpu")
     assert (Manifest.open(out).asked, Manifest.open(out).asked_power) == ("model", 0.35)
     pruning = PruningSettings(top_n=4, asked=str(queries), asked_power=0.2)
     build_index([store], [asked_model], out, pruning, device="cpu")
