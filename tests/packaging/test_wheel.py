@@ -15,6 +15,7 @@ ROOMS = ["sparta", "indexer", "server", "training", "eval"]
 DATA = [
     "eval/bench/serving/*.lua",
     "server/page/*",
+    "sparta/__init__.pyi",
     "sparta/py.typed",
     "sparta/visualsparta/shipped/*/*",
     "training/presets/**/*.yaml",
