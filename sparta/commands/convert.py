@@ -7,30 +7,36 @@ import typer
 
 from sparta.errors import InputError
 
+Checkpoint = Annotated[
+    Path, typer.Argument(help="model_best.pth, checkpoint.pth or model_best.pth.tar.")
+]
+Out = Annotated[Path, typer.Option(help="Folder for the model.")]
+Vocabulary = Annotated[
+    Path | None,
+    typer.Option(help="JSON file with word2idx; for models whose text encoder is a GRU."),
+]
+Text = Annotated[
+    str | None,
+    typer.Option(
+        help="Hub name or folder of the BERT that the text encoder was trained from, for its "
+        "configuration and tokenizer."
+    ),
+]
+Name = Annotated[
+    str | None,
+    typer.Option(
+        help="Name of the model, and of its backend in a server (default: vse-inf, vse-2ad or "
+        "mv-vse)."
+    ),
+]
+
 
 def convert(
-    checkpoint: Annotated[
-        Path, typer.Argument(help="model_best.pth, checkpoint.pth or model_best.pth.tar.")
-    ],
-    out: Annotated[Path, typer.Option(help="Folder for the model.")],
-    vocabulary: Annotated[
-        Path | None,
-        typer.Option(help="JSON file with word2idx; for models whose text encoder is a GRU."),
-    ] = None,
-    text: Annotated[
-        str | None,
-        typer.Option(
-            help="Hub name or folder of the BERT that the text encoder was trained from, for its "
-            "configuration and tokenizer."
-        ),
-    ] = None,
-    name: Annotated[
-        str | None,
-        typer.Option(
-            help="Name of the model, and of its backend in a server (default: vse-inf, vse-2ad "
-            "or mv-vse)."
-        ),
-    ] = None,
+    checkpoint: Checkpoint,
+    out: Out,
+    vocabulary: Vocabulary = None,
+    text: Text = None,
+    name: Name = None,
 ) -> None:
     """Turn a published checkpoint of VSE∞, VSE+2AD or MV-VSE into a model folder.
 

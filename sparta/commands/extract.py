@@ -103,11 +103,7 @@ def extract(
     """
     detection = _detection(detector, regions, threshold, colours)
     if backbone is None and detection is None:
-        use = " or ".join(f"sparta import {name}" for name in fitting([photos])) or "sparta import"
-        raise InputError(
-            "--backbone or --detector: name what turns the photos into features (features of "
-            f"other software: {use})"
-        )
+        raise _nothing_to_extract_with(photos)
     # Read when torch is loaded. By default its threads spin while they wait for each other, and
     # where the decoding workers need the cores too, a run may take twenty times as long.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -145,6 +141,14 @@ def _detection(
     if regions or colours:
         raise InputError("--regions and --colours need --detector")
     return None
+
+
+def _nothing_to_extract_with(photos: Path) -> InputError:
+    use = " or ".join(f"sparta import {name}" for name in fitting([photos])) or "sparta import"
+    return InputError(
+        "--backbone or --detector: name what turns the photos into features (features of other "
+        f"software: {use})"
+    )
 
 
 def _print(report: ExtractReport, out: Path) -> None:
