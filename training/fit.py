@@ -22,7 +22,7 @@ from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 
 from sparta.errors import InputError
 from training.config import TrainConfig
-from training.inputs import ImageIds, open_stores, split_photos
+from training.inputs import ImageIds, open_stores, record_stores, split_photos
 from training.module import TrainingModule
 from training.run import ProcessPart, Run
 from training.signals import keep_java_handlers
@@ -49,7 +49,7 @@ def train(config: TrainConfig, out: Path, resume: bool = False) -> TrainResult:
 
     Args:
         config: settings of the run.
-        out: folder of the run; also gets `checkpoints/`, logs and `config.yaml`.
+        out: folder of the run; also gets `checkpoints/`, logs, `config.yaml` and `features.json`.
         resume: continue the interrupted run in `out`.
 
     Raises:
@@ -58,7 +58,7 @@ def train(config: TrainConfig, out: Path, resume: bool = False) -> TrainResult:
     """
     checkpoint = _prepare_folder(config, out, resume)
     L.seed_everything(config.seed, workers=True, verbose=False)
-    images, prepare_run = _open(config, out)
+    images, prepare_run = _open(config, out, resume)
     photos, held_out = split_photos(config.data, images, config.seed)
     best = _best_checkpoint(out) if held_out else None
     trainer = _trainer(config, out, best)
@@ -71,30 +71,36 @@ def train(config: TrainConfig, out: Path, resume: bool = False) -> TrainResult:
     return _save(run.module, trainer, best, out)
 
 
-def _open(config: TrainConfig, out: Path) -> tuple[Sequence[ImageIds], Callable[..., Run]]:
+def _open(
+    config: TrainConfig, out: Path, resume: bool
+) -> tuple[Sequence[ImageIds], Callable[..., Run]]:
     """The run's images, and the function that prepares the run from them and the captions."""
-    if not isinstance(config, VseTrainConfig):
-        stores = open_stores(config.data, out)
-        return stores, partial(prepare_visualsparta, config, stores)
-    if config.has_vision_network:
+    if isinstance(config, VseTrainConfig) and config.has_vision_network:
         folder = open_photos(config, out)
         return [folder], partial(prepare_vse, config, folder)
     stores = open_stores(config.data, out)
-    return stores, partial(prepare_vse, config, stores)
+    record_stores(stores, out, resume)
+    if isinstance(config, VseTrainConfig):
+        return stores, partial(prepare_vse, config, stores)
+    return stores, partial(prepare_visualsparta, config, stores)
 
 
 def _prepare_folder(config: TrainConfig, out: Path, resume: bool) -> str | None:
-    """Write the run's settings, or find the checkpoint to resume from; refuse to mix runs."""
+    """Write the run's settings, or find the checkpoint to resume from; refuse to mix runs.
+
+    Returns:
+        the checkpoint; None for a new run, or one that was interrupted before its first one.
+    """
     used, text = out / "config.yaml", yaml.safe_dump(config.model_dump(mode="json"))
     last = out / "checkpoints" / f"{LAST}.ckpt"
     if resume:
-        if not last.is_file():
-            raise InputError(f"{out} holds no run to resume: {last} is missing")
+        if not used.is_file():
+            raise InputError(f"{out} holds no run to resume: {used} is missing")
         if used.read_text(encoding="utf-8") != text:
             raise InputError(
                 f"{used} differs from these settings: resume a run with its own settings"
             )
-        return str(last)
+        return str(last) if last.is_file() else None
     if last.exists() or (out / "model").exists():
         raise InputError(f"{out} holds a run already: add --resume, or choose another --out")
     out.mkdir(parents=True, exist_ok=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Sequence
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import Protocol
 
@@ -12,26 +14,27 @@ import numpy as np
 
 from sparta.captions.read import CaptionedPhoto, read_captions
 from sparta.errors import InputError
-from sparta.features.extract.augmented_stores import extract_augmented
 from sparta.features.store import FeatureStore
+from training.photo_features import extract_for_training
 from training.run_config import DataConfig
+
+RECORD = "features.json"
 
 log = logging.getLogger(__name__)
 
 
 def open_stores(config: DataConfig, out: Path) -> list[FeatureStore]:
-    """Open the run's feature stores, or extract them from its photos into `out/features`.
+    """Open the run's feature stores, or extract them from its photos (`photo_features`).
+
+    Args:
+        config: with `features` or `photos`.
+        out: folder of the run.
 
     Raises:
         InputError: if neither or both are configured, or the stores have different sources.
     """
     if config.photos is not None and not config.features:
-        if config.backbone is None:
-            raise InputError(
-                "data.backbone: give the backbone that extracts features from data.photos"
-            )
-        folder, count = out / "features", config.augmentations
-        return extract_augmented(config.photos, folder, config.backbone, count)
+        return extract_for_training(config, out)
     if config.photos is not None or not config.features:
         raise InputError(
             "data.features: give feature stores (--set data.features=[DIR]), or else data.photos "
@@ -45,6 +48,25 @@ def open_stores(config: DataConfig, out: Path) -> list[FeatureStore]:
                 f"{different[0]}"
             )
     return stores
+
+
+def record_stores(stores: Sequence[FeatureStore], out: Path, resume: bool) -> None:
+    """Write folders and fingerprints of the run's stores to `out/features.json`.
+
+    Raises:
+        InputError: if a resumed run began with other features.
+    """
+    path = out / RECORD
+    now = [{"folder": str(s.folder.absolute()), "fingerprint": s.fingerprint} for s in stores]
+    if resume and path.is_file():
+        before = json.loads(path.read_text(encoding="utf-8"))
+        for old, new in zip_longest(before, now, fillvalue={"folder": "none", "fingerprint": ""}):
+            if old["fingerprint"] != new["fingerprint"]:
+                raise InputError(
+                    f"{path}: the run began with the features in {old['folder']}, and "
+                    f"{new['folder']} holds others: restore them, or train in another --out"
+                )
+    path.write_text(json.dumps(now, indent=1) + "\n", encoding="utf-8")
 
 
 class ImageIds(Protocol):

@@ -21,9 +21,10 @@ class DataConfig(Section):
         features: feature stores of the same photos. Further ones hold test-time augmentations of
             them (mirrored or cropped copies); every epoch draws one store per photo.
         photos: instead of features, a folder of photos to extract them from, with `backbone`
-            (hub name, folder or "pixels"), one store for each of so many `augmentations` (the first
-            is the plain photo); the stores are written to the run's folder. A dense model with a
-            vision network reads the photos themselves.
+            (hub name, folder or "pixels"), its cells averaged to `grid` on a side (None: not), one
+            store for each of so many `augmentations` (the first is the plain photo). The stores are
+            written to `features/` beside the run's folder, and reused. A dense model with a vision
+            network reads the photos themselves.
         captions: `captions.jsonl`, or a file or folder of any other format that
             `sparta.captions.read` reads.
         image_key: which id COCO's and Karpathy's captions share with the features, "file" (the
@@ -37,6 +38,7 @@ class DataConfig(Section):
     features: list[Path] = Field(default=[], max_length=64)
     photos: Path | None = None
     backbone: str | None = None
+    grid: int | None = Field(default=None, ge=1)
     augmentations: int = Field(default=1, ge=1)
     captions: Path | None = None
     image_key: Literal["file", "cocoid"] = "file"

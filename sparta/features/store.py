@@ -1,4 +1,4 @@
-"""Image features on disk: Arrow shards, memory-mapped, one row per image, written once."""
+"""Image features on disk: Arrow shards, one row per image, written once and read row by row."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from functools import cached_property
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from sparta.errors import InputError
 from sparta.features.record import FeatureSource, ImageFeatures
@@ -32,8 +33,26 @@ SCHEMA = pa.schema(
 )
 
 
+class Shard(NamedTuple):
+    """One opened shard.
+
+    Features are read from the file row by row; the other columns, hundredths of its size, are
+    memory-mapped. Mapped pages count as memory of each process that has read them: after an epoch,
+    every loader process of a training run would have the size of all stores.
+
+    Attributes:
+        path: of the file.
+        columns: the columns beside the features, by name.
+        bounds: [images + 1] int64, features of row i are bytes bounds[i] to bounds[i + 1].
+    """
+
+    path: Path
+    columns: dict[str, pa.Array]
+    bounds: NDArray[np.int64]
+
+
 class FeatureStore(Sequence[ImageFeatures]):
-    """A finished store: random access to images in order of their ids, nothing copied.
+    """A finished store: random access to images in order of their ids.
 
     Pickles as its folder, so that it can be handed to the workers of a DataLoader, which open
     the shards again when they first need them.
@@ -57,7 +76,7 @@ class FeatureStore(Sequence[ImageFeatures]):
         self._files = [folder / shard["file"] for shard in filled]
         self._starts = list(accumulate((shard["images"] for shard in filled), initial=0))
         self.shards = [range(start, end) for start, end in pairwise(self._starts)]
-        self._columns: dict[int, list[pa.Array]] = {}
+        self._shards: dict[int, Shard] = {}
 
     @classmethod
     def open(cls, folder: Path) -> FeatureStore:
@@ -84,25 +103,29 @@ class FeatureStore(Sequence[ImageFeatures]):
         return int(self._starts[-1])
 
     def __getitem__(self, index: int) -> ImageFeatures:  # type: ignore[override]
-        """The image of one row; its arrays are read-only views of the memory-mapped shard."""
+        """The image of one row; its arrays are read-only.
+
+        Raises:
+            InputError: if the shard is damaged.
+        """
         row = index + len(self) if index < 0 else index
         if not 0 <= row < len(self):
             raise IndexError(f"{self.folder}: row {index} of {len(self)}")
-        shard = bisect_right(self._starts, row) - 1
-        row -= self._starts[shard]
-        image_id, features, boxes, labels, attributes, width, height = (
-            column[row] for column in self._shard(shard)
-        )
-        box_array = np.frombuffer(boxes.as_buffer(), "<f4").reshape(-1, 4)
-        n = len(box_array)
+        number = bisect_right(self._starts, row) - 1
+        row -= self._starts[number]
+        shard = self._shard(number)
+        cells = {name: column[row] for name, column in shard.columns.items()}
+        boxes = np.frombuffer(cells["boxes"].as_buffer(), "<f4").reshape(-1, 4)
+        n = len(boxes)
+        features = np.frombuffer(_read_features(shard, row), "<f2")
         return ImageFeatures(
-            image_id=image_id.as_py(),
-            features=np.frombuffer(features.as_buffer(), "<f2").reshape(n, self.source.dimension),
-            boxes=box_array,
-            labels=tuple(labels.as_py()) or ("",) * n,
-            attributes=tuple(attributes.as_py()) or ("",) * n,
-            width=width.as_py(),
-            height=height.as_py(),
+            image_id=cells["image_id"].as_py(),
+            features=features.reshape(n, self.source.dimension),
+            boxes=boxes,
+            labels=tuple(cells["labels"].as_py()) or ("",) * n,
+            attributes=tuple(cells["attributes"].as_py()) or ("",) * n,
+            width=cells["width"].as_py(),
+            height=cells["height"].as_py(),
         )
 
     @cached_property
@@ -111,7 +134,7 @@ class FeatureStore(Sequence[ImageFeatures]):
         return [
             image_id
             for shard in range(len(self._files))
-            for image_id in self._shard(shard)[0].to_pylist()
+            for image_id in self._shard(shard).columns["image_id"].to_pylist()
         ]
 
     def index(self, image_id: str) -> int:  # type: ignore[override]
@@ -125,10 +148,10 @@ class FeatureStore(Sequence[ImageFeatures]):
             raise KeyError(image_id)
         return row
 
-    def _shard(self, shard: int) -> list[pa.Array]:
-        if shard not in self._columns:
-            self._columns[shard] = _map_shard(self._files[shard])
-        return self._columns[shard]
+    def _shard(self, number: int) -> Shard:
+        if number not in self._shards:
+            self._shards[number] = _open_shard(self._files[number])
+        return self._shards[number]
 
 
 def read_header(folder: Path) -> dict[str, Any]:
@@ -169,18 +192,34 @@ def _check_size(path: Path, expected: int) -> None:
         raise InputError(f"{path} {state}; delete the store's folder and extract again")
 
 
-def _map_shard(path: Path) -> list[pa.Array]:
+def _open_shard(path: Path) -> Shard:
     # Closing the file keeps the mapping: the arrays hold it. Large stores have more shards than
     # a process may have open files.
     options = pa.ipc.IpcReadOptions(use_threads=False)
     try:
         with pa.memory_map(str(path)) as file:
+            start = file.read_buffer().address
             batch = pa.ipc.open_file(file, options=options).get_batch(0)
     except pa.ArrowInvalid as error:
-        raise InputError(
-            f"{path} is damaged ({error}); delete the store's folder and extract again"
-        ) from error
+        raise _damaged(path, str(error)) from error
     if not batch.schema.equals(SCHEMA):
         raise InputError(f"{path} has other columns than this version writes; extract again")
-    columns: list[pa.Array] = batch.columns
-    return columns
+    columns = dict(zip(SCHEMA.names, batch.columns, strict=True))
+    _, offsets, values = columns.pop("features").buffers()
+    ends = np.frombuffer(offsets, np.int64, batch.num_rows + 1)
+    return Shard(path, columns, ends + (values.address - start))
+
+
+def _read_features(shard: Shard, row: int) -> bytes:
+    """The features of one row as bytes; holds no file open, for the same reason as above."""
+    start, end = shard.bounds[row : row + 2].tolist()
+    with shard.path.open("rb", buffering=0) as file:
+        file.seek(start)
+        found = file.read(end - start)
+    if len(found) < end - start:
+        raise _damaged(shard.path, f"it ends within row {row}")
+    return found
+
+
+def _damaged(path: Path, reason: str) -> InputError:
+    return InputError(f"{path} is damaged ({reason}); delete the store's folder and extract again")

@@ -155,6 +155,16 @@ def test_a_run_killed_before_saving_its_model_resumes(corpus: Corpus, tmp_path: 
     assert_equal_weights(train(config, tmp_path / "broken", resume=True).model, unbroken.model)
 
 
+def test_a_run_killed_before_its_first_checkpoint_resumes(corpus: Corpus, tmp_path: Path) -> None:
+    config = corpus.config(epochs=1)
+    unbroken = train(config, tmp_path / "unbroken")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fit, "open_stores", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            train(config, tmp_path / "broken")
+    assert_equal_weights(train(config, tmp_path / "broken", resume=True).model, unbroken.model)
+
+
 def test_folders_are_not_mixed(corpus: Corpus, tmp_path: Path) -> None:
     config = corpus.config(epochs=1)
     with pytest.raises(InputError, match="holds no run to resume"):

@@ -12,7 +12,7 @@ from sparta.features.store import FeatureStore
 from tests import tiny
 from tests.stores import write_store
 from tests.training.corpus import DIMENSION, Corpus
-from training.inputs import open_stores, split_photos
+from training.inputs import open_stores, record_stores, split_photos
 from training.run_config import DataConfig
 
 
@@ -40,13 +40,27 @@ def test_features_can_be_extracted_for_the_run(tmp_path: Path) -> None:
     for name in "ab":
         Image.new("RGB", (32, 24), "red").save(photos / f"{name}.png")
     config = DataConfig(photos=photos, backbone="pixels", augmentations=3)
-    stores = open_stores(config, tmp_path)
+    stores = open_stores(config, tmp_path / "run")
     assert [store.augmentation for store in stores] == ["plain", "flip", "crop:1"]
     assert all(store.ids == ["a.png", "b.png"] for store in stores)
-    with pytest.raises(InputError, match=r"data\.backbone"):
-        open_stores(DataConfig(photos=photos), tmp_path)
     with pytest.raises(InputError, match=r"data\.features.* or else data\.photos"):
         open_stores(DataConfig(photos=photos, features=[tmp_path / "features"]), tmp_path)
+
+
+def test_a_resumed_run_must_have_the_same_features(
+    corpus: Corpus, store: FeatureStore, tmp_path: Path
+) -> None:
+    record_stores([store], tmp_path, resume=True)  # nothing recorded yet
+    record_stores([store], tmp_path, resume=True)
+    (entry,) = json.loads((tmp_path / "features.json").read_text())
+    assert entry == {"folder": str(corpus.features), "fingerprint": store.fingerprint}
+    other = write_store(tmp_path / "other", tiny.source(), tiny.images())
+    for stores in ([other], [store, other]):
+        with pytest.raises(InputError, match=f"features.json: the run began .* and {other.folder}"):
+            record_stores(stores, tmp_path, resume=True)
+    record_stores([other], tmp_path, resume=False)
+    with pytest.raises(InputError, match=f"began with the features in {other.folder}, and none"):
+        record_stores([], tmp_path, resume=True)
 
 
 def test_held_out_photos_depend_on_the_seed_alone(corpus: Corpus, store: FeatureStore) -> None:

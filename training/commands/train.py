@@ -32,13 +32,14 @@ def train(
     The model is written to OUT/model, the curves to OUT/logs/version_0/metrics.csv and
     OUT/tensorboard (those of a resumed run to version_1, and so on).
     An interrupted run continues with --resume and ends with the same weights.
+    Features of data.photos are extracted once, into features/ beside OUT.
 
     [bold]Examples[/bold]
 
     sparta train sample --out runs/mine --set data.photos=photos --set data.backbone=pixels
     --set data.captions=captions.jsonl
 
-    sparta train flickr8k-mobilenet --out runs/mine --set data.features=\[features]
+    sparta train flickr8k-lite2 --out runs/mine --set data.photos=photos
     --set data.captions=captions.jsonl --init sentence-transformers/all-MiniLM-L6-v2
 
     sparta train coco/visualsparta --out runs/mine --set data.features=\[features]

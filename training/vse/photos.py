@@ -33,10 +33,11 @@ def open_photos(config: VseTrainConfig, out: Path) -> PhotoFolder:
             beside them; if no photo can be read; or as `vision_source` does.
     """
     data = config.data
-    if data.photos is None or data.features or data.backbone or data.augmentations > 1:
+    extraction = data.backbone or data.grid or data.augmentations > 1
+    if data.photos is None or data.features or extraction:
         raise InputError(
             "model.options.vision: a model with a vision network reads the photos themselves: give "
-            "their folder as data.photos, without data.features, data.backbone and "
+            "their folder as data.photos, without data.features, data.backbone, data.grid and "
             "data.augmentations"
         )
     if config.augmentation.regions != "none":

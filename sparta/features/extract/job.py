@@ -85,7 +85,7 @@ def extract_photos(
     chosen = Augmentation(augmentation)
     ids = find_photos(photos)
     extractor = load_extractor(backbone, detection, image_size, labels, device, grid)
-    listing = {"files": f"{len(ids)} with hash {_listing_hash(photos, ids)}"}
+    listing = {"files": f"{len(ids)} with hash {listing_hash(photos, ids)}"}
     writer = StoreWriter(
         out, extractor.source, photos=photos, augmentation=augmentation, inputs=listing
     )
@@ -147,7 +147,7 @@ def _regions(extractor: Extractor, batch: Decoded) -> tuple[list[ImageFeatures],
     return images, skipped
 
 
-def _listing_hash(folder: Path, ids: list[str]) -> str:
+def listing_hash(folder: Path, ids: list[str]) -> str:
     """Hash of names and sizes, to notice other photos without reading them."""
     digest = hashlib.sha256()
     for image_id in ids:

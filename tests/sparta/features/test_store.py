@@ -59,7 +59,8 @@ def test_gives_back_what_was_written(tmp_path: Path) -> None:
         assert store.index(entry.image_id) == row
     assert_same(store[-1], written[-1])
     assert [entry.image_id for entry in store] == store.ids
-    assert not store[0].features.flags.owndata  # a view of the mapped file
+    assert not store[0].features.flags.owndata  # a view of the bytes read
+    assert not store[0].features.flags.writeable
     with pytest.raises(IndexError):
         store[7]
     with pytest.raises(KeyError):
@@ -81,6 +82,22 @@ def test_holds_no_file_open(tmp_path: Path) -> None:
     kept = [store[row] for row in range(len(store))]
     assert len(list(Path("/proc/self/fd").iterdir())) == before
     assert_same(kept[0], images()[0])
+
+
+def resident(folder: Path) -> int:
+    """Pages of a folder's mapped files that count as this process's memory, in kB."""
+    maps = Path("/proc/self/smaps").read_text().split(f" {folder}/")[1:]
+    return sum(int(text.split("Rss:")[1].split()[0]) for text in maps)
+
+
+def test_features_that_were_read_do_not_stay_in_memory(tmp_path: Path) -> None:
+    source = replace(SOURCE, dimension=50_000)
+    features = np.ones((3, 50_000), np.float16)
+    large = (replace(image(f"{i:03d}"), features=features) for i in range(100))
+    store = write_store(tmp_path / "s", source, large)
+    assert all(entry.features.sum(dtype=np.float32) == 150_000 for entry in store)
+    # Not 0: large pages, which the kernel maps whole, hold the ends of the features too.
+    assert 0 < resident(store.folder) < 8_000  # of 30,000
 
 
 def test_fingerprint_follows_content(tmp_path: Path) -> None:
@@ -127,6 +144,17 @@ def test_says_why_it_cannot_be_opened(tmp_path: Path) -> None:
     (folder / "store.json").write_text("{")
     with pytest.raises(InputError, match="is damaged"):
         FeatureStore.open(folder)
+
+
+def test_a_shard_that_was_replaced_by_half_of_it_is_noticed(tmp_path: Path) -> None:
+    store = write_store(tmp_path / "s", SOURCE, images())
+    assert store.index(images()[6].image_id) == 6
+    shard = store.folder / "shard-00000.arrow"
+    content = shard.read_bytes()
+    shard.unlink()  # its mapping remains
+    shard.write_bytes(content[:600])
+    with pytest.raises(InputError, match=r"is damaged \(it ends within row 6"):
+        store[6]
 
 
 def test_continues_behind_the_last_whole_shard(tmp_path: Path) -> None:

@@ -174,7 +174,14 @@ def test_photos_that_cannot_be_read_are_left_out_and_listed(
 
 
 @pytest.mark.parametrize(
-    "data", [{"photos": None}, {"features": ["a"]}, {"backbone": "pixels"}, {"augmentations": 2}]
+    "data",
+    [
+        {"photos": None},
+        {"features": ["a"]},
+        {"backbone": "pixels"},
+        {"grid": 7},
+        {"augmentations": 2},
+    ],
 )
 def test_a_model_with_a_vision_network_takes_only_photos(
     drawn: Drawn, tmp_path: Path, data: dict[str, Any]
