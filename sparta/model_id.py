@@ -10,15 +10,17 @@ from transformers.utils.hub import cached_file
 
 from sparta.errors import InputError, first_line
 
-SAMPLE = Path(__file__).parent / "visualsparta" / "shipped" / "sample"
+_SHIPPED = Path(__file__).parent / "visualsparta" / "shipped"
+# Models that ship with the package: for photos, and for the drawings of `sparta scenes`.
+PHOTOS, SAMPLE = _SHIPPED / "photos", _SHIPPED / "sample"
 
 
 def resolve(name: str | Path) -> str | Path:
-    """The folder of the model shipped with the package for "sample"; any other name unchanged.
+    """The folder of a model of the package, for "photos" and "sample"; other names unchanged.
 
-    A folder called "sample" in the working directory is "./sample".
+    A folder called "photos" in the working directory is "./photos".
     """
-    return SAMPLE if name == "sample" else name
+    return {"photos": PHOTOS, "sample": SAMPLE}.get(str(name), name)
 
 
 def check_name(name: str | Path, title: str, option: str = "") -> str:
@@ -27,7 +29,7 @@ def check_name(name: str | Path, title: str, option: str = "") -> str:
     Any other name could not be on the hub, which takes half a minute to answer.
 
     Args:
-        name: folder, hub name or "sample".
+        name: folder, hub name, "photos" or "sample".
         title: what is wanted, for the message ("dense model").
         option: of the command line that gave the name, for the message.
 
@@ -48,7 +50,7 @@ def read_model_config(
     """The content of a model's `config.json`, without loading its weights.
 
     Args:
-        name: folder, hub name or "sample".
+        name: folder, hub name, "photos" or "sample".
         types: accepted values of `model_type`.
         title: what is wanted, for messages ("dense model").
         option: of the command line that gave the name, for messages.

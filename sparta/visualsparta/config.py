@@ -34,6 +34,8 @@ class VisualSpartaConfig(PreTrainedConfig):
             has a gradient at the start; ReLU passes none to a term that scores 0 everywhere.
         tie_query_embedding: score with the encoder's own token embedding; otherwise the query
             embedding is a parameter of its own (section 3.1.1).
+        compact: whether the folder has the weights in half precision and the query embedding of
+            trained terms only.
 
     Raises:
         ValueError: if neither regions nor labels are used.
@@ -60,6 +62,7 @@ class VisualSpartaConfig(PreTrainedConfig):
         input_dropout: float = 0.0,
         initial_bias: float = 0.0,
         tie_query_embedding: bool = False,
+        compact: bool = False,
         **kwargs: Any,
     ) -> None:
         self.encoder = encoder or {"model_type": "bert"}
@@ -81,6 +84,7 @@ class VisualSpartaConfig(PreTrainedConfig):
         self.input_dropout = input_dropout
         self.initial_bias = initial_bias
         self.tie_query_embedding = tie_query_embedding
+        self.compact = compact
         # The name under which transformers looks up whether `_tied_weights_keys` apply.
         super().__init__(**{**kwargs, "tie_word_embeddings": tie_query_embedding})
 
@@ -92,6 +96,6 @@ class VisualSpartaConfig(PreTrainedConfig):
 
     @classmethod
     def from_pretrained(cls, name: str | Path, **kwargs: Any) -> VisualSpartaConfig:  # type: ignore[override]
-        """Read the configuration of a hub name, a folder, or "sample"."""
+        """Read the configuration of a hub name, a folder, or a model of the package."""
         config: VisualSpartaConfig = super().from_pretrained(resolve(name), **kwargs)
         return config

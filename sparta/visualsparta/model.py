@@ -18,9 +18,11 @@ from torch import Tensor, nn
 from transformers import AutoModel, PreTrainedModel, initialization
 from transformers.masking_utils import create_bidirectional_mask
 
+from sparta.errors import InputError
 from sparta.model_id import find_file, resolve
 from sparta.tokenizer import Tokenizer, WordPieceTokenizer
 from sparta.visualsparta.collate import ImageBatch
+from sparta.visualsparta.compact import compact_state, read_compact
 from sparta.visualsparta.config import VisualSpartaConfig
 
 # Terms matched at once: their products with B images' positions stay in a cache, so that the
@@ -295,10 +297,25 @@ class VisualSparta(PreTrainedModel):
         if module is self:
             initialization.zeros_(self.term_frequencies)  # does nothing if they were loaded
 
+    def make_compact(self) -> None:
+        """Have `save_pretrained` write half precision, and trained terms only.
+
+        Every other term is no longer indexable: its row of the query embedding is not saved.
+
+        Raises:
+            InputError: if the query embedding is tied to the encoder's, which needs every row.
+        """
+        if self.config.tie_query_embedding:
+            raise InputError("its query embedding is tied to the encoder's, which needs all rows")
+        self.config.compact = True
+        self.indexable &= self.trained_terms
+
     def save_pretrained(  # type: ignore[override]
         self, save_directory: str | Path, **kwargs: Any
     ) -> None:
         """Write `config.json`, `model.safetensors` and, if attached, `tokenizer.json`."""
+        if self.config.compact:
+            kwargs["state_dict"] = compact_state(self.state_dict(), self.config.use_labels)
         super().save_pretrained(save_directory, **kwargs)
         if self.tokenizer is not None:
             self.tokenizer.save(save_directory)
@@ -307,10 +324,20 @@ class VisualSparta(PreTrainedModel):
     def from_pretrained(  # type: ignore[override]
         cls, name: str | Path, *args: Any, **kwargs: Any
     ) -> VisualSparta:
-        """Load a hub name, a folder or "sample" in float32, with its tokenizer if it has one."""
+        """Load a model in float32, with its tokenizer if it has one.
+
+        Args:
+            name: hub name, folder, or a model of the package: "photos" or "sample".
+            *args: as transformers takes them.
+            **kwargs: as transformers takes them; dtype is float32 by default.
+        """
         name = resolve(name)
-        kwargs.setdefault("dtype", torch.float32)
-        model: VisualSparta = super().from_pretrained(name, *args, **kwargs)
+        if (config := VisualSpartaConfig.from_pretrained(name)).compact:
+            model = cls(config)
+            model.load_state_dict(read_compact(name, model.state_dict(), config.use_labels))
+        else:
+            kwargs.setdefault("dtype", torch.float32)
+            model = super().from_pretrained(name, *args, **kwargs)
         if path := find_file(name, "tokenizer.json"):
             model.tokenizer = WordPieceTokenizer.from_folder(path.parent)
         return model.eval()
