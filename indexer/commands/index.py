@@ -101,6 +101,7 @@ def index(
     from indexer.encoding.asked import check_asked
     from indexer.encoding.stores import open_stores
     from indexer.settings import PruningSettings
+    from sparta.features.skipped import skipped_summary
     from sparta.progress import progress_bars
     from sparta.visualsparta.config import VisualSpartaConfig
 
@@ -122,6 +123,8 @@ def index(
             stores, model, out, pruning, batch_size=batch_size, device=device, progress=show
         )
     console.print(f"{out}: {summary(manifest)}", soft_wrap=True, highlight=False)
+    if skipped := skipped_summary(stores[0].folder):
+        console.print(skipped, soft_wrap=True, highlight=False, markup=False)
 
 
 def _parse_top_n(text: str) -> int | None:

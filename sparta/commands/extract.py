@@ -154,7 +154,7 @@ def _nothing_to_extract_with(photos: Path) -> InputError:
 def _print(report: ExtractReport, out: Path) -> None:
     from rich.console import Console
 
-    from sparta.features.skipped import SKIPPED
+    from sparta.features.skipped import skipped_summary
 
     console = Console()
     new = report.images + report.skipped - report.reused
@@ -166,5 +166,5 @@ def _print(report: ExtractReport, out: Path) -> None:
             f"{out}: {report.images} images, {new} photos in {report.seconds:.1f} s "
             f"({rate:.0f} photos/s)"
         )
-    if report.skipped:
-        console.print(f"{report.skipped} photos could not be used: see {out / SKIPPED}")
+    if skipped := skipped_summary(out):
+        console.print(skipped, soft_wrap=True, markup=False)

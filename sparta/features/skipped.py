@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 
 SKIPPED = "skipped.jsonl"
 
@@ -13,3 +16,17 @@ class Skipped:
 
     image_id: str
     reason: str
+
+
+def skipped_summary(folder: Path) -> str | None:
+    """One line about the photos that a feature store lacks, None if it lacks none.
+
+    Args:
+        folder: of the store.
+    """
+    path = folder / SKIPPED
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    if not lines:
+        return None
+    ((reason, count),) = Counter(json.loads(line)["reason"] for line in lines).most_common(1)
+    return f"{len(lines)} photos could not be used: see {path}; {count} of them: {reason}"

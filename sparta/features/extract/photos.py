@@ -12,8 +12,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
+from PIL.JpegImagePlugin import JpegImageFile
 
 from sparta.errors import InputError
+from sparta.extras import require
 from sparta.features.extract.augmentations import Augmentation, Crop
 from sparta.features.skipped import Skipped
 
@@ -30,12 +32,16 @@ SUFFIXES = frozenset(
         ".tif",
         ".tiff",
         ".avif",
+        ".heic",
+        ".heif",
+        ".hif",
         ".ppm",
         ".pgm",
         ".jp2",
     ]
 )
 MIN_SIDE = 8
+HEIF_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
 
 
 class PhotoError(Exception):
@@ -142,6 +148,7 @@ def load_photo(path: Path, side: int = 0) -> tuple[Image.Image, int, int]:
 
     Raises:
         PhotoError: if it is no regular file, too small, too large, or has no defined brightness.
+        InputError: if it is a HEIC photo and pillow-heif is not installed.
         Exception: whatever Pillow raises on damaged files.
     """
     status = path.stat()
@@ -153,15 +160,31 @@ def load_photo(path: Path, side: int = 0) -> tuple[Image.Image, int, int]:
         raise PhotoError("the file is empty")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with Image.open(path) as image:
+        with _open(path) as image:
             width, height = image.size
             if min(width, height) < MIN_SIDE:
                 raise PhotoError(f"{width}x{height} pixels; both sides must be {MIN_SIDE} or more")
-            if side:
+            if side and isinstance(image, JpegImageFile):  # a HEIC's draft is its thumbnail
                 image.draft(None, (2 * side, 2 * side))
             if image.getexif().get(ExifTags.Base.Orientation, 1) >= 5:  # a quarter turn
                 width, height = height, width
             return _to_rgb(ImageOps.exif_transpose(image)), width, height
+
+
+def _open(path: Path) -> Image.Image:
+    """Open an image of any format; HEIC, whatever the file is named, through pillow-heif.
+
+    pillow-heif turns photos upright as the container requires and sets the EXIF orientation to 1.
+    """
+    try:
+        return Image.open(path)
+    except UnidentifiedImageError:
+        with path.open("rb") as file:
+            head = file.read(12)
+        if head[4:8] != b"ftyp" or head[8:] not in HEIF_BRANDS:
+            raise
+    require("pillow_heif").register_heif_opener()
+    return Image.open(path)
 
 
 def _reason(error: Exception) -> str:

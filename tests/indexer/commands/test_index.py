@@ -16,10 +16,13 @@ def test_the_command_goes_from_photos_to_an_index(
     model_dir: Path, tmp_path: Path, photos: Path
 ) -> None:
     out = tmp_path / "index"
+    (photos / "empty.jpg").touch()
     arguments = ["index", str(photos), "--model", str(model_dir), "--out", str(out)]
     run = CliRunner().invoke(cli, [*arguments, "--top-n", "all", "--device", "cpu"])
     assert run.exit_code == 0, run.output
     assert "3 images" in run.output
+    listed = tmp_path / "index.features" / "plain" / "skipped.jsonl"
+    assert f"1 photos could not be used: see {listed}; 1 of them: the file is empty" in run.output
     assert "terms (all kept)" in run.output
     assert Manifest.open(out).top_n is None
     for wrong in (

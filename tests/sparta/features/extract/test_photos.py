@@ -1,6 +1,7 @@
 import errno
 import os
 import struct
+import sys
 import zlib
 from pathlib import Path
 
@@ -119,6 +120,48 @@ def test_large_jpegs_are_shrunk_while_decoding(tmp_path: Path) -> None:
     assert (width, height) == (1203, 1201)
     assert 32 <= small.height < 200
     assert_red_then_blue(decode(tmp_path, "a.jpg").pixels)
+
+
+def heic(path: Path, picture: Image.Image, **options: object) -> None:
+    pillow_heif = pytest.importorskip("pillow_heif", reason="extra [heic] is not installed")
+    pillow_heif.from_pillow(picture).save(path, format="HEIF", quality=95, **options)
+
+
+def test_reads_heic_whatever_it_is_named(tmp_path: Path) -> None:
+    for name in ("a.heic", "b.HEIF", "c.hif", "d.jpg"):
+        heic(tmp_path / name, scene())
+        photo = decode(tmp_path, name)
+        assert (photo.width, photo.height) == (40, 24)
+        assert_red_then_blue(photo.pixels)
+    assert find_photos(tmp_path) == ["a.heic", "b.HEIF", "c.hif", "d.jpg"]
+
+
+def test_heic_photos_are_turned_once(tmp_path: Path) -> None:
+    exif = Image.Exif()
+    exif[ExifTags.Base.Orientation] = 6  # saved in the container too, as telephones do
+    heic(tmp_path / "a.heic", scene().transpose(Image.Transpose.ROTATE_90), exif=exif.tobytes())
+    assert b"irot" in (tmp_path / "a.heic").read_bytes()
+    photo = decode(tmp_path, "a.heic")
+    assert (photo.width, photo.height) == (40, 24)
+    assert_red_then_blue(photo.pixels)
+
+
+def test_heic_photos_are_not_read_from_their_thumbnail(tmp_path: Path) -> None:
+    heic(tmp_path / "a.heic", scene(400, 240), thumbnails=[100])
+    assert load_photo(tmp_path / "a.heic", side=16)[0].size == (400, 240)
+
+
+def test_heic_without_its_decoder_is_skipped_with_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heic(tmp_path / "a.heic", scene())
+    scene().save(tmp_path / "b.jpg")
+    (tmp_path / "b.jpg").rename(tmp_path / "b.heic")  # telephones may name a JPEG so
+    monkeypatch.setattr(Image, "ID", [name for name in Image.ID if name != "HEIF"])
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)
+    advice = "pillow_heif is not installed; run: pip install 'visualsparta[heic]'"
+    assert reason(tmp_path, "a.heic") == advice
+    assert_red_then_blue(decode(tmp_path, "b.heic").pixels)
 
 
 def test_says_why_a_file_is_no_photo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
