@@ -12,7 +12,7 @@ from PIL import Image
 from indexer.search.api import Explainer, Explanation, TermExplanation, UnknownImageError
 from sparta.captions.record import CaptionedPhoto
 from sparta.errors import InputError
-from sparta.features.extract.photos import PhotoError, load_photo
+from sparta.features.extract.image_files import PhotoError, load_photo
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def open_photos(folder: Path | str | None, image_ids: Iterable[str]) -> dict[str
     found: dict[str, Image.Image] = {}
     for image_id in dict.fromkeys(image_ids):
         try:
-            found[image_id], _, _ = load_photo(Path(folder) / image_id)
+            found[image_id] = load_photo(Path(folder) / image_id).image
         except (OSError, PhotoError) as error:
             raise InputError(f"photo {image_id!r} in {folder}: {error}; see --photos") from error
     return found

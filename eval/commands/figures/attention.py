@@ -34,7 +34,7 @@ def attention(
     from indexer.dense.text_encoder import load_dense_model
     from indexer.encoding.models import check_features
     from indexer.encoding.stores import check_stores
-    from sparta.features.extract.photos import load_photo
+    from sparta.features.extract.image_files import load_photo
     from sparta.features.store import FeatureStore
 
     check_picture(out)
@@ -48,5 +48,5 @@ def attention(
     loaded = load_dense_model(model)
     check_features(model, loaded.config, store)
     found = look(loaded, store[store.index(image)], caption or [])
-    photo, _, _ = load_photo(folder / image)
+    photo = load_photo(folder / image).image
     save(draw(found, photo), vars(found), out, context.params)

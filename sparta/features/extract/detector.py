@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from sparta.errors import InputError
+from sparta.features.extract.image_files import PhotoError
 from sparta.features.extract.networks.backbone import pick_device
 from sparta.features.extract.networks.pretrained import (
     Normalisation,
@@ -20,7 +21,6 @@ from sparta.features.extract.networks.pretrained import (
     load_processor,
     weights_hash,
 )
-from sparta.features.extract.photos import PhotoError
 
 
 class Detected(NamedTuple):

@@ -11,8 +11,9 @@ from PIL import ExifTags, Image
 
 from sparta.errors import InputError
 from sparta.features.extract.augmentations import Augmentation, Crop
-from sparta.features.extract.photos import Decoder, Photo, find_photos, load_photo
+from sparta.features.extract.photos import Decoder, Photo, find_photos
 from sparta.features.skipped import Skipped
+from tests.sparta.features.extract.heic_files import write_heic
 
 
 def scene(width: int = 40, height: int = 24) -> Image.Image:
@@ -114,22 +115,9 @@ def test_lays_transparent_photos_on_white(tmp_path: Path) -> None:
     np.testing.assert_allclose(decode(tmp_path, "half.png").pixels, 127, atol=1)
 
 
-def test_large_jpegs_are_shrunk_while_decoding(tmp_path: Path) -> None:
-    scene(1203, 1201).save(tmp_path / "a.jpg", quality=95)
-    small, width, height = load_photo(tmp_path / "a.jpg", side=16)
-    assert (width, height) == (1203, 1201)
-    assert 32 <= small.height < 200
-    assert_red_then_blue(decode(tmp_path, "a.jpg").pixels)
-
-
-def heic(path: Path, picture: Image.Image, **options: object) -> None:
-    pillow_heif = pytest.importorskip("pillow_heif", reason="extra [heic] is not installed")
-    pillow_heif.from_pillow(picture).save(path, format="HEIF", quality=95, **options)
-
-
 def test_reads_heic_whatever_it_is_named(tmp_path: Path) -> None:
     for name in ("a.heic", "b.HEIF", "c.hif", "d.jpg"):
-        heic(tmp_path / name, scene())
+        write_heic(tmp_path / name, scene())
         photo = decode(tmp_path, name)
         assert (photo.width, photo.height) == (40, 24)
         assert_red_then_blue(photo.pixels)
@@ -139,22 +127,19 @@ def test_reads_heic_whatever_it_is_named(tmp_path: Path) -> None:
 def test_heic_photos_are_turned_once(tmp_path: Path) -> None:
     exif = Image.Exif()
     exif[ExifTags.Base.Orientation] = 6  # saved in the container too, as telephones do
-    heic(tmp_path / "a.heic", scene().transpose(Image.Transpose.ROTATE_90), exif=exif.tobytes())
+    write_heic(
+        tmp_path / "a.heic", scene().transpose(Image.Transpose.ROTATE_90), exif=exif.tobytes()
+    )
     assert b"irot" in (tmp_path / "a.heic").read_bytes()
     photo = decode(tmp_path, "a.heic")
     assert (photo.width, photo.height) == (40, 24)
     assert_red_then_blue(photo.pixels)
 
 
-def test_heic_photos_are_not_read_from_their_thumbnail(tmp_path: Path) -> None:
-    heic(tmp_path / "a.heic", scene(400, 240), thumbnails=[100])
-    assert load_photo(tmp_path / "a.heic", side=16)[0].size == (400, 240)
-
-
 def test_heic_without_its_decoder_is_skipped_with_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    heic(tmp_path / "a.heic", scene())
+    write_heic(tmp_path / "a.heic", scene())
     scene().save(tmp_path / "b.jpg")
     (tmp_path / "b.jpg").rename(tmp_path / "b.heic")  # telephones may name a JPEG so
     monkeypatch.setattr(Image, "ID", [name for name in Image.ID if name != "HEIF"])

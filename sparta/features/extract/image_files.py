@@ -1,0 +1,128 @@
+"""An image file of any common format, decoded into upright RGB."""
+
+from __future__ import annotations
+
+import stat
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
+from PIL.JpegImagePlugin import JpegImageFile
+
+from sparta.extras import require
+
+MIN_SIDE = 8
+# A JPEG decoded at reduced size has sides at least this many times those it is resized to: the
+# features then differ from those of a full decoding by less than rounding to 8 bits changes them.
+REDUCED = 2
+HEIF_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
+
+Box = tuple[float, float, float, float]
+
+
+class PhotoError(Exception):
+    """Why a photo cannot be used, in words for the report."""
+
+
+@dataclass(frozen=True)
+class UprightPhoto:
+    """A decoded image file, perhaps at a fraction of its size.
+
+    Attributes:
+        image: RGB.
+        width: of the upright photo in pixels, at full size.
+        height: likewise.
+        extent: left, top, right and bottom of the photo in `image`, in pixels. Where the fraction
+            of a side is no whole number, a part of the pixels at an edge is padding.
+    """
+
+    image: Image.Image
+    width: int
+    height: int
+    extent: Box
+
+    def part(self, box: Box) -> Box:
+        """Corners in `image`, in pixels, of a box x1, y1, x2, y2 relative to the photo."""
+        left, top, right, bottom = self.extent
+        x1, y1, x2, y2 = box
+        width, height = right - left, bottom - top
+        return left + x1 * width, top + y1 * height, left + x2 * width, top + y2 * height
+
+
+def load_photo(path: Path, side: int = 0) -> UprightPhoto:
+    """Decode the first frame of an image file into upright RGB, transparent parts white.
+
+    Args:
+        path: the file.
+        side: a JPEG may be decoded at a fraction of its size as long as both sides stay at least
+            twice as long as this; 0 for full size.
+
+    Raises:
+        PhotoError: if it is no regular file, too small, too large, or has no defined brightness.
+        InputError: if it is a HEIC photo and pillow-heif is not installed.
+        Exception: whatever Pillow raises on damaged files.
+    """
+    _check(path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with _open(path) as image:
+            return _upright(image, side)
+
+
+def _check(path: Path) -> None:
+    status = path.stat()
+    if stat.S_ISDIR(status.st_mode):
+        raise PhotoError("a folder that cannot be read")
+    if not stat.S_ISREG(status.st_mode):
+        raise PhotoError("not a regular file")
+    if not status.st_size:
+        raise PhotoError("the file is empty")
+
+
+def _open(path: Path) -> Image.Image:
+    """Open an image of any format; HEIC, whatever the file is named, through pillow-heif.
+
+    pillow-heif turns photos upright as the container requires and sets the EXIF orientation to 1.
+    """
+    try:
+        return Image.open(path)
+    except UnidentifiedImageError:
+        with path.open("rb") as file:
+            head = file.read(12)
+        if head[4:8] != b"ftyp" or head[8:] not in HEIF_BRANDS:
+            raise
+    require("pillow_heif").register_heif_opener()
+    return Image.open(path)
+
+
+def _upright(image: Image.Image, side: int) -> UprightPhoto:
+    width, height = image.size
+    if min(width, height) < MIN_SIDE:
+        raise PhotoError(f"{width}x{height} pixels; both sides must be {MIN_SIDE} or more")
+    drafted = None
+    if side and isinstance(image, JpegImageFile):  # a HEIC's draft would be its thumbnail
+        drafted = image.draft(None, (REDUCED * side, REDUCED * side))
+    x, y = drafted[1][2:] if drafted else (width, height)
+    orientation = image.getexif().get(ExifTags.Base.Orientation, 1)
+    if orientation in (5, 6, 7, 8):  # a quarter turn
+        width, height, x, y = height, width, y, x
+    upright = _to_rgb(ImageOps.exif_transpose(image))
+    # Padding is at the right and at the bottom of the image as it is stored.
+    left = upright.width - x if orientation in (2, 3, 6, 7) else 0
+    top = upright.height - y if orientation in (3, 4, 7, 8) else 0
+    return UprightPhoto(upright, width, height, (left, top, left + x, top + y))
+
+
+def _to_rgb(image: Image.Image) -> Image.Image:
+    if image.mode == "F":
+        raise PhotoError("floating-point pixels have no defined white")
+    if image.mode.startswith("I"):  # 16 bits per pixel; Pillow itself would clip at 255
+        return Image.fromarray((np.asarray(image).clip(0, 65535) // 257).astype(np.uint8)).convert(
+            "RGB"
+        )
+    if image.has_transparency_data:
+        above = image.convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", above.size, "white"), above).convert("RGB")
+    return image.convert("RGB")

@@ -1,0 +1,47 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import ExifTags, Image
+
+from sparta.features.extract.image_files import load_photo
+from tests.sparta.features.extract.heic_files import write_heic
+
+
+def ramp(width: int, height: int) -> Image.Image:
+    """Red grows to the right, green downwards."""
+    x, y = np.meshgrid(np.linspace(0, 255, width), np.linspace(0, 255, height))
+    return Image.fromarray(np.stack([x, y, 0 * x], axis=2).astype(np.uint8))
+
+
+def test_a_jpeg_is_decoded_at_the_smallest_sufficient_size(tmp_path: Path) -> None:
+    ramp(1203, 1201).save(tmp_path / "a.jpg")
+    for side, size in ((0, (1203, 1201)), (500, (1203, 1201)), (300, (602, 601)), (76, (301, 301))):
+        photo = load_photo(tmp_path / "a.jpg", side)
+        assert (photo.width, photo.height) == (1203, 1201)
+        assert photo.image.size == size
+    assert photo.extent == (0, 0, 1203 / 4, 1201 / 4)
+    assert photo.part((0, 0.5, 0.5, 1)) == (0, 1201 / 8, 1203 / 8, 1201 / 4)
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_padding_of_a_reduced_jpeg_is_not_part_of_the_photo(
+    tmp_path: Path, orientation: int
+) -> None:
+    exif = Image.Exif()
+    exif[ExifTags.Base.Orientation] = orientation
+    ramp(133, 131).save(tmp_path / "a.jpg", exif=exif, quality=95, subsampling=0)
+    whole, reduced = load_photo(tmp_path / "a.jpg"), load_photo(tmp_path / "a.jpg", side=8)
+    assert sorted(reduced.image.size) == [17, 17]
+    assert (reduced.width, reduced.height) == (whole.width, whole.height)
+    assert whole.extent == (0, 0, whole.width, whole.height)
+    shown = [
+        np.asarray(photo.image.resize((8, 8), Image.Resampling.BILINEAR, photo.part((0, 0, 1, 1))))
+        for photo in (whole, reduced)
+    ]
+    np.testing.assert_allclose(shown[0], shown[1].astype(float), atol=4)
+
+
+def test_heic_photos_are_not_read_from_their_thumbnail(tmp_path: Path) -> None:
+    write_heic(tmp_path / "a.heic", ramp(400, 240), thumbnails=[100])
+    assert load_photo(tmp_path / "a.heic", side=16).image.size == (400, 240)
