@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from PIL import ExifTags, Image
 
-from sparta.features.extract.image_files import load_photo
+from sparta.features.extract.image_files import UprightPhoto, load_photo
+from sparta.features.extract.networks.lite_backbone import LiteBackbone
 from tests.sparta.features.extract.heic_files import write_heic
 
 
@@ -45,3 +46,37 @@ def test_padding_of_a_reduced_jpeg_is_not_part_of_the_photo(
 def test_heic_photos_are_not_read_from_their_thumbnail(tmp_path: Path) -> None:
     write_heic(tmp_path / "a.heic", ramp(400, 240), thumbnails=[100])
     assert load_photo(tmp_path / "a.heic", side=16).image.size == (400, 240)
+
+
+def enlarged(photo: Path, out: Path, seed: int) -> None:
+    """A photo at about four times a network's square, with noise as of a camera."""
+    large = Image.open(photo).convert("RGB").resize((1387, 1045), Image.Resampling.LANCZOS)
+    noise = np.random.default_rng(seed).normal(0, 3, (1045, 1387, 1))
+    Image.fromarray((np.asarray(large) + noise).clip(0, 255).astype(np.uint8)).save(out, quality=90)
+
+
+def test_reduced_decoding_changes_features_less_than_rounding(shared: Path, tmp_path: Path) -> None:
+    network = LiteBackbone("efficientnet-lite2", device="cpu")
+    side, pixels = network.source.image_size, []
+    photos = sorted((shared / "photos" / "images").glob("*.jpg"))[::1500]
+    for seed, photo in enumerate(photos):
+        enlarged(photo, tmp_path / "a.jpg", seed)
+        whole, reduced = load_photo(tmp_path / "a.jpg"), load_photo(tmp_path / "a.jpg", side)
+        assert reduced.image.size == (694, 523)
+        channels = [
+            np.asarray(Image.fromarray(np.asarray(part, np.float32)).resize((side, side), 3))
+            for part in whole.image.split()
+        ]
+        exact = np.stack(channels, axis=2)
+        dithered = exact + np.random.default_rng(seed).random(exact.shape)
+        pixels += [exact.round(), dithered, np.asarray(_square(reduced, side))]
+    square = np.stack(pixels).clip(0, 255).astype(np.uint8)
+    found = network.encode(square)[0][:, :-1].astype(np.float32)
+    found /= np.linalg.norm(found, axis=2, keepdims=True)
+    rounding, reducing = ((found[0::3] * found[place::3]).sum(axis=2) for place in (1, 2))
+    assert reducing.mean() > max(0.998, rounding.mean())
+    assert reducing.min() > rounding.min()
+
+
+def _square(photo: UprightPhoto, side: int) -> Image.Image:
+    return photo.image.resize((side, side), Image.Resampling.BICUBIC, photo.part((0, 0, 1, 1)))
