@@ -173,26 +173,26 @@ class VisualSparta(PreTrainedModel):
 
     # ---- scores: equations 10 to 12 ---------------------------------------------------------
 
-    def match(self, hidden: Tensor, mask: Tensor, terms: Tensor) -> tuple[Tensor, Tensor]:
+    def match(self, hidden: Tensor, mask: Tensor, vectors: Tensor) -> tuple[Tensor, Tensor]:
         """Equation 10 for every image and term: the maximum over positions, and where it is.
 
         Args:
             hidden: [B, n + k, h].
             mask: [B, n + k] bool; padding never takes part in the maximum.
-            terms: [T] int64 term ids.
+            vectors: [T, h], query embedding of the terms.
 
         Returns:
             y [B, T] and the winning column of `hidden` [B, T] int64.
         """
-        products = hidden @ self.query_embedding(terms).to(hidden.dtype).T
-        products = products.masked_fill(~mask[:, :, None], float("-inf"))
+        products = hidden @ vectors.to(hidden.dtype).T
+        products.masked_fill_(~mask[:, :, None], float("-inf"))
         best, column = products.max(dim=1)
         return best.float(), column
 
     def match_vocabulary(
         self, hidden: Tensor, mask: Tensor, terms: Tensor, chunk: int | None = None
     ) -> tuple[Tensor, Tensor]:
-        """As `match`, for so many terms that their products [B, n + k, T] would not fit.
+        """As `match`, for terms [T] so many that their products [B, n + k, T] would not fit.
 
         Args:
             hidden: [B, n + k, h].
@@ -206,7 +206,9 @@ class VisualSparta(PreTrainedModel):
         kind = hidden.device.type
         if torch.is_autocast_enabled(kind):
             hidden = hidden.to(torch.get_autocast_dtype(kind))  # else done for every chunk
-        found = [self.match(hidden, mask, part) for part in terms.split(chunk)]
+        found = [
+            self.match(hidden, mask, self.query_embedding(part)) for part in terms.split(chunk)
+        ]
         best, columns = zip(*found, strict=True)
         return torch.cat(best, dim=1), torch.cat(columns, dim=1)
 
@@ -214,15 +216,20 @@ class VisualSparta(PreTrainedModel):
         """Equations 11 and 12 before the sum: log(1 + ReLU(y + b))."""
         return torch.log1p(torch.relu(best + self.bias))
 
-    def image_term_scores(self, batch: ImageBatch, terms: Tensor) -> Tensor:
-        """[B, T] float32 scores of the given terms, differentiable: what training uses."""
-        hidden, mask = self.contextualise(batch)
-        best, _ = self.match(hidden, mask, terms)
-        return self.activate(best)
+    def image_term_scores(self, parts: Sequence[ImageBatch], terms: Tensor) -> Tensor:
+        """[B, T] float32 scores of the given terms, differentiable: what training uses.
+
+        Args:
+            parts: of a batch of B images, each padded to its own longest.
+            terms: [T] int64 term ids.
+        """
+        vectors = self.query_embedding(terms)
+        best = [self.match(*self.contextualise(part), vectors)[0] for part in parts]
+        return self.activate(torch.cat(best))
 
     def forward(self, batch: ImageBatch, queries: TermCounts) -> Tensor:
         """Equation 12, f(q, v) for every pair: [Q, B] float32."""
-        return queries.counts @ self.image_term_scores(batch, queries.terms).T
+        return queries.counts @ self.image_term_scores([batch], queries.terms).T
 
     # ---- encoding -----------------------------------------------------------------------------
 

@@ -82,7 +82,7 @@ class VisualSpartaTraining(TrainingModule):
         """Collect the held-out photos' scores for the terms of the validation captions."""
         assert self.validation is not None
         terms = self.validation[0].terms.to(self.device)
-        self._held_out.append(self.model.image_term_scores(batch, terms).float())
+        self._held_out.append(self.model.image_term_scores([batch], terms).float())
 
     def on_validation_epoch_end(self) -> None:
         """Log R@1, R@5, R@10 and their mean, which selects the best checkpoint."""

@@ -235,7 +235,7 @@ def test_chunks_over_the_vocabulary_change_nothing(
     model: VisualSparta, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hidden, mask = model.contextualise(tiny.batch())
-    expected = model.match(hidden, mask, torch.arange(25))
+    expected = model.match(hidden, mask, model.query_embedding(torch.arange(25)))
     found = model.match_vocabulary(hidden, mask, torch.arange(25), chunk)
     assert_close(found[0], expected[0], **CLOSE)
     assert torch.equal(found[1], expected[1])
@@ -321,7 +321,7 @@ def test_labels_alone_are_an_image(model: VisualSparta) -> None:
     assert found.scores[0].any()
     assert not found.scores[1].any()
     assert set(found.positions[0][found.scores[0] > 0].tolist()) <= {3, 4, 5, 6}
-    alone.image_term_scores(batch, torch.arange(6, 25)).sum().backward()
+    alone.image_term_scores([batch], torch.arange(6, 25)).sum().backward()
     assert all(p.grad is None or p.grad.isfinite().all() for p in alone.parameters())
 
 
@@ -334,7 +334,7 @@ def test_every_parameter_gets_a_finite_gradient() -> None:
     model = tiny.model()
     torch.nn.init.constant_(model.bias, 9.0)
     batch = tiny.batch([tiny.image(2), tiny.image(3, seed=1)])  # labels used, but none present
-    model.image_term_scores(batch, torch.arange(6, 25)).sum().backward()
+    model.image_term_scores([batch], torch.arange(6, 25)).sum().backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.isfinite().all(), name

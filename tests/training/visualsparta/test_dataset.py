@@ -94,17 +94,24 @@ def test_sampler_shares_photos_out_without_overlap(photos: int, world: int) -> N
     assert orders[0] != orders[1]
 
 
-def test_examples_become_a_batch(stores: list[FeatureStore]) -> None:
+def test_examples_become_a_batch(
+    stores: list[FeatureStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
     data = dataset(stores)
     collate = TrainingCollator(ImageCollator(tiny.tokenizer(), 50, 35))
-    batch = collate([data[1, 4], data[1, 2]])
+    photos = sorted([4, 2, 5], key=lambda photo: collate.images.length(data[1, photo].image))
+    monkeypatch.setattr("training.visualsparta.dataset.PART", 2)
+    batch = collate([data[1, photo] for photo in (4, 2, 5)])
     assert isinstance(batch, TrainingBatch)
-    assert batch.photos.tolist() == [4, 2]
-    assert batch.query_photos.tolist() == [4, 4, 2, 2]
-    texts = [*data[1, 4].captions, *data[1, 2].captions]
+    assert batch.photos.tolist() == photos  # those of similar length together
+    assert batch.query_photos.tolist() == [photo for photo in photos for _ in range(2)]
+    texts = [text for photo in photos for text in data[1, photo].captions]
     for ids, mask, text in zip(batch.query_ids, batch.query_mask, texts, strict=True):
         assert ids[mask].tolist() == text
-    kept = [len(data[1, photo].image.features) for photo in (4, 2)]
-    assert batch.images.region_mask.sum(dim=1).tolist() == kept
+    kept = [len(data[1, photo].image.features) for photo in photos]
+    masks = [part.region_mask for part in batch.images]
+    assert [count for mask in masks for count in mask.sum(dim=1).tolist()] == kept
+    assert [mask.shape for mask in masks] == [(2, kept[1]), (1, kept[2])]
     moved = batch.to("meta")
-    assert {moved.images.regions.device.type, moved.query_ids.device.type} == {"meta"}
+    devices = {tensor.device.type for tensor in (moved.images[1].regions, moved.query_ids)}
+    assert devices == {"meta"}

@@ -1,7 +1,11 @@
+import pytest
 import torch
+from torch.testing import assert_close
 
+from sparta.visualsparta.collate import ImageCollator
 from tests import tiny
 from training.visualsparta.config import VisualSpartaTrainConfig
+from training.visualsparta.dataset import TrainingCollator, TrainingExample
 from training.visualsparta.lightning_module import VisualSpartaTraining
 
 
@@ -24,6 +28,29 @@ def test_each_part_learns_at_its_rate() -> None:
     assert set(rates(VisualSpartaTraining(tiny.model(), VisualSpartaTrainConfig())).values()) == {
         5e-5
     }
+
+
+def test_a_batch_in_parts_trains_as_one_padded_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    images = [tiny.image(2 + 3 * i % 5, ("dog",) * (i % 3), seed=i) for i in range(7)]
+    examples = [
+        TrainingExample(i, image, [[6 + i, 7, 8], [20 - i]]) for i, image in enumerate(images)
+    ]
+    collate = TrainingCollator(ImageCollator(tiny.tokenizer(), 50, 35))
+    found = []
+    for size in (2, 100):
+        monkeypatch.setattr("training.visualsparta.dataset.PART", size)
+        batch = collate(examples)
+        assert len(batch.images) == (4 if size == 2 else 1)
+        torch.manual_seed(0)
+        module = VisualSpartaTraining(tiny.model(), VisualSpartaTrainConfig(flops=0.1)).eval()
+        module.log = lambda *_, **__: None  # type: ignore[method-assign]
+        loss = module.training_step(batch, 0)
+        loss.backward()
+        slopes = {name: p.grad for name, p in module.named_parameters() if p.grad is not None}
+        found.append({"loss": loss} | slopes)
+    assert found[0].keys() == found[1].keys()
+    for name, value in found[0].items():
+        assert_close(value, found[1][name], msg=name)
 
 
 def test_what_is_never_used_is_not_trained() -> None:
