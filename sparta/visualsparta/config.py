@@ -17,6 +17,8 @@ class VisualSpartaConfig(PreTrainedConfig):
         encoder: configuration of the BERT-like image transformer, as a dict with `model_type`.
         feature_dim: d of the visual vectors (2048 for a Faster R-CNN's).
         feature_source: what made the features (`FeatureSource` as a dict), None for any.
+        stem: channels of the three stages of a convolutional stem, for raw pixel patches alone; []
+            for none.
         use_visual: whether the regions take part; without them an image is its labels alone.
         use_locations: whether the six location numbers are concatenated (equation 4).
         use_labels: whether label and attribute tokens are fed to the transformer (equation 8).
@@ -48,6 +50,7 @@ class VisualSpartaConfig(PreTrainedConfig):
         encoder: dict[str, Any] | None = None,
         feature_dim: int = 2048,
         feature_source: dict[str, Any] | None = None,
+        stem: list[int] | None = None,
         use_visual: bool = True,
         use_locations: bool = True,
         use_labels: bool = True,
@@ -70,6 +73,7 @@ class VisualSpartaConfig(PreTrainedConfig):
         self.feature_source = feature_source
         if not (use_visual or use_labels):
             raise ValueError("an image needs its regions (use_visual), its labels or both")
+        self.stem = stem or []
         self.use_visual = use_visual
         self.use_locations = use_locations
         self.use_labels = use_labels

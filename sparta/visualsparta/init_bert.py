@@ -12,6 +12,7 @@ from transformers import AutoModel, PreTrainedConfig, PreTrainedModel
 from transformers.utils.hub import cached_file
 
 from sparta.errors import InputError
+from sparta.features.extract.networks.pixel_patches import PATCH
 from sparta.features.record import FeatureSource
 from sparta.tokenizer import Tokenizer, WordPieceTokenizer
 from sparta.visualsparta.config import VisualSpartaConfig
@@ -72,7 +73,8 @@ def from_config(
     """A VisualSparta with random weights, the tokenizer attached.
 
     Raises:
-        InputError: if the encoder's vocabulary is not the tokenizer's, or an option is unknown.
+        InputError: if the encoder's vocabulary is not the tokenizer's, an option is unknown, or a
+            stem is to read anything but whole photos as raw pixel patches.
     """
     given = {"encoder", "feature_dim", "feature_source", "kwargs"}
     known = signature(VisualSpartaConfig).parameters.keys() - given
@@ -83,6 +85,8 @@ def from_config(
             f"the encoder has {encoder.vocab_size} token embeddings, the tokenizer "
             f"{len(tokenizer.vocabulary)} terms: they belong to different models"
         )
+    if options.get("stem"):
+        _check_stem(source, options.get("max_regions", VisualSpartaConfig().max_regions))
     segments = getattr(encoder, "type_vocab_size", 1)
     options = {"label_segment": min(1, segments - 1), **options}
     fields = encoder.to_dict()
@@ -98,3 +102,16 @@ def from_config(
     model.tokenizer = tokenizer
     model.indexable.copy_(torch.from_numpy(tokenizer.indexable))
     return model
+
+
+def _check_stem(source: FeatureSource, max_regions: int) -> None:
+    if source.kind != "pixels":
+        raise InputError(
+            f"model.options.stem reads raw pixel patches, these are {source.kind} features: "
+            "leave it out, or extract with --backbone pixels"
+        )
+    regions = (source.image_size // PATCH) ** 2 + 1
+    if regions > max_regions:
+        raise InputError(
+            f"model.options.stem needs the whole photo: set model.options.max_regions to {regions}"
+        )

@@ -24,6 +24,7 @@ from sparta.tokenizer import Tokenizer, WordPieceTokenizer
 from sparta.visualsparta.collate import ImageBatch
 from sparta.visualsparta.compact import compact_state, read_compact
 from sparta.visualsparta.config import VisualSpartaConfig
+from sparta.visualsparta.stem import ConvolutionalStem
 
 # Terms matched at once: their products with B images' positions stay in a cache, so that the
 # maximum is taken of them there. A GPU has one of 50 MB in all, and needs more work at once.
@@ -120,7 +121,9 @@ class VisualSparta(PreTrainedModel):
             self.encoder.pooler = None
         # E_tok of equation 1, at first a copy of the encoder's.
         self.query_embedding = nn.Embedding(inner.vocab_size, inner.hidden_size)
-        width = config.feature_dim + (6 if config.use_locations else 0)
+        self.stem = ConvolutionalStem(config.stem) if config.stem else None
+        visual = config.stem[-1] if config.stem else config.feature_dim
+        width = visual + (6 if config.use_locations else 0)
         self.input_dropout = nn.Dropout(config.input_dropout)
         self.region_projection = nn.Linear(width, inner.hidden_size)  # W and b of equation 8
         self.region_norm = (
@@ -141,6 +144,8 @@ class VisualSparta(PreTrainedModel):
     def embed_regions(self, batch: ImageBatch) -> Tensor:
         """Equations 4, 5 and the first half of 8: [visual ; location] W + b, [B, n, h]."""
         visual = batch.regions.float()
+        if self.stem is not None:
+            visual = self.stem(visual)
         if self.config.square_root:
             # Of the size alone: vectors other than a ReLU network's may be negative.
             visual = visual.abs().sqrt().copysign(visual)

@@ -16,10 +16,15 @@ def scenes(
         str, typer.Option(help="Name of the split, or shares: train=0.9,val=0.1.")
     ] = "train",
     workers: Annotated[str, typer.Option(help="Number of processes, or auto.")] = "auto",
+    queries: Annotated[
+        int,
+        typer.Option(min=0, help="Composed queries to write, with the images that answer each."),
+    ] = 0,
 ) -> None:
     """Draw a sample corpus: images of simple scenes with five captions each and all object boxes.
 
-    A finished folder is reused, an interrupted run is continued.
+    A finished folder is reused, an interrupted run is continued. --queries writes queries.jsonl for
+    `sparta eval queries`: a colour and an object, a number of objects, two objects, in turn.
 
     [bold]Examples[/bold]
 
@@ -33,6 +38,7 @@ def scenes(
 
     from sparta.progress import progress_bars
     from training.scenes.corpus import write_scenes
+    from training.scenes.queries import write_queries
 
     if workers != "auto" and not workers.isdecimal():
         raise InputError(f"--workers {workers!r}: expected a number of processes or auto")
@@ -41,3 +47,5 @@ def scenes(
     with progress_bars({"draw": ("Drawing", "scenes")}, console) as progress:
         fresh = write_scenes(out, count, seed, split, processes, progress)
     console.print(f"{'wrote' if fresh else 'reused'} {count} scenes in {out}")
+    if queries:
+        console.print(f"wrote {write_queries(out, queries, seed)} queries to {out}/queries.jsonl")
