@@ -7,6 +7,7 @@ DEMO := demo
 
 help:
 	@echo "make demo             draw photos, index them, search them, and open the server"
+	@echo "make demo PHOTOS=DIR  index the photos of a folder, and open the server"
 	@echo "make test             lint, types and the whole test suite; TESTS=--cov measures coverage"
 	@echo "make lint             ruff, mypy and the rules which room may import which"
 	@echo "make fuzz SECONDS=300 property tests with random inputs; failures go to tests/examples"
@@ -40,15 +41,25 @@ $(DEMO)/index/manifest.json: $(DEMO)/features/store.json
 	@echo; echo "3/5  Building the index: $(DEMO)/index"
 	$(BIN)/sparta index $(DEMO)/features --model sample --out $(DEMO)/index
 
+ifndef PHOTOS
 demo: install $(DEMO)/index/manifest.json
 	@echo; echo "4/5  Three questions to $(DEMO)/index"
 	$(BIN)/sparta search $(DEMO)/index "hot air balloons above the mountains" -k 5
 	$(BIN)/sparta search $(DEMO)/index "an elephant in the desert" -k 5
 	$(BIN)/sparta search $(DEMO)/index "a big green tent in the forest" -k 5
 	@echo; echo "5/5  Serving $(DEMO)/index; Ctrl+C ends it."
-	@echo "     Next: sparta index YOUR_PHOTOS --model YOUR_MODEL --out YOUR_INDEX (README.md)"
+	@echo "     To search your own photos: make demo PHOTOS=~/Pictures"
 	$(BIN)/sparta serve $(DEMO)/index --example "hot air balloons above the mountains" \
 		--example "an elephant in the desert" --example "a big green tent in the forest"
+else
+# Each folder of photos has an index of its own, which is made again on every run.
+OWN = $(DEMO)/photos-$(firstword $(shell printf %s "$(PHOTOS)" | cksum))
+demo: install
+	@echo; echo "1/2  Indexing the photos of $(PHOTOS)"
+	$(BIN)/sparta index "$(subst ~/,$(HOME)/,$(PHOTOS))" --out $(OWN)
+	@echo; echo "2/2  Serving $(OWN); Ctrl+C ends it."
+	$(BIN)/sparta serve $(OWN)
+endif
 
 # ---- checks ------------------------------------------------------------------------------------
 

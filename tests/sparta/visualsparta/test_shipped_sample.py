@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from eval.recall.index_recall import measure_index_recall
+from eval.recall.judged_queries import measure_first_hits, read_judged_queries
 from indexer.build import build_index
 from indexer.search.lucene import LuceneSearcher
 from sparta.captions.read import read_captions
@@ -13,6 +14,7 @@ from sparta.features.extract.job import extract_photos
 from sparta.features.store import FeatureStore
 from sparta.model_id import SAMPLE
 from training.scenes.corpus import write_scenes
+from training.scenes.queries import write_queries
 
 LARGEST_PACKAGE = 5 * 10**6
 
@@ -34,7 +36,11 @@ def test_sample_model_reaches_its_recorded_recall(tmp_path: Path, record: dict[s
     build_index([FeatureStore.open(tmp_path / "features")], ["sample"], tmp_path / "index")
     searcher = LuceneSearcher(tmp_path / "index")
     found = measure_index_recall(searcher, read_captions(scenes / "captions.jsonl", "test")).recall
+    write_queries(scenes, int(record["queries"]), int(record["seed"]))
+    queries = read_judged_queries(scenes / "queries.jsonl")
+    first_hits = measure_first_hits(searcher, queries)
     searcher.close()
     # Half a point for what another processor or image library rounds otherwise.
     for name in ("at_1", "at_5", "at_10"):
         assert getattr(found, name) >= record[name] - 0.5
+    assert first_hits.share >= record["first_hit_right"] - 0.5
