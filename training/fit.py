@@ -59,7 +59,7 @@ def train(config: TrainConfig, out: Path, resume: bool = False) -> TrainResult:
     checkpoint = _prepare_folder(config, out, resume)
     L.seed_everything(config.seed, workers=True, verbose=False)
     images, prepare_run = _open(config, out, resume)
-    photos, held_out = split_photos(config.data, images, config.seed)
+    photos, held_out = split_photos(config.data, images, config.seed, config.needs_captions)
     best = _best_checkpoint(out) if held_out else None
     trainer = _trainer(config, out, best)
     part = ProcessPart(trainer.global_rank, trainer.world_size, _first_epoch(checkpoint))
@@ -82,7 +82,7 @@ def _open(
     record_stores(stores, out, resume)
     if isinstance(config, VseTrainConfig):
         return stores, partial(prepare_vse, config, stores)
-    return stores, partial(prepare_visualsparta, config, stores)
+    return stores, partial(prepare_visualsparta, config, stores, out)
 
 
 def _prepare_folder(config: TrainConfig, out: Path, resume: bool) -> str | None:

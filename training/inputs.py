@@ -77,18 +77,31 @@ class ImageIds(Protocol):
 
 
 def split_photos(
-    config: DataConfig, stores: Sequence[ImageIds], seed: int
+    config: DataConfig, stores: Sequence[ImageIds], seed: int, needs_captions: bool = True
 ) -> tuple[list[CaptionedPhoto], list[CaptionedPhoto]]:
     """Training photos and held-out photos, each sorted by id and present in every store.
 
+    Args:
+        config: captions and splits.
+        stores: of the photos.
+        seed: of the choice of held-out photos.
+        needs_captions: without, the photos that the captions do not mention are training photos
+            that have none.
+
     Raises:
-        InputError: if no captions are configured, no photo is left to train on, or captions and
-            features are of different photos.
+        InputError: if captions are needed and not configured, no photo is left to train on, or
+            captions and features are of different photos.
     """
     if config.captions is None:
-        raise InputError("data.captions: give a captions.jsonl (--set data.captions=FILE)")
+        if needs_captions:
+            raise InputError("data.captions: give a captions.jsonl (--set data.captions=FILE)")
+        if config.validation_split or config.validation_photos:
+            raise InputError("data.captions: held-out photos need captions; give them")
+        return _uncaptioned(config, stores, set()), []
     read = partial(read_captions, config.captions, image_key=config.image_key)
-    photos = sorted(read(config.split), key=lambda p: p.image_id)
+    photos = read(config.split) if needs_captions else read(None)
+    listed = {photo.image_id for photo in photos}
+    photos = sorted((p for p in photos if p.split == config.split), key=lambda p: p.image_id)
     held_out: list[CaptionedPhoto] = []
     if config.validation_split:
         held_out = read(config.validation_split)
@@ -102,7 +115,18 @@ def split_photos(
         chosen = set(order[: config.validation_photos].tolist())
         held_out = [p for i, p in enumerate(photos) if i in chosen]
         photos = [p for i, p in enumerate(photos) if i not in chosen]
-    return _present(photos, stores), _present(held_out, stores)
+    found = _present(photos, stores)
+    if not needs_captions:
+        found = sorted(found + _uncaptioned(config, stores, listed), key=lambda p: p.image_id)
+    return found, _present(held_out, stores)
+
+
+def _uncaptioned(
+    config: DataConfig, stores: Sequence[ImageIds], listed: set[str]
+) -> list[CaptionedPhoto]:
+    """The photos in every store that the captions do not list, in any split."""
+    common = set.intersection(*(set(store.ids) for store in stores)) - listed
+    return [CaptionedPhoto(image_id, config.split, ()) for image_id in sorted(common)]
 
 
 def _present(photos: list[CaptionedPhoto], stores: Sequence[ImageIds]) -> list[CaptionedPhoto]:

@@ -72,3 +72,8 @@ class RunConfig(Section):
     average: float = Field(default=0.0, ge=0, lt=1)
     checkpoint_epochs: int = Field(default=1, ge=1)
     patience: int = Field(default=0, ge=0)
+
+    @property
+    def needs_captions(self) -> bool:
+        """Whether every training photo needs captions."""
+        return True

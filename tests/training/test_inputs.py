@@ -136,3 +136,21 @@ def test_captions_may_name_photos_by_number(tmp_path: Path) -> None:
     assert [photo.image_id for photo in found] == ["40", "41", "42"]
     with pytest.raises(InputError, match="no captioned photo is in the feature store"):
         split_photos(DataConfig(captions=path), [store], 0)
+
+
+def test_photos_may_have_no_captions(store: FeatureStore, tmp_path: Path) -> None:
+    photos, held_out = split_photos(DataConfig(), [store], 0, needs_captions=False)
+    assert [photo.image_id for photo in photos] == store.ids
+    assert {photo.captions for photo in photos} == {()}
+    assert held_out == []
+    with pytest.raises(InputError, match=r"data\.captions: held-out photos need captions"):
+        split_photos(DataConfig(validation_photos=3), [store], 0, needs_captions=False)
+    captions = tmp_path / "captions.jsonl"
+    lines = [f'{{"image": "p00{i}.jpg", "split": "{s}", "captions": ["x"]}}\n' for i, s in SPLITS]
+    captions.write_text("".join(lines))
+    data = DataConfig(captions=captions, validation_split="val")
+    photos, held_out = split_photos(data, [store], 0, needs_captions=False)
+    listed = {"p002.jpg", "p004.jpg"}  # in other splits
+    assert [photo.image_id for photo in photos] == sorted(set(store.ids) - listed)
+    assert [p.image_id for p in photos if p.captions] == ["p001.jpg", "p003.jpg"]
+    assert [photo.image_id for photo in held_out] == ["p002.jpg"]

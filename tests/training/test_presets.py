@@ -60,7 +60,7 @@ def test_a_preset_of_visualsparta_builds_a_model(name: str, bert: Path) -> None:
     assert isinstance(config, VisualSpartaTrainConfig)
     if config.model.init is not None:
         config.model.init = str(bert)
-    model = prepare.build_model(config.model, tiny.source(), PHOTOS)
+    model = prepare.build_model(config.model, tiny.source(), CAPTIONS)
     published = name.rpartition("/")[2]
     left_out = {
         "without-attributes": {"use_attributes"},

@@ -21,13 +21,33 @@ Init = Annotated[
     str | None,
     typer.Option(help="Checkpoint to start from: NAME, DIR or oscar:DIR; sets model.init."),
 ]
+Teacher = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Model to learn from: CLIP, SigLIP or a model of this project, NAME or DIR; "
+        "repeatable; sets teacher.models."
+    ),
+]
+Sentences = Annotated[
+    Path | None,
+    typer.Option(help="Text file of sentences for --teacher, one a line; sets teacher.sentences."),
+]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue the interrupted run in --out.")]
 
 
 def train(
-    preset: Preset, out: Out, set_: Settings = None, init: Init = None, resume: Resume = False
+    preset: Preset,
+    out: Out,
+    set_: Settings = None,
+    init: Init = None,
+    teacher: Teacher = None,
+    sentences: Sentences = None,
+    resume: Resume = False,
 ) -> None:
     r"""Train a VisualSparta or dense VSE model on captioned photos or their features.
+
+    VisualSparta learns from photos without captions, too: a --teacher compares them with
+    --sentences.
 
     The model is written to OUT/model, the curves to OUT/logs/version_0/metrics.csv and
     OUT/tensorboard (those of a resumed run to version_1, and so on).
@@ -45,8 +65,13 @@ def train(
     sparta train coco/visualsparta --out runs/mine --set data.features=\[features]
     --set data.captions=dataset_coco.json --init oscar:base-vg-labels/ep_67_588997
 
+    sparta train flickr8k-lite2 --out runs/mine --set data.photos=photos
+    --teacher openai/clip-vit-base-patch32 --sentences sentences.txt
+    --init sentence-transformers/all-MiniLM-L6-v2
+
     sparta train runs/mine/config.yaml --out runs/mine --resume
     """
+    import json
     import logging
     import os
     import warnings
@@ -68,7 +93,13 @@ def train(
 
     # After the import, which sets the level.
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
-    settings = [*(set_ or []), *([] if init is None else [f"model.init={init}"])]
+    settings = [*(set_ or [])]
+    if init is not None:
+        settings.append(f"model.init={init}")
+    if teacher:
+        settings.append(f"teacher.models={json.dumps(teacher)}")
+    if sentences is not None:
+        settings.append(f"teacher.sentences={json.dumps(str(sentences))}")
     result = fit(load_config(preset, settings), out, resume)
     console = Console()
     for name, value in result.recall.items():

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from training.run_config import DataConfig, RunConfig, Section
+from training.teacher.config import TeacherConfig
 
 
 class VisualSpartaDataConfig(DataConfig):
@@ -58,6 +59,7 @@ class VisualSpartaTrainConfig(RunConfig):
         temperature: scores are divided by it in the objective (1 in the paper).
         label_smoothing: share of the target spread evenly over the photos of the batch.
         flops: weight of the sparsity regulariser.
+        teacher: models whose similarities of photos and sentences are learnt, None for none.
     """
 
     family: Literal["visual-sparta"] = "visual-sparta"
@@ -75,3 +77,9 @@ class VisualSpartaTrainConfig(RunConfig):
     temperature: float = Field(default=1.0, gt=0)
     label_smoothing: float = Field(default=0.0, ge=0, lt=1)
     flops: float = Field(default=0.0, ge=0)
+    teacher: TeacherConfig | None = None
+
+    @property
+    def needs_captions(self) -> bool:
+        """Whether every training photo needs captions."""
+        return self.teacher is None

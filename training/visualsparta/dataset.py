@@ -1,9 +1,9 @@
-"""Captioned photos as training examples; a draw depends only on seed, epoch and photo."""
+"""Photos and sentences as training examples; a draw depends only on seed, epoch and photo."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from sparta.features.store import FeatureStore
 from sparta.visualsparta.collate import ImageBatch, ImageCollator
 from sparta.visualsparta.model import pad_ids
 from training.dropout import drop_regions, drop_words
+from training.teacher.nearest import SentenceDraw
 
 # Photos in one forward pass. With region dropout, a third of a large batch would be padding; and
 # tensors of parts fit the caches, and memory that malloc recycles.
@@ -23,14 +24,17 @@ PART = 64
 
 
 class TrainingBatch(NamedTuple):
-    """B photos and their Q captions.
+    """B photos and Q queries: their captions, and the sentences drawn with them.
 
     Attributes:
         images: B photos in parts, those of similar length together.
         photos: [B] int64, index of each photo in the data set.
         query_ids: [Q, L] int64 term ids.
         query_mask: [Q, L] bool.
-        query_photos: [Q] int64, index of the photo each caption describes.
+        query_photos: [Q] int64, index of the photo each caption describes, -1 for a sentence that
+            is no photo's caption.
+        query_numbers: [Q] int64, number of each query among the teacher's sentences; [0] without a
+            teacher.
     """
 
     images: list[ImageBatch]
@@ -38,6 +42,7 @@ class TrainingBatch(NamedTuple):
     query_ids: Tensor
     query_mask: Tensor
     query_photos: Tensor
+    query_numbers: Tensor
 
     def to(self, device: torch.device | str) -> TrainingBatch:
         """The same batch on another device."""
@@ -48,11 +53,26 @@ class TrainingBatch(NamedTuple):
 
 @dataclass(frozen=True)
 class TrainingExample:
-    """One photo with its captions as drawn in one epoch; captions are lists of term ids."""
+    """One photo with its captions and further sentences as drawn in one epoch.
+
+    Attributes:
+        photo: its index in the data set.
+        image: its features.
+        captions: term ids of each.
+        sentences: term ids of each sentence drawn with it that is not its caption.
+        numbers: of captions and sentences among the teacher's; [] without a teacher.
+    """
 
     photo: int
     image: ImageFeatures
     captions: list[list[int]]
+    sentences: list[list[int]] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
+
+    @property
+    def query_photos(self) -> list[int]:
+        """The photo that each caption describes, and -1 for each sentence."""
+        return [self.photo] * len(self.captions) + [-1] * len(self.sentences)
 
 
 class EpochSampler(Sampler[tuple[int, int]]):
@@ -80,18 +100,20 @@ class EpochSampler(Sampler[tuple[int, int]]):
 
 
 class CaptionedFeatures(Dataset[TrainingExample]):
-    """Photos with tokenised captions.
+    """Photos with tokenised captions, and with sentences that a teacher compares with them.
 
-    Every epoch draws one of the feature stores, some captions, and dropout for each photo.
+    Every epoch draws one of the feature stores, some captions and sentences, and dropout for each
+    photo.
 
     Args:
         stores: of the same photos.
         image_ids: N photos.
-        captions: term ids of each caption of each photo.
+        captions: term ids of each caption of each photo. Only with a teacher may there be none.
         seed: of all draws.
         captions_per_photo: captions drawn per photo and epoch.
         word_dropout: probability that a term is dropped.
         region_dropout: probability that a region is dropped.
+        sentences: draws further sentences for a teacher, None without one.
     """
 
     def __init__(
@@ -103,6 +125,7 @@ class CaptionedFeatures(Dataset[TrainingExample]):
         captions_per_photo: int = 1,
         word_dropout: float = 0.0,
         region_dropout: float = 0.0,
+        sentences: SentenceDraw | None = None,
     ) -> None:
         self.stores = stores
         self.rows = [[store.index(image_id) for image_id in image_ids] for store in stores]
@@ -111,6 +134,7 @@ class CaptionedFeatures(Dataset[TrainingExample]):
         self.captions_per_photo = captions_per_photo
         self.word_dropout = word_dropout
         self.region_dropout = region_dropout
+        self.sentences = sentences
 
     def __len__(self) -> int:
         return len(self.captions)
@@ -122,13 +146,18 @@ class CaptionedFeatures(Dataset[TrainingExample]):
         image = self.stores[store][self.rows[store][photo]]
         captions = self.captions[photo]
         # A photo with too few captions repeats some: all processes need equally many.
-        wanted = self.captions_per_photo
-        chosen = rng.choice(len(captions), wanted, replace=len(captions) < wanted)
-        return TrainingExample(
-            photo,
-            drop_regions(image, self.region_dropout, rng),
-            [drop_words(captions[i], self.word_dropout, rng) for i in chosen],
-        )
+        wanted = self.captions_per_photo if captions else 0
+        chosen: list[int] = []
+        if wanted:
+            chosen = rng.choice(len(captions), wanted, replace=len(captions) < wanted).tolist()
+        image = drop_regions(image, self.region_dropout, rng)
+        drawn = [drop_words(captions[i], self.word_dropout, rng) for i in chosen]
+        if self.sentences is None:
+            return TrainingExample(photo, image, drawn)
+        further = self.sentences(photo, self.captions_per_photo - wanted, rng)
+        texts = [drop_words(self.sentences.ids[i], self.word_dropout, rng) for i in further]
+        own = [self.sentences.captions[photo][i] for i in chosen]
+        return TrainingExample(photo, image, drawn, texts, [*own, *further])
 
 
 class TrainingCollator:
@@ -138,14 +167,15 @@ class TrainingCollator:
         self.images = images
 
     def __call__(self, examples: Sequence[TrainingExample]) -> TrainingBatch:
-        """Pad the regions of photos and the terms of captions; photos are ordered by length."""
+        """Pad the regions of photos and the terms of queries; photos are ordered by length."""
         ordered = sorted(examples, key=lambda e: self.images.length(e.image))
         parts = [ordered[start : start + PART] for start in range(0, len(ordered), PART)]
-        ids, mask = pad_ids((c for e in ordered for c in e.captions), "cpu")
+        ids, mask = pad_ids((q for e in ordered for q in (*e.captions, *e.sentences)), "cpu")
         return TrainingBatch(
             [self.images([e.image for e in part]) for part in parts],
             torch.tensor([e.photo for e in ordered]),
             ids,
             mask,
-            torch.tensor([e.photo for e in ordered for _ in e.captions]),
+            torch.tensor([photo for e in ordered for photo in e.query_photos]),
+            torch.tensor([n for e in ordered for n in e.numbers], dtype=torch.int64),
         )

@@ -17,19 +17,27 @@ from sparta.visualsparta.collate import ImageBatch
 from sparta.visualsparta.model import TermCounts, VisualSparta, count_terms
 from training.distributed import gather_columns, gather_padded
 from training.module import TrainingModule, learning_rate_factor
+from training.teacher.config import TeacherConfig
+from training.teacher.similarities import Teacher
 from training.visualsparta.config import VisualSpartaTrainConfig
 from training.visualsparta.dataset import TrainingBatch
-from training.visualsparta.objectives import flops, in_batch_cross_entropy
+from training.visualsparta.objectives import (
+    flops,
+    in_batch_cross_entropy,
+    soft_cross_entropy,
+    term_score_error,
+)
 
 
 class VisualSpartaTraining(TrainingModule):
-    """Trains a VisualSparta model with the in-batch cross-entropy of equation 13.
+    """Trains a VisualSparta model with equation 13, a teacher's soft targets, or both.
 
     Args:
         model: trained in place.
         config: settings of the run.
         validation: captions of the held-out photos as term counts over T terms, and for each
             caption the position of its photo [Q] int64; None if no photos are held out.
+        teacher: compares the training photos and sentences; None without one.
     """
 
     def __init__(
@@ -37,11 +45,13 @@ class VisualSpartaTraining(TrainingModule):
         model: VisualSparta,
         config: VisualSpartaTrainConfig,
         validation: tuple[TermCounts, Tensor] | None = None,
+        teacher: Teacher | None = None,
     ) -> None:
         super().__init__()
         self.model: VisualSparta = model
         self.config: VisualSpartaTrainConfig = config
         self.validation = validation
+        self.teacher = teacher
         self._held_out: list[Tensor] = []
         if not model.config.use_labels:
             # They get no gradient, which data-parallel training treats as an error.
@@ -53,20 +63,22 @@ class VisualSpartaTraining(TrainingModule):
             register_parametrization(model.query_embedding, "weight", _Scaled(len(model.indexable)))
 
     def training_step(self, batch: TrainingBatch, step: int) -> Tensor:
-        """Equation 13 over the photos and captions of all processes."""
+        """The objective over the photos and queries of all processes."""
         ids, mask = gather_padded(batch.query_ids, batch.query_mask)
-        query_photos = gather_columns(batch.query_photos[None])[0]
-        photos = gather_columns(batch.photos[None])[0]
         queries = count_terms(ids, mask)
         term_scores = self.model.image_term_scores(batch.images, queries.terms)
-        scores = gather_columns(queries.counts @ term_scores.T)
-        loss = in_batch_cross_entropy(
-            scores / self.config.temperature,
-            query_photos,
-            photos,
-            self.config.include_positive,
-            self.config.label_smoothing,
-        )
+        scores = gather_columns(queries.counts @ term_scores.T) / self.config.temperature
+        query_photos = gather_columns(batch.query_photos[None])[0]
+        photos = gather_columns(batch.photos[None])[0]
+        lesson = self.config.teacher
+        if lesson is None:
+            loss = self._caption_loss(scores, query_photos, photos)
+        else:
+            loss = self._taught_loss(lesson, batch, scores, queries, term_scores)
+            captions, weight = query_photos >= 0, lesson.weight
+            if weight < 1 and captions.any():
+                own = self._caption_loss(scores[captions], query_photos[captions], photos)
+                loss = (1 - weight) * own + weight * loss
         self.log("loss", loss, prog_bar=True, on_epoch=True, on_step=False)
         if self.config.flops:
             # The mean over the whole batch, as if one process held it.
@@ -74,6 +86,40 @@ class VisualSpartaTraining(TrainingModule):
             cost = flops(mean)
             self.log("flops", cost, on_epoch=True, on_step=False)
             loss = loss + self.config.flops * cost
+        return loss
+
+    def _caption_loss(self, scores: Tensor, query_photos: Tensor, photos: Tensor) -> Tensor:
+        """Equation 13 for the captions among the queries; scores [Q, B] divided by temperature."""
+        config = self.config
+        return in_batch_cross_entropy(
+            scores, query_photos, photos, config.include_positive, config.label_smoothing
+        )
+
+    def _taught_loss(
+        self,
+        config: TeacherConfig,
+        batch: TrainingBatch,
+        scores: Tensor,
+        queries: TermCounts,
+        term_scores: Tensor,
+    ) -> Tensor:
+        """The teacher's soft targets, and its term scores if they are to be learnt.
+
+        Args:
+            config: what is to be learnt.
+            batch: of this process.
+            scores: [Q, B] of all processes, divided by the temperature.
+            queries: of all processes.
+            term_scores: [b, T] of this process's photos for the queries' terms.
+        """
+        assert self.teacher is not None
+        numbers = gather_columns(batch.query_numbers[None])[0]
+        targets = gather_columns(self.teacher(numbers, batch.photos)) / config.temperature
+        loss = soft_cross_entropy(scores, targets, config.image_to_text)
+        if config.term_scores and self.teacher.terms is not None:
+            wanted, known = self.teacher.terms.of(queries.terms, batch.photos)
+            error = term_score_error(term_scores, wanted, queries.counts.sum(dim=0) * known)
+            loss = loss + config.term_scores * gather_columns(error[None, None]).mean()
         return loss
 
     # ---- validation: recall of the unquantised model on the held-out photos ---------------------

@@ -1,4 +1,4 @@
-"""The objective of VisualSparta (equation 13) and its sparsity regulariser."""
+"""The objectives of VisualSparta: equation 13, a teacher's soft targets, and sparsity."""
 
 from __future__ import annotations
 
@@ -45,6 +45,41 @@ def in_batch_cross_entropy(
         even = (scores * candidates).sum(dim=1) / candidates.sum(dim=1)
         target = (1 - label_smoothing) * target + label_smoothing * even
     return (log_sum - target).mean()
+
+
+def soft_cross_entropy(scores: Tensor, targets: Tensor, image_to_text: float = 0.5) -> Tensor:
+    """Cross-entropy against a teacher's distribution over the batch, in both directions.
+
+    D2S (arXiv 2402.17535), probabilistic distillation. From image to text, scores are first
+    centred for each query over the photos, as the teacher's are: longer queries have larger sums.
+
+    Args:
+        scores: [Q, B] float, f(q, v) divided by the temperature.
+        targets: [Q, B] float, the teacher's similarities divided by its temperature.
+        image_to_text: share of that direction, 0 to 1.
+
+    Returns:
+        scalar, mean over queries and over images.
+    """
+    centred = scores - scores.mean(dim=1, keepdim=True)
+    to_images = -(targets.softmax(dim=1) * scores.log_softmax(dim=1)).sum(dim=1).mean()
+    to_texts = -(targets.softmax(dim=0) * centred.log_softmax(dim=0)).sum(dim=0).mean()
+    return (1 - image_to_text) * to_images + image_to_text * to_texts
+
+
+def term_score_error(scores: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
+    """Mean squared difference from a teacher's term scores.
+
+    Args:
+        scores: [B, T] float.
+        targets: [B, T] float.
+        weights: [T] float, of the terms: how often the batch's queries contain each.
+
+    Returns:
+        scalar, mean over images and the queries' terms; 0 if all weights are.
+    """
+    errors = (scores - targets).square().mean(dim=0)
+    return (errors * weights).sum() / weights.sum().clamp(min=1)
 
 
 def flops(term_scores: Tensor) -> Tensor:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -19,6 +20,7 @@ from sparta.visualsparta.init_bert import from_bert, from_config
 from sparta.visualsparta.init_oscar import from_oscar
 from sparta.visualsparta.model import TermCounts, VisualSparta, count_terms, pad_ids
 from training.run import ProcessPart, Run
+from training.teacher.nearest import SentenceDraw
 from training.visualsparta.config import VisualSpartaModelConfig, VisualSpartaTrainConfig
 from training.visualsparta.dataset import (
     CaptionedFeatures,
@@ -26,6 +28,7 @@ from training.visualsparta.dataset import (
     TrainingCollator,
     TrainingExample,
 )
+from training.visualsparta.lesson import Lesson, lesson_texts, prepare_lesson
 from training.visualsparta.lightning_module import VisualSpartaTraining
 from training.visualsparta.vocabulary import learn_vocabulary
 
@@ -35,6 +38,7 @@ OSCAR = "oscar:"  # prefix of `model.init` for the folder of an Oscar checkpoint
 def prepare_visualsparta(
     config: VisualSpartaTrainConfig,
     stores: Sequence[FeatureStore],
+    out: Path,
     photos: Sequence[CaptionedPhoto],
     held_out: Sequence[CaptionedPhoto],
     part: ProcessPart,
@@ -44,6 +48,7 @@ def prepare_visualsparta(
     Args:
         config: settings of the run.
         stores: features of the photos, and of augmentations of them.
+        out: folder of the run, for what a teacher computes.
         photos: to train on.
         held_out: to choose the best weights by; may be empty.
         part: this process's part of the run.
@@ -51,20 +56,32 @@ def prepare_visualsparta(
     Raises:
         InputError: if a model setting is wrong, or the batch size does not fit.
     """
-    model = build_model(config.model, stores[0].source, photos)
-    record_term_frequencies(model, caption_ids(model, photos))
+    sentences: list[str] = []
+    if config.teacher is not None:
+        photos, sentences = lesson_texts(config.teacher, photos)
+    texts = [*(text for photo in photos for text in photo.captions), *sentences]
+    model = build_model(config.model, stores[0].source, texts)
+    record_term_frequencies(model, texts)
     queries = validation_queries(model, held_out) if held_out else None
+    lesson = Lesson(None, None)
+    if config.teacher is not None:
+        lesson = prepare_lesson(config, stores, out, photos, sentences, model)
     return Run(
-        VisualSpartaTraining(model, config, queries),
-        training_loader(config, stores, photos, model, part),
+        VisualSpartaTraining(model, config, queries, lesson.teacher),
+        training_loader(config, stores, photos, model, part, lesson.draw),
         validation_loader(config, stores[0], held_out, model) if held_out else None,
     )
 
 
 def build_model(
-    config: VisualSpartaModelConfig, source: FeatureSource, photos: Sequence[CaptionedPhoto]
+    config: VisualSpartaModelConfig, source: FeatureSource, texts: Iterable[str]
 ) -> VisualSparta:
     """The initial model: from an Oscar or BERT checkpoint, or with random weights.
+
+    Args:
+        config: of the network.
+        source: of the features it reads.
+        texts: to learn a vocabulary from, without a checkpoint.
 
     Raises:
         InputError: if the checkpoint is of another kind, or a field or option is unknown.
@@ -74,7 +91,6 @@ def build_model(
         return from_oscar(folder, source, config.layers, **config.options)
     if config.init is not None:
         return from_bert(config.init, source, config.layers, **config.options)
-    texts = (text for photo in photos for text in photo.captions)
     tokenizer = learn_vocabulary(texts, config.vocabulary_size)
     if unknown := sorted(config.encoder.keys() - BertConfig().to_dict().keys()):
         raise InputError(f"model.encoder: BertConfig has no fields {unknown}")
@@ -88,10 +104,11 @@ def caption_ids(model: VisualSparta, photos: Sequence[CaptionedPhoto]) -> list[l
     return [[model.tokenizer.encode_ids(text) for text in photo.captions] for photo in photos]
 
 
-def record_term_frequencies(model: VisualSparta, captions: Sequence[list[list[int]]]) -> None:
-    """Record in the model how many training captions contain each term, and so which do."""
-    texts = (text for photo in captions for text in photo)
-    frequencies = torch.from_numpy(text_frequencies(texts, len(model.term_frequencies)))
+def record_term_frequencies(model: VisualSparta, texts: Iterable[str]) -> None:
+    """Record in the model how many captions and sentences contain each term, and so which do."""
+    assert model.tokenizer is not None
+    ids = map(model.tokenizer.encode_ids, texts)
+    frequencies = torch.from_numpy(text_frequencies(ids, len(model.term_frequencies)))
     model.term_frequencies.copy_(frequencies)
     model.trained_terms.copy_(frequencies > 0)
 
@@ -111,8 +128,9 @@ def training_loader(
     photos: Sequence[CaptionedPhoto],
     model: VisualSparta,
     part: ProcessPart,
+    sentences: SentenceDraw | None = None,
 ) -> DataLoader[TrainingExample]:
-    """Batches of photos with captions for one process.
+    """Batches of photos with captions, and with sentences for a teacher, for one process.
 
     Raises:
         InputError: if the batch size is no multiple of the processes, or exceeds the photos.
@@ -131,9 +149,10 @@ def training_loader(
         [photo.image_id for photo in photos],
         caption_ids(model, photos),
         config.seed,
-        data.captions_per_photo,
+        data.captions_per_photo if any(photo.captions for photo in photos) else 0,
         data.word_dropout,
         data.region_dropout,
+        sentences,
     )
     return DataLoader(
         dataset,

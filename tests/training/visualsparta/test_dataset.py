@@ -9,6 +9,7 @@ from sparta.features.store import FeatureStore
 from sparta.visualsparta.collate import ImageCollator
 from tests import tiny
 from tests.stores import write_store
+from training.teacher.nearest import SentenceDraw
 from training.visualsparta.dataset import (
     CaptionedFeatures,
     EpochSampler,
@@ -115,3 +116,29 @@ def test_examples_become_a_batch(
     moved = batch.to("meta")
     devices = {tensor.device.type for tensor in (moved.images[1].regions, moved.query_ids)}
     assert devices == {"meta"}
+
+
+def test_sentences_are_drawn_for_a_teacher(stores: list[FeatureStore]) -> None:
+    """Photo 2 has no captions: it draws near sentences in their place."""
+    captions = [texts if i != 2 else [] for i, texts in enumerate(CAPTIONS)]
+    numbers = [[3 * i + c for c in range(3)] if i != 2 else [] for i in range(6)]
+    ids = [[100 + n, 7, 8] for n in range(30)]
+    nearest = np.array([[20 + i, 24 + i] for i in range(6)], np.int32)
+    draw = SentenceDraw(ids, numbers, nearest, near=1, random=1)
+    data = CaptionedFeatures(stores, PHOTOS, captions, 0, 1, 0.0, 0.0, draw)
+    plain = CaptionedFeatures(stores, PHOTOS, CAPTIONS, 0, 1)
+    for epoch in range(20):
+        with_captions, without = data[epoch, 4], data[epoch, 2]
+        assert with_captions.captions == plain[epoch, 4].captions
+        first, near, other = with_captions.numbers
+        assert CAPTIONS[4][first - 12] == with_captions.captions[0]
+        assert near in (24, 28)
+        assert with_captions.sentences == [ids[near], ids[other]]
+        assert without.captions == []
+        assert set(without.numbers[:2]) == {22, 26}
+        assert without.sentences == [ids[n] for n in without.numbers]
+    collate = TrainingCollator(ImageCollator(tiny.tokenizer(), 50, 35))
+    batch = collate([data[0, 4], data[0, 2]])
+    assert batch.query_photos.tolist() == [4, -1, -1, -1, -1, -1]
+    assert batch.query_numbers.tolist() == [*data[0, 4].numbers, *data[0, 2].numbers]
+    assert len(collate([plain[0, 1]]).query_numbers) == 0

@@ -3,7 +3,12 @@ import math
 import pytest
 import torch
 
-from training.visualsparta.objectives import flops, in_batch_cross_entropy
+from training.visualsparta.objectives import (
+    flops,
+    in_batch_cross_entropy,
+    soft_cross_entropy,
+    term_score_error,
+)
 
 # Photo 8 is shown twice: by columns 1 and 4. Photos 7 and 8 have two captions each.
 QUERIES = torch.tensor([7, 8, 9, 8, 7])
@@ -82,3 +87,43 @@ def test_flops_is_the_sum_of_squared_means() -> None:
     given = torch.rand(3, 7).relu()
     expected = sum((sum(row[t] for row in given.tolist()) / 3) ** 2 for t in range(7))
     assert flops(given).item() == pytest.approx(expected, rel=1e-5)
+
+
+def slow_soft_cross_entropy(scores: list[list[float]], targets: list[list[float]]) -> float:
+    """Mean over rows of -Σ_j p_j log q_j, p and q the softmax of targets and scores."""
+    losses = []
+    for row, aims in zip(scores, targets, strict=True):
+        log_sum = math.log(sum(map(math.exp, row)))
+        total = sum(map(math.exp, aims))
+        losses.append(
+            sum(math.exp(aim) / total * (log_sum - s) for s, aim in zip(row, aims, strict=True))
+        )
+    return sum(losses) / len(losses)
+
+
+@pytest.mark.parametrize("image_to_text", [0.0, 0.3, 1.0])
+def test_soft_targets_in_both_directions(image_to_text: float) -> None:
+    given, targets = scores()[:3], scores(seed=1)[:3]
+    means = [sum(row) / len(row) for row in given.tolist()]
+    centred = [[s - mean for s in row] for row, mean in zip(given.tolist(), means, strict=True)]
+    expected = (1 - image_to_text) * slow_soft_cross_entropy(given.tolist(), targets.tolist())
+    turned = [list(column) for column in zip(*centred, strict=True)]
+    expected += image_to_text * slow_soft_cross_entropy(turned, targets.T.tolist())
+    found = soft_cross_entropy(given, targets, image_to_text)
+    assert found.item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_longer_query_is_no_better_for_every_image() -> None:
+    given, targets = scores().detach(), scores(seed=1).detach()
+    shifted = given + torch.tensor([[5.0], [0], [0], [2], [0]])
+    assert soft_cross_entropy(shifted, targets).item() == pytest.approx(
+        soft_cross_entropy(given, targets).item(), rel=1e-5
+    )
+
+
+def test_term_scores_count_by_the_queries_that_contain_them() -> None:
+    given, targets = torch.tensor([[1.0, 2, 3], [4, 5, 6]]), torch.zeros(2, 3)
+    weights = torch.tensor([1.0, 0, 3])
+    expected = ((1 + 16) / 2 * 1 + (9 + 36) / 2 * 3) / 4
+    assert term_score_error(given, targets, weights).item() == pytest.approx(expected)
+    assert term_score_error(given, targets, torch.zeros(3)).item() == 0

@@ -1,6 +1,9 @@
+from collections.abc import Sequence
+
 import pytest
 import torch
 
+from sparta.captions.record import CaptionedPhoto
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from tests.training.corpus import Corpus
@@ -15,13 +18,17 @@ def store(corpus: Corpus) -> FeatureStore:
     return FeatureStore.open(corpus.features)
 
 
+def texts_of(photos: Sequence[CaptionedPhoto]) -> list[str]:
+    return [text for photo in photos for text in photo.captions]
+
+
 @pytest.mark.parametrize(("size", "world"), [(91, 1), (30, 4)])
 def test_a_batch_that_does_not_fit_is_refused(
     corpus: Corpus, store: FeatureStore, size: int, world: int
 ) -> None:
     config = corpus.config(batch_size=size)
     photos, _ = split_photos(config.data, [store], 0)
-    model = prepare.build_model(config.model, store.source, photos)
+    model = prepare.build_model(config.model, store.source, texts_of(photos))
     with pytest.raises(InputError, match=f"batch_size: {size} must be a multiple of {world}"):
         prepare.training_loader(config, [store], photos, model, ProcessPart(0, world, 0))
 
@@ -34,14 +41,14 @@ def test_misspelt_model_settings_are_refused(corpus: Corpus, store: FeatureStore
     ):
         with pytest.raises(InputError, match=message):
             prepare.build_model(
-                VisualSpartaModelConfig.model_validate(settings), store.source, photos
+                VisualSpartaModelConfig.model_validate(settings), store.source, texts_of(photos)
             )
 
 
 def test_validation_queries_know_their_photo(corpus: Corpus, store: FeatureStore) -> None:
     config = corpus.config()
     photos, held_out = split_photos(config.data, [store], 0)
-    model = prepare.build_model(config.model, store.source, photos)
+    model = prepare.build_model(config.model, store.source, texts_of(photos))
     queries, targets = prepare.validation_queries(model, held_out)
     assert targets.tolist() == [i for i in range(30) for _ in range(2)]
     expected = model.encode_queries([text for photo in held_out for text in photo.captions])

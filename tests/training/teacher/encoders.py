@@ -1,0 +1,93 @@
+"""Dual encoders with random weights in a folder, small enough to be made in a test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from transformers import (
+    ChineseCLIPConfig,
+    ChineseCLIPImageProcessorPil,
+    ChineseCLIPModel,
+    CLIPConfig,
+    CLIPImageProcessorPil,
+    CLIPModel,
+    PreTrainedTokenizerFast,
+    SiglipConfig,
+    SiglipImageProcessorPil,
+    SiglipModel,
+)
+
+SIDE = 32
+LENGTH = 12  # tokens
+WORDS = ["[PAD]", "[UNK]", "[BOS]", "[EOS]", "a", "red", "green", "blue", "photo", "of", "and"]
+SMALL: dict[str, Any] = {
+    "hidden_size": 16,
+    "intermediate_size": 32,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+}
+TEXT = SMALL | {
+    "vocab_size": len(WORDS),
+    "max_position_embeddings": LENGTH,
+    "bos_token_id": 2,
+    "eos_token_id": 3,
+    "pad_token_id": 0,
+}
+VISION = SMALL | {"image_size": SIDE, "patch_size": 8}
+
+
+def clip(folder: Path) -> Path:
+    config = CLIPConfig(text_config=TEXT, vision_config=VISION, projection_dim=8)
+    size: dict[str, Any] = {"size": {"shortest_edge": SIDE}, "crop_size": SIDE}
+    return _save(folder, CLIPModel(config), CLIPImageProcessorPil(**size))
+
+
+def siglip(folder: Path) -> Path:
+    config = SiglipConfig(text_config=TEXT | {"projection_size": 16}, vision_config=VISION)
+    size: dict[str, Any] = {"size": {"height": SIDE, "width": SIDE}}
+    return _save(folder, SiglipModel(config), SiglipImageProcessorPil(**size))
+
+
+def chinese_clip(folder: Path) -> Path:
+    config = ChineseCLIPConfig(text_config=TEXT, vision_config=VISION, projection_dim=8)
+    size: dict[str, Any] = {"size": {"height": SIDE, "width": SIDE}, "do_center_crop": False}
+    return _save(folder, ChineseCLIPModel(config), ChineseCLIPImageProcessorPil(**size))
+
+
+ENCODERS: dict[str, Callable[[Path], Path]] = {
+    "clip": clip,
+    "siglip": siglip,
+    "chinese-clip": chinese_clip,
+}
+
+
+def _save(folder: Path, model: Any, processor: Any) -> Path:
+    """Large random weights, so that photos and sentences differ."""
+    torch.manual_seed(1)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    model.save_pretrained(folder)
+    processor.save_pretrained(folder)
+    _tokenizer().save_pretrained(folder)
+    return folder
+
+
+def _tokenizer() -> PreTrainedTokenizerFast:
+    made = Tokenizer(models.WordLevel({word: i for i, word in enumerate(WORDS)}, "[UNK]"))
+    made.normalizer = normalizers.Lowercase()
+    made.pre_tokenizer = pre_tokenizers.Whitespace()
+    made.post_processor = processors.TemplateProcessing(
+        single="[BOS] $A [EOS]", special_tokens=[("[BOS]", 2), ("[EOS]", 3)]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=made,
+        model_max_length=LENGTH,
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+        bos_token="[BOS]",
+        eos_token="[EOS]",
+    )

@@ -1,0 +1,1 @@
+"""Teachers: models whose similarities between photos and sentences VisualSparta learns from."""

@@ -1,0 +1,129 @@
+"""Dual encoders of the transformers library (CLIP, SigLIP, Chinese-CLIP and others) as teachers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils.data import DataLoader
+from transformers import AutoConfig, AutoTokenizer
+from transformers.models.auto.modeling_auto import MODEL_MAPPING
+
+from sparta.errors import InputError, first_line
+from sparta.features.extract.networks.pretrained import load_model, load_processor
+from sparta.features.extract.photos import load_photo
+
+BATCH = 64
+# Trained with sentences padded to full length, whose last token is the sentence's vector.
+PADDED = {"siglip", "siglip2"}
+
+
+class DualEncoder:
+    """An image tower and a text tower into one space.
+
+    Args:
+        name: hub name or folder.
+        device: to compute on.
+
+    Raises:
+        InputError: if it is no dual encoder, or lacks its weights, image processor or tokenizer.
+    """
+
+    def __init__(self, name: str, device: torch.device) -> None:
+        self.name, self.device = name, device
+        self._check_kind()
+        self.processor = load_processor(name, "--teacher")
+        try:
+            self.tokenizer = AutoTokenizer.from_pretrained(name)
+            self.model = load_model(name).eval().to(device)
+        except (OSError, ValueError, ImportError) as error:
+            raise InputError(
+                f"--teacher {name} lacks its tokenizer or weights: {first_line(error)}"
+            ) from error
+        texts = self.model.config.get_text_config()
+        self.length = min(self.tokenizer.model_max_length, texts.max_position_embeddings)
+        self.dimension = self._embed_texts(["a"]).shape[1]
+
+    def photos(
+        self, folder: Path, ids: Sequence[str], workers: int
+    ) -> Iterator[NDArray[np.float16]]:
+        """Vectors [n, 1, D] of unit length of photos, some at a time.
+
+        Args:
+            folder: of the photos.
+            ids: their paths in it.
+            workers: processes that decode.
+
+        Raises:
+            InputError: naming a photo that cannot be read.
+        """
+        paths = [folder / image_id for image_id in ids]
+        loader: DataLoader[Any] = DataLoader(
+            paths,  # type: ignore[arg-type]  # a list has the methods of a Dataset
+            batch_size=BATCH,
+            collate_fn=self._prepare,
+            num_workers=workers,
+        )
+        for inputs in loader:
+            if isinstance(inputs, str):
+                raise InputError(f"--teacher {self.name}: {inputs}")
+            with torch.inference_mode():
+                found = self.model.get_image_features(**inputs.to(self.device))
+            yield self._unit(found)[:, None]
+
+    def sentences(self, texts: Sequence[str]) -> Iterator[NDArray[np.float16]]:
+        """Vectors [n, D] of unit length of sentences, some at a time."""
+        for start in range(0, len(texts), BATCH):
+            yield self._embed_texts(texts[start : start + BATCH])
+
+    def _embed_texts(self, texts: Sequence[str]) -> NDArray[np.float16]:
+        full = self.model.config.model_type in PADDED
+        inputs = self.tokenizer(
+            list(texts),
+            padding="max_length" if full else "longest",
+            truncation=True,
+            max_length=self.length,
+            return_tensors="pt",
+        )
+        with torch.inference_mode():
+            return self._unit(self.model.get_text_features(**inputs.to(self.device)))
+
+    def _prepare(self, paths: Sequence[Path]) -> Any:
+        """The image processor's output, or which photo cannot be read: no error leaves a worker."""
+        size = self.processor.size or {}
+        side = max((value for value in dict(size).values() if value), default=0)
+        images = []
+        for path in paths:
+            try:
+                images.append(load_photo(path, side)[0])
+            except Exception as error:  # anything may come out of a damaged file
+                return f"{path} cannot be read: {first_line(error)}"
+        return self.processor(images=images, return_tensors="pt")
+
+    def _unit(self, found: Any) -> NDArray[np.float16]:
+        vectors = found if isinstance(found, Tensor) else found.pooler_output
+        if vectors is None or vectors.ndim != 2:
+            raise InputError(f"--teacher {self.name} gives no single vector of a photo or text")
+        unit = torch.nn.functional.normalize(vectors.float(), dim=1)
+        return unit.cpu().numpy().astype(np.float16)
+
+    def _check_kind(self) -> None:
+        try:
+            config = AutoConfig.from_pretrained(self.name)
+        except (OSError, ValueError) as error:
+            raise InputError(
+                f"--teacher {self.name}: neither the folder of a model nor one on the hub: "
+                f"{first_line(error)}"
+            ) from error
+        kind: Any = MODEL_MAPPING.get(type(config), None)
+        towers = ("get_image_features", "get_text_features")
+        if not all(hasattr(kind, tower) for tower in towers):
+            raise InputError(
+                f"--teacher {self.name} is a {config.model_type}, which is no dual encoder: give a "
+                "model like CLIP or SigLIP, or one of this project"
+            )
