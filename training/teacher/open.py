@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from transformers import PreTrainedConfig
 
 from sparta.errors import InputError
+from sparta.features.extract.job import listing_hash
 from sparta.features.extract.networks.pretrained import hash_files, weights_hash
 from sparta.features.store import FeatureStore
 from sparta.model_id import check_name, find_file
@@ -184,11 +185,9 @@ def _model_key(name: str) -> str:
 
 
 def _photos_key(inputs: TeacherInputs) -> str:
-    """Changes with the photos: their names, and the sizes and times of files that are there."""
-    folder = inputs.photos
-    paths = [] if folder is None else [folder / name for name in inputs.image_ids]
-    states = [path.stat() for path in paths if path.is_file()]
-    return _hash([*inputs.image_ids, *(f"{s.st_size} {s.st_mtime_ns}" for s in states)])
+    """Changes with the photos: their names, and the sizes of the files where they are known."""
+    ids = list(inputs.image_ids)
+    return _hash(ids) if inputs.photos is None else listing_hash(inputs.photos, ids)
 
 
 def _hash(texts: Sequence[str]) -> str:
