@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 
 from sparta.__main__ import cli
 from tests.documents import PAGES, ROOT, commands, inline_commands, name, without_code_blocks
+from training.commands.train import overrides
 from training.config import load_config
 
 
@@ -43,7 +44,8 @@ def test_commands_in_code_blocks_are_complete(page: Path, words: list[str]) -> N
     assert "$" not in " ".join(words)
     given = command.make_context(command.name, rest).params
     if words[0] == "train":
-        load_config(given["preset"], given["set_"])
+        options = ("set_", "init", "teacher", "sentences")
+        load_config(given["preset"], overrides(*(given[option] for option in options)))
 
 
 @pytest.mark.parametrize(("page", "words"), INLINE, ids=ids)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -71,7 +72,6 @@ def train(
 
     sparta train runs/mine/config.yaml --out runs/mine --resume
     """
-    import json
     import logging
     import os
     import warnings
@@ -93,6 +93,19 @@ def train(
 
     # After the import, which sets the level.
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
+    settings = overrides(set_, init, teacher, sentences)
+    result = fit(load_config(preset, settings), out, resume)
+    console = Console()
+    for name, value in result.recall.items():
+        console.print(f"{name}: {value:.1f}")
+    console.print(f"Model after {result.epochs} epochs: {result.model}")
+    console.print(f"Next: sparta index FEATURES_OR_PHOTOS --model {result.model} --out index")
+
+
+def overrides(
+    set_: list[str] | None, init: str | None, teacher: list[str] | None, sentences: Path | None
+) -> list[str]:
+    """The settings that options give, as `load_config` takes them."""
     settings = [*(set_ or [])]
     if init is not None:
         settings.append(f"model.init={init}")
@@ -100,9 +113,4 @@ def train(
         settings.append(f"teacher.models={json.dumps(teacher)}")
     if sentences is not None:
         settings.append(f"teacher.sentences={json.dumps(str(sentences))}")
-    result = fit(load_config(preset, settings), out, resume)
-    console = Console()
-    for name, value in result.recall.items():
-        console.print(f"{name}: {value:.1f}")
-    console.print(f"Model after {result.epochs} epochs: {result.model}")
-    console.print(f"Next: sparta index FEATURES_OR_PHOTOS --model {result.model} --out index")
+    return settings
