@@ -15,8 +15,8 @@ from transformers import AutoConfig, AutoTokenizer
 from transformers.models.auto.modeling_auto import MODEL_MAPPING
 
 from sparta.errors import InputError, first_line
+from sparta.features.extract.image_files import load_photo
 from sparta.features.extract.networks.pretrained import load_model, load_processor
-from sparta.features.extract.photos import load_photo
 
 BATCH = 64
 # Trained with sentences padded to full length, whose last token is the sentence's vector.
@@ -100,7 +100,7 @@ class DualEncoder:
         images = []
         for path in paths:
             try:
-                images.append(load_photo(path, side)[0])
+                images.append(load_photo(path, side).image)
             except Exception as error:  # anything may come out of a damaged file
                 return f"{path} cannot be read: {first_line(error)}"
         return self.processor(images=images, return_tensors="pt")
