@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sparta.features.extract.job import EXTRACT_STAGES
+
 if TYPE_CHECKING:
     from indexer.dense.manifest import DenseManifest
     from indexer.manifest import Manifest
 
 STAGES = {
-    "convert": ("Converting networks", "networks"),
-    "extract": ("Extracting features", "photos"),
+    **EXTRACT_STAGES,
     "offset": ("Measuring offsets", "images"),
     "encode": ("Encoding images", "images"),
     "write": ("Writing Lucene", "images"),

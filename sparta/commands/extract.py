@@ -15,8 +15,6 @@ from sparta.libraries import set_up_libraries
 if TYPE_CHECKING:
     from sparta.features.extract.job import ExtractReport
 
-STAGES = {"convert": ("Converting the network", "networks"), "extract": ("Extracting", "photos")}
-
 Photos = Annotated[Path, typer.Argument(help="Folder of photos, searched at any depth.")]
 Out = Annotated[Path, typer.Option(help="Folder for the features.")]
 Backbone = Annotated[
@@ -109,10 +107,10 @@ def extract(
     set_up_libraries()
     from rich.console import Console
 
-    from sparta.features.extract.job import extract_photos
+    from sparta.features.extract.job import EXTRACT_STAGES, extract_photos
     from sparta.progress import progress_bars
 
-    with progress_bars(STAGES, Console()) as progress:
+    with progress_bars(EXTRACT_STAGES, Console()) as progress:
         report = extract_photos(
             photos,
             out,

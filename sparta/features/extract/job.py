@@ -24,6 +24,12 @@ from sparta.features.skipped import SKIPPED, Skipped
 from sparta.features.writer import SHARD_SIZE, StoreWriter
 from sparta.progress import Progress, no_progress
 
+# Of an extraction's progress; texts and units for its bars.
+EXTRACT_STAGES = {
+    "convert": ("Converting the network", "networks"),
+    "extract": ("Extracting features", "photos"),
+}
+
 
 @dataclass(frozen=True)
 class ExtractReport:

@@ -1,3 +1,4 @@
+import sys
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
@@ -38,7 +39,7 @@ def test_torch_is_asked_only_where_there_may_be_a_gpu(
     module = sparta.inference.device
     monkeypatch.setattr(module, "GPU_FILES", (file,))
     monkeypatch.setattr(module, "version", lambda name: build)
-    monkeypatch.setattr(module.sys, "platform", platform)
+    monkeypatch.setattr(sys, "platform", platform)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu and platform == "linux")
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: gpu and platform == "darwin")
     assert on_cpu("auto") is cpu
