@@ -184,6 +184,8 @@ def test_extraction_with_a_converted_network_imports_no_torch(tmp_path: Path) ->
         "cli(sys.argv[1:], standalone_mode=False);"
         "print({'torch', 'transformers', 'huggingface_hub'} & {*sys.modules})"
     )
-    command = [sys.executable, "-c", code, "extract", "photos", "--backbone", name, "--out", "out"]
-    run = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True)
+    options = ["--backbone", name, "--out", str(tmp_path / "out")]
+    command = [sys.executable, "-c", code, "extract", str(tmp_path / "photos"), *options]
+    run = subprocess.run(command, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
     assert "3 images" in run.stdout and run.stdout.endswith("set()\n")
