@@ -1,8 +1,7 @@
-"""Peak memory of this process and its child processes together."""
+"""Peak memory of a process and its child processes together."""
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import re
 import threading
@@ -22,17 +21,19 @@ class Peak:
 
 
 @contextmanager
-def watch() -> Iterator[Peak]:
+def watch(process: int | None = None) -> Iterator[Peak]:
     """Sample the memory from a thread until the `with` block ends.
 
     Pages shared by processes, of programs and of mapped files, count in each of them.
+
+    Args:
+        process: its id; None for this process.
     """
     peak, over = Peak(), threading.Event()
 
     def sample() -> None:
         while not over.wait(EVERY):
-            children = [child.pid for child in multiprocessing.active_children()]
-            resident = [_resident(pid) for pid in (os.getpid(), *children)]
+            resident = [_resident(pid) for pid in _family(process or os.getpid())]
             if resident[0]:
                 peak.bytes = max(peak.bytes or 0, sum(resident))
 
@@ -45,7 +46,17 @@ def watch() -> Iterator[Peak]:
         thread.join()
 
 
-def _resident(pid: int | None) -> int:
+def _family(process: int) -> list[int]:
+    """A process, and from /proc its children, theirs and so on."""
+    try:
+        tasks = list(Path(f"/proc/{process}/task").iterdir())
+        children = [int(pid) for task in tasks for pid in (task / "children").read_text().split()]
+    except OSError:  # without /proc, or the process has ended
+        children = []
+    return [process, *(pid for child in children for pid in _family(child))]
+
+
+def _resident(pid: int) -> int:
     """A process's resident memory from /proc; 0 without /proc, or if the process has ended."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()

@@ -92,8 +92,7 @@ def index(
 
     sparta index photos/ --model model/ --out index/ --top-n 200 --asked queries.txt
     """
-    from indexer.commands.building import STAGES, summary
-    from sparta.libraries import set_up_libraries
+    from indexer.commands.building import STAGES, set_up_libraries, summary
 
     set_up_libraries()
     from rich.console import Console

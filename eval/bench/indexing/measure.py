@@ -42,13 +42,18 @@ def measure_indexing(
         work: folder for temporary files, which are removed.
         progress: of the stages "costs", "encode", "write", "merge" and "columns".
     """
-    offset = estimate_offsets(images.scored.scores, "mean")
-    largest = ((images.scored.scores.amax(dim=0) - offset) * images.allowed).max()
-    pruning = ImpactParameters(offset, images.allowed, top_n, Quantiser.fit(float(largest), bits))
+    pruning = impact_parameters(images, top_n, bits)
     sample = min(SAMPLE, count)
     costs = stage_costs(images, pruning, work, sample, progress)
     whole = build(images, count, pruning, work, progress)
     return IndexSpeed(images.name, count, top_n, bits, whole, costs)
+
+
+def impact_parameters(images: EncodedImages, top_n: int | None, bits: int) -> ImpactParameters:
+    """As `sparta index` determines them from a sample."""
+    offset = estimate_offsets(images.scored.scores, "mean")
+    largest = ((images.scored.scores.amax(dim=0) - offset) * images.allowed).max()
+    return ImpactParameters(offset, images.allowed, top_n, Quantiser.fit(float(largest), bits))
 
 
 def build(
