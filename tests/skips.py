@@ -14,6 +14,7 @@ ALLOWED = (
     "Windows has no sigaction",
     "this file system takes UTF-8 alone",
     "timm is installed",
+    "timm is not installed",
 )
 
 # What a reason contains → how to run the tests that it skips.
@@ -22,6 +23,7 @@ REMEDIES = {
     "wrk": "install the load generator: apt-get install wrk",
     "pyserini": "install Pyserini: pip install pyserini",
     r"real photos|real regions|vocabularies": "put the folder `shared` beside this checkout",
+    "timm is not": "install timm, and the torchvision for this torch: pip install timm",
     r"extra \[\w+\]|could not import": "install all extras: make install",
 }
 

@@ -17,6 +17,7 @@ from transformers import (
 )
 
 from sparta.errors import InputError, first_line
+from sparta.features.extract.networks.timm_models import TimmVision, timm_processor
 from sparta.model_id import find_file
 
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
@@ -73,6 +74,8 @@ def load_processor(name: str, option: str) -> Any:
         InputError: if there is none, or it is of an unknown kind.
     """
     try:
+        if found := timm_processor(name):
+            return found
         return AutoImageProcessor.from_pretrained(name, backend="pil")
     except OSError as error:
         raise InputError(
@@ -110,7 +113,7 @@ def load_model(name: str, task: Task = "a vision model") -> Any:
 
     Raises:
         InputError: if the checkpoint is of an unknown kind, needs a library that is not
-            installed, or weights are missing.
+            installed, or weights are missing; or if it is a classifier of timm.
     """
     try:
         model, info = TASKS[task].from_pretrained(
@@ -130,7 +133,11 @@ def load_model(name: str, task: Task = "a vision model") -> Any:
         unlabelled = task == "an image classifier"
         hint = "; it has no trained classifier, leave out --labels" if unlabelled else ""
         raise InputError(f"{name} lacks the weights {', '.join(missing[:5])}{hint}")
-    return model
+    if model.config.model_type != "timm_wrapper":
+        return model
+    if task != "a vision model":
+        raise InputError(f"{name}: networks of timm name no classes here; leave out --labels")
+    return TimmVision(model)
 
 
 def class_names(name: str, config: Any) -> list[str]:
