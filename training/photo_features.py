@@ -14,7 +14,7 @@ from rich.console import Console
 
 from sparta.errors import InputError
 from sparta.features.extract.augmented_stores import extract_augmented
-from sparta.features.extract.job import listing_hash
+from sparta.features.extract.job import EXTRACT_STAGES, listing_hash
 from sparta.features.extract.photos import find_photos
 from sparta.features.store import FeatureStore
 from sparta.progress import progress_bars
@@ -40,7 +40,7 @@ def extract_for_training(config: DataConfig, out: Path) -> list[FeatureStore]:
     if config.backbone is None:
         raise InputError("data.backbone: give the backbone that extracts features from data.photos")
     folder = features_folder(config.photos, config.backbone, config.grid, out)
-    bars = progress_bars({"extract": ("Extracting", "photos")}, Console())
+    bars = progress_bars(EXTRACT_STAGES, Console())
     with _exclusive(folder), bars as progress:
         return extract_augmented(
             config.photos,

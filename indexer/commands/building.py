@@ -1,16 +1,17 @@
-"""What `sparta index` and `sparta index-dense` share: set-up, progress bars, summaries."""
+"""What `sparta index` and `sparta index-dense` share: progress bars and summaries."""
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
+
+from sparta.features.extract.job import EXTRACT_STAGES
 
 if TYPE_CHECKING:
     from indexer.dense.manifest import DenseManifest
     from indexer.manifest import Manifest
 
 STAGES = {
-    "extract": ("Extracting features", "photos"),
+    **EXTRACT_STAGES,
     "offset": ("Measuring offsets", "images"),
     "encode": ("Encoding images", "images"),
     "write": ("Writing Lucene", "images"),
@@ -49,16 +50,3 @@ def dense_summary(name: str, manifest: DenseManifest) -> str:
         f"{name}: vectors of {manifest.images:,} images{views}, {manifest.dimension} numbers "
         f"each, {manifest.kind}"
     )
-
-
-def set_up_libraries() -> None:
-    """Prepare torch and silence transformers; call before either is imported."""
-    # Read when torch is loaded. By default its threads spin while they wait for each other, which
-    # takes the cores from the decoding workers and slows a run down twenty times.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    from huggingface_hub.utils import logging as hub_logging
-    from transformers.utils import logging
-
-    logging.set_verbosity_error()
-    hub_logging.set_verbosity_error()
-    logging.disable_progress_bar()

@@ -92,7 +92,8 @@ def index(
 
     sparta index photos/ --model model/ --out index/ --top-n 200 --asked queries.txt
     """
-    from indexer.commands.building import STAGES, set_up_libraries, summary
+    from indexer.commands.building import STAGES, summary
+    from sparta.libraries import set_up_libraries
 
     set_up_libraries()
     from rich.console import Console

@@ -45,7 +45,8 @@ def index_dense(
 
     sparta index-dense features/ --model vse++/ --model tuned=runs/7/ --hnsw --out index/
     """
-    from indexer.commands.building import STAGES, dense_summary, set_up_libraries
+    from indexer.commands.building import STAGES, dense_summary
+    from sparta.libraries import set_up_libraries
 
     set_up_libraries()
     from rich.console import Console

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +10,7 @@ import typer
 from sparta.errors import InputError
 from sparta.features.extract.detector_settings import REGIONS, DetectorSettings
 from sparta.features.readers.registry import fitting
+from sparta.libraries import set_up_libraries
 
 if TYPE_CHECKING:
     from sparta.features.extract.job import ExtractReport
@@ -104,18 +104,13 @@ def extract(
     detection = _detection(detector, regions, threshold, colours)
     if backbone is None and detection is None:
         raise _nothing_to_extract_with(photos)
-    # Read when torch is loaded. By default its threads spin while they wait for each other, and
-    # where the decoding workers need the cores too, a run may take twenty times as long.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    set_up_libraries()
     from rich.console import Console
-    from transformers.utils import logging
 
-    from sparta.features.extract.job import extract_photos
+    from sparta.features.extract.job import EXTRACT_STAGES, extract_photos
     from sparta.progress import progress_bars
 
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    with progress_bars({"extract": ("Extracting", "photos")}, Console()) as progress:
+    with progress_bars(EXTRACT_STAGES, Console()) as progress:
         report = extract_photos(
             photos,
             out,

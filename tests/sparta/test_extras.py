@@ -22,6 +22,11 @@ def test_a_missing_library_names_its_extra(module: str, monkeypatch: pytest.Monk
     assert str(error.value) == f"{module} is not installed; run: {advice}"
 
 
+def test_what_the_slim_installation_lacks_is_named() -> None:
+    error = missing_extra(ModuleNotFoundError("", name="torch.nn"))
+    assert str(error).startswith("torch is not installed: without it, networks and models run")
+
+
 def test_any_other_missing_module_is_no_extra() -> None:
     assert missing_extra(ModuleNotFoundError("", name="sparta.nothing")) is None
     assert str(missing_extra(ModuleNotFoundError("", name="matplotlib.figure"))).endswith(

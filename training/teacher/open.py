@@ -16,7 +16,7 @@ from transformers import PreTrainedConfig
 
 from sparta.errors import InputError
 from sparta.features.extract.job import listing_hash
-from sparta.features.extract.networks.pretrained import hash_files, weights_hash
+from sparta.features.extract.networks.weights import hash_files, weights_hash
 from sparta.features.store import FeatureStore
 from sparta.model_id import check_name, find_file
 from sparta.progress import Progress

@@ -9,9 +9,10 @@ import torch
 from indexer.encoding.models import load_models
 from sparta.features.extract.extractor import Extractor
 from sparta.features.extract.grid import GridRegions
-from sparta.features.extract.networks.backbone import Backbone, Encoder
-from sparta.features.extract.networks.efficientnet_lite import SCALES
+from sparta.features.extract.networks.backbone import Backbone
+from sparta.features.extract.networks.encoder import Encoder
 from sparta.features.extract.networks.lite_backbone import LiteBackbone
+from sparta.features.extract.networks.lite_weights import SCALES
 from sparta.features.extract.networks.pooled_grid import PooledGrid
 from sparta.features.record import FeatureSource
 from sparta.features.store import FeatureStore

@@ -42,7 +42,7 @@ def extract_augmented(
         labels: classes of the backbone's classifier that name the whole photo.
         grid: cells on a side that the backbone's cells are averaged to; None for all of them.
         device: "auto" takes a GPU if there is one.
-        progress: called with the stage "extract", photos done and in all, over all augmentations.
+        progress: as for `extract_photos`; photos are counted over all augmentations.
 
     Raises:
         InputError: as `extract_photos` does.
@@ -51,7 +51,9 @@ def extract_augmented(
     for number, name in enumerate(names):
 
         def overall(stage: str, done: int, total: int, before: int = number) -> None:
-            progress(stage, before * total + done, len(names) * total)
+            if stage == "extract":
+                done, total = before * total + done, len(names) * total
+            progress(stage, done, total)
 
         extract_photos(
             photos,

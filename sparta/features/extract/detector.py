@@ -19,8 +19,8 @@ from sparta.features.extract.networks.pretrained import (
     Normalisation,
     load_model,
     load_processor,
-    weights_hash,
 )
+from sparta.features.extract.networks.weights import weights_hash
 
 
 class Detected(NamedTuple):

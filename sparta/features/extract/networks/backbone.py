@@ -4,35 +4,25 @@ from __future__ import annotations
 
 import inspect
 from math import isqrt
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from sparta.errors import InputError
+from sparta.features.extract.networks.encoder import best_classes
 from sparta.features.extract.networks.pretrained import (
+    Preprocessing,
     class_names,
     load_model,
     load_preprocessing,
-    weights_hash,
 )
+from sparta.features.extract.networks.weights import weights_hash
 from sparta.features.record import FeatureKind, FeatureSource
 
 MAX_PREFIX = 16  # class and register tokens before the patches
-
-
-class Encoder(Protocol):
-    """Turns photos, resized to a square, into regions."""
-
-    source: FeatureSource
-    grid: tuple[int, int]
-    resample: int
-    batch_size: int
-
-    def encode(self, pixels: NDArray[np.uint8]) -> tuple[NDArray[np.float16], list[str]]:
-        """[B, side, side, 3] photos to features [B, rows * columns + 1, d] and B whole labels."""
-        ...
 
 
 class Backbone:
@@ -57,23 +47,19 @@ class Backbone:
         self, name: str, image_size: int | None = None, labels: int = 0, device: str = "auto"
     ) -> None:
         self.device = pick_device(device)
-        self.preprocessing = load_preprocessing(name, image_size)
-        self.resample = self.preprocessing.resample
+        preprocessing = load_preprocessing(name, image_size)
+        side, self.resample = preprocessing.side, preprocessing.resample
         self.batch_size = fitting_batch(self.device)
-        self._labels = labels
-        self._classifier = load_model(name, "an image classifier") if labels else None
-        self._classes = class_names(name, self._classifier.config) if self._classifier else []
-        whole = self._classifier.base_model if self._classifier else load_model(name)
-        self._vision = getattr(whole, "vision_model", whole)
-        if self._vision.main_input_name != "pixel_values":
+        classifier = load_model(name, "an image classifier") if labels else None
+        self.classes = class_names(name, classifier.config) if classifier else []
+        whole = classifier.base_model if classifier else load_model(name)
+        vision = getattr(whole, "vision_model", whole)
+        if vision.main_input_name != "pixel_values":
             raise InputError(f"{name}: {type(whole).__name__} is not a vision model")
-        (self._classifier or self._vision).to(self.device, torch.float32).eval()
-        self._options = _interpolation(self._vision, self.preprocessing.side)
-        self.grid = (0, 0)
-        kind, dimension = self._probe(name)
-        self.source = FeatureSource(
-            kind, name, weights_hash(name), dimension, self.preprocessing.side, labels
-        )
+        self.network = PhotoNetwork(vision, classifier, preprocessing).eval()
+        self.network.to(self.device, torch.float32)
+        kind, self.grid, dimension = _probe(name, self.network)
+        self.source = FeatureSource(kind, name, weights_hash(name), dimension, side, labels)
 
     def encode(self, pixels: NDArray[np.uint8]) -> tuple[NDArray[np.float16], list[str]]:
         """Features of a batch of stretched photos.
@@ -85,61 +71,87 @@ class Backbone:
             [B, rows * columns + 1, d] float16, cells row by row and their mean last; and B
             strings, the whole photos' class names ("" without `labels`).
         """
-        flags = torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False)
-        with torch.inference_mode(), flags:
-            hidden, logits = self._forward(pixels)
-            names = [""] * len(pixels) if logits is None else self._names(logits)
-            return with_whole(self._cells(hidden)), names
+        rows, *logits = run(self.network, pixels, self.device)
+        names = [""] * len(pixels)
+        if logits:
+            names = best_classes(logits[0].cpu().numpy(), self.classes, self.source.label_count)
+        return rows.half().cpu().numpy(), names
 
-    def _forward(self, pixels: NDArray[np.uint8]) -> tuple[torch.Tensor, torch.Tensor | None]:
-        values = self.preprocessing(torch.from_numpy(pixels).to(self.device).permute(0, 3, 1, 2))
-        if self._classifier is None:
-            return self._vision(pixel_values=values, **self._options).last_hidden_state, None
+
+class PhotoNetwork(nn.Module):
+    """Pixels in, regions out: a vision network with its preprocessing.
+
+    Args:
+        vision: network of the transformers library.
+        classifier: the same network with its classifier, None for no logits.
+        preprocessing: of the pixels.
+
+    Attributes:
+        cells: how many of the last tokens are patches, for networks of tokens; None for all.
+    """
+
+    def __init__(self, vision: Any, classifier: Any, preprocessing: Preprocessing) -> None:
+        super().__init__()
+        self.vision, self.classifier, self.preprocessing = vision, classifier, preprocessing
+        self.cells: int | None = None
+        self._options = _interpolation(vision, preprocessing.side)
+
+    def forward(self, pixels: Tensor) -> tuple[Tensor, ...]:
+        """[B, side, side, 3] uint8 to rows [B, cells + 1, d], the mean last; and logits [B, C]."""
+        hidden, logits = self.last_state(pixels)
+        if hidden.ndim == 4:
+            rows = hidden.flatten(2).transpose(1, 2)
+        else:
+            rows = hidden if self.cells is None else hidden[:, -self.cells :]
+        rows = with_whole(rows)
+        return (rows,) if logits is None else (rows, logits)
+
+    def last_state(self, pixels: Tensor) -> tuple[Tensor, Tensor | None]:
+        """[B, d, rows, columns] of a CNN or [B, tokens, d] of a transformer; and logits, if any."""
+        values = self.preprocessing(pixels.permute(0, 3, 1, 2))
+        if self.classifier is None:
+            return self.vision(pixel_values=values, **self._options).last_hidden_state, None
         # One pass gives both: the hook sees what the network hands to its classifier.
-        seen: list[torch.Tensor] = []
-        hook = self._vision.register_forward_hook(
+        seen: list[Tensor] = []
+        hook = self.vision.register_forward_hook(
             lambda _module, _inputs, output: seen.append(output.last_hidden_state)
         )
         try:
-            logits = self._classifier(pixel_values=values, **self._options).logits
+            logits = self.classifier(pixel_values=values, **self._options).logits
         finally:
             hook.remove()
         return seen[0], logits
 
-    def _cells(self, hidden: torch.Tensor) -> torch.Tensor:
-        """[B, d, rows, columns] or [B, prefix + cells, d] to [B, cells, d]."""
-        if hidden.ndim == 4:
-            return hidden.flatten(2).transpose(1, 2)
-        return hidden[:, -self.grid[0] * self.grid[1] :]
 
-    def _probe(self, name: str) -> tuple[FeatureKind, int]:
-        """Learn the grid from one black photo."""
-        side = self.preprocessing.side
-        with torch.inference_mode():
-            try:
-                hidden, _ = self._forward(np.zeros((1, side, side, 3), np.uint8))
-            except (TypeError, ValueError, RuntimeError) as error:
-                raise InputError(
-                    f"{name} cannot read photos of {side} pixels ({error}); "
-                    "use another --image-size"
-                ) from error
-        if hidden.ndim == 4:
-            self.grid = (hidden.shape[2], hidden.shape[3])
-            return "grid", hidden.shape[1]
-        cells = patch_side(hidden.shape[1], side, self._vision.config)
-        if cells is None:
+def run(network: nn.Module, pixels: NDArray[np.uint8], device: torch.device) -> tuple[Tensor, ...]:
+    """A network's outputs for [B, side, side, 3] photos, in float32 and deterministic."""
+    flags = torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False)
+    with torch.inference_mode(), flags:
+        found: tuple[Tensor, ...] = network(torch.from_numpy(pixels).to(device))
+        return found
+
+
+def _probe(name: str, network: PhotoNetwork) -> tuple[FeatureKind, tuple[int, int], int]:
+    """Learn kind, grid and dimension from one black photo, and set the network's patches."""
+    side = network.preprocessing.side
+    device = next(network.parameters()).device
+    with torch.inference_mode():
+        try:
+            hidden, _ = network.last_state(torch.zeros(1, side, side, 3, device=device).byte())
+        except (TypeError, ValueError, RuntimeError) as error:
             raise InputError(
-                f"{name}: {hidden.shape[1]} tokens for {side} x {side} pixels do not form a square "
-                "grid of patches; use an --image-size the network was made for"
-            )
-        self.grid = (cells, cells)
-        return "patch", hidden.shape[2]
-
-    def _names(self, logits: torch.Tensor) -> list[str]:
-        """The first synonym of each photo's best classes; "background" is left out."""
-        real = [i for i, name in enumerate(self._classes) if name != "background"]
-        top = logits[:, real].topk(min(self._labels, len(real))).indices.tolist()
-        return [", ".join(self._classes[real[i]] for i in row) for row in top]
+                f"{name} cannot read photos of {side} pixels ({error}); use another --image-size"
+            ) from error
+    if hidden.ndim == 4:
+        return "grid", (hidden.shape[2], hidden.shape[3]), hidden.shape[1]
+    cells = patch_side(hidden.shape[1], side, network.vision.config)
+    if cells is None:
+        raise InputError(
+            f"{name}: {hidden.shape[1]} tokens for {side} x {side} pixels do not form a square "
+            "grid of patches; use an --image-size the network was made for"
+        )
+    network.cells = cells * cells
+    return "patch", (cells, cells), hidden.shape[2]
 
 
 def pick_device(name: str) -> torch.device:
@@ -166,12 +178,9 @@ def fitting_batch(device: torch.device) -> int:
     return 4 if device.type == "cpu" else 64
 
 
-def with_whole(cells: torch.Tensor) -> NDArray[np.float16]:
-    """[B, cells, d] to [B, cells + 1, d] float16, the mean of the cells last."""
-    rows: NDArray[np.float16] = (
-        torch.cat([cells, cells.mean(dim=1, keepdim=True)], dim=1).half().cpu().numpy()
-    )
-    return rows
+def with_whole(cells: Tensor) -> Tensor:
+    """[B, cells, d] to [B, cells + 1, d], the mean of the cells last."""
+    return torch.cat([cells, cells.mean(dim=1, keepdim=True)], dim=1)
 
 
 def patch_side(tokens: int, side: int, config: Any) -> int | None:

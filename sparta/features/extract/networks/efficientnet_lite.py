@@ -17,15 +17,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-STEM, HEAD = 32, 1280  # channels of the first and of the last feature map
+from sparta.features.extract.networks.lite_weights import HEAD, Scale
 
-
-class Scale(NamedTuple):
-    """Multipliers of channels and of blocks, and the side of the photos the weights expect."""
-
-    width: float
-    depth: float
-    side: int
+STEM = 32  # channels of the first feature map
 
 
 class Stage(NamedTuple):
@@ -38,11 +32,6 @@ class Stage(NamedTuple):
     channels: int
 
 
-SCALES = {
-    "efficientnet-lite0": Scale(1.0, 1.0, 224),
-    "efficientnet-lite1": Scale(1.0, 1.1, 240),
-    "efficientnet-lite2": Scale(1.1, 1.2, 260),
-}
 STAGES = (
     Stage(1, 3, 1, 1, 16),
     Stage(2, 3, 2, 6, 24),

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch.nn.functional import adaptive_avg_pool2d
 
 from sparta.errors import InputError
-from sparta.features.extract.networks.backbone import Encoder
+from sparta.features.extract.networks.encoder import Encoder
 
 
 class PooledGrid:
@@ -35,6 +33,7 @@ class PooledGrid:
                 f"{encoder.source.image_size} pixels; take no more, or a larger --image-size"
             )
         self._encoder = encoder
+        self._means = np.kron(_means(rows, cells), _means(columns, cells))
         self.grid = (cells, cells)
         self.resample, self.batch_size = encoder.resample, encoder.batch_size
         self.source = replace(encoder.source, extra={"grid": cells})
@@ -42,8 +41,14 @@ class PooledGrid:
     def encode(self, pixels: NDArray[np.uint8]) -> tuple[NDArray[np.float16], list[str]]:
         """[B, side, side, 3] photos to [B, cells * cells + 1, d], the whole photo last; labels."""
         features, labels = self._encoder.encode(pixels)
-        batch, _, dimension = features.shape
-        large = torch.from_numpy(features[:, :-1]).float().transpose(1, 2)
-        small = adaptive_avg_pool2d(large.reshape(batch, dimension, *self._encoder.grid), self.grid)
-        cells = small.flatten(2).transpose(1, 2).half().numpy()
-        return np.concatenate([cells, features[:, -1:]], axis=1), labels
+        cells = self._means @ features[:, :-1].astype(np.float32)
+        return np.concatenate([cells.astype(np.float16), features[:, -1:]], axis=1), labels
+
+
+def _means(cells: int, fewer: int) -> NDArray[np.float32]:
+    """[fewer, cells] weights that average a side's cells to fewer."""
+    weights = np.zeros((fewer, cells), np.float32)
+    for i in range(fewer):
+        touched = slice(i * cells // fewer, -(-(i + 1) * cells // fewer))
+        weights[i, touched] = 1 / (touched.stop - touched.start)
+    return weights

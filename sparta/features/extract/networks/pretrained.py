@@ -1,11 +1,8 @@
-"""Parts of a checkpoint of the transformers library: preprocessing, model, classes, weights."""
+"""Parts of a checkpoint of the transformers library: preprocessing, model, classes."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -18,9 +15,7 @@ from transformers import (
 
 from sparta.errors import InputError, first_line
 from sparta.features.extract.networks.timm_models import TimmVision, timm_processor
-from sparta.model_id import find_file
 
-WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 Task = Literal["a vision model", "an image classifier", "an object detector"]
 TASKS: dict[Task, Any] = {
     "a vision model": AutoModel,
@@ -150,30 +145,3 @@ def class_names(name: str, config: Any) -> list[str]:
     if names == [f"LABEL_{i}" for i in range(len(names))]:
         raise InputError(f"{name} does not name its classes (id2label); leave out --labels")
     return [synonyms.split(",")[0].strip() for synonyms in names]
-
-
-def weights_hash(name: str) -> str:
-    """First 16 hex digits of the sha256 of a checkpoint's weights: of content, not of the path.
-
-    Raises:
-        InputError: if no weights file is found.
-    """
-    for file in WEIGHTS:
-        if path := find_file(name, file):
-            return hash_files([path])
-        if index := find_file(name, f"{file}.index.json"):
-            parts = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
-            return hash_files(
-                [path for part in sorted(set(parts)) if (path := find_file(name, part))]
-            )
-    raise InputError(f"{name}: found neither {' nor '.join(WEIGHTS)}")
-
-
-def hash_files(paths: list[Path]) -> str:
-    """First 16 hex digits of the sha256 of files, one after the other."""
-    digest = hashlib.sha256()
-    for path in paths:
-        with path.open("rb") as file:
-            while block := file.read(1 << 20):
-                digest.update(block)
-    return digest.hexdigest()[:16]

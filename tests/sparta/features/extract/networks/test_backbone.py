@@ -26,7 +26,7 @@ from transformers import (
 
 from sparta.errors import InputError
 from sparta.features.extract.networks.backbone import Backbone, pick_device
-from sparta.features.extract.networks.pretrained import weights_hash
+from sparta.features.extract.networks.weights import weights_hash
 from tests.sparta.features.extract.tiny_networks import RESNET, SIDE, SMALL, clip, photos, save
 
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from sparta.features.extract.networks.efficientnet_lite import SCALES, EfficientNetLite
+from sparta.features.extract.networks.efficientnet_lite import EfficientNetLite
+from sparta.features.extract.networks.lite_weights import SCALES
 from tests.sparta.features.extract.networks.published_lite import reference, weights_file
 
 

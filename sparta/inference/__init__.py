@@ -1,0 +1,1 @@
+"""Networks on CPUs without torch: converted once, cached, and run by OpenVINO."""

@@ -1,0 +1,56 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from sparta.inference.convert import convert
+from sparta.inference.runtime import Network, installed, openvino
+
+
+class Sums(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(300, 300))
+
+    def forward(self, pixels: Tensor, factor: Tensor) -> tuple[Tensor, Tensor]:
+        values = pixels.float() @ self.weight * factor
+        return values, values.sum(1)
+
+
+def test_several_inputs_at_once_have_their_own_outputs(tmp_path: Path) -> None:
+    assert installed()
+    path, sums = tmp_path / "network.xml", Sums().eval()
+    convert(sums, [torch.zeros(1, 300, dtype=torch.uint8), torch.ones(1)], path)
+    network, random = Network(path), np.random.default_rng(0)
+    inputs = [
+        (random.integers(0, 256, (1, 300), np.uint8), random.random(1, np.float32))
+        for _ in range(50)
+    ]
+    weight = sums.weight.detach().numpy().astype(np.float64)
+    for (pixels, factor), (values, total) in zip(inputs, network(inputs), strict=True):
+        right = pixels @ weight * factor
+        # In bfloat16, the default on some processors, they would differ in the third digit.
+        np.testing.assert_allclose(values, right, rtol=1e-5)
+        np.testing.assert_allclose(total, right.sum(1), rtol=1e-5)
+    again = network(inputs[:1])
+    np.testing.assert_array_equal(again[0][0], network(inputs)[0][0])
+    assert network([]) == []
+
+
+def test_files_that_are_no_network_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "network.xml").write_text("<net/>")
+    with pytest.raises(RuntimeError):
+        Network(tmp_path / "network.xml")
+
+
+def test_openvino_reports_nothing_to_its_makers() -> None:
+    code = (
+        "import sys; from sparta.inference.runtime import openvino; openvino().Core();"
+        "assert sys.modules['openvino_telemetry'] is None; assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert openvino().__name__ == "openvino"
