@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from indexer.encoding.asked import NONE_ASKED, AskedTerms, asked_terms
-from indexer.encoding.models import model_fingerprint
+from indexer.encoding.models import model_fingerprint, read_substitutes
 from indexer.encoding.term_scores import ImageEncoder
 from indexer.impacts import ImpactParameters, encode_rows
 from indexer.index_writer import write_index
@@ -45,7 +45,8 @@ def build_index(
 
     Args:
         stores: feature stores of the same photos, the plain one first, augmentations after it.
-        models: folders or hub names of VisualSparta models with one vocabulary.
+        models: folders or hub names of VisualSparta models with one vocabulary; a table of
+            substitutes is taken from the first.
         out: the index folder.
         pruning: how term scores become impacts.
         batch_size: images per pass of a model.
@@ -54,8 +55,8 @@ def build_index(
 
     Raises:
         InputError: if a model cannot be used or was trained on other features, models or stores
-            do not go together, a file of queries has none, or `out` contains something that is
-            not an index.
+            do not go together, a file of queries has none, a table of substitutes is damaged, or
+            `out` contains something that is not an index.
     """
     check_target(out)
     encoder = ImageEncoder.open(stores, models, batch_size, device, pruning.terms)
@@ -74,6 +75,7 @@ def build_index(
         offsets.offset,
         quantiser.scale,
         images=len(encoder.store),
+        substitutes=read_substitutes(models[0]),
         progress=progress,
     )
     work.publish(out)

@@ -17,6 +17,7 @@ from indexer.postings import PostingShard
 from indexer.quantisation import QuantisationReport
 from indexer.settings import IndexSettings
 from sparta.progress import Progress, no_progress
+from sparta.substitutes import SubstituteTable
 from sparta.tokenizer import Tokenizer
 
 
@@ -29,6 +30,7 @@ def write_index(
     scale: float,
     *,
     images: int,
+    substitutes: SubstituteTable | None = None,
     progress: Progress = no_progress,
 ) -> Manifest:
     """Write a whole index folder.
@@ -42,6 +44,7 @@ def write_index(
         offset: [V] float32, stored for images added later.
         scale: the term score one impact stands for, recorded.
         images: of all shards together, for progress.
+        substitutes: for words of queries that the index lacks; None or empty: no table is written.
         progress: stages "write", "merge" and "columns", in images.
     """
     folder.mkdir(parents=True)
@@ -53,6 +56,8 @@ def write_index(
                 columns.add(shard.postings)
                 counts.add(shard)
         tokenizer.save(folder)
+        if substitutes:
+            substitutes.save(folder)
         np.save(folder / OFFSETS, offset)
         manifest = counts.manifest(folder, tokenizer.vocabulary_hash, settings, scale)
         manifest.save(folder)

@@ -43,6 +43,9 @@ class TermAnswer(_Answer):
     label: LabelAnswer | None = Field(
         description="The label token that won; null if the region itself won, or if unknown"
     )
+    similarity: float | None = Field(
+        description="Similarity of the term to the word it replaces; null if the query contains it"
+    )
 
 
 class HitAnswer(_Answer):
@@ -93,6 +96,14 @@ class TimingsAnswer(_Answer):
     )
 
 
+class SubstitutionAnswer(_Answer):
+    """A word of the query that the index lacks, and what was searched in its place."""
+
+    word: str = Field(description="The word of the query", examples=["sloop"])
+    term: str = Field(description="Its substitute, a trained term", examples=["boat"])
+    similarity: float = Field(description="Cosine similarity of the two", examples=[0.67])
+
+
 class SearchAnswer(BaseModel):
     """Hits by descending score, ties by image id."""
 
@@ -100,7 +111,11 @@ class SearchAnswer(BaseModel):
     backend: str = Field(examples=["sparta"])
     hits: list[HitAnswer]
     unknown: list[str] = Field(
-        description="Words of the query that the backend does not know", examples=[[]]
+        description="Words of the query that the backend does not know and did not replace",
+        examples=[[]],
+    )
+    substitutions: list[SubstitutionAnswer] = Field(
+        description="Words of the query in whose place a substitute was searched"
     )
     timings: TimingsAnswer
 

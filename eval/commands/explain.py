@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from eval.commands.options import AsJson, IndexFolder
+from indexer.commands.options import SubstituteOption
 
 
 def explain(
@@ -24,6 +25,7 @@ def explain(
     photos: Annotated[
         Path | None, typer.Option(help="Folder of photos (default: the one the index names).")
     ] = None,
+    substitute: SubstituteOption = True,
     as_json: AsJson = False,
 ) -> None:
     """Explain a photo's score for a query: the impact of each term, and what in the photo won it.
@@ -51,7 +53,7 @@ def explain(
 
         check_picture(figure, "--figure")
     searcher = LuceneSearcher(index)
-    found = explain_all(searcher, [(image, text) for text in query])
+    found = explain_all(searcher, [(image, text) for text in query], substitute)
     records = [one.record() for one in found]
     if figure is not None:
         from eval.figures.grounding import draw

@@ -16,6 +16,7 @@ from eval.commands.options import (
     check_image_key,
     check_out,
 )
+from indexer.commands.options import SubstituteOption
 
 RunFile = Annotated[
     Path | None, typer.Option(help="TREC run file to write: qid Q0 docid rank score tag.")
@@ -35,6 +36,7 @@ def index(
     run: RunFile = None,
     qrels: QrelsFile = None,
     depth: Depth = 1000,
+    substitute: SubstituteOption = True,
     as_json: AsJson = False,
     out: Out = None,
 ) -> None:
@@ -73,9 +75,9 @@ def index(
     photos = read_captions(captions, split, image_key=check_image_key(image_key))
     searcher = open_backend(index, backend or SPARSE, "lucene")
     with progress_bars(STAGES, Console(stderr=True)) as progress:
-        found = measure_index_recall(searcher, photos, progress=progress)
+        found = measure_index_recall(searcher, photos, substitute=substitute, progress=progress)
         if run is not None:
-            write_run(searcher, photos, run, depth, backend or "sparta", progress)
+            write_run(searcher, photos, run, depth, backend or "sparta", substitute, progress)
     if qrels is not None:
         write_qrels(photos, qrels)
     report(found, context.params, out, as_json)

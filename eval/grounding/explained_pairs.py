@@ -37,18 +37,24 @@ class Explained:
         return {"query": self.query, **asdict(self.explanation)}
 
 
-def explain_all(searcher: Explainer, pairs: Iterable[tuple[str, str]]) -> list[Explained]:
+def explain_all(
+    searcher: Explainer, pairs: Iterable[tuple[str, str]], substitute: bool = True
+) -> list[Explained]:
     """Explain the scores of photos for queries.
 
     Args:
         searcher: of the index.
         pairs: image ids and queries.
+        substitute: whether words that the index lacks are replaced.
 
     Raises:
         InputError: if the index lacks an image.
     """
     try:
-        return [Explained(query, searcher.explain(query, image)) for image, query in pairs]
+        return [
+            Explained(query, searcher.explain(query, image, substitute=substitute))
+            for image, query in pairs
+        ]
     except UnknownImageError as error:
         raise InputError(f"the index has no image {error.args[0]!r}") from error
 

@@ -62,6 +62,7 @@ def measure_index_recall(
     searcher: Searcher,
     captions: Sequence[CaptionedPhoto],
     depth: int | None = None,
+    substitute: bool = True,
     progress: Progress = no_progress,
 ) -> SearcherRecall:
     """Search with every caption; its one right image is its photo.
@@ -72,6 +73,7 @@ def measure_index_recall(
         depth: hits at most, by default all images. An image that is not among them counts as
             ranked just behind, and behind the tenth in any case; a median rank up to `depth` is
             exact.
+        substitute: whether words that the index lacks are replaced.
         progress: of the stage "search", in queries.
 
     Raises:
@@ -83,7 +85,7 @@ def measure_index_recall(
     ranks, spent = [], 0.0
     start = time.perf_counter()
     for done, (text, image_id) in enumerate(queries, 1):
-        rank, milliseconds = _rank(searcher, text, image_id, depth)
+        rank, milliseconds = _rank(searcher, text, image_id, depth, substitute)
         ranks.append(rank)
         spent += milliseconds
         progress("search", done, len(queries))
@@ -109,10 +111,12 @@ def _has(searcher: Searcher, image_id: str) -> bool:
     return True
 
 
-def _rank(searcher: Searcher, query: str, image_id: str, depth: int) -> tuple[int, float]:
+def _rank(
+    searcher: Searcher, query: str, image_id: str, depth: int, substitute: bool
+) -> tuple[int, float]:
     """Rank of an image, 1 for the best, and the milliseconds of the first search."""
     k = min(FIRST_HITS, depth)
-    result = searcher.search(query, k)
+    result = searcher.search(query, k, substitute=substitute)
     first = result.timings.total_ms
     while True:
         for hit in result.hits:
@@ -121,4 +125,4 @@ def _rank(searcher: Searcher, query: str, image_id: str, depth: int) -> tuple[in
         if k == depth or len(result.hits) < k:
             return max(depth, FIRST_HITS) + 1, first
         k = min(10 * k, depth)
-        result = searcher.search(query, k)
+        result = searcher.search(query, k, substitute=substitute)

@@ -40,6 +40,7 @@ def write_run(
     path: Path,
     depth: int,
     tag: str,
+    substitute: bool = True,
     progress: Progress = no_progress,
 ) -> None:
     """Search for every caption and write the hits, `qid Q0 docid rank score tag` on each line.
@@ -50,12 +51,13 @@ def write_run(
         path: of the file, which is replaced.
         depth: hits per query at most.
         tag: name of the run, in the last column.
+        substitute: whether words that the index lacks are replaced.
         progress: of the stage "run", in queries.
     """
     queries = list(_queries(photos))
     with path.open("w", encoding="ascii") as file:
         for done, (query_id, text, _) in enumerate(queries, 1):
-            hits = searcher.search(text, depth).hits
+            hits = searcher.search(text, depth, substitute=substitute).hits
             scores = strictly_falling([hit.score for hit in hits])
             for hit, score in zip(hits, scores, strict=True):
                 document = encode_id(hit.image_id)

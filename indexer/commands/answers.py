@@ -24,7 +24,7 @@ def answer_json(query: str, result: SearchResult, explanations: list[Explanation
 def answer_tables(
     result: SearchResult, explanations: list[Explanation], explain: bool
 ) -> Iterator[RenderableType]:
-    """An answer for the terminal: the hits, each hit's terms with `explain`, and unknown words."""
+    """An answer for the terminal: hits, each hit's terms with `explain`, words without postings."""
     if result.hits:
         yield _hits_table(result, explanations)
     else:
@@ -32,6 +32,9 @@ def answer_tables(
     if explain:
         for explanation in explanations:
             yield terms_table(explanation, f"{explanation.image_id} ({explanation.score:g})")
+    if result.substitutions:
+        words = (f"{found.word} → {found.term}" for found in result.substitutions)
+        yield f"Substitutes: {escape(', '.join(words))}"
     if result.unknown:
         yield f"Unknown words: {escape(', '.join(result.unknown))}"
 
@@ -45,7 +48,7 @@ def _hits_table(result: SearchResult, explanations: list[Explanation]) -> Table:
     table = Table("rank", "score", "image", "matching words")
     for hit, explanation in zip(result.hits, explanations, strict=True):
         matching = sorted(explanation.terms, key=lambda term: -term.score)
-        words = dict.fromkeys(term.word for term in matching if term.impact)
+        words = dict.fromkeys(_source(term) for term in matching if term.impact)
         name = escape(hit.image_id)
         table.add_row(str(hit.rank), f"{hit.score:g}", name, escape(", ".join(words)))
     return table
@@ -62,7 +65,12 @@ def terms_table(explanation: Explanation, title: str) -> Table:
 def _term_row(term: TermExplanation) -> tuple[str, ...]:
     box = "" if term.box is None else " ".join(f"{side:.2f}" for side in term.box)
     numbers = str(term.count), str(term.impact), f"{term.score:g}"
-    return term.term, term.word, *numbers, won_by(term), box
+    return term.term, _source(term), *numbers, won_by(term), box
+
+
+def _source(term: TermExplanation) -> str:
+    """The word of the query that a term comes from, with an arrow if it is a substitute."""
+    return term.word if term.similarity is None else f"{term.word} → {term.term}"
 
 
 def won_by(term: TermExplanation) -> str:

@@ -17,6 +17,14 @@ Engine = Annotated[
         "index has them."
     ),
 ]
+SubstituteOption = Annotated[
+    bool,
+    typer.Option(
+        "--substitute/--no-substitute",
+        help="Replace words that the index lacks by the nearest trained terms, if the index has a "
+        "table of substitutes.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 BatchSize = Annotated[int, typer.Option(min=1, help="Images per pass of a model.")]

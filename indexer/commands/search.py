@@ -4,7 +4,14 @@ from typing import Annotated
 
 import typer
 
-from indexer.commands.options import AsJson, Backend, Engine, Hits, IndexFolder
+from indexer.commands.options import (
+    AsJson,
+    Backend,
+    Engine,
+    Hits,
+    IndexFolder,
+    SubstituteOption,
+)
 from indexer.dense.manifest import SPARSE
 from sparta.errors import InputError
 
@@ -21,6 +28,7 @@ def search(
     explain: Explain = False,
     backend: Backend = SPARSE,
     engine: Engine = "auto",
+    substitute: SubstituteOption = True,
     as_json: AsJson = False,
 ) -> None:
     """Find the images that match a text.
@@ -43,10 +51,12 @@ def search(
     if explain and backend != SPARSE:
         raise InputError(f"--explain: the scores of {backend} are not sums over terms")
     searcher = open_backend(index, backend, engine)
-    result = searcher.search(query, k)
+    result = searcher.search(query, k, substitute=substitute)
     explanations = []
     if isinstance(searcher, Explainer) and (explain or not as_json):
-        explanations = [searcher.explain(query, hit.image_id) for hit in result.hits]
+        explanations = [
+            searcher.explain(query, hit.image_id, substitute=substitute) for hit in result.hits
+        ]
     if as_json:
         typer.echo(answer_json(query, result, explanations))
         return

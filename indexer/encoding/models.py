@@ -15,7 +15,8 @@ from sparta.errors import InputError
 from sparta.features.extract.detector_settings import extract_command
 from sparta.features.record import FeatureSource
 from sparta.features.store import FeatureStore
-from sparta.model_id import read_model_config
+from sparta.model_id import find_file, read_model_config, resolve
+from sparta.substitutes import SUBSTITUTES, SubstituteTable
 from sparta.tokenizer import Tokenizer
 from sparta.visualsparta.config import VisualSpartaConfig
 from sparta.visualsparta.model import VisualSparta
@@ -82,6 +83,16 @@ def read_config(name: str | Path, kind: type[Config]) -> Config:
     title = "VisualSparta model" if kind is VisualSpartaConfig else "dense model"
     values = read_model_config(name, (kind.model_type,), title, "--model")
     return kind.from_dict(values)
+
+
+def read_substitutes(name: str | Path) -> SubstituteTable:
+    """The table of substitutes of a model's folder or hub name; empty if it has none.
+
+    Raises:
+        InputError: if it has another format or is damaged.
+    """
+    path = find_file(resolve(name), SUBSTITUTES)
+    return SubstituteTable() if path is None else SubstituteTable.open(path.parent)
 
 
 def model_fingerprint(model: PreTrainedModel) -> str:

@@ -54,6 +54,21 @@ class Timings:
     encode_ms: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Substitution:
+    """A word of the query that the index lacks, and what was searched in its place.
+
+    Attributes:
+        word: as typed.
+        term: its substitute, which the index has.
+        similarity: cosine of the two, as the table of substitutes records it.
+    """
+
+    word: str
+    term: str
+    similarity: float
+
+
 @dataclass(slots=True)
 class SearchResult:
     """Hits by descending score, ties by image id.
@@ -61,13 +76,16 @@ class SearchResult:
     Attributes:
         hits: at most k; fewer when fewer images share a term with the query.
         unknown: the query's words of which no word piece is in the index (for a dense model: in
-            its vocabulary), each once.
+            its vocabulary) and which no substitute replaced, each once.
         timings: milliseconds by step.
+        substitutions: the query's words that a substitute replaced, each once; none for a dense
+            model.
     """
 
     hits: list[Hit]
     unknown: list[str]
     timings: Timings
+    substitutions: list[Substitution] = field(default_factory=list, kw_only=True)
 
 
 @dataclass(slots=True)
@@ -96,6 +114,7 @@ class TermExplanation:
             None if unknown.
         box: that region's x1, y1, x2, y2 relative to the photo, None if unknown.
         label: the label token that won, None if the region itself won.
+        similarity: of the term to the word it replaces; None if the query contains the term.
     """
 
     term: str
@@ -106,6 +125,7 @@ class TermExplanation:
     region: int | None
     box: Box | None
     label: WinningLabel | None
+    similarity: float | None = None
 
     @property
     def whole(self) -> bool:
@@ -136,8 +156,14 @@ class UnavailableError(InputError):
 class Searcher(Protocol):
     """Searches one collection of images: an inverted index, or the vectors of dense models."""
 
-    def search(self, query: str, k: int = 10) -> SearchResult:
+    def search(self, query: str, k: int = 10, *, substitute: bool = True) -> SearchResult:
         """The k best images for a text.
+
+        Args:
+            query: any text.
+            k: hits at most.
+            substitute: whether words that the index lacks are replaced by the nearest trained
+                terms, where the index has a table of substitutes; dense models have none.
 
         Raises:
             ValueError: if k is not positive.
@@ -174,8 +200,8 @@ class Searcher(Protocol):
 class Explainer(Protocol):
     """A searcher whose scores are sums over terms, and can be explained term by term."""
 
-    def explain(self, query: str, image_id: str) -> Explanation:
-        """Explain one image's score for a text.
+    def explain(self, query: str, image_id: str, *, substitute: bool = True) -> Explanation:
+        """Explain one image's score for a text, searched with or without substitutes.
 
         Raises:
             UnknownImageError: if the index has no such image.

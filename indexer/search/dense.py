@@ -69,8 +69,8 @@ class VectorSearcher(ABC):
     def similarities(self, image: int) -> NDArray[np.float32]:
         """The similarity of an image to every image, [N]; exact even where `nearest` is not."""
 
-    def search(self, query: str, k: int = 10) -> SearchResult:
-        """The k nearest images for a text; see `Searcher.search`."""
+    def search(self, query: str, k: int = 10, *, substitute: bool = True) -> SearchResult:
+        """The k nearest images for a text; see `Searcher.search`. There are no substitutes."""
         if k < 1:
             raise ValueError(f"k must be at least 1, got {k}")
         start = time.perf_counter()

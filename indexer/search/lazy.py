@@ -51,13 +51,13 @@ class LazySearcher(Generic[Opened]):
         searcher.search("a photo", 1)
         return searcher
 
-    def search(self, query: str, k: int = 10) -> SearchResult:
+    def search(self, query: str, k: int = 10, *, substitute: bool = True) -> SearchResult:
         """The k best images for a text; see `Searcher.search`.
 
         Raises:
             UnavailableError: if the searcher cannot be opened.
         """
-        return self.opened().search(query, k)
+        return self.opened().search(query, k, substitute=substitute)
 
     def similar(self, image_id: str, k: int = 10) -> SimilarResult:
         """The k images most similar to an indexed one; see `Searcher.similar`.

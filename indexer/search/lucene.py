@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -19,10 +20,11 @@ from indexer.search.api import (
     UnknownImageError,
 )
 from indexer.search.query_by_image import image_query, repeated_terms, without_document
+from indexer.search.query_reader import QueryReader
 from sparta.errors import InputError
+from sparta.substitutes import SubstituteTable
 from sparta.tokenizer import WordPieceTokenizer
 
-PART_CACHE = 50_000  # parts of queries, mostly words, whose terms are cached
 WARM_UP_QUERIES = 200
 READ_AHEAD = 20_000  # images; reading them takes a quarter of a second
 
@@ -36,11 +38,11 @@ class Finder(Protocol):
     def stored(self) -> Callable[[int], Stored]: ...  # noqa: D102
 
 
-class _Part(NamedTuple):
-    """The terms and unknown words of the text between two spaces of a query."""
+class _Source(NamedTuple):
+    """The word of a query that a term comes from; the similarity if it is a substitute."""
 
-    terms: str
-    unknown: list[str]
+    word: str
+    similarity: float | None = None
 
 
 class LuceneSearcher:
@@ -72,22 +74,22 @@ class LuceneSearcher:
                 f"{len(self.index)}; build the index again"
             )
         self._finder: Finder = self.index
-        self._parts: dict[str, _Part] = {}
+        table = SubstituteTable.open(folder)
+        self._reader = QueryReader(self._tokenizer, table, self.index.document_frequency)
         self._term_ids = {term: i for i, term in enumerate(self._tokenizer.vocabulary)}
 
-    def search(self, query: str, k: int = 10) -> SearchResult:
+    def search(self, query: str, k: int = 10, *, substitute: bool = True) -> SearchResult:
         """The k best images for a text; see `Searcher.search`."""
         if k < 1:
             raise ValueError(f"k must be at least 1, got {k}")
         start = time.perf_counter()
-        parts = [self._parts.get(part) or self._part(part) for part in self._tokenizer.parts(query)]
-        terms = " ".join([part.terms for part in parts])
-        unknown = list(dict.fromkeys([word for part in parts for word in part.unknown]))
+        read = self._reader.read(query, substitute)
         tokenised = time.perf_counter()
-        hits = self._hits(self._finder.top(terms, k))
+        hits = self._hits(self._finder.top(read.terms, k))
         end = time.perf_counter()
         tokenise, search = 1000 * (tokenised - start), 1000 * (end - tokenised)
-        return SearchResult(hits, unknown, Timings(tokenise, search, tokenise + search))
+        timings = Timings(tokenise, search, tokenise + search)
+        return SearchResult(hits, read.unknown, timings, substitutions=read.substitutions)
 
     def similar(self, image_id: str, k: int = 10) -> SimilarResult:
         """The k images most similar to an indexed one; see `Searcher.similar`."""
@@ -123,43 +125,38 @@ class LuceneSearcher:
             self._finder.stored(document)
         words = [term for term in self._tokenizer.vocabulary if term.isalpha()]
         for word in words:
-            self._part(word)
+            self._reader.read(word, substitute=True)
         for start in range(WARM_UP_QUERIES):
             self.search(" ".join(words[start::WARM_UP_QUERIES][:10]))
 
-    def _part(self, text: str) -> _Part:
-        """Tokenise a part and cache it; a full cache is emptied, as tracking use costs more."""
-        parsed = self._tokenizer.encode_query(text)
-        unknown = [
-            word.text
-            for word in parsed.words
-            if not any(self.index.document_frequency(piece) for piece in word.pieces)
-        ]
-        if len(self._parts) >= PART_CACHE:
-            self._parts.clear()
-        part = self._parts[text] = _Part(" ".join(parsed.pieces), unknown)
-        return part
-
-    def explain(self, query: str, image_id: str) -> Explanation:
-        """Explain one image's score for a text; see `Searcher.explain`."""
-        parsed = self._tokenizer.encode_query(query)
-        words = {piece: word.text for word in reversed(parsed.words) for piece in word.pieces}
-        return self._explain(parsed.terms, words, image_id)
+    def explain(self, query: str, image_id: str, *, substitute: bool = True) -> Explanation:
+        """Explain one image's score for a text; see `Explainer.explain`."""
+        words = self._reader.words(query, substitute)
+        counts = Counter(term for word in words for term in word.terms)
+        # A term's source is the first word that contains it, else the first that it replaces.
+        ordered = sorted(words, key=lambda word: word.substitution is not None)
+        sources = {
+            term: _Source(word.text, word.substitution and word.substitution.similarity)
+            for word in reversed(ordered)
+            for term in word.terms
+        }
+        return self._explain(counts, sources, image_id)
 
     def explain_terms(self, terms: Mapping[str, int], image_id: str) -> Explanation:
-        """Explain one image's score for some terms; see `Searcher.explain_terms`."""
-        return self._explain(terms, {term: term for term in terms}, image_id)
+        """Explain one image's score for some terms; see `Explainer.explain_terms`."""
+        return self._explain(terms, {term: _Source(term) for term in terms}, image_id)
 
     def _explain(
-        self, counts: Mapping[str, int], words: Mapping[str, str], image_id: str
+        self, counts: Mapping[str, int], sources: Mapping[str, _Source], image_id: str
     ) -> Explanation:
         document = self._document(image_id)
         grounding = self.index.grounding(document)
         terms = []
         for term, impact in zip(counts, self._finder.impacts(document, [*counts]), strict=True):
             winner = grounding.winner(self._term_ids[term], self._tokenizer.vocabulary)
-            score = float(counts[term] * impact)
-            terms.append(TermExplanation(term, words[term], counts[term], impact, score, *winner))
+            (word, similarity), count = sources[term], counts[term]
+            found = (word, count, impact, float(count * impact), *winner, similarity)
+            terms.append(TermExplanation(term, *found))
         return Explanation(image_id, sum(term.score for term in terms), terms)
 
     def metadata(self, image_id: str) -> dict[str, Any]:

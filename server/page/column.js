@@ -17,13 +17,19 @@ function ms(value) {
 }
 
 /** Number of hits, the time to read the query (text, or an image's terms) and to search. */
-function summary({ backend, hits, terms, unknown, timings }, explains) {
+function summary({ backend, hits, terms, unknown, substitutions, timings }, explains) {
   const found = hits.length ? plural(hits.length, "photo", "photos") : "No photo matches";
   const before = ms(timings.tokenise_ms + timings.encode_ms);
   const time = `${terms ? "terms" : "text"} ${before} · search ${ms(timings.search_ms)}`;
-  if (!unknown.length) return `${found} · ${time}`;
-  const missing = `${explains ? "not in the index" : `unknown to ${backend}`}: ${quoted(unknown)}`;
-  return hits.length ? `${found} · ${time} · ${missing}` : `${found} · ${missing}`;
+  const parts = hits.length || !unknown.length ? [found, time] : [found];
+  if (substitutions.length) {
+    const arrows = substitutions.map(({ word, term }) => `“${word}” → “${term}”`);
+    parts.push(`nearest words: ${arrows.join(", ")}`);
+  }
+  if (unknown.length) {
+    parts.push(`${explains ? "not in the index" : `unknown to ${backend}`}: ${quoted(unknown)}`);
+  }
+  return parts.join(" · ");
 }
 
 /**

@@ -62,7 +62,8 @@ function wonBy({ region, label, box }) {
 }
 
 function makeRow(term, photo) {
-  const piece = term.term === term.word.toLowerCase() ? [] : [make("small", {}, ` ${term.term}`)];
+  const shown = term.similarity === null ? ` ${term.term}` : ` → ${term.term}`;
+  const piece = term.term === term.word.toLowerCase() ? [] : [make("small", {}, shown)];
   const row = make(
     "tr",
     { className: term.impact ? "" : "nothing" },

@@ -68,8 +68,14 @@ export function showAnswer(answer, list, wordList, open) {
 
   const words = new Set(perHit.flatMap((words) => [...words.keys()]));
   const known = [...words].filter((word) => !answer.unknown.includes(word));
+  const similarities = new Map(
+    answer.substitutions.map(({ word, term, similarity }) => [`${word} → ${term}`, similarity]),
+  );
   const chips = known.map((word) => {
     const chip = make("button", { type: "button", className: "chip", "aria-pressed": "false" }, word);
+    if (similarities.has(word)) {
+      chip.title = `Not in the index; the nearest word is searched, similarity ${similarities.get(word).toFixed(2)}`;
+    }
     whilePointed(chip, () => pointAll(word), rest);
     chip.addEventListener("click", () => {
       pinned = pinned === word ? null : word;

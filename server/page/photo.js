@@ -7,6 +7,9 @@ const percent = (share) => `${share * 100}%`;
 /** Whether a box covers the whole photo, and so locates nothing. */
 export const isWhole = ([x1, y1, x2, y2]) => (x2 - x1) * (y2 - y1) > 0.999;
 
+/** A word of the query with its substitute, if one was searched in its place. */
+export const shownWord = (word, term, similarity) => (similarity === null ? word : `${word} → ${term}`);
+
 /**
  * The words of a hit's explanation with their scores and, for the box, their best term; empty if
  * the backend does not explain.
@@ -14,10 +17,11 @@ export const isWhole = ([x1, y1, x2, y2]) => (x2 - x1) * (y2 - y1) > 0.999;
 export function wordsOf(hit) {
   const words = new Map();
   for (const term of hit.explanation ?? []) {
-    const word = words.get(term.word) ?? { text: term.word, score: 0, best: term };
+    const text = shownWord(term.word, term.term, term.similarity);
+    const word = words.get(text) ?? { text, score: 0, best: term };
     word.score += term.score;
     if (term.score > word.best.score) word.best = term;
-    words.set(term.word, word);
+    words.set(text, word);
   }
   return words;
 }

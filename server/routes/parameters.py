@@ -42,6 +42,13 @@ QueryParameter = Annotated[
     AfterValidator(_not_blank),
 ]
 CountParameter = Annotated[int, Query(ge=1, le=MAX_K, description="Largest number of hits")]
+SubstituteParameter = Annotated[
+    bool,
+    Query(
+        description="Replace words that the index lacks by the nearest trained terms, if the index "
+        "has a table of substitutes; dense models have none"
+    ),
+]
 ExplainParameter = Annotated[
     bool, Query(description="Explain each hit: the score of every term, and the region that won it")
 ]

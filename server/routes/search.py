@@ -17,6 +17,7 @@ from server.routes.parameters import (
     CountParameter,
     ExplainParameter,
     QueryParameter,
+    SubstituteParameter,
 )
 
 router = APIRouter(prefix="/v1")
@@ -33,29 +34,40 @@ async def search(
     q: QueryParameter,
     k: CountParameter = 10,
     explain: ExplainParameter = False,
+    substitute: SubstituteParameter = True,
 ) -> schemas.SearchAnswer:
     """The photos that match the query best.
 
-    Words that the backend does not know are listed in `unknown`. The inverted index (`sparta`)
-    finds photos that share a term with the query, so a query of unknown words only has no hits; it
-    can explain every score. A dense model compares the text as a whole with the photos, always
-    finds the nearest ones and explains nothing; it is loaded at its first query, which takes
-    seconds.
+    Words that the backend does not know are listed in `unknown`, unless a substitute was searched
+    in their place: then `substitutions` has the word, its substitute and their similarity. The
+    inverted index (`sparta`) finds photos that share a term with the query, so a query of unknown
+    words only has no hits; it can explain every score. A dense model compares the text as a whole
+    with the photos, always finds the nearest ones and explains nothing; it is loaded at its first
+    query, which takes seconds.
     """
     # A quick search takes less time than switching to a thread; others would block the event loop.
     if backend.quick and not explain:
-        return search_answer(request, backend, q, k, explain)
-    return await run_in_threadpool(search_answer, request, backend, q, k, explain)
+        return search_answer(request, backend, q, k, explain, substitute)
+    return await run_in_threadpool(search_answer, request, backend, q, k, explain, substitute)
 
 
 def search_answer(
-    request: Request, backend: Backend, q: str, k: int, explain: bool
+    request: Request, backend: Backend, q: str, k: int, explain: bool, substitute: bool = True
 ) -> schemas.SearchAnswer:
     """Search one backend and convert the result to the answer of `/v1/search`."""
     searcher = backend.searcher
-    result = searcher.search(q, k)
-    why = partial(searcher.explain, q) if explain and isinstance(searcher, Explainer) else None
+    result = searcher.search(q, k, substitute=substitute)
+    why = None
+    if explain and isinstance(searcher, Explainer):
+        why = partial(searcher.explain, q, substitute=substitute)
     hits, timings = hits_and_timings(request, backend, result, why)
     return schemas.SearchAnswer(
-        query=q, backend=backend.name, hits=hits, unknown=result.unknown, timings=timings
+        query=q,
+        backend=backend.name,
+        hits=hits,
+        unknown=result.unknown,
+        substitutions=[
+            schemas.SubstitutionAnswer.model_validate(found) for found in result.substitutions
+        ],
+        timings=timings,
     )

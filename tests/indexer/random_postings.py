@@ -13,6 +13,7 @@ from indexer.manifest import Manifest
 from indexer.postings import ImagePostings, Postings, PostingShard
 from indexer.settings import IndexSettings
 from sparta.progress import Progress, no_progress
+from sparta.substitutes import SubstituteTable
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.vocabulary import COMMON, RARE
 
@@ -65,6 +66,7 @@ def write_postings(
     tokenizer: WordPieceTokenizer,
     settings: IndexSettings = SETTINGS,
     images: int = 0,
+    substitutes: SubstituteTable | None = None,
     progress: Progress = no_progress,
 ) -> Manifest:
     """Write an index folder with offsets of 0 and a scale of 0.5."""
@@ -76,5 +78,6 @@ def write_postings(
         np.zeros(len(tokenizer.vocabulary), np.float32),
         0.5,
         images=images,
+        substitutes=substitutes,
         progress=progress,
     )

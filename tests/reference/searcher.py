@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,18 +17,24 @@ from indexer.search.api import (
     Hit,
     SearchResult,
     SimilarResult,
+    Substitution,
     TermExplanation,
     Timings,
     UnknownImageError,
 )
 from indexer.search.query_by_image import image_query
-from sparta.tokenizer import TokenisedQuery, Tokenizer
+from sparta.tokenizer import TokenisedQuery, Tokenizer, Word
 
 
 class ReferenceSearcher:
     """An explaining `Searcher` over postings in memory: equation 15 on integers, ties by id."""
 
-    def __init__(self, postings: Postings, tokenizer: Tokenizer) -> None:
+    def __init__(
+        self,
+        postings: Postings,
+        tokenizer: Tokenizer,
+        substitutes: Mapping[str, Sequence[tuple[str, float]]] | None = None,
+    ) -> None:
         shape = (len(postings), len(tokenizer.vocabulary))
         self._impacts = csr_array(
             (postings.impacts.astype(np.int64), postings.terms, postings.starts), shape=shape
@@ -39,13 +45,14 @@ class ReferenceSearcher:
         self._tokenizer = tokenizer
         self._term_ids = {term: i for i, term in enumerate(tokenizer.vocabulary)}
         self._frequencies = np.bincount(postings.terms, minlength=shape[1])
+        self._substitutes = substitutes or {}
 
-    def search(self, query: str, k: int = 10) -> SearchResult:
+    def search(self, query: str, k: int = 10, *, substitute: bool = True) -> SearchResult:
         """The k best images; see `Searcher.search`."""
         if k < 1:
             raise ValueError(f"k must be at least 1, got {k}")
         start = time.perf_counter()
-        parsed = self._tokenizer.encode_query(query)
+        parsed, found = self._replace(self._tokenizer.encode_query(query), substitute)
         tokenised = time.perf_counter()
         hits = [
             Hit(rank, self._postings.ids[row], score, self._postings.metadata[row])
@@ -53,7 +60,9 @@ class ReferenceSearcher:
         ]
         end = time.perf_counter()
         timings = Timings(*(1000 * t for t in (tokenised - start, end - tokenised, end - start)))
-        return SearchResult(hits, self._unknown(parsed), timings)
+        return SearchResult(
+            hits, self._unknown(parsed), timings, substitutions=list(dict.fromkeys(found))
+        )
 
     def similar(self, image_id: str, k: int = 10) -> SimilarResult:
         """The k images most similar to an indexed one; see `Searcher.similar`."""
@@ -83,6 +92,23 @@ class ReferenceSearcher:
         best = np.lexsort((self._places, -scores))[:k]
         return [(int(row), float(scores[row])) for row in best if scores[row] > 0]
 
+    def _known(self, term: str) -> bool:
+        return term in self._term_ids and self._frequencies[self._term_ids[term]] > 0
+
+    def _replace(
+        self, query: TokenisedQuery, substitute: bool
+    ) -> tuple[TokenisedQuery, list[Substitution]]:
+        """The query with each word that has no posting as its first substitute that has one."""
+        words, found = [], []
+        for word in query.words:
+            near = self._substitutes.get(word.spelling, ())
+            near = [(term, similarity) for term, similarity in near if self._known(term)]
+            if substitute and near and not any(map(self._known, word.pieces)):
+                found.append(Substitution(word.text, *near[0]))
+                word = Word(word.text, (near[0][0],))
+            words.append(word)
+        return TokenisedQuery(query.text, tuple(words)), found
+
     def _unknown(self, query: TokenisedQuery) -> list[str]:
         words = [
             word.text
@@ -91,18 +117,25 @@ class ReferenceSearcher:
         ]
         return list(dict.fromkeys(words))
 
-    def explain(self, query: str, image_id: str) -> Explanation:
-        """Explain one image's score; see `Searcher.explain`."""
-        parsed = self._tokenizer.encode_query(query)
-        words = {piece: word.text for word in reversed(parsed.words) for piece in word.pieces}
-        return self._explain(parsed.terms, words, image_id)
+    def explain(self, query: str, image_id: str, *, substitute: bool = True) -> Explanation:
+        """Explain one image's score; see `Explainer.explain`."""
+        typed = self._tokenizer.encode_query(query)
+        parsed, found = self._replace(typed, substitute)
+        replaced = {one.term: one.word for one in reversed(found)}
+        words = {piece: word.text for word in reversed(typed.words) for piece in word.pieces}
+        near = {one.term: one.similarity for one in reversed(found) if one.term not in words}
+        return self._explain(parsed.terms, replaced | words, image_id, near)
 
     def explain_terms(self, terms: Mapping[str, int], image_id: str) -> Explanation:
-        """Explain one image's score for some terms; see `Searcher.explain_terms`."""
-        return self._explain(terms, {term: term for term in terms}, image_id)
+        """Explain one image's score for some terms; see `Explainer.explain_terms`."""
+        return self._explain(terms, {term: term for term in terms}, image_id, {})
 
     def _explain(
-        self, counts: Mapping[str, int], words: Mapping[str, str], image_id: str
+        self,
+        counts: Mapping[str, int],
+        words: Mapping[str, str],
+        image_id: str,
+        near: Mapping[str, float],
     ) -> Explanation:
         row = self._row(image_id)
         image = list(self._postings)[row]
@@ -112,7 +145,8 @@ class ReferenceSearcher:
             impact = int(self._impacts[row, self._term_ids[term]])
             winner = grounding.winner(self._term_ids[term], self._tokenizer.vocabulary)
             score = float(count * impact)
-            terms.append(TermExplanation(term, words[term], count, impact, score, *winner))
+            found = (words[term], count, impact, score, *winner, near.get(term))
+            terms.append(TermExplanation(term, *found))
         return Explanation(image_id, sum(term.score for term in terms), terms)
 
     def metadata(self, image_id: str) -> dict[str, Any]:

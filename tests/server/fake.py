@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from indexer.search.api import (
     Hit,
     SearchResult,
     SimilarResult,
+    Substitution,
     TermExplanation,
     Timings,
     UnknownImageError,
@@ -53,6 +55,7 @@ DRAWINGS = {
     "Straße/海 é.jpg": Drawing((300, 200), "gray", {"red": (20, RIGHT)}),
 }
 VOCABULARY = {"red", "green", "blue", "purple"}
+SUBSTITUTES = {"azure": Substitution("azure", "blue", 0.75)}
 
 
 def draw(folder: Path) -> Path:
@@ -72,7 +75,7 @@ def draw(folder: Path) -> Path:
 
 @dataclass
 class FakeSearcher:
-    """Sums impacts over the drawings; the query "explode" stands for a bug.
+    """Sums impacts over the drawings, with a substitute for "azure"; "explode" stands for a bug.
 
     Attributes:
         drawings: what is indexed.
@@ -82,27 +85,34 @@ class FakeSearcher:
     drawings: dict[str, Drawing] = field(default_factory=lambda: dict(DRAWINGS))
     closed: bool = False
 
-    def search(self, query: str, k: int = 10) -> SearchResult:
+    def search(self, query: str, k: int = 10, *, substitute: bool = True) -> SearchResult:
         if "explode" in query:
             raise RuntimeError("secret internals at /home/someone/index")
-        scores = {i: self.explain(query, i).score for i in self.drawings}
+        scores = {i: self.explain(query, i, substitute=substitute).score for i in self.drawings}
         best = sorted((-score, i) for i, score in scores.items() if score > 0)[:k]
         hits = [Hit(n, i, -score, self.metadata(i)) for n, (score, i) in enumerate(best, start=1)]
         unknown = [word for word in query.split() if word.lower() not in VOCABULARY]
-        return SearchResult(hits, unknown, Timings(0.25, 1.0, 1.25))
+        replaced = [SUBSTITUTES[word] for word in unknown if substitute and word in SUBSTITUTES]
+        if substitute:
+            unknown = [word for word in unknown if word not in SUBSTITUTES]
+        return SearchResult(hits, unknown, Timings(0.25, 1.0, 1.25), substitutions=replaced)
 
-    def explain(self, query: str, image_id: str) -> Explanation:
+    def explain(self, query: str, image_id: str, *, substitute: bool = True) -> Explanation:
         drawing = self._drawing(image_id)
         found = drawing.terms
         words = {word.lower(): word for word in reversed(query.split())}
-        counts = Counter(word.lower() for word in query.split() if word.lower() in VOCABULARY)
+        terms_of = {word: near.term for word, near in SUBSTITUTES.items()} if substitute else {}
+        typed = [terms_of.get(word, word.lower()) for word in query.split()]
+        counts = Counter(term for term in typed if term in VOCABULARY)
         terms = []
         for term, count in counts.items():
             impact, box = found.get(term, (0, None))
             region = list(found).index(term) if box else None
             winner = region, box, drawing.labels.get(term)
-            score = count * impact
-            terms.append(TermExplanation(term, words[term], count, impact, score, *winner))
+            near = next((s for s in SUBSTITUTES.values() if s.term == term not in words), None)
+            word = near.word if near else words[term]
+            found_there = (word, count, impact, count * impact, *winner)
+            terms.append(TermExplanation(term, *found_there, near and near.similarity))
         return Explanation(image_id, sum(term.score for term in terms), terms)
 
     def similar(self, image_id: str, k: int = 10) -> SimilarResult:
@@ -140,9 +150,10 @@ class FakeDense:
     def __init__(self) -> None:
         self._sparse = FakeSearcher()
 
-    def search(self, query: str, k: int = 10) -> SearchResult:
+    def search(self, query: str, k: int = 10, *, substitute: bool = True) -> SearchResult:
         drawings = self._sparse.drawings
-        scores = {i: self._sparse.explain(query, i).score / 1000 for i in drawings}
+        explain = partial(self._sparse.explain, query, substitute=False)
+        scores = {image_id: explain(image_id).score / 1000 for image_id in drawings}
         best = sorted((-score, i) for i, score in scores.items())[:k]
         hits = [
             Hit(n, i, -score, self.metadata(i), int(drawings[i].size[0] < 320))

@@ -146,6 +146,20 @@ def test_unknown_words_are_listed(page: Page) -> None:
     expect(page.locator(".card")).to_have_count(0)
 
 
+def test_substitutes_have_an_arrow(page: Page) -> None:
+    search(page, "red azure")
+    expect(page.locator(WORDS)).to_have_text(["red", "azure → blue"])
+    expect(page.locator(".status")).to_contain_text("nearest words: “azure” → “blue”")
+    card = page.locator(".card").nth(0)
+    card.locator(".chip", has_text="azure").hover()
+    expect_box(card.locator(".photo"), LEFT, "azure → blue")
+    page.locator(WORDS, has_text="azure").hover()
+    title = "Not in the index; the nearest word is searched, similarity 0.75"
+    expect(page.locator(WORDS, has_text="azure")).to_have_attribute("title", title)
+    card.locator(".opener").click()
+    expect(page.locator("#details tbody th")).to_have_text(["red", "azure → blue"])
+
+
 def test_the_address_contains_the_query(page: Page) -> None:
     search(page, "red & blue?")
     page.locator("#k").select_option("10")

@@ -16,7 +16,7 @@ class RankedSearcher:
         self.ids = ids
         self.searches: list[tuple[str, int]] = []
 
-    def search(self, query: str, k: int = 10) -> SearchResult:
+    def search(self, query: str, k: int = 10, *, substitute: bool = True) -> SearchResult:
         self.searches.append((query, k))
         found = self.answers[query][:k]
         hits = [Hit(rank, image_id, 1.0) for rank, image_id in enumerate(found, 1)]

@@ -54,11 +54,12 @@ def test_hits_come_with_rank_score_metadata_and_url(client: TestClient) -> None:
 def test_an_explanation_has_each_term_with_its_box(client: TestClient) -> None:
     found = answer(client, q="Red blue red", k=1, explain="true")
     assert found["timings"]["explain_ms"] >= 0
-    shared = {"region": 0, "box": list(RIGHT), "label": None}
+    shared = {"region": 0, "box": list(RIGHT), "label": None, "similarity": None}
     assert found["hits"][0]["explanation"] == [
         {"term": "red", "word": "Red", "count": 2, "impact": 120, "score": 240} | shared,
         {"term": "blue", "word": "blue", "count": 1, "impact": 210, "score": 210}
-        | {"region": 1, "box": list(LEFT), "label": None},
+        | shared
+        | {"region": 1, "box": list(LEFT)},
     ]
     other = answer(client, q="green blue", k=5, explain="true")["hits"][-1]
     assert other["image_id"] == "garden/one.png"
@@ -71,6 +72,7 @@ def test_an_explanation_has_each_term_with_its_box(client: TestClient) -> None:
         "region": None,
         "box": None,
         "label": None,
+        "similarity": None,
     }
     assert other["explanation"][0]["label"] == {"token": "green", "words": "dark green"}
 
@@ -79,6 +81,19 @@ def test_unknown_words_alone_have_no_hits(client: TestClient) -> None:
     found = answer(client, q="zyzzyva qwx")
     assert found["hits"] == []
     assert found["unknown"] == ["zyzzyva", "qwx"]
+
+
+def test_a_substitute_is_marked_and_can_be_refused(client: TestClient) -> None:
+    found = answer(client, q="azure qwx", k=1, explain="true")
+    assert found["substitutions"] == [{"word": "azure", "term": "blue", "similarity": 0.75}]
+    assert found["unknown"] == ["qwx"]
+    [term] = found["hits"][0]["explanation"]
+    assert (term["word"], term["term"], term["similarity"]) == ("azure", "blue", 0.75)
+    plain = answer(client, q="azure qwx", substitute="false")
+    assert (plain["hits"], plain["substitutions"]) == ([], [])
+    assert plain["unknown"] == ["azure", "qwx"]
+    literal = answer(client, q="azure red", k=1, explain="true", substitute="false")
+    assert [term["term"] for term in literal["hits"][0]["explanation"]] == ["red"]
 
 
 def test_k_defaults_to_ten_and_may_exceed_the_corpus(client: TestClient) -> None:
@@ -126,13 +141,13 @@ def test_a_dense_backend_has_no_explanation_but_views(client: TestClient) -> Non
 class Recording(FakeSearcher):
     """Records whether the last search ran in an event loop."""
 
-    def search(self, query: str, k: int = 10) -> SearchResult:
+    def search(self, query: str, k: int = 10, *, substitute: bool = True) -> SearchResult:
         try:
             asyncio.get_running_loop()
             self.in_loop = True
         except RuntimeError:
             self.in_loop = False
-        return super().search(query, k)
+        return super().search(query, k, substitute=substitute)
 
 
 @pytest.mark.parametrize("quick", [False, True])
