@@ -30,7 +30,7 @@ class SubstituteTable:
     """Words with their substitutes.
 
     Attributes:
-        words: a word as the tokenizer normalises it → its substitutes, the best first.
+        words: a whole word of the vocabulary → its substitutes, the best first.
     """
 
     words: Mapping[str, tuple[Substitute, ...]] = field(default_factory=dict)

@@ -29,11 +29,6 @@ class Word:
     text: str
     pieces: tuple[str, ...]
 
-    @property
-    def spelling(self) -> str:
-        """The word as the tokenizer normalises it: its pieces put together."""
-        return "".join(piece.removeprefix("##") for piece in self.pieces)
-
 
 @dataclass(frozen=True)
 class TokenisedQuery:

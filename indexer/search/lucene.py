@@ -136,7 +136,7 @@ class LuceneSearcher:
         # A term's source is the first word that contains it, else the first that it replaces.
         ordered = sorted(words, key=lambda word: word.substitution is not None)
         sources = {
-            term: _Source(word.text, word.substitution and word.substitution.similarity)
+            term: _Source(word.text, word.substitution.similarity if word.substitution else None)
             for word in reversed(ordered)
             for term in word.terms
         }

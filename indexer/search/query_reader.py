@@ -103,7 +103,7 @@ class QueryReader:
 
     def _substitution(self, word: Word) -> Substitution | None:
         """The best substitute with postings in this index."""
-        for term, similarity in self._table.words.get(word.spelling, ()):
+        for term, similarity in self._table.words.get("".join(word.pieces), ()):
             if self._frequency(term):
                 return Substitution(word.text, term, similarity)
         return None

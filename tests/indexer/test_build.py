@@ -18,6 +18,7 @@ from indexer.search.lucene import LuceneSearcher
 from indexer.settings import OffsetKind, PruningSettings
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
+from sparta.substitutes import SUBSTITUTES, Substitute, SubstituteTable
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.collate import ImageCollator
 from sparta.visualsparta.model import VisualSparta
@@ -71,6 +72,22 @@ def test_the_index_contains_the_models_scores(
         "columns",
     ]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["index"]
+
+
+def test_the_first_models_table_of_substitutes_is_copied(
+    store: FeatureStore, tokenizer: WordPieceTokenizer, tmp_path: Path
+) -> None:
+    models = [save_model(tmp_path / str(seed), tokenizer, seed) for seed in range(2)]
+    table = SubstituteTable({"zebra": (Substitute("dog", 0.5),)})
+    table.save(models[0])
+    out = tmp_path / "index"
+    assert SUBSTITUTES in build_index([store], models, out, device="cpu").parts
+    assert SubstituteTable.open(out) == table
+    assert SUBSTITUTES not in build_index([store], models[::-1], out, device="cpu").parts
+    assert not (out / SUBSTITUTES).exists()
+    (models[1] / SUBSTITUTES).write_text("{")
+    with pytest.raises(InputError, match="not a table of substitutes"):
+        build_index([store], models[::-1], out, device="cpu")
 
 
 def test_offsets_are_stored_for_images_added_later(

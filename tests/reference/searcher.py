@@ -101,7 +101,7 @@ class ReferenceSearcher:
         """The query with each word that has no posting as its first substitute that has one."""
         words, found = [], []
         for word in query.words:
-            near = self._substitutes.get(word.spelling, ())
+            near = self._substitutes.get("".join(word.pieces), ())
             near = [(term, similarity) for term, similarity in near if self._known(term)]
             if substitute and near and not any(map(self._known, word.pieces)):
                 found.append(Substitution(word.text, *near[0]))

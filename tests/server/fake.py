@@ -112,7 +112,7 @@ class FakeSearcher:
             near = next((s for s in SUBSTITUTES.values() if s.term == term not in words), None)
             word = near.word if near else words[term]
             found_there = (word, count, impact, count * impact, *winner)
-            terms.append(TermExplanation(term, *found_there, near and near.similarity))
+            terms.append(TermExplanation(term, *found_there, near.similarity if near else None))
         return Explanation(image_id, sum(term.score for term in terms), terms)
 
     def similar(self, image_id: str, k: int = 10) -> SimilarResult:

@@ -10,9 +10,14 @@ from pathlib import Path
 import pytest
 
 from indexer.dense.build import add_dense
+from indexer.postings import Postings
 from indexer.search.open import open_backend
 from sparta.features.store import FeatureStore
+from sparta.substitutes import Substitute, SubstituteTable
+from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.command_line import sparta
+from tests.indexer.random_postings import write_postings
+from tests.indexer.vocabulary import RARE
 from tests.reference.searcher import ReferenceSearcher
 
 
@@ -43,6 +48,27 @@ def test_table(index: Path, exact: ReferenceSearcher) -> None:
     assert all(hit.image_id in run.stdout for hit in exact.search("dogs [red]", 10).hits)
     assert "##s" in run.stdout
     assert "Unknown words: qqq" in run.stdout
+
+
+def test_substitutes_are_marked_and_can_be_refused(
+    postings: Postings, tokenizer: WordPieceTokenizer, tmp_path: Path
+) -> None:
+    table = SubstituteTable({RARE: (Substitute("cat", 0.75),)})
+    write_postings(tmp_path / "index", [postings], tokenizer, substitutes=table)
+    run = sparta("search", str(tmp_path / "index"), f"{RARE} dog", "--explain")
+    assert run.returncode == 0 and run.stderr == "", run.stderr
+    assert f"Substitutes: {RARE} → cat" in run.stdout and "Unknown" not in run.stdout
+    assert f"│ cat  │ {RARE} → cat │" in run.stdout
+    run = sparta("search", str(tmp_path / "index"), RARE, "-k", "1", "--json")
+    answer = json.loads(run.stdout)
+    assert answer["substitutions"] == [{"word": RARE, "term": "cat", "similarity": 0.75}]
+    run = sparta("search", str(tmp_path / "index"), RARE, "--no-substitute")
+    assert f"Unknown words: {RARE}" in run.stdout and "→" not in run.stdout
+    image_id = answer["hits"][0]["image_id"]
+    for option, term in (("--substitute", "cat"), ("--no-substitute", RARE)):
+        run = sparta("explain", str(tmp_path / "index"), image_id, RARE, "--json", option)
+        [explained] = json.loads(run.stdout)
+        assert [(one["term"], one["word"]) for one in explained["terms"]] == [(term, RARE)]
 
 
 def test_nothing_found(index: Path) -> None:

@@ -15,9 +15,9 @@ class Recording(FakeSearcher):
         super().__init__()
         self.asked: list[tuple[str, int]] = []
 
-    def search(self, query: str, k: int = 10) -> SearchResult:
+    def search(self, query: str, k: int = 10, *, substitute: bool = True) -> SearchResult:
         self.asked.append((query, k))
-        return super().search(query, k)
+        return super().search(query, k, substitute=substitute)
 
 
 @pytest.mark.parametrize("quick", [False, True])

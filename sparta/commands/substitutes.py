@@ -1,0 +1,50 @@
+"""The `substitutes` command."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sparta.errors import InputError
+
+Model = Annotated[Path, typer.Argument(help="Folder of a VisualSparta model.")]
+Encoder = Annotated[
+    str,
+    typer.Option(help="Text encoder by which words are compared: hub name or folder."),
+]
+
+
+def substitutes(model: Model, encoder: Encoder) -> None:
+    """Give a model a table of substitutes: for each untrained word, the nearest trained terms.
+
+    The table is MODEL/substitutes.json. An index of the model gets a copy, and a search replaces
+    words that the index lacks. No encoder runs then.
+
+    [bold]Examples[/bold]
+
+    sparta substitutes runs/mine/model --encoder sentence-transformers/all-MiniLM-L6-v2
+    """
+    from rich.console import Console
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    from sparta.model_id import read_model_config
+    from sparta.progress import progress_bars
+    from sparta.substitutes import SUBSTITUTES
+    from sparta.visualsparta.config import VisualSpartaConfig
+    from sparta.visualsparta.model import VisualSparta
+    from sparta.visualsparta.nearest_terms import WordEncoder, make_substitutes
+
+    if not model.is_dir():
+        raise InputError(f"{model} is not the folder of a VisualSparta model")
+    read_model_config(model, (VisualSpartaConfig.model_type,), "VisualSparta model")
+    console = Console()
+    with progress_bars({"embed": ("Embedding words", "words")}, console) as progress:
+        loaded = VisualSparta.from_pretrained(model)
+        table = make_substitutes(loaded, WordEncoder(encoder), progress)
+    table.save(model)
+    console.print(
+        f"{model / SUBSTITUTES}: substitutes for {len(table):,} words",
+        soft_wrap=True,
+        highlight=False,
+    )

@@ -1,0 +1,118 @@
+"""Making a table of substitutes: each untrained word's nearest trained terms, by a text encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import tokenizers
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+from transformers import AutoModel
+
+from sparta.errors import InputError, first_line
+from sparta.model_id import find_file
+from sparta.progress import Progress, no_progress
+from sparta.substitutes import Substitute, SubstituteTable
+from sparta.visualsparta.model import VisualSparta, pad_ids
+
+# Chosen on held-out training photos; see docs/results/substitutes.md.
+PHRASE = "a photo of a {}"
+FREQUENCY_WEIGHT = 0.05  # what a term ten times as frequent gains in similarity
+MINIMUM_SIMILARITY = 0.4
+CANDIDATES = 3  # an index may lack the first
+
+SHORTEST_WORD = 3  # letters
+BATCH = 256  # words per pass of the encoder
+CHUNK = 2048  # words compared with all terms at once
+
+
+class WordEncoder:
+    """Embeds words by a text encoder: the mean of its last hidden states for a short phrase.
+
+    Args:
+        name: hub name or folder of a BERT-like encoder with its `tokenizer.json`.
+
+    Raises:
+        InputError: if it cannot be loaded.
+    """
+
+    def __init__(self, name: str | Path) -> None:
+        try:
+            self._encoder = AutoModel.from_pretrained(name, dtype=torch.float32).eval()
+            file = find_file(name, "tokenizer.json")
+        except (OSError, ValueError) as error:
+            raise InputError(
+                f"--encoder {name} is not a text encoder: {first_line(error)}"
+            ) from error
+        if file is None:
+            raise InputError(f"--encoder {name} has no tokenizer.json: choose one that has")
+        self._tokenizer = tokenizers.Tokenizer.from_file(str(file))
+        self._tokenizer.no_padding()
+
+    @torch.inference_mode()
+    def encode(self, words: list[str], progress: Progress = no_progress) -> Tensor:
+        """[W, D] float32 unit vectors, the words' common mean subtracted."""
+        parts = []
+        for start in range(0, len(words), BATCH):
+            parts.append(self._encode_batch(words[start : start + BATCH]))
+            progress("embed", min(start + BATCH, len(words)), len(words))
+        vectors = torch.cat(parts)
+        return normalize(vectors - vectors.mean(dim=0), dim=1)
+
+    def _encode_batch(self, words: list[str]) -> Tensor:
+        encodings = self._tokenizer.encode_batch([PHRASE.format(word) for word in words])
+        ids, mask = pad_ids((encoding.ids for encoding in encodings), "cpu")
+        hidden = self._encoder(input_ids=ids, attention_mask=mask.long()).last_hidden_state
+        return normalize((hidden * mask[:, :, None]).sum(dim=1), dim=1)
+
+
+def make_substitutes(
+    model: VisualSparta, encoder: WordEncoder, progress: Progress = no_progress
+) -> SubstituteTable:
+    """For every untrained word of a model's vocabulary, the nearest trained words.
+
+    Among near terms frequent ones are preferred, which are trained better: they are ordered by
+    cosine + 0.05 · log10(frequency).
+
+    Args:
+        model: with its tokenizer.
+        encoder: embeds the words.
+        progress: of the stage "embed", in words.
+
+    Raises:
+        InputError: if no word of the model is trained.
+    """
+    assert model.tokenizer is not None
+    words = {i: term for i, term in enumerate(model.tokenizer.vocabulary) if _is_word(term)}
+    ids = torch.tensor(list(words))
+    trained = model.trained_terms[ids]
+    if not trained.any():
+        raise InputError("no word of the model's vocabulary is trained: train the model first")
+    vectors = encoder.encode(list(words.values()), progress)
+    terms = [words[i] for i in ids[trained].tolist()]
+    weights = FREQUENCY_WEIGHT * model.term_frequencies[ids[trained]].clamp(min=1).log10()
+    untrained = [words[i] for i in ids[~trained].tolist()]
+    found = _nearest(vectors[~trained], vectors[trained], weights, terms)
+    pairs = zip(untrained, found, strict=True)
+    return SubstituteTable({word: near for word, near in pairs if near})
+
+
+def _is_word(term: str) -> bool:
+    return term.isalpha() and len(term) >= SHORTEST_WORD
+
+
+def _nearest(
+    words: Tensor, terms: Tensor, weights: Tensor, names: list[str]
+) -> Iterator[tuple[Substitute, ...]]:
+    """The best terms of each word, without those that are not near."""
+    for part in words.split(CHUNK):
+        cosines = part @ terms.T
+        best = (cosines + weights).topk(min(CANDIDATES, len(names))).indices
+        for places, near in zip(best.tolist(), cosines.gather(1, best).tolist(), strict=True):
+            yield tuple(
+                Substitute(names[place], cosine)
+                for place, cosine in zip(places, near, strict=True)
+                if cosine >= MINIMUM_SIMILARITY
+            )

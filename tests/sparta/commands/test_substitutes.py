@@ -1,0 +1,39 @@
+"""`sparta substitutes`."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import BertModel
+from typer.testing import CliRunner
+
+from sparta.__main__ import cli
+from sparta.errors import InputError
+from sparta.substitutes import SubstituteTable
+from sparta.visualsparta import nearest_terms
+from tests import tiny
+
+
+def test_a_model_gets_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nearest_terms, "MINIMUM_SIMILARITY", -1.0)
+    model, encoder = tmp_path / "model", tmp_path / "encoder"
+    made = tiny.model()
+    made.trained_terms[tiny.VOCABULARY.index("cat")] = False
+    made.save_pretrained(model)
+    torch.manual_seed(1)
+    BertModel(tiny.encoder()).save_pretrained(encoder)
+    tiny.tokenizer().save(encoder)
+    tables = []
+    for _ in range(2):
+        result = CliRunner().invoke(cli, ["substitutes", str(model), "--encoder", str(encoder)])
+        assert result.exception is None, result.exception
+        assert "substitutes for 1 words" in result.output
+        tables.append(SubstituteTable.open(model))
+    assert tables[0] == tables[1]
+    assert len(tables[0].words["cat"]) == 3
+
+
+def test_other_folders_are_refused(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "absent"):
+        result = CliRunner().invoke(cli, ["substitutes", str(folder), "--encoder", "e/e"])
+        assert isinstance(result.exception, InputError)

@@ -1,0 +1,108 @@
+"""Tables of substitutes, made by a tiny text encoder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import BertModel
+
+from sparta.errors import InputError
+from sparta.visualsparta import nearest_terms
+from sparta.visualsparta.model import VisualSparta
+from sparta.visualsparta.nearest_terms import WordEncoder, make_substitutes
+from tests import tiny
+
+UNTRAINED = ["cat", "sea", "the", "##s"]
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("encoder")
+    torch.manual_seed(5)
+    BertModel(tiny.encoder()).save_pretrained(folder)
+    tiny.tokenizer().save(folder)
+    return folder
+
+
+@pytest.fixture
+def model() -> VisualSparta:
+    made = tiny.model()
+    made.term_frequencies.fill_(7)
+    made.term_frequencies[tiny.VOCABULARY.index("dog")] = 900
+    for term in UNTRAINED:
+        made.trained_terms[tiny.VOCABULARY.index(term)] = False
+    return made
+
+
+def slow_vectors(encoder: Path, words: list[str]) -> np.ndarray:
+    """One word at a time, without padding."""
+    bert = BertModel.from_pretrained(encoder).eval()
+    rows = []
+    for word in words:
+        ids = tiny.tokenizer().encode_ids(f"a photo of a {word}")
+        # "photo" and "of" are unknown to the tiny vocabulary, but take part as [UNK].
+        ids = [ids[0], 1, 1, *ids[1:]]
+        with torch.inference_mode():
+            rows.append(bert(torch.tensor([ids])).last_hidden_state[0].mean(dim=0).numpy())
+    found = np.stack(rows)
+    found /= np.linalg.norm(found, axis=1, keepdims=True)
+    found -= found.mean(axis=0)
+    return found / np.linalg.norm(found, axis=1, keepdims=True)
+
+
+def test_words_get_the_nearest_trained_terms_frequent_ones_first(
+    model: VisualSparta, encoder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nearest_terms, "MINIMUM_SIMILARITY", 0.1)
+    monkeypatch.setattr(nearest_terms, "BATCH", 4)
+    monkeypatch.setattr(nearest_terms, "CHUNK", 2)
+    stages: list[tuple[str, int, int]] = []
+    table = make_substitutes(model, WordEncoder(encoder), lambda *stage: stages.append(stage))
+    words = [word for word in tiny.WORDS if len(word) >= 3 and word.isalpha()]
+    assert stages[-1] == ("embed", len(words), len(words))
+    vectors = slow_vectors(encoder, words)
+    for word in ("cat", "sea", "the"):
+        near = vectors @ vectors[words.index(word)]
+        keys = {
+            other: near[i] + 0.05 * np.log10(900 if other == "dog" else 7)
+            for i, other in enumerate(words)
+            if other not in UNTRAINED
+        }
+        best = sorted(keys, key=lambda other: -keys[other])[:3]
+        right = [(other, near[words.index(other)]) for other in best]
+        right = [(other, cosine) for other, cosine in right if cosine >= 0.1]
+        found = table.words.get(word, ())
+        assert [term for term, _ in found] == [other for other, _ in right]
+        assert [near for _, near in found] == pytest.approx([c for _, c in right], abs=1e-4)
+    assert set(table.words) <= {"cat", "sea", "the"}
+
+
+def test_words_without_a_near_term_have_no_entry(
+    model: VisualSparta, encoder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nearest_terms, "MINIMUM_SIMILARITY", 1.1)
+    assert len(make_substitutes(model, WordEncoder(encoder))) == 0
+
+
+def test_a_model_without_untrained_words_gets_an_empty_table(
+    model: VisualSparta, encoder: Path
+) -> None:
+    model.trained_terms.fill_(True)
+    assert len(make_substitutes(model, WordEncoder(encoder))) == 0
+
+
+def test_a_model_without_trained_words_is_refused(model: VisualSparta, encoder: Path) -> None:
+    model.trained_terms.fill_(False)
+    with pytest.raises(InputError, match="no word of the model's vocabulary is trained"):
+        make_substitutes(model, WordEncoder(encoder))
+
+
+def test_an_encoder_needs_weights_and_a_tokenizer(encoder: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is not a text encoder"):
+        WordEncoder(tmp_path)
+    BertModel.from_pretrained(encoder).save_pretrained(tmp_path / "bare")
+    with pytest.raises(InputError, match=r"has no tokenizer\.json"):
+        WordEncoder(tmp_path / "bare")
