@@ -65,7 +65,7 @@ def build_index(
         asked = NONE_ASKED  # there is no choice to make
     settings = _settings(encoder, pruning, asked)
     work = Workspace.open(out, settings)
-    offsets = _offsets(encoder, settings, work, progress)
+    offsets = _offsets(encoder, settings, asked, work, progress)
     quantiser = Quantiser.fit(offsets.largest, settings.bits)
     manifest = write_index(
         work.index,
@@ -95,12 +95,16 @@ def _settings(encoder: ImageEncoder, pruning: PruningSettings, asked: AskedTerms
 
 
 def _offsets(
-    encoder: ImageEncoder, settings: IndexSettings, work: Workspace, progress: Progress
+    encoder: ImageEncoder,
+    settings: IndexSettings,
+    asked: AskedTerms,
+    work: Workspace,
+    progress: Progress,
 ) -> TermOffsets:
     """First pass, over a sample, unless an earlier run saved its result."""
     offsets = work.load_offsets()
     if offsets is None:
-        offsets = measure_offsets(encoder, settings, progress)
+        offsets = measure_offsets(encoder, settings, asked, progress)
         work.save_offsets(offsets)
     return offsets
 

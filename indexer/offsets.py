@@ -1,4 +1,4 @@
-"""The first pass over a sample of images: each term's offset, and the largest score above it."""
+"""The first pass over a sample of images: each term's offset, and the largest score kept."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from indexer.encoding.asked import AskedTerms
 from indexer.encoding.term_scores import ImageEncoder
-from indexer.pruning import estimate_offsets
+from indexer.pruning import estimate_offsets, largest_kept
 from indexer.settings import IndexSettings
 from sparta.features.store import FeatureStore
 from sparta.progress import Progress, no_progress
@@ -23,7 +24,8 @@ class TermOffsets(NamedTuple):
 
     Attributes:
         offset: [V] float32, to subtract from each term's scores.
-        largest: the largest score above its offset, which gets the largest impact.
+        largest: the largest score above its offset that an image of the sample keeps, which gets
+            the largest impact.
     """
 
     offset: NDArray[np.float32]
@@ -31,13 +33,20 @@ class TermOffsets(NamedTuple):
 
 
 def measure_offsets(
-    encoder: ImageEncoder, settings: IndexSettings, progress: Progress = no_progress
+    encoder: ImageEncoder,
+    settings: IndexSettings,
+    asked: AskedTerms,
+    progress: Progress = no_progress,
 ) -> TermOffsets:
-    """Encode the sample and estimate each term's offset.
+    """Encode the sample, estimate each term's offset, and prune the sample as the corpus will be.
+
+    Impacts have few levels, which should not be spent on scores that no image keeps. Scores of the
+    corpus above the sample's largest get the largest impact too; the manifest counts them.
 
     Args:
         encoder: of the whole corpus.
-        settings: kind of offset, terms of the index, and size of the sample.
+        settings: kind of offset, terms of the index, top-n, and size of the sample.
+        asked: weights of terms in the choice.
         progress: stage "offset", in images.
     """
     sample: list[Tensor] = []
@@ -52,8 +61,9 @@ def measure_offsets(
             progress("offset", done, size)
     scores = torch.cat(sample)
     offset = estimate_offsets(scores, settings.offset)
-    above = (scores.amax(dim=0) - offset) * encoder.allowed(settings.terms).cpu()
-    return TermOffsets(offset.numpy(), float(above.max()))
+    allowed = encoder.allowed(settings.terms).cpu()
+    largest = largest_kept(scores, offset, allowed, settings.top_n, asked.weights)
+    return TermOffsets(offset.numpy(), largest)
 
 
 def _sample(store: FeatureStore, size: int) -> list[int]:

@@ -14,6 +14,8 @@ from torch import Tensor
 
 from indexer.settings import OffsetKind
 
+IMAGES_AT_ONCE = 512
+
 
 def estimate_offsets(scores: Tensor, kind: OffsetKind) -> Tensor:
     """Each term's offset over a sample of images.
@@ -82,6 +84,22 @@ def prune(
     if top_n is None or top_n >= scores.shape[1]:
         return scores
     return scores * _largest(scores if weights is None else scores * weights, top_n)
+
+
+def largest_kept(
+    scores: Tensor,
+    offset: Tensor,
+    allowed: Tensor,
+    top_n: int | None,
+    weights: Tensor | None = None,
+) -> float:
+    """The largest score above the offset that any image keeps; arguments as for `prune`."""
+    wanted = allowed.nonzero()[:, 0]
+    if weights is not None:
+        weights = weights[wanted]
+    parts = (part.index_select(1, wanted) for part in scores.split(IMAGES_AT_ONCE))
+    kept = (prune(part, offset[wanted], allowed[wanted], top_n, weights) for part in parts)
+    return max(float(part.max()) for part in kept)
 
 
 def _largest(scores: Tensor, top_n: int) -> Tensor:

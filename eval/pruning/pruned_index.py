@@ -19,7 +19,7 @@ from indexer.encoding.models import model_fingerprint
 from indexer.impacts import ImpactParameters, encode_rows
 from indexer.index_writer import write_index
 from indexer.manifest import LUCENE, Manifest
-from indexer.pruning import prune
+from indexer.pruning import largest_kept, prune
 from indexer.quantisation import Quantiser
 from indexer.search.lucene import LuceneSearcher
 from indexer.settings import IndexSettings
@@ -69,8 +69,8 @@ class PrunedIndex:
 
     @cached_property
     def _largest(self) -> float:
-        above = self.images.scored.scores.amax(dim=0) - self.offset
-        return float((above * self.allowed).max())
+        scores, n = self.images.scored.scores, self.choice.top_n
+        return largest_kept(scores, self.offset, self.allowed, n, self.asked.weights)
 
     def quantiser(self, bits: int) -> Quantiser:
         """The quantiser of an index of these images."""

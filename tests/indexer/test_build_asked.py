@@ -107,7 +107,7 @@ def winners(explanation: Explanation) -> list[tuple[object, ...]]:
     return [(term.term, term.impact, term.region, term.label) for term in explanation.terms]
 
 
-def test_what_is_kept_differs_and_impacts_do_not(
+def test_what_is_kept_differs_and_its_scores_do_not(
     store: FeatureStore,
     asked_model: Path,
     tmp_path: Path,
@@ -120,16 +120,21 @@ def test_what_is_kept_differs_and_impacts_do_not(
         manifest = build_index([store], [asked_model], tmp_path / "index", pruning, device="cpu")
         return manifest, joined(shards)
 
-    _, plain = build(top_n=4, asked="none")
-    _, chosen = build(top_n=4, asked="model", asked_power=1)
-    _, whole = build(top_n=None)
+    level, plain = build(top_n=4, asked="none")
+    fewer, chosen = build(top_n=4, asked="model", asked_power=1)
+    unpruned, whole = build(top_n=None)
     assert contents(chosen) != contents(plain)
-    for postings in (plain, chosen):
+    assert level.scale == unpruned.scale  # an image's largest score is among its n largest
+    for manifest, postings in ((level, plain), (fewer, chosen)):
         for row, everything in zip(postings, whole, strict=True):
             places = np.searchsorted(everything.terms, row.terms)
             assert everything.terms[places].tolist() == row.terms.tolist()
-            assert everything.impacts[places].tolist() == row.impacts.tolist()
             assert everything.positions[places].tolist() == row.positions.tolist()
+            scores = [row.impacts * manifest.scale, everything.impacts[places] * unpruned.scale]
+            largest = manifest.largest_error + unpruned.largest_error
+            assert np.abs(scores[0] - scores[1]).max() <= largest
+            if postings is plain:
+                assert everything.impacts[places].tolist() == row.impacts.tolist()
 
     manifest, unweighted = build(top_n=4, asked="model", asked_power=0)
     assert (manifest.asked, manifest.asked_power) == ("model", 0)
@@ -139,6 +144,28 @@ def test_what_is_kept_differs_and_impacts_do_not(
     manifest, unlimited = build(top_n=None, asked="none")
     assert (manifest.asked, manifest.asked_power) == ("none", 0)
     assert contents(unlimited) == contents(whole)
+
+
+def test_the_largest_score_kept_gets_the_largest_impact(
+    store: FeatureStore,
+    asked_model: Path,
+    tokenizer: WordPieceTokenizer,
+    tmp_path: Path,
+    queries: Path,
+    shards: list[PostingShard],
+) -> None:
+    def build(asked: str) -> Manifest:
+        shards.clear()
+        pruning = PruningSettings(top_n=1, bits=4, asked=asked, asked_power=1)
+        return build_index([store], [asked_model], tmp_path / "index", pruning, device="cpu")
+
+    plain = build("none")
+    postings = joined(shards)
+    best = tokenizer.vocabulary[postings.terms[postings.impacts.argmax()]]
+    queries.write_text(1000 * f"{' '.join(word for word in VOCABULARY if word != best)}\n")
+    chosen = build(str(queries))
+    assert joined(shards).impacts.max() == 15
+    assert chosen.scale < plain.scale and chosen.clipped == plain.clipped == 0
 
 
 def test_a_model_without_frequencies_is_pruned_by_score_alone(

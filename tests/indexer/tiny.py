@@ -84,7 +84,8 @@ def slow_impacts(
 ) -> dict[tuple[str, str], tuple[int, int, WinningLabel | None]]:
     """(image, term) → impact, region and label, one image, model and view at a time.
 
-    Terms are chosen by the frequencies of those of the texts asked.
+    Terms are chosen by the frequencies of those of the texts asked. The largest score kept gets the
+    largest impact.
     """
     loaded = [VisualSparta.from_pretrained(folder) for folder in models]
     tokenizer = loaded[0].tokenizer
@@ -107,13 +108,15 @@ def slow_impacts(
     kinds = {"mean": scores.mean(axis=0), "minimum": scores.min(axis=0), "none": zero}
     scores = np.maximum(0, scores - kinds[manifest.offset]) * allowed
     wanted = (np.array(slow_frequencies(tokenizer, asked)) + 1.0) ** manifest.asked_power
-    found = {}
-    for row, image_id in enumerate(views[0].ids):
+    kept = {}
+    for row in range(len(scores)):
         best = np.argsort(-scores[row] * wanted, kind="stable")[: manifest.top_n]
-        for term in best[scores[row][best] > 0]:
-            level = round(scores[row, term] / scores.max() * (2**manifest.bits - 1))
-            winner = slow_winner(views[0][row], positions[row, term])
-            found[image_id, tokenizer.vocabulary[term]] = (max(1, level), *winner)
+        kept |= {(row, term): scores[row, term] for term in best[scores[row][best] > 0]}
+    found = {}
+    for (row, term), score in kept.items():
+        level = round(score / max(kept.values()) * (2**manifest.bits - 1))
+        winner = slow_winner(views[0][row], positions[row, term])
+        found[views[0].ids[row], tokenizer.vocabulary[term]] = (max(1, level), *winner)
     return found
 
 
