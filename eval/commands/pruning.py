@@ -31,6 +31,12 @@ Bits = Annotated[str, typer.Option(help="Bits of an impact, 1 to 16, and float (
 Exact = Annotated[
     bool, typer.Option("--exact", help="Sum impacts in memory: the same ranking without indexes.")
 ]
+IndexesFolder = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder to keep the indexes in; with --exact they are built for their size alone."
+    ),
+]
 AllImages = Annotated[
     bool, typer.Option("--all-images", help="Search all photos of the store, not only the split's.")
 ]
@@ -50,6 +56,7 @@ def pruning(
     asked_power: AskedPower = "0.35",
     bits: Bits = "8,float",
     exact: Exact = False,
+    indexes: IndexesFolder = None,
     all_images: AllImages = False,
     batch_size: BatchSize = 32,
     device: Device = "auto",
@@ -62,6 +69,10 @@ def pruning(
 
     The scores take 6 bytes for each image and term, at most 8 GB (43,000 images at 30,522 terms).
     Each quantised choice is built as an index; --exact sums the same impacts in memory, faster.
+
+    A second table has the recall of short queries, made of the captions: one to three words that
+    another caption of the photo contains too, those in the fewest photos' captions; and of captions
+    and short queries with a word that 1 to 9, 10 to 99 or 100 to 999 training captions contain.
 
     [bold]Examples[/bold]
 
@@ -92,6 +103,7 @@ def pruning(
             choices,
             widths,
             exact=exact,
+            indexes=indexes,
             all_images=all_images,
             batch_size=batch_size,
             device=device,

@@ -22,12 +22,21 @@ class InMemoryRanking(NamedTuple):
     """Rankings of N images for Q captions.
 
     Attributes:
-        recall: text→image.
+        ranks: [Q] int64, of each caption's photo, 1 for the best.
         first: [Q, N] bool, the first ten images, fewer where fewer are found.
     """
 
-    recall: Recall
+    ranks: Tensor
     first: Tensor
+
+    @property
+    def recall(self) -> Recall:
+        """Text→image recall."""
+        return recall(self.ranks)
+
+    def until(self, count: int) -> InMemoryRanking:
+        """Of the first captions alone."""
+        return InMemoryRanking(self.ranks[:count], self.first[:count])
 
 
 @dataclass(frozen=True)
@@ -83,7 +92,7 @@ class CaptionQueries:
             rank.append(found.masked_fill(missed, behind))
             # `prune` breaks ties as searchers do: by column.
             first.append(prune(block, None, everywhere, FIRST) > 0)
-        return InMemoryRanking(recall(torch.cat(rank)), torch.cat(first))
+        return InMemoryRanking(torch.cat(rank), torch.cat(first))
 
 
 def overlap(found: InMemoryRanking, reference: InMemoryRanking) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import get_args
 
 from indexer.settings import OFFSET_KINDS, OffsetKind, TermSet, check_power
@@ -27,6 +28,11 @@ class PruningChoice:
     terms: TermSet
     asked: str = "none"
     asked_power: float = 0.0
+
+    def name(self, bits: int) -> str:
+        """Name of the folder of an index with impacts of so many bits."""
+        asked = f"{Path(self.asked).stem}-{self.asked_power:g}" if self.asked_power else "none"
+        return f"{self.offset}-{self.terms}-{asked}-{self.top_n or 'all'}-{bits}-bits"
 
 
 def parse_choices(

@@ -9,14 +9,16 @@ from pathlib import Path
 import torch
 
 from eval.progress_parts import part_of
-from eval.pruning.caption_ranking import CaptionQueries, overlap
+from eval.pruning.caption_ranking import overlap
 from eval.pruning.choices import PruningChoice
+from eval.pruning.index_folders import Indexes
 from eval.pruning.pruned_index import PrunedIndex
+from eval.pruning.query_groups import QueryGroups
 from eval.pruning.results import PruningRow, PruningStudy
 from eval.pruning.term_scores import TermScoreMatrix
 from eval.recall.images import Images
 from eval.recall.score_matrix import check_memory
-from indexer.encoding.asked import AskedTerms, asked_terms
+from indexer.encoding.asked import AskedTerms, asked_terms, trained_frequencies
 from indexer.encoding.models import model_fingerprint
 from indexer.encoding.stores import check_stores
 from indexer.encoding.term_scores import ImageEncoder
@@ -36,6 +38,7 @@ def measure_pruning(
     bits: Sequence[int | None] = (8,),
     *,
     exact: bool = False,
+    indexes: Path | None = None,
     all_images: bool = False,
     batch_size: int = 32,
     device: str = "auto",
@@ -52,7 +55,10 @@ def measure_pruning(
         choices: ways to prune; if all use "trained" terms, the float model does too.
         bits: of an impact, 1 to 16, or None for no quantisation; each with each choice.
         exact: sum impacts in memory; otherwise each quantised choice is built as an index, whose
-            recall is measured. Scores that are not quantised are always summed in memory.
+            recall for the captions is measured. Scores that are not quantised, and queries other
+            than the captions, are always summed in memory.
+        indexes: folder to build the indexes in, and keep them; with `exact` they are built for
+            their size alone. None removes them.
         all_images: search all photos of the stores, those without captions too.
         batch_size: images per pass of a model.
         device: "auto" takes a GPU if there is one.
@@ -60,8 +66,8 @@ def measure_pruning(
 
     Raises:
         InputError: if photos have no features, models and stores do not go together, term
-            frequencies are unknown, or there are too many images to keep their scores in
-            memory.
+            frequencies are unknown, an index is in the way, or there are too many images to keep
+            their scores in memory.
     """
     start = time.perf_counter()
     for width in bits:
@@ -75,12 +81,16 @@ def measure_pruning(
     asked = {pair: _asked(encoder, *pair) for pair in sorted(pairs)}
     images = TermScoreMatrix.of(encoder, rows, progress)
     encoded = time.perf_counter()
-    measured = _measure(images, photos, choices, asked, bits, exact, progress)
+    ids = [images.store.ids[row] for row in rows]
+    groups = QueryGroups.of(images.tokenizer, photos, ids, trained_frequencies(encoder))
+    through = None if exact else photos
+    measured = _measure(images, groups, choices, asked, bits, Indexes(indexes, through), progress)
     return PruningStudy(
         models=[model_fingerprint(model) for model in encoder.models],
         features=[store.fingerprint for store in stores],
         images=len(rows),
-        queries=sum(len(photo.captions) for photo in photos),
+        queries=groups.captions,
+        other_queries={name: len(own) for name, own in groups.others.items()},
         vocabulary=len(encoder.tokenizer.vocabulary),
         encode_seconds=encoded - start,
         seconds=time.perf_counter() - start,
@@ -119,35 +129,36 @@ def _asked(encoder: ImageEncoder, asked: str, power: float) -> AskedTerms:
 
 def _measure(
     images: TermScoreMatrix,
-    photos: Sequence[CaptionedPhoto],
+    groups: QueryGroups,
     choices: Sequence[PruningChoice],
     asked: Mapping[tuple[str, float], AskedTerms],
     bits: Sequence[int | None],
-    exact: bool,
+    indexes: Indexes,
     progress: Progress,
 ) -> list[PruningRow]:
     """The float model's row, and one for each choice and number of bits."""
-    scores = images.scored.scores
-    queries = CaptionQueries.of(
-        images.tokenizer, photos, [images.store.ids[row] for row in images.rows]
-    )
-    whole = queries.rank(scores[:, queries.terms].T.contiguous())
+    scores, queries = images.scored.scores, groups.queries
+    every = queries.rank(scores[:, queries.terms].T.contiguous())
+    whole = every.until(groups.captions)
     positive = int(torch.count_nonzero(scores)) / len(scores)
-    rows = [PruningRow(None, None, whole.recall, 100.0, 100.0, positive, None)]
+    rows = [
+        PruningRow(None, None, whole.recall, 100.0, 100.0, positive, None, groups.recalls(every))
+    ]
     kinds = {choice.offset for choice in choices}
     offsets = {kind: estimate_offsets(scores, kind) for kind in kinds}
     for choice in choices:
         weighed = asked[choice.asked, choice.asked_power]
         pruned = PrunedIndex(images, choice, offsets[choice.offset], weighed)
         weights, postings = pruned.weights(queries.terms)
-        unrounded = queries.rank(weights)
+        unrounded = queries.rank(weights).until(groups.captions)
         for width in bits:
             part = part_of(len(rows) - 1, len(choices) * len(bits), progress)
-            ranking = queries.rank(pruned.quantised(weights, width)) if width else unrounded
-            found, size = ranking.recall, None
-            if width and not exact:
-                found, size = pruned.through_index(width, photos, part)
+            every = queries.rank(pruned.quantised(weights, width) if width else weights)
+            ranking = every.until(groups.captions)
+            found, size = indexes.measure(pruned, width, part) if width else (None, None)
             overlaps = overlap(ranking, whole), overlap(ranking, unrounded)
-            rows.append(PruningRow(choice, width, found, *overlaps, postings, size))
-            part("search", len(queries.texts), len(queries.texts))
+            others = groups.recalls(every)
+            found = found or ranking.recall
+            rows.append(PruningRow(choice, width, found, *overlaps, postings, size, others))
+            part("search", groups.captions, groups.captions)
     return rows

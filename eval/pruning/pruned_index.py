@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from eval.pruning.choices import PruningChoice
 from eval.pruning.term_scores import TermScoreMatrix
-from eval.recall.index_recall import measure_index_recall
+from indexer.columns.manifest import FOLDER as COLUMNS
 from indexer.encoding.asked import AskedTerms
 from indexer.encoding.models import model_fingerprint
 from indexer.impacts import ImpactParameters, encode_rows
 from indexer.index_writer import write_index
-from indexer.manifest import LUCENE, Manifest
+from indexer.manifest import LUCENE, part_sizes
 from indexer.pruning import largest_kept, prune
 from indexer.quantisation import Quantiser
-from indexer.search.lucene import LuceneSearcher
 from indexer.settings import IndexSettings
-from sparta.captions.read import CaptionedPhoto
-from sparta.metrics import Recall
-from sparta.progress import Progress, no_progress
 
 SHARD = 512  # images whose scores or postings are handled at once
+
+
+class IndexBytes(NamedTuple):
+    """Size of an index on disk, bytes an image."""
+
+    lucene: float
+    columns: float
 
 
 @dataclass(frozen=True)
@@ -81,23 +83,14 @@ class PrunedIndex:
         impacts = self.quantiser(bits).impacts(weights.numpy())
         return torch.from_numpy(impacts) * (weights > 0).float()
 
-    def through_index(
-        self, bits: int, photos: Sequence[CaptionedPhoto], progress: Progress = no_progress
-    ) -> tuple[Recall, float]:
-        """Build an index as `sparta index` does, search it for every caption, and delete it.
+    def build(self, bits: int, folder: Path) -> IndexBytes:
+        """Build an index as `sparta index` does, in a folder that does not exist."""
+        self._write(bits, folder)
+        images = len(self.images.rows)
+        lucene, columns = (sum(part_sizes(folder / part).values()) for part in (LUCENE, COLUMNS))
+        return IndexBytes(lucene / images, columns / images)
 
-        Returns:
-            Recall, and the size of the Lucene index in 10^6 bytes.
-        """
-        with TemporaryDirectory() as folder:
-            manifest = self._write(bits, Path(folder) / "index")
-            searcher = LuceneSearcher(Path(folder) / "index")
-            measured = measure_index_recall(searcher, photos, progress=progress)
-            searcher.close()
-        parts = manifest.parts.items()
-        return measured.recall, sum(n for name, n in parts if name.startswith(f"{LUCENE}/")) / 1e6
-
-    def _write(self, bits: int, folder: Path) -> Manifest:
+    def _write(self, bits: int, folder: Path) -> None:
         images, quantiser = self.images, self.quantiser(bits)
         settings = IndexSettings(
             models=[model_fingerprint(model) for model in images.models],
@@ -118,7 +111,7 @@ class PrunedIndex:
             )
             for start in range(0, len(images.rows), SHARD)
         )
-        return write_index(
+        write_index(
             folder,
             shards,
             images.tokenizer,

@@ -13,11 +13,13 @@ from rich.console import JustifyMethod
 from rich.table import Table
 
 from eval.pruning.choices import PruningChoice
+from eval.pruning.pruned_index import IndexBytes
 from sparta.metrics import Recall
 
 COLUMNS = (
     *("top-n", "offset", "terms", "asked", "bits", "R@1", "R@5", "R@10", "median rank"),
-    *("overlap with float", "overlap with float top-n", "terms per image", "index MB"),
+    *("overlap with float", "overlap with float top-n", "terms per image"),
+    *("Lucene bytes", "columns bytes"),
 )
 NAMES = ("offset", "terms", "asked")  # columns of words; the others are figures
 
@@ -33,7 +35,8 @@ class PruningRow:
         overlap: percent of the float model's first ten images that are in this row's first ten.
         overlap_same_top_n: the same for the choice's ranking before quantisation.
         postings_per_image: terms with a score, on average.
-        index_mb: size of the Lucene index in 10^6 bytes, None where none was built.
+        size: of the index, None where none was built.
+        others: recall of other groups of queries.
     """
 
     choice: PruningChoice | None
@@ -42,7 +45,8 @@ class PruningRow:
     overlap: float
     overlap_same_top_n: float
     postings_per_image: float
-    index_mb: float | None
+    size: IndexBytes | None
+    others: dict[str, Recall]
 
     def record(self) -> dict[str, Any]:
         """The row as JSON values; the float model's has no settings."""
@@ -61,28 +65,37 @@ class PruningRow:
             "overlap": self.overlap,
             "overlap_same_top_n": self.overlap_same_top_n,
             "postings_per_image": self.postings_per_image,
-            "index_mb": self.index_mb,
+            "lucene_bytes_per_image": self.size and self.size.lucene,
+            "columns_bytes_per_image": self.size and self.size.columns,
+            "others": {name: list(found[:3]) for name, found in self.others.items()},
         }
+
+    def names(self) -> list[str]:
+        """What the row is of, as text: the first of `COLUMNS`."""
+        choice = self.choice
+        if not choice:
+            return ["float model", "", "", "", ""]
+        asked = "none"
+        if choice.asked != "none":
+            asked = f"{Path(choice.asked).name} {choice.asked_power:g}"
+        return [
+            str(choice.top_n or "all"),
+            choice.offset,
+            choice.terms,
+            asked,
+            str(self.bits or "float"),
+        ]
 
     def cells(self) -> list[str]:
         """The row as text, in the order of `COLUMNS`."""
-        choice = self.choice
-        names = ["float model", "", "", "", ""]
-        if choice:
-            bits = str(self.bits or "float")
-            asked = "none"
-            if choice.asked != "none":
-                asked = f"{Path(choice.asked).name} {choice.asked_power:g}"
-            names = [str(choice.top_n or "all"), choice.offset, choice.terms, asked, bits]
-        size = "" if self.index_mb is None else f"{self.index_mb:.1f}"
         return [
-            *names,
+            *self.names(),
             *(f"{share:.1f}" for share in self.recall[:3]),
             f"{self.recall.median_rank:g}",
             f"{self.overlap:.1f}",
             f"{self.overlap_same_top_n:.1f}",
             f"{self.postings_per_image:,.0f}",
-            size,
+            *(["", ""] if self.size is None else (f"{size:,.0f}" for size in self.size)),
         ]
 
 
@@ -95,6 +108,7 @@ class PruningStudy:
         features: fingerprints of the feature stores.
         images: photos searched.
         queries: captions.
+        other_queries: name of every other group → its queries.
         vocabulary: terms of the models, special ones included.
         encode_seconds: for scoring all images with all models and stores.
         seconds: in all.
@@ -105,6 +119,7 @@ class PruningStudy:
     features: list[str]
     images: int
     queries: int
+    other_queries: dict[str, int]
     vocabulary: int
     encode_seconds: float
     seconds: float
@@ -123,7 +138,10 @@ def table(study: PruningStudy) -> Table:
 
 
 def markdown(study: PruningStudy, about: dict[str, Any]) -> str:
-    """A line on the data and the machine, and the rows as a Markdown table."""
+    """A line on the data and the machine, and the rows as two Markdown tables.
+
+    The second has R@1 / R@5 / R@10 of the other groups of queries.
+    """
     models, stores = len(study.models), len(study.features)
     lines = [
         f"{study.images:,} images, {study.queries:,} captions; "
@@ -131,11 +149,22 @@ def markdown(study: PruningStudy, about: dict[str, Any]) -> str:
         f"{study.seconds:,.0f} s on {about['cores']} cores of {about['processor']}; "
         f"visualsparta {about['package_version']}, {about['date']}",
         "",
-        _line(COLUMNS),
-        _line(["---" if column in NAMES else "--:" for column in COLUMNS]),
-        *(_line(row.cells()) for row in study.rows),
+        *_table(COLUMNS, [row.cells() for row in study.rows]),
+        "",
+        *_table(
+            [*COLUMNS[:5], *(f"{name} ({count:,})" for name, count in study.other_queries.items())],
+            [
+                [*row.names(), *(str(found).split(",")[0] for found in row.others.values())]
+                for row in study.rows
+            ],
+        ),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    rule = ["---" if column in NAMES else "--:" for column in columns]
+    return [_line(cells) for cells in (columns, rule, *rows)]
 
 
 def _line(cells: Sequence[str]) -> str:

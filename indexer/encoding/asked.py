@@ -37,8 +37,7 @@ def asked_terms(encoder: ImageEncoder, asked: str, power: float) -> AskedTerms:
     """Weigh terms by their frequency in queries.
 
     Args:
-        encoder: with the models and their tokenizer. Of several models the largest frequency of
-            each term counts: they are usually trained on the same captions.
+        encoder: with the models and their tokenizer.
         asked: "model", "none", or the path of a text file with one query a line.
         power: p of (frequency + 1)^p, from 0 to 1.
 
@@ -51,10 +50,10 @@ def asked_terms(encoder: ImageEncoder, asked: str, power: float) -> AskedTerms:
     if asked == "none":
         return NONE_ASKED
     if asked == "model":
-        found = torch.stack([model.term_frequencies for model in encoder.models]).amax(dim=0)
+        found = trained_frequencies(encoder)
         if not found.any():
             return NONE_ASKED
-        return AskedTerms(asked, power, asked_weights(found.cpu(), power))
+        return AskedTerms(asked, power, asked_weights(found, power))
     text = _read_queries(asked)
     found = _count(text, encoder.tokenizer)
     if not found.any():
@@ -64,6 +63,14 @@ def asked_terms(encoder: ImageEncoder, asked: str, power: float) -> AskedTerms:
         )
     source = hashlib.sha256(text.encode()).hexdigest()
     return AskedTerms(source, power, asked_weights(found, power))
+
+
+def trained_frequencies(encoder: ImageEncoder) -> Tensor:
+    """[V] int64 on the CPU: how many training captions contain each term, 0 where unknown.
+
+    Of several models the largest counts: they are usually trained on the same captions.
+    """
+    return torch.stack([model.term_frequencies for model in encoder.models]).amax(dim=0).cpu()
 
 
 def check_asked(asked: str) -> None:

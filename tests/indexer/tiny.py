@@ -108,7 +108,7 @@ def slow_impacts(
     kinds = {"mean": scores.mean(axis=0), "minimum": scores.min(axis=0), "none": zero}
     scores = np.maximum(0, scores - kinds[manifest.offset]) * allowed
     wanted = (np.array(slow_frequencies(tokenizer, asked)) + 1.0) ** manifest.asked_power
-    kept = {}
+    kept: dict[tuple[int, int], float] = {}
     for row in range(len(scores)):
         best = np.argsort(-scores[row] * wanted, kind="stable")[: manifest.top_n]
         kept |= {(row, term): scores[row, term] for term in best[scores[row][best] > 0]}

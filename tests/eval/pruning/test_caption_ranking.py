@@ -9,7 +9,7 @@ import torch
 from eval.pruning import caption_ranking
 from eval.pruning.caption_ranking import CaptionQueries, InMemoryRanking, overlap
 from sparta.captions.read import CaptionedPhoto
-from sparta.metrics import Recall, recall
+from sparta.metrics import recall
 from sparta.tokenizer import WordPieceTokenizer
 
 
@@ -51,7 +51,7 @@ def test_rank_against_one_at_a_time(images: int, monkeypatch: pytest.MonkeyPatch
 
 
 def test_overlap() -> None:
-    nothing = Recall(0, 0, 0, 0)
+    nothing = torch.empty(0)
     reference = torch.tensor([[1, 1, 0, 0], [1, 1, 1, 0], [0, 0, 0, 0]]).bool()
     found = torch.tensor([[1, 0, 1, 1], [1, 1, 1, 1], [1, 0, 0, 0]]).bool()
     # A half and the whole; the last caption finds nothing in the reference.

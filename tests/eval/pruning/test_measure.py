@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +15,10 @@ from typer.testing import CliRunner
 from eval.pruning.choices import PruningChoice, parse_choices
 from eval.pruning.measure import measure_pruning
 from eval.pruning.results import PruningStudy
+from eval.pruning.short_queries import short_queries
+from eval.recall.index_recall import measure_index_recall
 from eval.recall.score_matrix import check_memory
+from indexer.search.open import open_index
 from sparta.__main__ import cli
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
@@ -23,7 +27,7 @@ from sparta.features.writer import StoreWriter
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.collate import ImageCollator
 from sparta.visualsparta.model import VisualSparta
-from tests.indexer.tiny import SOURCE, save_model, slow_impacts
+from tests.indexer.tiny import SOURCE, save_model, slow_frequencies, slow_impacts
 
 CHOICES = [
     PruningChoice(None, "none", "all"),
@@ -48,13 +52,14 @@ def summed(
     weights: dict[tuple[str, str], float],
     captioned: list[CaptionedPhoto],
     tokenizer: WordPieceTokenizer,
+    images: Sequence[CaptionedPhoto] = (),
 ) -> list[float]:
-    """Recall from (image, term) → weight, term by term."""
+    """Recall among images (those captioned) from (image, term) → weight, term by term."""
     scores: dict[str, dict[str, float]] = {}
     for text in {text for photo in captioned for text in photo.captions}:
         scores[text] = {}
         for term, count in tokenizer.encode_query(text).terms.items():
-            for photo in captioned:
+            for photo in images or captioned:
                 if weight := weights.get((photo.image_id, term), 0):
                     own = scores[text]
                     own[photo.image_id] = own.get(photo.image_id, 0) + count * weight
@@ -84,7 +89,7 @@ def test_rows_against_slow_impacts(
         weights = {key: float(impact) for key, (impact, *_) in slow.items()}
         assert list(row.recall[:3]) == pytest.approx(summed(weights, captioned, tokenizer))
         assert row.postings_per_image == pytest.approx(len(slow) / 21)
-        assert row.index_mb is not None and 0 < row.index_mb < 1
+        assert row.size is not None and row.size.columns > 0 and 0 < row.size.lucene < 50_000
 
 
 def test_float_row_against_the_model(
@@ -105,7 +110,7 @@ def test_float_row_against_the_model(
     row = study.rows[0]
     assert list(row.recall[:3]) == pytest.approx(summed(weights, captioned, tokenizer))
     assert row.postings_per_image == sum(weight > 0 for weight in weights.values()) / 21
-    assert row.index_mb is None
+    assert row.size is None
     assert row.overlap == row.overlap_same_top_n == 100
     # An index of everything ranks as the model does, and so does one above the minimum.
     assert study.rows[1].recall == study.rows[2].recall == row.recall
@@ -123,8 +128,8 @@ def test_only_the_captioned_photos_take_part(
     writer.write_shard([views[0][views[0].index(photo.image_id)] for photo in some])
     restricted = measure_pruning(views[:1], models[:1], some, CHOICES[2:], device="cpu")
     alone = measure_pruning([writer.finish()], models[:1], some, CHOICES[2:], device="cpu")
-    assert [replace(row, index_mb=None) for row in restricted.rows] == [
-        replace(row, index_mb=None) for row in alone.rows
+    assert [replace(row, size=None) for row in restricted.rows] == [
+        replace(row, size=None) for row in alone.rows
     ]
     assert (restricted.images, restricted.queries) == (7, 14)
 
@@ -187,15 +192,23 @@ def test_files(
     assert [row["asked"] for row in found["rows"]] == [None, *["none"] * 8]
     lines = (tmp_path / "results.md").read_text().splitlines()
     assert lines[0].startswith("21 images, 42 captions; 2 models, 2 feature stores; ")
-    table = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+    table = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:13]]
     assert table[0][:5] == ["top-n", "offset", "terms", "asked", "bits"] and len(table) == 2 + 9
+    assert lines[13] == ""
+    others = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[14:]]
+    assert (
+        others[0] == [*table[0][:5], f"short ({found['other_queries']['short']})"]
+        and len(others) == 2 + 9
+    )
+    for row, cells in zip(found["rows"], others[2:], strict=True):
+        assert cells[5] == " / ".join(f"{share:.1f}" for share in row["others"]["short"])
     for row, cells in zip(found["rows"], table[2:], strict=True):
         figures = [row[name] for name in ("r1", "r5", "r10")]
         overlaps = [row["overlap"], row["overlap_same_top_n"]]
         assert cells[5:8] == [f"{figure:.1f}" for figure in figures]
         assert cells[8] == f"{row['median_rank']:g}"
         assert cells[9:11] == [f"{figure:.1f}" for figure in overlaps]
-        assert bool(cells[12]) == (row["index_mb"] is not None) == (row["bits"] == 10)
+        assert bool(cells[12]) == (row["lucene_bytes_per_image"] is not None) == (row["bits"] == 10)
     assert table[2][0] == "float model"
     assert table[5][:5] == ["all", "none", "trained", "none", "10"]
     assert "float model" in run.stdout
@@ -233,7 +246,7 @@ def test_asked_rows_against_slow_impacts(
     options: dict[str, Any] = {"batch_size": 4, "device": "cpu"}
     study = measure_pruning(views, asked_models, captioned, choices, [16], **options)
     exact = measure_pruning(views, asked_models, captioned, choices, [16], exact=True, **options)
-    assert [replace(row, index_mb=None) for row in study.rows] == exact.rows
+    assert [replace(row, size=None) for row in study.rows] == exact.rows
     texts = {"none": [], "model": ASKED[0], str(log): ASKED[1]}
     for row in study.rows[1:]:
         assert row.choice is not None
@@ -247,6 +260,71 @@ def test_asked_rows_against_slow_impacts(
     assert (record["asked"], record["asked_power"], cells[3]) == (str(log), 1.0, "queries.txt 1")
 
 
+def test_short_queries_and_rare_words_against_slow_impacts(
+    views: list[FeatureStore],
+    asked_models: list[Path],
+    captioned: list[CaptionedPhoto],
+    tokenizer: WordPieceTokenizer,
+) -> None:
+    [choice] = parse_choices("4", "mean", "trained", "model", "0.5")
+    study = measure_pruning(views, asked_models, captioned, [choice], [16], exact=True)
+    settings: Any = SimpleNamespace(**vars(choice), bits=16)
+    slow = slow_impacts(views, asked_models, settings, ASKED[0])
+    weights = {key: float(impact) for key, (impact, *_) in slow.items()}
+    short = short_queries(captioned)
+    frequent = dict(zip(tokenizer.vocabulary, slow_frequencies(tokenizer, ASKED[0]), strict=True))
+
+    def rare(photos: list[CaptionedPhoto]) -> list[CaptionedPhoto]:
+        chosen = [
+            replace(photo, captions=tuple(filter(with_a_rare_word, photo.captions)))
+            for photo in photos
+        ]
+        return [photo for photo in chosen if photo.captions]
+
+    def with_a_rare_word(text: str) -> bool:
+        return any(1 <= frequent[term] < 10 for term in tokenizer.encode_query(text).pieces)
+
+    groups = {"short": short, "captions 1-9": rare(captioned), "short 1-9": rare(short)}
+    assert study.other_queries == {
+        name: sum(len(photo.captions) for photo in own) for name, own in groups.items()
+    }
+    assert study.other_queries["short 1-9"] < study.other_queries["short"] < study.queries == 42
+    for name, own in groups.items():
+        right = summed(weights, own, tokenizer, captioned)
+        assert list(study.rows[1].others[name][:3]) == pytest.approx(right)
+
+
+def test_indexes_are_kept_and_refused_where_one_is(
+    views: list[FeatureStore],
+    asked_models: list[Path],
+    captioned: list[CaptionedPhoto],
+    captions_file: Path,
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "a" / "indexes"
+    options = ["--top-n", "3", "--offset", "mean", "--terms", "trained", "--bits", "4,float"]
+    options += ["--asked", "none,model", "--indexes", str(folder)]
+    out = tmp_path / "results.json"
+    stores = [str(view.folder) for view in views]
+    run = run_command(stores, asked_models, captions_file, *options, "--exact", "--out", str(out))
+    assert run.exit_code == 0, run.output
+    names = ["mean-trained-model-0.35-3-4-bits", "mean-trained-none-3-4-bits"]
+    assert sorted(path.name for path in folder.iterdir()) == names
+    rows = [row for row in json.loads(out.read_text())["rows"] if row["bits"] == 4]
+    for row, name in zip(rows, names[::-1], strict=True):
+        searcher = open_index(folder / name, engine="columns")
+        found = measure_index_recall(searcher, captioned).recall
+        searcher.close()
+        assert [row["r1"], row["r5"], row["r10"]] == list(found[:3])
+        for part in ("lucene", "columns"):
+            files = (folder / name / part).iterdir()
+            size = sum(path.stat().st_size for path in files if path.name != "manifest.json")
+            assert row[f"{part}_bytes_per_image"] == size / 21
+    run = run_command(stores, asked_models, captions_file, *options, "--out", str(out))
+    assert isinstance(run.exception, InputError)
+    assert "none-3-4-bits exists: remove it or choose another folder" in str(run.exception)
+
+
 def test_exact_rows_are_those_of_indexes(
     study: PruningStudy,
     views: list[FeatureStore],
@@ -256,7 +334,7 @@ def test_exact_rows_are_those_of_indexes(
     exact = measure_pruning(
         views, models, captioned, CHOICES, [16], exact=True, batch_size=4, device="cpu"
     )
-    assert exact.rows == [replace(row, index_mb=None) for row in study.rows]
+    assert exact.rows == [replace(row, size=None) for row in study.rows]
 
 
 def test_quantising_and_overlap_against_slow_impacts(
@@ -280,7 +358,7 @@ def test_quantising_and_overlap_against_slow_impacts(
         found = first(choice, bits)
         assert row.overlap == pytest.approx(shared(found, whole))
         assert row.overlap_same_top_n == pytest.approx(shared(found, unrounded))
-        assert row.postings_per_image <= 4 and row.index_mb is None
+        assert row.postings_per_image <= 4 and row.size is None
     assert study.rows[1].overlap_same_top_n < study.rows[3].overlap_same_top_n < 100
     assert study.rows[2].overlap < study.rows[2].overlap_same_top_n == 100
 
@@ -318,9 +396,9 @@ def test_all_images_are_searched(
     for exact in (False, True):
         study = measure_pruning(views, models, some, CHOICES[2:], exact=exact, **options)
         assert (study.images, study.queries) == (21, 14)
-        sizes = [(row.postings_per_image, None if exact else row.index_mb) for row in study.rows]
+        sizes = [(row.postings_per_image, None if exact else row.size) for row in study.rows]
         assert sizes == [
-            (row.postings_per_image, None if exact else row.index_mb) for row in whole[0].rows
+            (row.postings_per_image, None if exact else row.size) for row in whole[0].rows
         ]
         whole.append(study)
     assert [row.recall for row in whole[1].rows] == [row.recall for row in whole[2].rows]

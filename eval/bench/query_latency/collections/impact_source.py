@@ -20,7 +20,7 @@ class ImpactSource:
     """Some images' impacts.
 
     Attributes:
-        name: kind of the vectors: the index's offset, or "synthetic".
+        name: kind of the vectors: how the index was pruned, or "synthetic".
         vocabulary: [V] terms in id order.
         terms: [A] int32, rising ids of the terms that any image has.
         impacts: [N, A] uint8 or uint16, 0 where an image lacks a term.
@@ -68,14 +68,24 @@ def read_source(index: Path) -> ImpactSource:
         "features": manifest.features,
         "offset": manifest.offset,
         "terms": manifest.terms,
+        "asked": manifest.asked,
+        "asked_power": manifest.asked_power,
         "top_n": manifest.top_n or "all",
         "bits": manifest.bits,
     }
     return ImpactSource(
-        manifest.offset,
+        _name(manifest),
         tokenizer.vocabulary,
         np.array(terms, np.int32),
         np.ascontiguousarray(np.array(columns).T),
         manifest.bits,
         about,
     )
+
+
+def _name(manifest: Manifest) -> str:
+    """The offset, and what else sets the impacts of two indexes apart."""
+    if manifest.asked == "none":
+        return manifest.offset
+    asked = manifest.asked[:12]  # of a file's hash
+    return f"{manifest.offset}, {asked} {manifest.asked_power:g}, {manifest.top_n}"
