@@ -14,7 +14,12 @@ SparseModels = Annotated[
     list[str],
     typer.Option(help="VisualSparta model: folder or hub name. Repeat it to average models."),
 ]
-OutTables = Annotated[Path, typer.Option(help="JSON file; the table goes beside it, as .md.")]
+OutTables = Annotated[
+    Path,
+    typer.Option(
+        help="JSON file; beside it go the tables, as .md, and recall against bytes, as .png."
+    ),
+]
 TopN = Annotated[str, typer.Option(help="Terms an image keeps: numbers and all.")]
 Offsets = Annotated[
     str, typer.Option("--offset", help="Per-term offsets: mean, median, minimum, none.")
@@ -84,6 +89,7 @@ def pruning(
 
     from eval.machine import circumstances
     from eval.pruning.choices import parse_bits, parse_choices
+    from eval.pruning.frontier import save_frontier
     from eval.pruning.measure import measure_pruning
     from eval.pruning.results import save, table
     from sparta.captions.read import read_captions
@@ -110,4 +116,5 @@ def pruning(
             progress=progress,
         )
     save(study, out, {"arguments": dict(context.params), **circumstances()})
+    save_frontier(study.rows, out.with_suffix(".png"))
     Console().print(table(study))

@@ -129,6 +129,11 @@ def _check_top_n(source: ImpactSource, wanted: Sequence[int | None]) -> None:
             f"--top-n: the index keeps {kept} terms an image and has no more to choose from: "
             "build it with sparta index --top-n all"
         )
+    if source.about["asked"] != "none" and any(n != kept for n in wanted):
+        raise InputError(
+            f"--top-n: the index keeps {kept} terms an image by score and frequency, from which no "
+            f"fewer can be chosen: give {kept}"
+        )
 
 
 def _vectors(

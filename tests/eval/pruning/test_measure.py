@@ -310,6 +310,7 @@ def test_indexes_are_kept_and_refused_where_one_is(
     assert run.exit_code == 0, run.output
     names = ["mean-trained-model-0.35-3-4-bits", "mean-trained-none-3-4-bits"]
     assert sorted(path.name for path in folder.iterdir()) == names
+    assert (tmp_path / "results.png").stat().st_size > 10_000
     rows = [row for row in json.loads(out.read_text())["rows"] if row["bits"] == 4]
     for row, name in zip(rows, names[::-1], strict=True):
         searcher = open_index(folder / name, engine="columns")

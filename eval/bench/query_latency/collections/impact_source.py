@@ -84,8 +84,12 @@ def read_source(index: Path) -> ImpactSource:
 
 
 def _name(manifest: Manifest) -> str:
-    """The offset, and what else sets the impacts of two indexes apart."""
+    """The offset, and how terms were chosen if frequencies weighed in the choice.
+
+    Then an index has the terms of its own top-n alone: those of a smaller one are not the terms of
+    its largest impacts.
+    """
     if manifest.asked == "none":
         return manifest.offset
-    asked = manifest.asked[:12]  # of a file's hash
-    return f"{manifest.offset}, {asked} {manifest.asked_power:g}, {manifest.top_n}"
+    asked = f"{manifest.asked[:12]} {manifest.asked_power:g}"
+    return f"{manifest.offset}, {asked}, {manifest.top_n}, {manifest.bits} bits"

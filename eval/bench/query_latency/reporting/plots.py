@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,9 @@ from sparta.errors import InputError
 SIZES, TOP_NS, RECALLS = "latency-by-size.png", "latency-by-top-n.png", "recall-by-latency.png"
 
 
-# Recall at 10 by offset, terms, bits and top-n.
-Recalls = dict[tuple[str, str, int, int | str], float]
+# How an index was pruned; older files lack the last two, the choice by frequency.
+PRUNING = ("offset", "terms", "bits", "top_n", "asked", "asked_power")
+Recalls = dict[tuple[Any, ...], float]  # recall at 10 by these
 
 
 def save_plots(results: Results, folder: Path, recall: Recalls) -> None:
@@ -59,8 +61,7 @@ def read_recall(path: Path) -> Recalls:
     """
     try:
         rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
-        keys = ("offset", "terms", "bits", "top_n")
-        return {tuple(row[key] for key in keys): row["r10"] for row in rows}
+        return {_key(row): row["r10"] for row in rows}
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"--recall {path} is not a file of sparta eval pruning") from error
 
@@ -119,7 +120,7 @@ def _by_latency(results: Results, recall: Recalls) -> Figure | None:
     figure, (axes,) = panels(1, width=5.5, height=4.5)
     lines: dict[str, list[Any]] = {}
     for one in at(known, images=images):
-        name = f"{one['engine']}, {one['kind']}, offset {one['vectors']}"
+        name = f"{one['engine']}, {one['kind']}, {_vectors(results, one)}"
         point = (one["mean_ms"], one["recall"], str(one["top_n"]))
         lines.setdefault(name, []).append(point)
     for name, points in lines.items():
@@ -136,8 +137,19 @@ def _by_latency(results: Results, recall: Recalls) -> Figure | None:
 
 def _pruned(results: Results, record: Record) -> tuple[Any, ...]:
     """How the index a record's vectors come from was pruned, and the record's own top-n."""
-    about = results.sources.get(record["vectors"], {})
-    return (*(about.get(key) for key in ("offset", "terms", "bits")), record["top_n"])
+    return _key(results.sources.get(record["vectors"], {}) | {"top_n": record["top_n"]})
+
+
+def _key(about: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(about.get(key) for key in PRUNING)
+
+
+def _vectors(results: Results, record: Record) -> str:
+    """The pruning of a record's vectors, but for the top-n."""
+    about = results.sources[record["vectors"]]
+    asked = about.get("asked", "none")
+    chosen = "" if asked == "none" else f", asked {asked[:12]} {about['asked_power']:g}"
+    return f"offset {about['offset']}{chosen}, {about['bits']} bits"
 
 
 def _lines(axes: Axes, records: list[Record], key: str) -> None:

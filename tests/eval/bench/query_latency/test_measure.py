@@ -139,14 +139,23 @@ def test_recall_is_that_of_indexes_pruned_alike(measured: Results, tmp_path: Pat
     path = tmp_path / "pruning.json"
     path.write_text(json.dumps({"rows": [row, row | {"top_n": 100, "r10": 60.0}]}))
     recall = read_recall(path)
-    assert recall == {("mean", "trained", 8, 50): 50.0, ("mean", "trained", 8, 100): 60.0}
+    older = (None, None)
+    assert recall == {
+        ("mean", "trained", 8, 50, *older): 50.0,
+        ("mean", "trained", 8, 100, *older): 60.0,
+    }
     about = {"offset": "mean", "terms": "trained", "bits": 8}
     save_plots(replace(measured, sources={"synthetic": about}), tmp_path, recall)
     drawn = tmp_path / "recall-by-latency.png"
     assert drawn.stat().st_size > 10_000
     drawn.unlink()
-    save_plots(replace(measured, sources={"synthetic": about | {"bits": 6}}), tmp_path, recall)
-    assert not drawn.exists()
+    asked = {"asked": "model", "asked_power": 0.35}
+    for other in ({"bits": 6}, asked):
+        save_plots(replace(measured, sources={"synthetic": about | other}), tmp_path, recall)
+        assert not drawn.exists()
+    path.write_text(json.dumps({"rows": [row | asked]}))
+    save_plots(replace(measured, sources={"synthetic": about | asked}), tmp_path, read_recall(path))
+    assert drawn.is_file()
     path.write_text(json.dumps([]))
     with pytest.raises(InputError, match="not a file of sparta eval pruning"):
         read_recall(path)

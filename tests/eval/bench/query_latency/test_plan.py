@@ -117,6 +117,24 @@ def test_the_command_over_an_index_with_dense_parts(
     }
 
 
+def test_an_index_of_terms_chosen_by_frequency(
+    views: list[FeatureStore], texts: Path, tmp_path: Path, models: list[Path]
+) -> None:
+    asked = tmp_path / "asked.txt"
+    asked.write_text("dog\nbeach")
+    pruning = PruningSettings(top_n=4, bits=6, asked=str(asked), asked_power=0.5)
+    build_index([views[0]], [models[0]], tmp_path / "index", pruning, device="cpu")
+    options: list[Any] = [tmp_path / "index", "--queries", texts, "--out", tmp_path / "out"]
+    options += [*HURRY, "--engines", "columns"]
+    _, _, error = run(*options, "--top-n", "3")
+    assert "no fewer can be chosen: give 4" in str(error)
+    code, output, _ = run(*options, "--top-n", "4")
+    assert code == 0, output
+    [(name, about)] = json.loads((tmp_path / "out" / "speed.json").read_text())["sources"].items()
+    assert name == f"mean, {about['asked'][:12]} 0.5, 4, 6 bits"
+    assert (len(about["asked"]), about["asked_power"], about["top_n"]) == (64, 0.5, 4)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
