@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
@@ -14,6 +15,8 @@ from torch.testing import assert_close
 from sparta.visualsparta.collate import ImageCollator
 from tests import tiny
 from training.distributed import gather_columns, gather_padded
+from training.teacher.config import TeacherConfig
+from training.teacher.similarities import Similarities, Teacher, TermTable
 from training.visualsparta.config import VisualSpartaTrainConfig
 from training.visualsparta.dataset import TrainingBatch, TrainingCollator, TrainingExample
 from training.visualsparta.lightning_module import VisualSpartaTraining
@@ -24,27 +27,46 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "labels": {},
     "no labels": {"use_labels": False},
     "tied": {"use_labels": False, "tie_query_embedding": True},
+    "teacher": {"taught": True},
 }
 CONFIG = VisualSpartaTrainConfig(flops=0.05, label_smoothing=0.1, temperature=0.7)
+LESSON = TeacherConfig(models=["teacher"], weight=0.6, image_to_text=0.4, term_scores=0.5)
+SENTENCES = [[7, 9], [13, 14, 14], [21, 6]]
+
+
+def teacher() -> Teacher:
+    """Of six photos and nine sentences, the captions first."""
+    rng = np.random.default_rng(0)
+    vectors = [rng.standard_normal(shape).astype(np.float16) for shape in ((9, 5), (6, 1, 5))]
+    terms = len(tiny.VOCABULARY)
+    scores = np.abs(rng.standard_normal((6, terms))).astype(np.float16)
+    return Teacher([Similarities("a", *vectors)], TermTable(scores, np.arange(terms), ""))
 
 
 class Step(nn.Module):
     """What data-parallel training wraps: the loss as `forward`."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, taught: bool = False, **options: Any) -> None:
         super().__init__()
-        self.training_module = VisualSpartaTraining(tiny.model(**options), CONFIG)
+        config = CONFIG.model_copy(update={"teacher": LESSON if taught else None})
+        self.training_module = VisualSpartaTraining(
+            tiny.model(**options), config, teacher=teacher() if taught else None
+        )
         self.training_module.log = lambda *_, **__: None  # type: ignore[method-assign]
 
     def forward(self, batch: TrainingBatch) -> Tensor:
         return self.training_module.training_step(batch, 0)
 
 
-def batch(photos: range) -> TrainingBatch:
-    """One caption a photo, another for every photo by its neighbour's words."""
+def batch(photos: range, taught: bool = False) -> TrainingBatch:
+    """One caption a photo, another for every photo by its neighbour's words; and a sentence."""
     examples = [
         TrainingExample(
-            i, tiny.image(2 + i % 3, ("dog",) * (i % 2), seed=i), [CAPTIONS[i], CAPTIONS[i - 1]]
+            i,
+            tiny.image(2 + i % 3, ("dog",) * (i % 2), seed=i),
+            [CAPTIONS[i], CAPTIONS[i - 1]],
+            [SENTENCES[i % 3]] if taught else [],
+            [i, (i - 1) % 6, 6 + i % 3] if taught else [],
         )
         for i in photos
     ]
@@ -61,7 +83,7 @@ def gradients(step: nn.Module) -> dict[str, Tensor]:
 
 def train_in_parallel(rank: int, options: dict[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
     step = DistributedDataParallel(Step(**options))
-    own = batch(range(3 * rank, 3 * rank + 3))
+    own = batch(range(3 * rank, 3 * rank + 3), "taught" in options)
     step(own).backward()
     step.zero_grad()
     loss = step(own)  # the second step fails if the first left a parameter unused
@@ -94,7 +116,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
 @pytest.mark.parametrize("name", OPTIONS)
 def test_two_processes_train_as_one(results: list[Any], name: str) -> None:
     alone = Step(**OPTIONS[name])
-    expected = alone(batch(range(6)))
+    expected = alone(batch(range(6), "taught" in OPTIONS[name]))
     expected.backward()
     for trained, _ in results:
         loss, slopes = trained[name]
