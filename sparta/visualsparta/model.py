@@ -92,9 +92,9 @@ class VisualSparta(PreTrainedModel):
 
     Attributes:
         tokenizer: word pieces of the model's folder; None until attached or loaded.
-        trained_terms: [V] bool, trained terms: those some training caption contained.
-        term_frequencies: [V] int64, how many training captions contained each term; all 0 where
-            that is unknown.
+        trained_terms: [V] bool, trained terms: those some training caption or sentence contained.
+        term_frequencies: [V] int64, how many training captions and sentences contained each term;
+            all 0 where that is unknown.
         indexable: [V] bool, False for special and unused tokens, which never score.
     """
 

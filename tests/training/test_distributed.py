@@ -37,10 +37,11 @@ SENTENCES = [[7, 9], [13, 14, 14], [21, 6]]
 def teacher() -> Teacher:
     """Of six photos and nine sentences, the captions first."""
     rng = np.random.default_rng(0)
-    vectors = [rng.standard_normal(shape).astype(np.float16) for shape in ((9, 5), (6, 1, 5))]
+    sentences = rng.standard_normal((9, 5)).astype(np.float16)
+    photos = rng.standard_normal((6, 1, 5)).astype(np.float16)
     terms = len(tiny.VOCABULARY)
     scores = np.abs(rng.standard_normal((6, terms))).astype(np.float16)
-    return Teacher([Similarities("a", *vectors)], TermTable(scores, np.arange(terms), ""))
+    return Teacher([Similarities("a", sentences, photos)], TermTable(scores, np.arange(terms), ""))
 
 
 class Step(nn.Module):
