@@ -64,7 +64,7 @@ Augmentation = Annotated[
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, …")]
 BatchSize = Annotated[int | None, typer.Option(min=1, help="Photos per pass (default: by device).")]
 Workers = Annotated[
-    int | None, typer.Option(min=0, help="Decoding processes, 0 for none (default: cores - 1).")
+    int | None, typer.Option(min=0, help="Decoding processes, 0 for none (default: one a core).")
 ]
 
 

@@ -17,6 +17,18 @@ from sparta.features.skipped import Skipped
 
 Decoded = list[Photo | Skipped]
 
+MOST_WORKERS = 16
+
+
+def default_workers() -> int:
+    """As many as the cores that this process may use.
+
+    Decoding a photo of 12 megapixels takes longer than the network does. Where the network takes
+    longer, workers wait, since they are only a few batches ahead.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return min(MOST_WORKERS, cores or 1)
+
 
 def decode_all(decoder: Decoder, batches: Iterable[list[str]], workers: int) -> Generator[Decoded]:
     """Decode batches of image ids, in order, a few ahead of the reader.

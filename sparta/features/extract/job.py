@@ -15,7 +15,7 @@ import numpy as np
 
 from sparta.errors import InputError
 from sparta.features.extract.augmentations import Augmentation
-from sparta.features.extract.decode_pool import Decoded, decode_all
+from sparta.features.extract.decode_pool import Decoded, decode_all, default_workers
 from sparta.features.extract.detector_settings import DetectorSettings
 from sparta.features.extract.extractor import Extractor, load_extractor
 from sparta.features.extract.photos import Decoder, Photo, find_photos
@@ -80,7 +80,7 @@ def extract_photos(
         augmentation: "plain", "flip" or "crop:SEED".
         device: "auto" takes a GPU if there is one.
         batch_size: photos per pass of the backbone; by default what suits the device.
-        workers: decoding processes, one fewer than cores by default, 0 for none.
+        workers: decoding processes, by default as many as cores, at most 16; 0 for none.
         progress: stage "extract", in photos, and "convert" where the backbone is converted.
 
     Raises:
@@ -124,8 +124,7 @@ def _fill(
     report: Callable[[int], None],
 ) -> None:
     """Write one shard for each list of batches in the plan."""
-    # The network keeps a core busy; a worker for that one too would slow both.
-    count = max(1, min(16, (os.cpu_count() or 1) - 1)) if workers is None else workers
+    count = default_workers() if workers is None else workers
     done = 0
     with closing(decode_all(decoder, chain.from_iterable(plan), count)) as decoded:
         for batches in plan:

@@ -114,15 +114,19 @@ def find_photos(folder: Path) -> list[str]:
     """
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder; give the folder that holds the photos")
-    found: list[Path] = []
-    closed: list[Path] = []
-    for root, _, names in os.walk(
-        folder, onerror=lambda error: closed.append(Path(error.filename))
-    ):
-        found += [Path(root, name) for name in names if Path(name).suffix.lower() in SUFFIXES]
+    found: list[str] = []
+    closed: list[str] = []
+
+    def note(error: OSError) -> None:
+        closed.append(Path(error.filename).relative_to(folder).as_posix())
+
+    for root, _, names in os.walk(folder, onerror=note):
+        inside = Path(root).relative_to(folder)
+        chosen = (name for name in names if Path(name).suffix.lower() in SUFFIXES)
+        found += [(inside / name).as_posix() for name in chosen]
     if not found:
         raise InputError(f"{folder} holds no photo ({', '.join(sorted(SUFFIXES))})")
-    return sorted(path.relative_to(folder).as_posix() for path in found + closed)
+    return sorted(found + closed)
 
 
 def _reason(error: Exception) -> str:

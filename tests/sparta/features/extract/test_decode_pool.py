@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from sparta.features.extract.augmentations import Augmentation, Crop
-from sparta.features.extract.decode_pool import decode_all
+from sparta.features.extract.decode_pool import decode_all, default_workers
 from sparta.features.extract.photos import Decoder, Photo
 from sparta.features.skipped import Skipped
 
@@ -57,3 +57,13 @@ def test_a_reader_may_stop_early(tmp_path: Path) -> None:
     reading.close()
     assert next(reading, None) is None
     assert not multiprocessing.active_children()
+
+
+def test_there_is_a_worker_for_each_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {1, 4, 5}, raising=False)
+    assert default_workers() == 3
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(40))
+    assert default_workers() == 16
+    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    assert default_workers() == 1
