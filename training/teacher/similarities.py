@@ -93,7 +93,7 @@ class Teacher:
         self.parts = parts
         self.terms = terms
 
-    def __deepcopy__(self, memo: Any) -> Teacher:
+    def __deepcopy__(self, _memo: Any) -> Teacher:
         """A shallow copy: averaging the weights copies all of a module, and these are files."""
         return copy(self)
 
