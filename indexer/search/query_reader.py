@@ -13,12 +13,12 @@ PART_CACHE = 50_000  # parts of queries, mostly words, that are cached
 
 
 class ReadQuery(NamedTuple):
-    """A query, or a part of one, as an engine takes it.
+    """A query as an engine takes it.
 
     Attributes:
         terms: separated by spaces; a term twice counts twice.
-        unknown: words without postings for which there is no substitute.
-        substitutions: words without postings, with the terms in their place.
+        unknown: words without postings for which there is no substitute, each once.
+        substitutions: words without postings with the terms in their place, each once.
     """
 
     terms: str
@@ -42,6 +42,13 @@ class ReadWord(NamedTuple):
     substitution: Substitution | None
 
 
+class _Part(NamedTuple):
+    """The terms of the text between two spaces of a query, and its words without postings."""
+
+    terms: str
+    lacking: list[ReadWord]
+
+
 class QueryReader:
     """Tokenises queries and replaces words without postings.
 
@@ -60,7 +67,7 @@ class QueryReader:
         self._tokenizer = tokenizer
         self._table = table
         self._frequency = document_frequency
-        self._caches: dict[bool, dict[str, ReadQuery]] = {False: {}, True: {}}
+        self._caches: dict[bool, dict[str, _Part]] = {False: {}, True: {}}
 
     def read(self, query: str, substitute: bool) -> ReadQuery:
         """Read a query part by part; parts are cached.
@@ -73,27 +80,26 @@ class QueryReader:
         parts = [
             cache.get(part) or self._part(part, substitute) for part in self._tokenizer.parts(query)
         ]
-        return ReadQuery(
-            " ".join([part.terms for part in parts]),
-            list(dict.fromkeys([word for part in parts for word in part.unknown])),
-            list(dict.fromkeys([word for part in parts for word in part.substitutions])),
-        )
+        terms = " ".join([part.terms for part in parts])
+        lacking = [word for part in parts for word in part.lacking]
+        if not lacking:
+            return ReadQuery(terms, [], [])
+        unknown = dict.fromkeys(word.text for word in lacking if word.substitution is None)
+        found = dict.fromkeys(word.substitution for word in lacking if word.substitution)
+        return ReadQuery(terms, list(unknown), list(found))
 
     def words(self, query: str, substitute: bool) -> list[ReadWord]:
         """The words of a query, in order."""
         return [self._word(word, substitute) for word in self._tokenizer.encode_query(query).words]
 
-    def _part(self, text: str, substitute: bool) -> ReadQuery:
+    def _part(self, text: str, substitute: bool) -> _Part:
         """Read a part and cache it; a full cache is emptied, as tracking use costs more."""
         words = self.words(text, substitute)
         cache = self._caches[substitute]
         if len(cache) >= PART_CACHE:
             cache.clear()
-        part = cache[text] = ReadQuery(
-            " ".join([term for word in words for term in word.terms]),
-            [word.text for word in words if not word.known and word.substitution is None],
-            [word.substitution for word in words if word.substitution is not None],
-        )
+        terms = " ".join([term for word in words for term in word.terms])
+        part = cache[text] = _Part(terms, [word for word in words if not word.known])
         return part
 
     def _word(self, word: Word, substitute: bool) -> ReadWord:

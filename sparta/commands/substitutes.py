@@ -17,8 +17,8 @@ Encoder = Annotated[
 def substitutes(model: Model, encoder: Encoder) -> None:
     """Give a model a table of substitutes: for each untrained word, the nearest trained terms.
 
-    The table is MODEL/substitutes.json. An index of the model gets a copy, and a search replaces
-    words that the index lacks. No encoder runs then.
+    The table is MODEL/substitutes.json; sparta shrink does not copy it. An index of the model gets
+    a copy, and a search replaces words that the index lacks. No encoder runs then.
 
     [bold]Examples[/bold]
 

@@ -20,7 +20,8 @@ from sparta.visualsparta.model import VisualSparta, pad_ids
 # Chosen on held-out training photos; see docs/results/substitutes.md.
 PHRASE = "a photo of a {}"
 FREQUENCY_WEIGHT = 0.05  # what a term ten times as frequent gains in similarity
-MINIMUM_SIMILARITY = 0.4
+MINIMUM_FREQUENCY = 3  # training captions that contain a substitute
+MINIMUM_SIMILARITY = 0.5
 CANDIDATES = 3  # an index may lack the first
 
 SHORTEST_WORD = 3  # letters
@@ -74,7 +75,7 @@ def make_substitutes(
     """For every untrained word of a model's vocabulary, the nearest trained words.
 
     Among near terms frequent ones are preferred, which are trained better: they are ordered by
-    cosine + 0.05 · log10(frequency).
+    cosine + 0.05 · log10(frequency), and rare ones are left out.
 
     Args:
         model: with its tokenizer.
@@ -82,20 +83,23 @@ def make_substitutes(
         progress: of the stage "embed", in words.
 
     Raises:
-        InputError: if no word of the model is trained.
+        InputError: if the model records no word with enough training captions.
     """
     assert model.tokenizer is not None
     words = {i: term for i, term in enumerate(model.tokenizer.vocabulary) if _is_word(term)}
     ids = torch.tensor(list(words))
-    trained = model.trained_terms[ids]
-    if not trained.any():
-        raise InputError("no word of the model's vocabulary is trained: train the model first")
+    frequencies, untrained = model.term_frequencies[ids], ~model.trained_terms[ids]
+    frequent = frequencies >= MINIMUM_FREQUENCY
+    if not frequent.any():
+        raise InputError(
+            f"the model records no word that {MINIMUM_FREQUENCY} training captions contain: train "
+            "it on more captions"
+        )
     vectors = encoder.encode(list(words.values()), progress)
-    terms = [words[i] for i in ids[trained].tolist()]
-    weights = FREQUENCY_WEIGHT * model.term_frequencies[ids[trained]].clamp(min=1).log10()
-    untrained = [words[i] for i in ids[~trained].tolist()]
-    found = _nearest(vectors[~trained], vectors[trained], weights, terms)
-    pairs = zip(untrained, found, strict=True)
+    terms = [words[i] for i in ids[frequent].tolist()]
+    weights = FREQUENCY_WEIGHT * frequencies[frequent].log10()
+    found = _nearest(vectors[untrained], vectors[frequent], weights, terms)
+    pairs = zip([words[i] for i in ids[untrained].tolist()], found, strict=True)
     return SubstituteTable({word: near for word, near in pairs if near})
 
 

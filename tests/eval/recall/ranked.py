@@ -15,9 +15,11 @@ class RankedSearcher:
         self.answers = answers
         self.ids = ids
         self.searches: list[tuple[str, int]] = []
+        self.substituted: set[bool] = set()
 
     def search(self, query: str, k: int = 10, *, substitute: bool = True) -> SearchResult:
         self.searches.append((query, k))
+        self.substituted.add(substitute)
         found = self.answers[query][:k]
         hits = [Hit(rank, image_id, 1.0) for rank, image_id in enumerate(found, 1)]
         return SearchResult(hits, [], Timings(0.0, 2.0, 2.0 if k == 10 else 1000.0))

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from eval.recall.index_recall import measure_index_recall
+from eval.recall.trec import write_run
 from indexer.build import build_index
 from indexer.dense.build import add_dense
 from indexer.search.lucene import LuceneSearcher
@@ -43,6 +44,14 @@ def test_ranks_known_by_hand() -> None:
     assert seen == [("search", done, 8) for done in range(1, 9)]
     # More hits are asked for only where ten do not hold the image, and never in vain.
     assert searcher.searches[5:] == [("f", 10), ("f", 25), ("g", 10), ("g", 25), ("h", 10)]
+
+
+@pytest.mark.parametrize("substitute", [True, False])
+def test_substitutes_are_a_choice(substitute: bool, tmp_path: Path) -> None:
+    searcher, photos = ranked(a=1, b=20)
+    measure_index_recall(searcher, photos, substitute=substitute)
+    write_run(searcher, photos, tmp_path / "run", 3, "tag", substitute)
+    assert searcher.substituted == {substitute}
 
 
 def test_the_median_counts_all_images() -> None:

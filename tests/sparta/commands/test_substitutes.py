@@ -18,6 +18,7 @@ def test_a_model_gets_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(nearest_terms, "MINIMUM_SIMILARITY", -1.0)
     model, encoder = tmp_path / "model", tmp_path / "encoder"
     made = tiny.model()
+    made.term_frequencies.fill_(3)
     made.trained_terms[tiny.VOCABULARY.index("cat")] = False
     made.save_pretrained(model)
     torch.manual_seed(1)

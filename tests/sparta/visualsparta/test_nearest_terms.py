@@ -32,8 +32,10 @@ def model() -> VisualSparta:
     made = tiny.model()
     made.term_frequencies.fill_(7)
     made.term_frequencies[tiny.VOCABULARY.index("dog")] = 900
+    made.term_frequencies[tiny.VOCABULARY.index("ball")] = 2  # too few
     for term in UNTRAINED:
         made.trained_terms[tiny.VOCABULARY.index(term)] = False
+        made.term_frequencies[tiny.VOCABULARY.index(term)] = 0
     return made
 
 
@@ -69,7 +71,7 @@ def test_words_get_the_nearest_trained_terms_frequent_ones_first(
         keys = {
             other: near[i] + 0.05 * np.log10(900 if other == "dog" else 7)
             for i, other in enumerate(words)
-            if other not in UNTRAINED
+            if other not in (*UNTRAINED, "ball")
         }
         best = sorted(keys, key=lambda other: -keys[other])[:3]
         right = [(other, near[words.index(other)]) for other in best]
@@ -94,9 +96,9 @@ def test_a_model_without_untrained_words_gets_an_empty_table(
     assert len(make_substitutes(model, WordEncoder(encoder))) == 0
 
 
-def test_a_model_without_trained_words_is_refused(model: VisualSparta, encoder: Path) -> None:
-    model.trained_terms.fill_(False)
-    with pytest.raises(InputError, match="no word of the model's vocabulary is trained"):
+def test_a_model_without_frequent_words_is_refused(model: VisualSparta, encoder: Path) -> None:
+    model.term_frequencies.fill_(2)
+    with pytest.raises(InputError, match="records no word that 3 training captions contain"):
         make_substitutes(model, WordEncoder(encoder))
 
 
