@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -366,10 +367,8 @@ def own_positions(batch: ImageBatch) -> Tensor:
 def pad_ids(texts: Iterable[list[int]], device: torch.device | str) -> tuple[Tensor, Tensor]:
     """Tokenised texts → ids [Q, L] int64 and mask [Q, L] bool."""
     rows = list(texts)
-    length = max(map(len, rows), default=0)
-    ids = torch.zeros(len(rows), length, dtype=torch.int64)
-    mask = torch.zeros(len(rows), length, dtype=torch.bool)
-    for i, row in enumerate(rows):
-        ids[i, : len(row)] = torch.tensor(row, dtype=torch.int64)
-        mask[i, : len(row)] = True
-    return ids.to(device), mask.to(device)
+    lengths = np.array([len(row) for row in rows], np.int64)
+    mask = np.arange(lengths.max(initial=0)) < lengths[:, None]
+    ids = np.zeros(mask.shape, np.int64)
+    ids[mask] = np.fromiter(chain.from_iterable(rows), np.int64)
+    return torch.from_numpy(ids).to(device), torch.from_numpy(mask).to(device)

@@ -13,6 +13,8 @@ from sparta.errors import InputError
 from sparta.features.extract.augmentations import Augmentation, Crop
 from sparta.features.extract.decode_pool import decode_all
 from sparta.features.extract.networks.backbone import Backbone
+from sparta.features.extract.networks.lite_weights import SCALES
+from sparta.features.extract.networks.timm_models import timm_processor
 from sparta.features.extract.photos import Decoder, find_photos
 from sparta.features.record import FeatureSource
 from sparta.features.skipped import Skipped
@@ -30,9 +32,16 @@ def vision_source(network: str) -> FeatureSource:
         the source of its features; `extra["resample"]` is Pillow's filter to stretch photos with.
 
     Raises:
-        InputError: if it is no vision network, or its output cannot be laid on a grid.
+        InputError: if it is no vision network of transformers, or its output cannot be laid on a
+            grid.
         OSError: if there is no such checkpoint.
     """
+    if network in SCALES or timm_processor(network) is not None:
+        raise InputError(
+            f"model.options.vision: {network} cannot be trained inside a dense model, only "
+            "networks of transformers can: train on its features instead, with "
+            f"model.options.vision=null, data.photos and data.backbone={network}"
+        )
     backbone = Backbone(network, device="cpu")
     return replace(backbone.source, extra={"resample": backbone.resample})
 

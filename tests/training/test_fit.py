@@ -165,6 +165,25 @@ def test_a_run_killed_before_its_first_checkpoint_resumes(corpus: Corpus, tmp_pa
     assert_equal_weights(train(config, tmp_path / "broken", resume=True).model, unbroken.model)
 
 
+@pytest.mark.parametrize(("precision", "fused"), [("32-true", True), ("bf16-mixed", None)])
+def test_gradients_are_clipped_in_any_precision(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, precision: str, fused: bool
+) -> None:
+    """Lightning refuses to clip them for a fused optimiser in mixed precision."""
+    used = []
+    configure = VisualSpartaTraining.configure_optimizers
+
+    def noted(self: VisualSpartaTraining) -> Any:
+        used.append(configure(self))
+        return used[-1]
+
+    monkeypatch.setattr(VisualSpartaTraining, "configure_optimizers", noted)
+    config = corpus.config(epochs=1, precision=precision)
+    assert config.gradient_clip == 1.0
+    train(config, tmp_path)
+    assert used[0]["optimizer"].defaults["fused"] is fused
+
+
 def test_folders_are_not_mixed(corpus: Corpus, tmp_path: Path) -> None:
     config = corpus.config(epochs=1)
     with pytest.raises(InputError, match="holds no run to resume"):

@@ -44,6 +44,12 @@ def test_a_photo_is_stretched_as_the_source_says(folder: Path) -> None:
     assert not np.array_equal(photos[2], photos[1])
 
 
+def test_a_network_that_cannot_be_trained_here_is_refused() -> None:
+    message = r"vision: efficientnet-lite2 cannot be trained .* data\.backbone=efficientnet-lite2"
+    with pytest.raises(InputError, match=message):
+        vision_source("efficientnet-lite2")
+
+
 def test_part_of_a_photo(folder: Path) -> None:
     photos = PhotoFolder(folder, SOURCE, ["b.png"])
     with Image.open(folder / "b.png") as picture:
