@@ -19,7 +19,9 @@ Out = Annotated[Path, typer.Option(help="Folder for the index; replaced once it 
 Models = Annotated[
     list[str],
     typer.Option(
-        "--model", help="VisualSparta model: folder or hub name. Repeat it to average models."
+        "--model",
+        help="VisualSparta model: folder, hub name, photos (the package's model for photos) or "
+        "sample (its model for drawings). Repeat it to average models.",
     ),
 ]
 Augmentations = Annotated[
@@ -63,7 +65,7 @@ AskedPower = Annotated[
 def index(
     features: Features,
     out: Out,
-    model: Models,
+    model: Models = ["photos"],  # noqa: B006  # typer copies it
     augmentations: Augmentations = None,
     top_n: TopN = "1000",
     bits: Bits = 8,
@@ -83,6 +85,8 @@ def index(
     An index that is replaced loses its dense parts: add them again with sparta index-dense.
 
     [bold]Examples[/bold]
+
+    sparta index ~/Pictures --out index/
 
     sparta index features/ --model model/ --out index/
 
