@@ -5,7 +5,7 @@ The public Python API; whatever else the modules below contain may change:
     index = sparta.open_index("index")                        # loads neither torch nor a model
     hits = index.search("two dogs on a beach", k=10)
 
-    model = sparta.VisualSparta.from_pretrained("sample")     # a name on the hub, or a folder
+    model = sparta.VisualSparta.from_pretrained("photos")     # or a folder, or a hub name
     terms = sparta.encode_photos("photos", model)             # photo → term → score
 
 A name is imported when it is first used, so that a search never waits for torch; its type is in
