@@ -36,7 +36,7 @@ def encode_photos(
 
     Args:
         photos: a folder, searched at any depth, or paths of photos.
-        model: a VisualSparta with its tokenizer, its folder, a name on the hub, "photos" or "sample". Its
+        model: a VisualSparta with its tokenizer, its folder, a hub name, "photos" or "sample". Its
             configuration names the backbone or detector that the photos go through first.
         device: "auto" takes a GPU if there is one; a loaded model stays where it is.
 

@@ -42,3 +42,14 @@ def test_answers_the_demos_query(installed: Environment, demo: Path) -> None:
     table = installed.run(demo, "search", "index", query, "-k", "1")
     found = next(captions[image] for image in captions if Path(image).name in table)
     assert any("balloon" in caption for caption in found)
+
+
+def test_searches_a_folder_of_photos(installed: Environment, tmp_path: Path, shared: Path) -> None:
+    lines = (shared / "photos" / "captions.jsonl").read_text().splitlines()
+    photos = [json.loads(line)["image"] for line in lines if '"val"' in line][:40]
+    (tmp_path / "photos").mkdir()
+    for photo in photos:
+        (tmp_path / "photos" / photo).symlink_to(shared / "photos" / "images" / photo)
+    installed.run(tmp_path, "index", "photos", "--out", "index")
+    table = installed.run(tmp_path, "search", "index", "a dog runs through the water", "-k", "1")
+    assert any(photo in table for photo in photos)
