@@ -42,8 +42,9 @@ def load_config(name: str, overrides: Sequence[str] = ()) -> TrainConfig:
         return FAMILIES[family].model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
-        key = ".".join(map(str, first["loc"]))
-        raise InputError(f"{_path(name)}: {key}: {first['msg']}") from error
+        # The settings as a whole have no key.
+        parts = [str(_path(name)), ".".join(map(str, first["loc"])), first["msg"]]
+        raise InputError(": ".join(part for part in parts if part)) from error
 
 
 def _path(name: str) -> Path:

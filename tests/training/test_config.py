@@ -81,6 +81,13 @@ def test_errors_name_the_file_and_the_key(tmp_path: Path, text: str, message: st
         load_config(path, ["seed=1"])
 
 
+def test_a_stem_is_not_averaged() -> None:
+    stem = "model.options.stem=[4, 4, 4]"
+    with pytest.raises(InputError, match=r"sample\.yaml: .*model\.options\.stem needs average: 0"):
+        load_config("sample", ["average=0.99", stem])
+    assert load_config("sample", ["average=0", stem]).average == 0
+
+
 def test_text_that_is_not_utf8_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "run.yaml"
     path.write_bytes("epochs: 3 # für".encode("latin-1"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from training.run_config import DataConfig, RunConfig, Section
 from training.teacher.config import TeacherConfig
@@ -78,6 +78,14 @@ class VisualSpartaTrainConfig(RunConfig):
     label_smoothing: float = Field(default=0.0, ge=0, lt=1)
     flops: float = Field(default=0.0, ge=0)
     teacher: TeacherConfig | None = None
+
+    @model_validator(mode="after")
+    def _stem_is_not_averaged(self) -> VisualSpartaTrainConfig:
+        # A stem's running means and deviations are those of the current weights: with averaged
+        # weights, they gave a fifth of the recall.
+        if self.average and self.model.options.get("stem"):
+            raise ValueError("model.options.stem needs average: 0")
+        return self
 
     @property
     def needs_captions(self) -> bool:
