@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from sparta.errors import InputError
 
@@ -18,6 +18,23 @@ MAXIMUM_BITS = 16
 
 # Sources of the terms' frequencies in queries, besides the path of a file of queries.
 ASKED_KINDS = ("model", "none")
+
+
+class Preference(NamedTuple):
+    """A point on the frontier of recall against size and time; see `PruningSettings`."""
+
+    top_n: int
+    asked_power: float
+    bits: int
+
+
+# Chosen on held-out training photos; docs/results/asked-terms.md has the figures.
+USUAL = Preference(300, 0.3, 8)
+PREFERENCES = {
+    "size": Preference(50, 0.35, 5),
+    "speed": Preference(150, 0.2, 8),
+    "recall": Preference(1000, 0.35, 8),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,12 +54,12 @@ class PruningSettings:
         InputError: if a value is out of range.
     """
 
-    top_n: int | None = 1000
-    bits: int = 8
+    top_n: int | None = USUAL.top_n
+    bits: int = USUAL.bits
     offset: OffsetKind = "mean"
     terms: TermSet = "trained"
-    asked: str = "none"
-    asked_power: float = 0.35
+    asked: str = "model"
+    asked_power: float = USUAL.asked_power
 
     def __post_init__(self) -> None:
         if self.top_n is not None and self.top_n < 1:
@@ -77,6 +94,19 @@ class IndexSettings(PruningSettings):
     offset_images: int
     asked: str = "none"
     asked_power: float = 0.0
+
+
+def preference(name: str | None) -> Preference:
+    """The values of a name of `PREFERENCES`; None gives the usual ones.
+
+    Raises:
+        InputError: if there is no such name.
+    """
+    if name is None:
+        return USUAL
+    if name not in PREFERENCES:
+        raise InputError(f"--prefer must be one of {', '.join(PREFERENCES)}, got {name!r}")
+    return PREFERENCES[name]
 
 
 def check_bits(bits: int) -> None:

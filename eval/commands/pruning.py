@@ -58,7 +58,7 @@ def pruning(
     offset: Offsets = "mean,median,minimum,none",
     terms: TermSets = "trained,all",
     asked: Asked = "none",
-    asked_power: AskedPower = "0.35",
+    asked_power: AskedPower = "0.3",
     bits: Bits = "8,float",
     exact: Exact = False,
     indexes: IndexesFolder = None,

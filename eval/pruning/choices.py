@@ -36,7 +36,7 @@ class PruningChoice:
 
 
 def parse_choices(
-    top_n: str, offset: str, terms: str, asked: str = "none", asked_power: str = "0.35"
+    top_n: str, offset: str, terms: str, asked: str = "none", asked_power: str = "0"
 ) -> list[PruningChoice]:
     """Every combination of five lists with commas; top-n changes fastest.
 

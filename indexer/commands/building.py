@@ -19,6 +19,11 @@ STAGES = {
     "columns": ("Laying out columns", "images"),
 }
 
+NO_FREQUENCIES = (
+    "The models record no term frequencies, so that terms were chosen by score alone: give a file "
+    "of queries as --asked, or keep more terms (--top-n 1000)."
+)
+
 
 def summary(manifest: Manifest) -> str:
     """One line about a finished index."""

@@ -1,11 +1,12 @@
 """`sparta index`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from indexer.commands.options import BatchSize, Device
+from indexer.settings import PREFERENCES, USUAL, Preference, preference
 from sparta.errors import InputError
 
 Features = Annotated[
@@ -32,8 +33,30 @@ Augmentations = Annotated[
         "random crops (default: 1, plain).",
     ),
 ]
-TopN = Annotated[str, typer.Option(help="Terms an image keeps, or: all.")]
-Bits = Annotated[int, typer.Option(min=1, max=16, help="Bits of an impact.")]
+
+
+def _named_choice(values: Preference) -> str:
+    top_n, power, bits = values
+    return f"--top-n {top_n} --asked-power {power:g} --bits {bits}"
+
+
+Prefer = Annotated[
+    str | None,
+    typer.Option(
+        metavar="|".join(PREFERENCES),
+        help="Named choices: "
+        + "; ".join(f"{name}: {_named_choice(values)}" for name, values in PREFERENCES.items())
+        + ". An option that is given has its own value.",
+    ),
+]
+TopN = Annotated[
+    str | None,
+    typer.Option(help=f"Terms an image keeps, or: all (default: {USUAL.top_n})."),
+]
+Bits = Annotated[
+    int | None,
+    typer.Option(min=1, max=16, help=f"Bits of an impact (default: {USUAL.bits})."),
+]
 Offset = Annotated[
     str,
     typer.Option(
@@ -55,9 +78,10 @@ Asked = Annotated[
     ),
 ]
 AskedPower = Annotated[
-    float,
+    float | None,
     typer.Option(
-        help="p of score * (frequency + 1)^p, of which an image keeps the largest: from 0 to 1."
+        help="p of score * (frequency + 1)^p, of which an image keeps the largest: from 0 to 1 "
+        f"(default: {USUAL.asked_power:g})."
     ),
 ]
 
@@ -67,12 +91,13 @@ def index(
     out: Out,
     model: Models = ["photos"],  # noqa: B006  # typer copies it
     augmentations: Augmentations = None,
-    top_n: TopN = "1000",
-    bits: Bits = 8,
+    prefer: Prefer = None,
+    top_n: TopN = None,
+    bits: Bits = None,
     offset: Offset = "mean",
     terms: Terms = "trained",
-    asked: Asked = "none",
-    asked_power: AskedPower = 0.35,
+    asked: Asked = "model",
+    asked_power: AskedPower = None,
     batch_size: BatchSize = 32,
     device: Device = "auto",
 ) -> None:
@@ -96,7 +121,7 @@ def index(
 
     sparta index photos/ --model model/ --out index/ --top-n 200 --asked queries.txt
     """
-    from indexer.commands.building import STAGES, summary
+    from indexer.commands.building import NO_FREQUENCIES, STAGES, summary
     from sparta.libraries import set_up_libraries
 
     set_up_libraries()
@@ -110,8 +135,12 @@ def index(
     from sparta.progress import progress_bars
     from sparta.visualsparta.config import VisualSpartaConfig
 
-    choice = {"offset": offset, "terms": terms, "asked": asked, "asked_power": asked_power}
-    pruning = PruningSettings(top_n=_parse_top_n(top_n), bits=bits, **choice)  # type: ignore[arg-type]
+    pruning = PruningSettings(
+        **_named_or_given(prefer, top_n, bits, asked_power),
+        offset=offset,  # type: ignore[arg-type]
+        terms=terms,  # type: ignore[arg-type]
+        asked=asked,
+    )
     check_asked(asked)  # before photos are extracted
     console = Console()
     with progress_bars(STAGES, console) as show:
@@ -128,8 +157,20 @@ def index(
             stores, model, out, pruning, batch_size=batch_size, device=device, progress=show
         )
     console.print(f"{out}: {summary(manifest)}", soft_wrap=True, highlight=False)
+    if asked == "model" and manifest.asked == "none" and manifest.top_n is not None:
+        console.print(NO_FREQUENCIES, soft_wrap=True, highlight=False)
     if skipped := skipped_summary(stores[0].folder):
         console.print(skipped, soft_wrap=True, highlight=False, markup=False)
+
+
+def _named_or_given(
+    prefer: str | None, top_n: str | None, bits: int | None, asked_power: float | None
+) -> dict[str, Any]:
+    """The values of the named choice, but for options that are given."""
+    given = {"bits": bits, "asked_power": asked_power}
+    choice: dict[str, Any] = preference(prefer)._asdict()
+    choice |= {name: value for name, value in given.items() if value is not None}
+    return choice if top_n is None else choice | {"top_n": _parse_top_n(top_n)}
 
 
 def _parse_top_n(text: str) -> int | None:

@@ -18,7 +18,7 @@ from indexer.postings import Postings, PostingShard
 from indexer.search.api import Explanation
 from indexer.search.columns import ColumnSearcher
 from indexer.search.lucene import LuceneSearcher
-from indexer.settings import PruningSettings
+from indexer.settings import USUAL, PruningSettings
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.tokenizer import WordPieceTokenizer
@@ -185,9 +185,10 @@ def test_the_manifest_records_what_was_used(
     store: FeatureStore, asked_model: Path, tmp_path: Path, queries: Path
 ) -> None:
     out = tmp_path / "index"
-    pruning = PruningSettings(top_n=4, asked="model")
-    build_index([store], [asked_model], out, pruning, device="cpu")
-    assert (Manifest.open(out).asked, Manifest.open(out).asked_power) == ("model", 0.35)
+    build_index([store], [asked_model], out, device="cpu")
+    manifest = Manifest.open(out)
+    assert (manifest.top_n, manifest.asked_power, manifest.bits) == USUAL
+    assert manifest.asked == "model"
     pruning = PruningSettings(top_n=4, asked=str(queries), asked_power=0.2)
     build_index([store], [asked_model], out, pruning, device="cpu")
     assert len(Manifest.open(out).asked) == 64

@@ -308,7 +308,7 @@ def test_indexes_are_kept_and_refused_where_one_is(
     stores = [str(view.folder) for view in views]
     run = run_command(stores, asked_models, captions_file, *options, "--exact", "--out", str(out))
     assert run.exit_code == 0, run.output
-    names = ["mean-trained-model-0.35-3-4-bits", "mean-trained-none-3-4-bits"]
+    names = ["mean-trained-model-0.3-3-4-bits", "mean-trained-none-3-4-bits"]
     assert sorted(path.name for path in folder.iterdir()) == names
     assert (tmp_path / "results.png").stat().st_size > 10_000
     rows = [row for row in json.loads(out.read_text())["rows"] if row["bits"] == 4]

@@ -7,9 +7,12 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from indexer.manifest import Manifest
+from indexer.settings import PREFERENCES, USUAL
 from sparta.__main__ import cli
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
+from sparta.tokenizer import WordPieceTokenizer
+from tests.indexer.tiny import save_model
 
 
 def test_the_command_goes_from_photos_to_an_index(
@@ -32,6 +35,7 @@ def test_the_command_goes_from_photos_to_an_index(
         ["--terms", "x"],
         ["--asked", "no-such.txt"],
         ["--asked-power", "1.5"],
+        ["--prefer", "beauty"],
     ):
         run = CliRunner().invoke(cli, [*arguments, *wrong])
         assert isinstance(run.exception, InputError), wrong
@@ -47,6 +51,40 @@ def test_the_summary_states_how_terms_were_chosen(
     arguments += ["--top-n", "4", "--device", "cpu"]
     run = CliRunner().invoke(cli, arguments)  # the default: model, which has no frequencies
     assert "(at most 4 an image, by score; asked: none)" in run.output
+    missing = "The models record no term frequencies, so that terms were chosen by score alone"
+    assert missing in run.output
     run = CliRunner().invoke(cli, [*arguments, "--asked", str(queries), "--asked-power", "0.5"])
     asked = f"queries {Manifest.open(out).asked[:12]}, power 0.5"
     assert f"(at most 4 an image, by score and frequency; asked: {asked})" in run.output
+    assert missing not in run.output
+    run = CliRunner().invoke(cli, [*arguments, "--asked", "none"])
+    assert missing not in run.output
+
+
+def test_named_choices_and_the_options_that_go_before_them(
+    store: FeatureStore, tokenizer: WordPieceTokenizer, tmp_path: Path
+) -> None:
+    model = save_model(tmp_path / "model", tokenizer, captions=["a red dog", "the dog"])
+    out = tmp_path / "index"
+    arguments = ["index", str(store.folder), "--model", str(model), "--out", str(out)]
+
+    def built(*more: str) -> tuple[int | None, float, int]:
+        run = CliRunner().invoke(cli, [*arguments, "--device", "cpu", *more])
+        assert run.exit_code == 0, run.output
+        manifest = Manifest.open(out)
+        assert manifest.asked == ("none" if manifest.top_n is None else "model")
+        return manifest.top_n, manifest.asked_power, manifest.bits
+
+    assert built() == USUAL
+    assert built("--prefer", "size") == PREFERENCES["size"]
+    given = ["--top-n", "all", "--bits", "7"]
+    assert built("--prefer", "speed", *given) == (None, 0, 7)
+    given = ["--asked-power", "0.11"]
+    size = PREFERENCES["recall"]
+    assert built("--prefer", "recall", *given) == (size.top_n, 0.11, size.bits)
+
+
+def test_help_shows_what_a_named_choice_is() -> None:
+    run = CliRunner().invoke(cli, ["index", "--help"], env={"COLUMNS": "400"})
+    for name, (top_n, power, bits) in PREFERENCES.items():
+        assert f"{name}: --top-n {top_n} --asked-power {power:g} --bits {bits}" in run.output
