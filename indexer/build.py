@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import torch
-
 from indexer.encoding.asked import NONE_ASKED, AskedTerms, asked_terms
-from indexer.encoding.models import model_fingerprint, read_substitutes
+from indexer.encoding.model_files import read_substitutes
 from indexer.encoding.term_scores import ImageEncoder
 from indexer.impacts import ImpactParameters, encode_rows
 from indexer.index_writer import write_index
@@ -51,7 +49,8 @@ def build_index(
         pruning: how term scores become impacts.
         batch_size: images per pass of a model.
         device: "auto" takes a GPU if there is one.
-        progress: stages "offset", "encode", "write", "merge" and "columns", in images.
+        progress: stages "convert", in models, and "offset", "encode", "write", "merge" and
+            "columns", in images.
 
     Raises:
         InputError: if a model cannot be used or was trained on other features, models or stores
@@ -59,7 +58,7 @@ def build_index(
             `out` contains something that is not an index.
     """
     check_target(out)
-    encoder = ImageEncoder.open(stores, models, batch_size, device, pruning.terms)
+    encoder = ImageEncoder.open(stores, models, batch_size, device, pruning.terms, progress)
     asked = asked_terms(encoder, pruning.asked, pruning.asked_power)
     if pruning.top_n is None:
         asked = NONE_ASKED  # there is no choice to make
@@ -87,7 +86,7 @@ def _settings(encoder: ImageEncoder, pruning: PruningSettings, asked: AskedTerms
     used = {"asked": asked.source, "asked_power": asked.power}
     return IndexSettings(
         **vars(pruning) | used,
-        models=[model_fingerprint(model) for model in encoder.models],
+        models=[scorer.fingerprint for scorer in encoder.scorers],
         features=[store.fingerprint for store in encoder.stores],
         photos=str(photos) if photos else None,
         offset_images=min(len(encoder.store), OFFSET_SAMPLE),
@@ -116,10 +115,8 @@ def _parameters(
     quantiser: Quantiser,
     asked: AskedTerms,
 ) -> ImpactParameters:
-    offset = torch.from_numpy(offsets.offset).to(encoder.device)
     allowed = encoder.allowed(settings.terms)
-    weights = None if asked.weights is None else asked.weights.to(encoder.device)
-    return ImpactParameters(offset, allowed, settings.top_n, quantiser, weights)
+    return ImpactParameters(offsets.offset, allowed, settings.top_n, quantiser, asked.weights)
 
 
 def _shards(

@@ -8,13 +8,12 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
+from indexer.encoding.scorer import TermScores
 from indexer.encoding.term_scores import EncodedBatch
 from indexer.postings import ImagePostings, Postings, PostingShard
 from indexer.pruning import prune
 from indexer.quantisation import QuantisationReport, Quantiser
-from sparta.visualsparta.model import TermScores
 
 
 @dataclass(frozen=True)
@@ -29,11 +28,11 @@ class ImpactParameters:
         weights: [V] float32, of terms in the choice of those an image keeps; None for one.
     """
 
-    offset: Tensor
-    allowed: Tensor
+    offset: NDArray[np.float32]
+    allowed: NDArray[np.bool_]
     top_n: int | None
     quantiser: Quantiser
-    weights: Tensor | None = None
+    weights: NDArray[np.float32] | None = None
 
 
 class KeptTerms(NamedTuple):
@@ -83,16 +82,14 @@ def encode_rows(
 def keep_terms(scored: TermScores, parameters: ImpactParameters) -> KeptTerms:
     """Subtract the offset from the term scores of a batch and prune them."""
     allowed = parameters.allowed
-    wanted = allowed.nonzero()[:, 0]  # everything below is computed for these terms alone
-    scores, positions = (part.index_select(1, wanted) for part in scored)
+    wanted = np.flatnonzero(allowed)  # everything below is computed for these terms alone
+    scores, positions = scored.scores[:, wanted], scored.positions[:, wanted]
     weights = None if parameters.weights is None else parameters.weights[wanted]
     kept = prune(scores, parameters.offset[wanted], allowed[wanted], parameters.top_n, weights)
-    values = kept.cpu().numpy()
-    places = np.flatnonzero(values > 0)
+    places = np.flatnonzero(kept > 0)
     row, column = np.divmod(places, max(1, len(wanted)))
-    terms = wanted.int().cpu().numpy()[column]
-    won_by = positions.cpu().numpy().ravel()[places]
-    return KeptTerms(row, terms, values.ravel()[places], won_by)
+    terms = wanted.astype(np.int32)[column]
+    return KeptTerms(row, terms, kept.ravel()[places], positions.ravel()[places])
 
 
 def split_images(

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from indexer.encoding.asked import AskedTerms
 from indexer.encoding.term_scores import ImageEncoder
@@ -49,21 +47,21 @@ def measure_offsets(
         asked: weights of terms in the choice.
         progress: stage "offset", in images.
     """
-    sample: list[Tensor] = []
+    sample: list[NDArray[np.float32]] = []
     done, size = 0, settings.offset_images
     # A corpus no larger than the sample is encoded shard by shard, as the second pass will do, so
     # that its scores can be cached for it.
     whole = len(encoder.store) == size
     for rows in encoder.store.shards if whole else [_sample(encoder.store, size)]:
         for batch in encoder.batches(rows, cache=whole):
-            sample.append(batch.scored.scores.cpu())
+            sample.append(batch.scored.scores)
             done += len(batch.images)
             progress("offset", done, size)
-    scores = torch.cat(sample)
+    scores = np.concatenate(sample)
     offset = estimate_offsets(scores, settings.offset)
-    allowed = encoder.allowed(settings.terms).cpu()
+    allowed = encoder.allowed(settings.terms)
     largest = largest_kept(scores, offset, allowed, settings.top_n, asked.weights)
-    return TermOffsets(offset.numpy(), largest)
+    return TermOffsets(offset, largest)
 
 
 def _sample(store: FeatureStore, size: int) -> list[int]:

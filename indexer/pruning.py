@@ -9,15 +9,16 @@ query it subtracts the same sum from every image, so that by itself it changes n
 from __future__ import annotations
 
 import numpy as np
-import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
 from indexer.settings import OffsetKind
 
 IMAGES_AT_ONCE = 512
 
+Floats = NDArray[np.float32]
 
-def estimate_offsets(scores: Tensor, kind: OffsetKind) -> Tensor:
+
+def estimate_offsets(scores: Floats, kind: OffsetKind) -> Floats:
     """Each term's offset over a sample of images.
 
     Args:
@@ -28,16 +29,18 @@ def estimate_offsets(scores: Tensor, kind: OffsetKind) -> Tensor:
     Returns:
         [V] float32.
     """
+    offset: NDArray[np.float32] = np.zeros(scores.shape[1], np.float32)
     if kind == "mean":
-        return scores.mean(dim=0, dtype=torch.float64).float()
-    if kind == "median":
-        return scores.median(dim=0).values
-    if kind == "minimum":
-        return scores.min(dim=0).values
-    return torch.zeros(scores.shape[1], device=scores.device)
+        offset = scores.mean(axis=0, dtype=np.float64).astype(np.float32)
+    elif kind == "median":
+        middle = (len(scores) - 1) // 2
+        offset = np.partition(scores, middle, axis=0)[middle]
+    elif kind == "minimum":
+        offset = scores.min(axis=0)
+    return offset
 
 
-def asked_weights(frequencies: Tensor, power: float) -> Tensor:
+def asked_weights(frequencies: NDArray[np.integer], power: float) -> Floats:
     """Weights of terms in the choice of those to keep: (frequency + 1)^p.
 
     A posting of a term that no query contains is of no use, however large its impact.
@@ -49,16 +52,17 @@ def asked_weights(frequencies: Tensor, power: float) -> Tensor:
     Returns:
         [V] float32, at least 1.
     """
-    return (frequencies.double() + 1).pow(power).float()
+    weights: NDArray[np.float32] = ((frequencies + 1.0) ** power).astype(np.float32)
+    return weights
 
 
 def prune(
-    scores: Tensor,
-    offset: Tensor | None,
-    allowed: Tensor,
+    scores: Floats,
+    offset: Floats | None,
+    allowed: NDArray[np.bool_],
     top_n: int | None,
-    weights: Tensor | None = None,
-) -> Tensor:
+    weights: Floats | None = None,
+) -> Floats:
     """Each image's n largest scores above the offset (equation 14, and its top-n of section 4).
 
     Args:
@@ -76,10 +80,10 @@ def prune(
     Raises:
         ValueError: if a score is not a number.
     """
-    if not torch.isfinite(scores.sum()):  # one bad score spoils the sum
+    if not np.isfinite(scores.sum()):  # one bad score spoils the sum
         raise ValueError("the model gives term scores that are not finite: it is broken")
     if offset is not None:
-        scores = (scores - offset).clamp_min_(0)
+        scores = np.maximum(scores - offset, 0)
     scores = scores * allowed
     if top_n is None or top_n >= scores.shape[1]:
         return scores
@@ -87,45 +91,39 @@ def prune(
 
 
 def largest_kept(
-    scores: Tensor,
-    offset: Tensor,
-    allowed: Tensor,
+    scores: Floats,
+    offset: Floats,
+    allowed: NDArray[np.bool_],
     top_n: int | None,
-    weights: Tensor | None = None,
+    weights: Floats | None = None,
 ) -> float:
     """The largest score above the offset that any image keeps; arguments as for `prune`."""
-    wanted = allowed.nonzero()[:, 0]
+    wanted = np.flatnonzero(allowed)
     if weights is not None:
         weights = weights[wanted]
-    parts = (part.index_select(1, wanted) for part in scores.split(IMAGES_AT_ONCE))
+    starts = range(0, len(scores), IMAGES_AT_ONCE)
+    parts = (scores[start : start + IMAGES_AT_ONCE, wanted] for start in starts)
     kept = (prune(part, offset[wanted], allowed[wanted], top_n, weights) for part in parts)
-    return max(float(part.max()) for part in kept)
+    return max(float(part.max(initial=0)) for part in kept)
 
 
-def _largest(scores: Tensor, top_n: int) -> Tensor:
+def _largest(scores: Floats, top_n: int) -> NDArray[np.bool_]:
     """Which of each row's scores are its n largest, [B, V] bool; of equals those of lower ids."""
-    smallest, following = _nth_largest(scores, top_n)
-    kept = scores >= smallest
+    # Sorting a whole row with the processor's vector instructions is faster than selecting without
+    # them.
+    ordered = np.sort(scores, axis=1)
+    smallest, following = ordered[:, -top_n, None], ordered[:, -top_n - 1, None]
+    kept: NDArray[np.bool_] = scores >= smallest
     # Rows where more scores than there is room for are as large as the smallest kept.
     tied = ((smallest == following) & (smallest > 0))[:, 0]
     kept[tied] = _first_of_equals(scores[tied], smallest[tied], top_n)
     return kept
 
 
-def _nth_largest(scores: Tensor, top_n: int) -> tuple[Tensor, Tensor]:
-    """Each row's n-th and (n + 1)-th largest scores, [B, 1] each."""
-    if scores.device.type == "cpu":
-        # NumPy sorts a whole row with the processor's vector instructions in a fifth of the time
-        # that torch takes to select without them.
-        ordered = torch.from_numpy(np.sort(scores.numpy(), axis=1))
-        return ordered[:, -top_n, None], ordered[:, -top_n - 1, None]
-    best = scores.topk(top_n + 1, dim=1).values
-    return best[:, -2:-1], best[:, -1:]
-
-
-def _first_of_equals(scores: Tensor, smallest: Tensor, top_n: int) -> Tensor:
+def _first_of_equals(scores: Floats, smallest: Floats, top_n: int) -> NDArray[np.bool_]:
     """Which scores to keep, [B, V], where the smallest kept has equals: those of lower ids."""
     above = scores > smallest
     level = scores == smallest
-    room = top_n - above.sum(dim=1, keepdim=True)
-    return above | (level & (level.cumsum(dim=1) <= room))
+    room = top_n - above.sum(axis=1, keepdims=True)
+    found: NDArray[np.bool_] = above | (level & (level.cumsum(axis=1) <= room))
+    return found

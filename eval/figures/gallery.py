@@ -13,7 +13,6 @@ from eval.pruning.term_scores import TermScoreMatrix
 from eval.recall.images import Images
 from eval.recall.models import DenseModel
 from indexer.dense.vectors import ImageVectors
-from indexer.encoding.models import model_fingerprint
 from indexer.encoding.term_scores import ImageEncoder
 from indexer.impacts import ImpactParameters, encode_rows
 from indexer.index_writer import write_index
@@ -66,14 +65,14 @@ class Gallery:
         rows = range(min(images, len(encoder.store)))
         scored = TermScoreMatrix.of(encoder, rows, progress)
         offset = estimate_offsets(scored.scored.scores, "mean")
-        allowed = encoder.allowed(encoder.terms).cpu()
-        largest = ((scored.scored.scores.amax(dim=0) - offset) * allowed).max()
+        allowed = encoder.allowed(encoder.terms)
+        largest = ((scored.scored.scores.max(axis=0) - offset) * allowed).max()
         quantiser = Quantiser.fit(float(largest), BITS)
         parameters = ImpactParameters(offset, allowed, top_n, quantiser)
         postings, _ = encode_rows(scored, rows, parameters)
         vectors = dense.embed_images(Images(encoder.store, rows), encoder.batch_size, progress)
         settings = IndexSettings(
-            models=[model_fingerprint(model) for model in encoder.models],
+            models=[scorer.fingerprint for scorer in encoder.scorers],
             features=[encoder.store.fingerprint],
             photos=None,
             top_n=top_n,
@@ -86,7 +85,7 @@ class Gallery:
             encoder,
             settings,
             quantiser.scale,
-            offset.numpy(),
+            offset,
             postings,
             dense,
             vectors.cpu().numpy(),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -81,7 +82,7 @@ class CaptionQueries:
         """
         scores = SparseScores.of(self.texts, weights)
         images = weights.shape[1]
-        everywhere = torch.ones(images, dtype=torch.bool)
+        everywhere = np.ones(images, np.bool_)
         behind = max(images, FIRST) + 1
         rank, first = [], []
         for own in torch.arange(len(self.texts)).split(max(1, LARGEST_BLOCK // images)):
@@ -91,7 +92,7 @@ class CaptionQueries:
             found = ranks(block, targets[:, None].tolist(), ties="by_id")
             rank.append(found.masked_fill(missed, behind))
             # `prune` breaks ties as searchers do: by column.
-            first.append(prune(block, None, everywhere, FIRST) > 0)
+            first.append(torch.from_numpy(prune(block.numpy(), None, everywhere, FIRST) > 0))
         return InMemoryRanking(torch.cat(rank), torch.cat(first))
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from eval.progress_parts import part_of
@@ -19,7 +20,6 @@ from eval.pruning.term_scores import TermScoreMatrix
 from eval.recall.images import Images
 from eval.recall.score_matrix import check_memory
 from indexer.encoding.asked import AskedTerms, asked_terms, trained_frequencies
-from indexer.encoding.models import model_fingerprint
 from indexer.encoding.stores import check_stores
 from indexer.encoding.term_scores import ImageEncoder
 from indexer.pruning import estimate_offsets
@@ -82,11 +82,13 @@ def measure_pruning(
     images = TermScoreMatrix.of(encoder, rows, progress)
     encoded = time.perf_counter()
     ids = [images.store.ids[row] for row in rows]
-    groups = QueryGroups.of(images.tokenizer, photos, ids, trained_frequencies(encoder))
+    groups = QueryGroups.of(
+        images.tokenizer, photos, ids, torch.from_numpy(trained_frequencies(encoder))
+    )
     through = None if exact else photos
     measured = _measure(images, groups, choices, asked, bits, Indexes(indexes, through), progress)
     return PruningStudy(
-        models=[model_fingerprint(model) for model in encoder.models],
+        models=[scorer.fingerprint for scorer in encoder.scorers],
         features=[store.fingerprint for store in stores],
         images=len(rows),
         queries=groups.captions,
@@ -138,9 +140,9 @@ def _measure(
 ) -> list[PruningRow]:
     """The float model's row, and one for each choice and number of bits."""
     scores, queries = images.scored.scores, groups.queries
-    every = queries.rank(scores[:, queries.terms].T.contiguous())
+    every = queries.rank(torch.from_numpy(scores[:, queries.terms.numpy()]).T.contiguous())
     whole = every.until(groups.captions)
-    positive = int(torch.count_nonzero(scores)) / len(scores)
+    positive = int(np.count_nonzero(scores)) / len(scores)
     rows = [
         PruningRow(None, None, whole.recall, 100.0, 100.0, positive, None, groups.recalls(every))
     ]

@@ -7,14 +7,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from eval.pruning.choices import PruningChoice
 from eval.pruning.term_scores import TermScoreMatrix
 from indexer.columns.manifest import FOLDER as COLUMNS
 from indexer.encoding.asked import AskedTerms
-from indexer.encoding.models import model_fingerprint
 from indexer.impacts import ImpactParameters, encode_rows
 from indexer.index_writer import write_index
 from indexer.manifest import LUCENE, part_sizes
@@ -45,13 +46,13 @@ class PrunedIndex:
 
     images: TermScoreMatrix
     choice: PruningChoice
-    offset: Tensor
+    offset: NDArray[np.float32]
     asked: AskedTerms
 
     @cached_property
-    def allowed(self) -> Tensor:
+    def allowed(self) -> NDArray[np.bool_]:
         """[V] bool, terms that may be kept."""
-        return self.images.allowed(self.choice.terms).cpu()
+        return self.images.allowed(self.choice.terms)
 
     def weights(self, terms: Tensor) -> tuple[Tensor, float]:
         """Scores above the offset where they are kept, and 0 elsewhere.
@@ -62,12 +63,14 @@ class PrunedIndex:
         Returns:
             [U, N] float32, and the mean number of terms an image keeps, of the whole vocabulary.
         """
-        columns, postings = [], 0
-        for scores in self.images.scored.scores.split(SHARD):
+        columns, postings, every = [], 0, self.images.scored.scores
+        for start in range(0, len(every), SHARD):
+            scores = every[start : start + SHARD]
             kept = prune(scores, self.offset, self.allowed, self.choice.top_n, self.asked.weights)
-            columns.append(kept[:, terms])
-            postings += int(torch.count_nonzero(kept))
-        return torch.cat(columns).T.contiguous(), postings / len(self.images.rows)
+            columns.append(kept[:, terms.numpy()])
+            postings += int(np.count_nonzero(kept))
+        weights = torch.from_numpy(np.concatenate(columns)).T.contiguous()
+        return weights, postings / len(self.images.rows)
 
     @cached_property
     def _largest(self) -> float:
@@ -93,7 +96,7 @@ class PrunedIndex:
     def _write(self, bits: int, folder: Path) -> None:
         images, quantiser = self.images, self.quantiser(bits)
         settings = IndexSettings(
-            models=[model_fingerprint(model) for model in images.models],
+            models=[scorer.fingerprint for scorer in images.scorers],
             features=[view.fingerprint for view in images.stores],
             photos=None,
             bits=bits,
@@ -116,7 +119,7 @@ class PrunedIndex:
             shards,
             images.tokenizer,
             settings,
-            self.offset.numpy(),
+            self.offset,
             quantiser.scale,
             images=len(images.rows),
         )

@@ -7,13 +7,12 @@ from dataclasses import dataclass, fields
 from itertools import islice
 
 import numpy as np
-import torch
 
 from eval.recall.score_matrix import check_memory
+from indexer.encoding.scorer import TermScores
 from indexer.encoding.term_scores import EncodedBatch, ImageEncoder
 from indexer.grounding import Inputs
 from sparta.progress import Progress, no_progress
-from sparta.visualsparta.model import TermScores
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +21,7 @@ class TermScoreMatrix(ImageEncoder):
 
     Attributes:
         rows: [N] int64, the images' rows in the store, rising.
-        scored: their scores [N, V] float32 and positions [N, V] int16, on the CPU.
+        scored: their scores [N, V] float32 and positions [N, V] int16.
         inputs: the inputs that the positions refer to, one per image.
     """
 
@@ -44,7 +43,7 @@ class TermScoreMatrix(ImageEncoder):
         """
         shape = (len(rows), len(encoder.tokenizer.vocabulary))
         check_memory(*shape)
-        scored = TermScores(torch.empty(shape), torch.empty(shape, dtype=torch.int16))
+        scored = TermScores(np.empty(shape, np.float32), np.empty(shape, np.int16))
         inputs: list[Inputs] = []
         for images, (scores, positions), read in encoder.batches(rows):
             own = slice(len(inputs), len(inputs) + len(images))
@@ -55,12 +54,12 @@ class TermScoreMatrix(ImageEncoder):
         return cls(**inherited, rows=np.asarray(rows), scored=scored, inputs=inputs)
 
     def batches(self, rows: Iterable[int], keep: bool = False) -> Iterator[EncodedBatch]:
-        """As `ImageEncoder.batches`, but from memory, on the CPU."""
+        """As `ImageEncoder.batches`, but from memory."""
         waiting = iter(rows)
         while chunk := list(islice(waiting, self.batch_size)):
             places = np.searchsorted(self.rows, chunk)
             yield EncodedBatch(
                 [self.store[row] for row in chunk],
-                TermScores(*(part[places] for part in self.scored)),
+                TermScores(self.scored.scores[places], self.scored.positions[places]),
                 [self.inputs[place] for place in places],
             )

@@ -133,7 +133,6 @@ def index(
     from indexer.settings import PruningSettings
     from sparta.features.skipped import skipped_summary
     from sparta.progress import progress_bars
-    from sparta.visualsparta.config import VisualSpartaConfig
 
     pruning = PruningSettings(
         **_named_or_given(prefer, top_n, bits, asked_power),
@@ -147,7 +146,7 @@ def index(
         stores = open_stores(
             features,
             model,
-            VisualSpartaConfig,
+            "visual_sparta",
             out,
             augmentations=augmentations,
             device=device,

@@ -55,7 +55,6 @@ def index_dense(
     from indexer.dense.models import check_models, name_models
     from indexer.encoding.stores import open_stores
     from sparta.progress import progress_bars
-    from sparta.vse.config import VseConfig
 
     named = name_models(model)
     check_index(out)
@@ -64,7 +63,7 @@ def index_dense(
     added = {}
     with progress_bars(STAGES | stages, console) as show:
         models = list(named.values())
-        [store] = open_stores([features], models, VseConfig, out, device=device, progress=show)
+        [store] = open_stores([features], models, "vse", out, device=device, progress=show)
         check_models(named, store)
         for name, path in named.items():
             added[name] = add_dense(

@@ -6,8 +6,8 @@ import hashlib
 from pathlib import Path
 from typing import NamedTuple
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from indexer.encoding.term_scores import ImageEncoder
 from indexer.pruning import asked_weights
@@ -22,12 +22,12 @@ class AskedTerms(NamedTuple):
     Attributes:
         source: "model", the SHA-256 of a file of queries, or "none".
         power: of the frequencies, 0 for "none".
-        weights: [V] float32 on the CPU, None for "none".
+        weights: [V] float32, None for "none".
     """
 
     source: str
     power: float
-    weights: Tensor | None
+    weights: NDArray[np.float32] | None
 
 
 NONE_ASKED = AskedTerms("none", 0.0, None)
@@ -65,12 +65,13 @@ def asked_terms(encoder: ImageEncoder, asked: str, power: float) -> AskedTerms:
     return AskedTerms(source, power, asked_weights(found, power))
 
 
-def trained_frequencies(encoder: ImageEncoder) -> Tensor:
-    """[V] int64 on the CPU: how many training captions contain each term, 0 where unknown.
+def trained_frequencies(encoder: ImageEncoder) -> NDArray[np.int64]:
+    """[V] int64: how many training captions contain each term, 0 where unknown.
 
     Of several models the largest counts: they are usually trained on the same captions.
     """
-    return torch.stack([model.term_frequencies for model in encoder.models]).amax(dim=0).cpu()
+    found: NDArray[np.int64] = np.max([one.term_frequencies for one in encoder.scorers], axis=0)
+    return found
 
 
 def check_asked(asked: str) -> None:
@@ -100,7 +101,7 @@ def _read_queries(asked: str) -> str:
     return text
 
 
-def _count(text: str, tokenizer: Tokenizer) -> Tensor:
+def _count(text: str, tokenizer: Tokenizer) -> NDArray[np.int64]:
     """[V] int64: how many lines contain each term."""
     lines = map(tokenizer.encode_ids, text.split("\n"))
-    return torch.from_numpy(text_frequencies(lines, len(tokenizer.vocabulary)))
+    return text_frequencies(lines, len(tokenizer.vocabulary))

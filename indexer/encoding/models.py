@@ -1,4 +1,4 @@
-"""Models: loaded, identified by a hash of their content, and compared with feature stores."""
+"""Models: loaded, identified by a hash of their content."""
 
 from __future__ import annotations
 
@@ -12,11 +12,7 @@ import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from sparta.errors import InputError
-from sparta.features.extract.detector_settings import extract_command
-from sparta.features.record import FeatureSource
-from sparta.features.store import FeatureStore
-from sparta.model_id import find_file, read_model_config, resolve
-from sparta.substitutes import SUBSTITUTES, SubstituteTable
+from sparta.model_id import read_model_config
 from sparta.tokenizer import Tokenizer
 from sparta.visualsparta.config import VisualSpartaConfig
 from sparta.visualsparta.model import VisualSparta
@@ -85,16 +81,6 @@ def read_config(name: str | Path, kind: type[Config]) -> Config:
     return kind.from_dict(values)
 
 
-def read_substitutes(name: str | Path) -> SubstituteTable:
-    """The table of substitutes of a model's folder or hub name; empty if it has none.
-
-    Raises:
-        InputError: if it has another format or is damaged.
-    """
-    path = find_file(resolve(name), SUBSTITUTES)
-    return SubstituteTable() if path is None else SubstituteTable.open(path.parent)
-
-
 def model_fingerprint(model: PreTrainedModel) -> str:
     """SHA-256 over a model's weights and configuration, independent of its folder."""
     digest = hashlib.sha256()
@@ -106,30 +92,3 @@ def model_fingerprint(model: PreTrainedModel) -> str:
         digest.update(name.encode())
         digest.update(tensor.contiguous().cpu().reshape(-1).view(torch.uint8).numpy())
     return digest.hexdigest()
-
-
-def check_features(name: str | Path, config: PreTrainedConfig, store: FeatureStore) -> None:
-    """Refuse features a model was not trained on.
-
-    Args:
-        name: the model's folder or hub name, for messages.
-        config: the model's, with `feature_source` and `feature_dim`.
-        store: the features.
-
-    Raises:
-        InputError: naming what differs (the model's against the store's).
-    """
-    if config.feature_source is None:
-        if store.source.dimension != config.feature_dim:
-            raise InputError(
-                f"{store.folder} has features of {store.source.dimension} numbers, --model {name} "
-                f"takes {config.feature_dim}"
-            )
-        return
-    wanted = FeatureSource(**config.feature_source)
-    if differences := wanted.differences(store.source):
-        raise InputError(
-            f"{store.folder} holds other features than --model {name} was trained on (the model's "
-            f"against the store's): {'; '.join(differences)}. Make them with "
-            f"{extract_command(wanted)}"
-        )

@@ -5,19 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
+from typing import Any, Literal, Protocol
 
-from indexer.encoding.models import read_config
 from indexer.manifest import is_index
 from sparta.errors import InputError
 from sparta.features.extract.augmented_stores import extract_augmented
-from sparta.features.extract.detector_settings import DetectorSettings
+from sparta.features.extract.detector_settings import DetectorSettings, extract_command
 from sparta.features.record import FeatureSource
 from sparta.features.store import HEADER, FeatureStore
+from sparta.model_id import read_model_config
 from sparta.progress import Progress, no_progress
-from sparta.visualsparta.config import VisualSpartaConfig
-from sparta.vse.config import VseConfig
 
-ModelKind = type[VisualSpartaConfig] | type[VseConfig]
+# `model_type` of a configuration → title, for messages.
+KINDS = {"visual_sparta": "VisualSparta model", "vse": "dense model"}
+ModelKind = Literal["visual_sparta", "vse"]
+
+
+class FeatureConfig(Protocol):
+    """What a model's configuration says of the features it takes."""
+
+    @property
+    def feature_source(self) -> dict[str, Any] | None: ...  # noqa: D102
+
+    @property
+    def feature_dim(self) -> int: ...  # noqa: D102
 
 
 def open_stores(
@@ -35,7 +46,7 @@ def open_stores(
     Args:
         folders: feature stores, or one folder of photos.
         models: folders or hub names of the models that will read the features.
-        kind: the models' configuration class.
+        kind: of the models.
         out: the index folder; features of photos go to `OUT.features` and are reused.
         augmentations: feature stores to extract from photos, 1 if None; only for photos.
         device: of the extraction.
@@ -119,6 +130,33 @@ def check_same_images(store: FeatureStore, ids: Sequence[str], folder: Path) -> 
             )
 
 
+def check_features(name: str | Path, config: FeatureConfig, store: FeatureStore) -> None:
+    """Refuse features a model was not trained on.
+
+    Args:
+        name: the model's folder or hub name, for messages.
+        config: the model's, with `feature_source` and `feature_dim`.
+        store: the features.
+
+    Raises:
+        InputError: naming what differs (the model's against the store's).
+    """
+    if config.feature_source is None:
+        if store.source.dimension != config.feature_dim:
+            raise InputError(
+                f"{store.folder} has features of {store.source.dimension} numbers, --model {name} "
+                f"takes {config.feature_dim}"
+            )
+        return
+    wanted = FeatureSource(**config.feature_source)
+    if differences := wanted.differences(store.source):
+        raise InputError(
+            f"{store.folder} holds other features than --model {name} was trained on (the model's "
+            f"against the store's): {'; '.join(differences)}. Make them with "
+            f"{extract_command(wanted)}"
+        )
+
+
 def _check_folder(folder: Path) -> None:
     if not folder.is_dir():
         state = "is not a folder" if folder.exists() else "does not exist"
@@ -135,12 +173,12 @@ def _feature_source(models: Sequence[str | Path], kind: ModelKind) -> FeatureSou
         raise InputError("no --model: give at least one")
     sources = {}
     for name in models:
-        config = read_config(name, kind)
-        if config.feature_source is None:
+        recorded = read_model_config(name, (kind,), KINDS[kind], "--model").get("feature_source")
+        if recorded is None:
             raise InputError(
                 f"--model {name} does not record what made its features: run sparta extract first"
             )
-        sources[name] = FeatureSource(**config.feature_source)
+        sources[name] = FeatureSource(**recorded)
     chosen, first = next(iter(sources.items()))
     for name, source in sources.items():
         if differences := first.differences(source):

@@ -9,19 +9,19 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
-from indexer.encoding.models import check_features, load_models
+from indexer.encoding.load import load_scorers, wanted_terms
+from indexer.encoding.scorer import Scorer, TermScores
 from indexer.encoding.stores import check_stores
 from indexer.grounding import Inputs
 from indexer.settings import TermSet
-from sparta.features.extract.networks.backbone import pick_device
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
+from sparta.progress import Progress, no_progress
 from sparta.tokenizer import Tokenizer
-from sparta.visualsparta.collate import ImageBatch, ImageCollator
-from sparta.visualsparta.model import TermScores, VisualSparta
+from sparta.visualsparta.padding import ImagePadder, PaddedImages
 
 WINDOW = 16  # batches whose images are sorted by length together
 
@@ -48,14 +48,14 @@ class ImageEncoder:
     shows and err independently. Averaging them costs nothing when searching.
 
     Attributes:
-        models: with one vocabulary; the first determines which position won a term.
+        scorers: models with one vocabulary; the first determines which position won a term.
         tokenizer: the models'.
         stores: of the same photos, the plain one first, whose regions are shown.
         batch_size: images per pass of a model.
         terms: terms to compute, "trained" (by at least one model) or "all"; the others score 0.
     """
 
-    models: Sequence[VisualSparta]
+    scorers: Sequence[Scorer]
     tokenizer: Tokenizer
     stores: Sequence[FeatureStore]
     batch_size: int
@@ -70,6 +70,7 @@ class ImageEncoder:
         batch_size: int = 32,
         device: str = "auto",
         terms: TermSet = "all",
+        progress: Progress = no_progress,
     ) -> ImageEncoder:
         """Load models, and check that they and the stores go together.
 
@@ -79,29 +80,23 @@ class ImageEncoder:
             batch_size: images per pass of a model.
             device: "auto" takes a GPU if there is one.
             terms: terms to compute, "trained" or "all".
+            progress: stage "convert", in models.
 
         Raises:
             InputError: if a model cannot be used or was trained on other features, or models or
                 stores do not go together.
         """
         check_stores(stores)
-        loaded, tokenizer = load_models(models, pick_device(device))
-        for name, model in zip(models, loaded, strict=True):
-            check_features(name, model.config, stores[0])
-        return cls(loaded, tokenizer, stores, batch_size, terms)
+        scorers, tokenizer = load_scorers(models, stores[0], device, terms, progress)
+        return cls(scorers, tokenizer, stores, batch_size, terms)
 
     @property
     def store(self) -> FeatureStore:
         """The first store."""
         return self.stores[0]
 
-    @property
-    def device(self) -> torch.device:
-        """The models' device."""
-        return self.models[0].device
-
     def batches(self, rows: Iterable[int], cache: bool = False) -> Iterator[EncodedBatch]:
-        """Images of some rows with their mean term scores, on the models' device.
+        """Images of some rows with their mean term scores.
 
         Args:
             rows: of the stores.
@@ -122,58 +117,56 @@ class ImageEncoder:
         """Mean over all pairs of model and store; positions and inputs of the first pair."""
         copies = [[store[row] for row in rows] for store in self.stores]
         pairs = (
-            self._score_by_length(model, collate, images)
-            for model, collate in zip(self.models, self._collators, strict=True)
+            self._score_by_length(scorer, padder, images)
+            for scorer, padder in zip(self.scorers, self._padders, strict=True)
             for images in copies
         )
         (scores, positions), inputs = next(pairs)
         for other, _ in pairs:
             scores += other.scores
-        scores /= len(self.models) * len(copies)
+        scores /= len(self.scorers) * len(copies)
         return TermScores(scores, positions), inputs
 
     def _score_by_length(
-        self, model: VisualSparta, collate: ImageCollator, images: Sequence[ImageFeatures]
+        self, scorer: Scorer, padder: ImagePadder, images: Sequence[ImageFeatures]
     ) -> tuple[TermScores, list[Inputs]]:
         """Images of similar length share a pass, which then computes little padding."""
         wanted = self.allowed(self.terms)
-        order = torch.tensor([collate.length(image) for image in images]).argsort(stable=True)
+        order = np.argsort([padder.length(image) for image in images], kind="stable")
         passes: list[TermScores] = []
         read: dict[int, Inputs] = {}
-        for part in order.split(self.batch_size):
+        for start in range(0, len(order), self.batch_size):
+            part = order[start : start + self.batch_size].tolist()
             own = [images[place] for place in part]
-            batch = collate(own)
-            passes.append(model.term_scores(batch, wanted))
-            inputs = read_inputs(own, batch, model.config.use_labels)
-            read |= zip(part.tolist(), inputs, strict=True)
-        back = order.argsort().to(self.device)
-        scores, positions = (torch.cat(parts)[back] for parts in zip(*passes, strict=True))
+            padded = padder.pad(own)
+            passes.append(scorer.term_scores(padded, wanted))
+            inputs = read_inputs(own, padded, scorer.config.use_labels)
+            read |= zip(part, inputs, strict=True)
+        back = np.argsort(order)
+        scores, positions = (np.concatenate(parts)[back] for parts in zip(*passes, strict=True))
         return TermScores(scores, positions), [read[place] for place in range(len(images))]
 
     @cached_property
-    def _collators(self) -> list[ImageCollator]:
-        return [ImageCollator.of(self.tokenizer, model.config) for model in self.models]
+    def _padders(self) -> list[ImagePadder]:
+        return [ImagePadder.of(self.tokenizer, scorer.config) for scorer in self.scorers]
 
-    def allowed(self, terms: TermSet) -> Tensor:
-        """[V] bool on the models' device: terms "trained" by at least one model, or "all"."""
-        indexable = torch.from_numpy(self.tokenizer.indexable).to(self.device)
-        if terms == "all":
-            return indexable
-        return indexable & torch.stack([model.trained_terms for model in self.models]).any(dim=0)
+    def allowed(self, terms: TermSet) -> NDArray[np.bool_]:
+        """[V] bool: terms "trained" by at least one model, or "all"."""
+        return wanted_terms(self.scorers, self.tokenizer, terms)
 
 
 def read_inputs(
-    images: Iterable[ImageFeatures], batch: ImageBatch, labels: bool
+    images: Iterable[ImageFeatures], padded: PaddedImages, labels: bool
 ) -> Iterator[Inputs]:
     """What a model reads of each image of a batch.
 
     Args:
         images: the batch's.
-        batch: as collated for the model.
+        padded: the same, for the model.
         labels: whether it reads label tokens.
     """
-    regions = batch.region_mask.sum(dim=1).tolist()
-    tokens = (batch.label_mask.sum(dim=1) * labels).tolist()
+    regions = padded.region_mask.sum(axis=1).tolist()
+    tokens = (padded.label_mask.sum(axis=1) * labels).tolist()
     for i, (image, r, k) in enumerate(zip(images, regions, tokens, strict=True)):
-        terms, owners = batch.label_ids[i, :k], batch.label_regions[i, :k]
-        yield Inputs(image.boxes[:r], terms.int().numpy(), owners.short().numpy())
+        terms, owners = padded.label_ids[i, :k], padded.label_regions[i, :k]
+        yield Inputs(image.boxes[:r], terms.astype(np.int32), owners.astype(np.int16))

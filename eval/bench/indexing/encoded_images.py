@@ -8,19 +8,17 @@ from pathlib import Path
 
 import numpy as np
 import tokenizers
-import torch
+from numpy.typing import NDArray
 from tokenizers.models import WordPiece
-from torch import Tensor
 
 from eval.pruning.term_scores import TermScoreMatrix
-from indexer.encoding.models import model_fingerprint
+from indexer.encoding.scorer import TermScores
 from indexer.encoding.term_scores import EncodedBatch, ImageEncoder
 from indexer.grounding import Inputs
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.progress import Progress, no_progress
 from sparta.tokenizer import Tokenizer, WordPieceTokenizer
-from sparta.visualsparta.model import TermScores
 
 BATCH = 32
 DISTINCT = 1024  # distinct images: 190 MB of scores for BERT's vocabulary
@@ -44,7 +42,7 @@ class EncodedImages:
 
     name: str
     tokenizer: Tokenizer
-    allowed: Tensor
+    allowed: NDArray[np.bool_]
     images: list[ImageFeatures]
     scored: TermScores
     inputs: list[Inputs]
@@ -60,7 +58,7 @@ class EncodedImages:
                 replace(image, image_id=f"{row:09d}.jpg")
                 for row, image in zip(waiting, self.images[here], strict=False)
             ]
-            scored = TermScores(*(part[here] for part in self.scored))
+            scored = TermScores(self.scored.scores[here], self.scored.positions[here])
             yield EncodedBatch(images, scored, self.inputs[here])
             waiting = waiting[count:]
 
@@ -74,10 +72,9 @@ def encode_store(features: Path, model: str, progress: Progress = no_progress) -
     store = FeatureStore.open(features)
     encoder = ImageEncoder.open([store], [model], BATCH, "cpu", "trained")
     rows = range(min(DISTINCT, len(store)))
-    with torch.inference_mode():
-        scored = TermScoreMatrix.of(encoder, rows, progress)
+    scored = TermScoreMatrix.of(encoder, rows, progress)
     return EncodedImages(
-        name=model_fingerprint(encoder.models[0]),
+        name=encoder.scorers[0].fingerprint,
         tokenizer=encoder.tokenizer,
         allowed=encoder.allowed("trained"),
         images=[_without_features(store[row]) for row in rows],
@@ -104,9 +101,9 @@ def synthetic_images(
     return EncodedImages(
         name="synthetic",
         tokenizer=WordPieceTokenizer(tokenizers.Tokenizer(WordPiece(words, unk_token="[UNK]"))),
-        allowed=torch.from_numpy(allowed),
+        allowed=allowed,
         images=[_image(boxes) for boxes in corners],
-        scored=TermScores(torch.from_numpy(scores), torch.from_numpy(positions)),
+        scored=TermScores(scores, positions),
         inputs=[Inputs(boxes, np.empty(0, np.int32), np.empty(0, np.int16)) for boxes in corners],
     )
 

@@ -52,7 +52,7 @@ def measure_indexing(
 def impact_parameters(images: EncodedImages, top_n: int | None, bits: int) -> ImpactParameters:
     """As `sparta index` determines them from a sample."""
     offset = estimate_offsets(images.scored.scores, "mean")
-    largest = ((images.scored.scores.amax(dim=0) - offset) * images.allowed).max()
+    largest = ((images.scored.scores.max(axis=0) - offset) * images.allowed).max()
     return ImpactParameters(offset, images.allowed, top_n, Quantiser.fit(float(largest), bits))
 
 
@@ -77,7 +77,7 @@ def build(
     with TemporaryDirectory(dir=work) as name, watch() as peak:
         folder = Path(name)
         settings = _settings(images, pruning)
-        offset, scale = pruning.offset.numpy(), pruning.quantiser.scale
+        offset, scale = pruning.offset, pruning.quantiser.scale
         start, used = time.perf_counter(), _processor_seconds()
         manifest = write_index(
             folder / "index",

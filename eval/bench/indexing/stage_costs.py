@@ -10,8 +10,6 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-import torch
-
 from eval.bench.indexing.encoded_images import EncodedImages
 from indexer.grounding import Grounding, pack
 from indexer.impacts import ImpactParameters, keep_terms, split_images
@@ -48,8 +46,6 @@ def stage_costs(
         stage → seconds of processor time an image, of all threads.
     """
     found: list[Costs] = []
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # waiting threads would add to the processor time
     for done in range(WARM_UPS + ROUNDS):
         with TemporaryDirectory(dir=work) as folder:
             costs: Costs = {}
@@ -58,7 +54,6 @@ def stage_costs(
             _write(postings, images, Path(folder), costs)
         found.append(costs)
         progress("costs", done + 1, WARM_UPS + ROUNDS)
-    torch.set_num_threads(threads)
     return {stage: median(costs[stage] for costs in found[WARM_UPS:]) / sample for stage in costs}
 
 

@@ -32,8 +32,7 @@ def attention(
     from eval.figures.attention import draw, look
     from eval.plotting import check_picture, save
     from indexer.dense.text_encoder import load_dense_model
-    from indexer.encoding.models import check_features
-    from indexer.encoding.stores import check_stores
+    from indexer.encoding.stores import check_features, check_stores
     from sparta.features.extract.image_files import load_photo
     from sparta.features.store import FeatureStore
 

@@ -43,6 +43,7 @@ def gallery(
     from eval.recall.model_recall import open_members
     from eval.recall.models import DenseModel, SparseModel
     from indexer.encoding.term_scores import ImageEncoder
+    from indexer.encoding.torch_scorer import TorchScorer
     from sparta.features.store import FeatureStore
     from sparta.progress import progress_bars
 
@@ -54,7 +55,8 @@ def gallery(
         raise InputError(f"--model {model} must be a VisualSparta, --dense {dense} a dense model")
     sparse = first.model
     assert isinstance(first.store, FeatureStore)  # all that a VisualSparta takes
-    encoder = ImageEncoder([sparse.model], sparse.tokenizer, [first.store], batch_size, "trained")
+    scorer = TorchScorer(sparse.model)
+    encoder = ImageEncoder([scorer], sparse.tokenizer, [first.store], batch_size, "trained")
     with progress_bars(STAGES | {"time": ("Timing", "runs")}, Console(stderr=True)) as progress:
         made = Gallery.of(encoder, second.model, max(numbers), top_n, progress)
         times = measure_times(made, texts, numbers, k, progress)

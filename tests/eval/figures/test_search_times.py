@@ -11,6 +11,7 @@ from eval.recall.model_recall import open_members
 from eval.recall.models import DenseModel, SparseModel
 from indexer.build import build_index
 from indexer.encoding.term_scores import ImageEncoder
+from indexer.encoding.torch_scorer import TorchScorer
 from indexer.search.api import SearchResult, Timings
 from indexer.search.lucene import LuceneSearcher
 from indexer.settings import PruningSettings
@@ -34,7 +35,7 @@ def gallery(models: list[Path], views: list[FeatureStore], dense: Path) -> Galle
     sparse, vectors = open_members(names, [views[0].folder], False, "cpu")
     assert isinstance(sparse.model, SparseModel) and isinstance(vectors.model, DenseModel)
     model = sparse.model
-    encoder = ImageEncoder([model.model], model.tokenizer, [views[0]], 4, "trained")
+    encoder = ImageEncoder([TorchScorer(model.model)], model.tokenizer, [views[0]], 4, "trained")
     return Gallery.of(encoder, vectors.model, 1000, 12, lambda stage, done, total: None)
 
 

@@ -12,7 +12,6 @@ from indexer.encoding.stores import open_stores
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.tokenizer import WordPieceTokenizer
-from sparta.visualsparta.config import VisualSpartaConfig
 from tests.indexer.tiny import save_model
 from tests.indexer.vocabulary import SPECIAL
 
@@ -47,5 +46,5 @@ def test_what_is_no_model_is_refused_at_once(
     for name, said in cases:
         for sources in ([photos], [store.folder]):
             with pytest.raises(InputError, match=f"--model {name} .*{said}"):
-                stores = open_stores(sources, [name], VisualSpartaConfig, tmp_path / "index")
+                stores = open_stores(sources, [name], "visual_sparta", tmp_path / "index")
                 build_index(stores, [name], tmp_path / "index", device="cpu")

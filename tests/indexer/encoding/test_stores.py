@@ -18,8 +18,6 @@ from sparta.features.extract.augmented_stores import augmentation_names
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.tokenizer import WordPieceTokenizer
-from sparta.visualsparta.config import VisualSpartaConfig
-from sparta.vse.config import VseConfig
 from tests.indexer.tiny import SOURCE, same_but, save_model, write_store
 from tests.indexer.tiny_dense import save_dense_model
 
@@ -73,7 +71,7 @@ def test_augmentations_are_extracted_from_photos(
     stores = open_stores(
         [photos],
         [model_dir],
-        VisualSpartaConfig,
+        "visual_sparta",
         out,
         augmentations=3,
         progress=lambda *stage: stages.append(stage),
@@ -101,7 +99,7 @@ def test_augmentations_are_for_photos(
     ]:
         with pytest.raises(InputError, match=said):
             open_stores(
-                folders, [model_dir], VisualSpartaConfig, tmp_path / "index", augmentations=count
+                folders, [model_dir], "visual_sparta", tmp_path / "index", augmentations=count
             )
 
 
@@ -111,7 +109,7 @@ def test_models_of_other_features_are_refused_before_any_photo_is_read(
     source = replace(SOURCE, image_size=64)
     second = save_model(tmp_path / "model", tokenizer, source=source)
     with pytest.raises(InputError, match=r"takes other features than .*image_size: 32 against 64"):
-        open_stores([photos], [model_dir, second], VisualSpartaConfig, tmp_path / "index")
+        open_stores([photos], [model_dir, second], "visual_sparta", tmp_path / "index")
     assert not (tmp_path / "index.features").exists()
 
 
@@ -119,24 +117,24 @@ def test_an_index_or_an_absent_folder_is_no_source(
     index: Path, model_dir: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(InputError, match="is an index: give"):
-        open_stores([index], [model_dir], VisualSpartaConfig, tmp_path / "index")
+        open_stores([index], [model_dir], "visual_sparta", tmp_path / "index")
     with pytest.raises(InputError, match="does not exist"):
-        open_stores([tmp_path / "absent"], [model_dir], VisualSpartaConfig, tmp_path / "index")
+        open_stores([tmp_path / "absent"], [model_dir], "visual_sparta", tmp_path / "index")
 
 
 def test_photos_are_extracted_once_with_the_models_own_features(
     model_dir: Path, tmp_path: Path, photos: Path
 ) -> None:
     out = tmp_path / "index"
-    [first] = open_stores([photos], [model_dir], VisualSpartaConfig, out)
+    [first] = open_stores([photos], [model_dir], "visual_sparta", out)
     assert first.folder == tmp_path / "index.features" / "plain"
     changed = (first.folder / "store.json").stat().st_mtime_ns
-    [again] = open_stores([photos], [model_dir], VisualSpartaConfig, out)
+    [again] = open_stores([photos], [model_dir], "visual_sparta", out)
     assert (again.folder / "store.json").stat().st_mtime_ns >= changed
     manifest = build_index([again], [model_dir], out, device="cpu")
     assert manifest.photos == str(photos.resolve())
     assert LuceneSearcher(out).metadata("1.png") == {"width": 30, "height": 20}
-    [opened] = open_stores([first.folder], [model_dir], VisualSpartaConfig, out)
+    [opened] = open_stores([first.folder], [model_dir], "visual_sparta", out)
     assert opened.fingerprint == first.fingerprint
 
 
@@ -145,8 +143,8 @@ def test_photos_are_extracted_as_the_dense_model_needs(dense_model: Path, tmp_pa
     photos.mkdir()
     for name in ("1.png", "2.png"):
         Image.new("RGB", (30, 20), "red").save(photos / name)
-    [made] = open_stores([photos], [dense_model], VseConfig, tmp_path / "index")
+    [made] = open_stores([photos], [dense_model], "vse", tmp_path / "index")
     assert made.source == SOURCE and made.ids == ["1.png", "2.png"]
     other = save_dense_model(tmp_path / "other", source=replace(SOURCE, image_size=64))
     with pytest.raises(InputError, match=rf"--model {other} takes other features than --model"):
-        open_stores([photos], [dense_model, other], VseConfig, tmp_path / "index")
+        open_stores([photos], [dense_model, other], "vse", tmp_path / "index")

@@ -12,7 +12,6 @@ from sparta.features.extract.detector_settings import DetectorSettings
 from sparta.features.extract.job import extract_photos
 from sparta.features.store import FeatureStore
 from sparta.tokenizer import WordPieceTokenizer
-from sparta.visualsparta.config import VisualSpartaConfig
 from tests.indexer.tiny import save_model
 from tests.sparta.features.extract.tiny_detectors import picture, save_detector
 
@@ -60,7 +59,7 @@ def test_photos_are_extracted_as_for_training(
     trained_on = extract(photos, tmp_path / "store", detection, backbone)
     model = save_model(tmp_path / "model", tokenizer, source=trained_on.source)
     stores = open_stores(
-        [photos], [model], VisualSpartaConfig, tmp_path / "index", augmentations=2, device="cpu"
+        [photos], [model], "visual_sparta", tmp_path / "index", augmentations=2, device="cpu"
     )
     assert stores[0].source == trained_on.source
     assert stores[0].fingerprint == trained_on.fingerprint
@@ -88,7 +87,7 @@ def test_a_detector_that_has_changed_is_refused(
     trained_on = extract(photos, tmp_path / "store", detection, None)
     model = save_model(tmp_path / "model", tokenizer, source=trained_on.source)
     save_detector(detector, "yolos", seed=1)
-    stores = open_stores([photos], [model], VisualSpartaConfig, tmp_path / "index", device="cpu")
+    stores = open_stores([photos], [model], "visual_sparta", tmp_path / "index", device="cpu")
     with pytest.raises(InputError, match="holds other features than"):
         build_index(stores, [model], tmp_path / "index", device="cpu")
 
@@ -100,4 +99,4 @@ def test_regions_of_others_cannot_be_made_from_photos(
     source = replace(trained_on.source, detector="", backbone="vinvl", weights="vinvl", extra={})
     model = save_model(tmp_path / "model", tokenizer, source=source)
     with pytest.raises(InputError, match=r"regions of a detector that is not available \(vinvl\)"):
-        open_stores([photos], [model], VisualSpartaConfig, tmp_path / "index")
+        open_stores([photos], [model], "visual_sparta", tmp_path / "index")

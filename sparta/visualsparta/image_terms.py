@@ -1,0 +1,42 @@
+"""VisualSparta's image side as one module, to be converted: regions in, term scores out."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from sparta.visualsparta.collate import ImageBatch
+from sparta.visualsparta.model import VOCABULARY_CHUNK, VisualSparta
+
+
+class ImageTerms(nn.Module):
+    """Equations 2 to 11 for one image without labels, which needs no padding and no mask.
+
+    Args:
+        model: that reads no labels, in eval mode.
+        terms: [T] int64, the terms to score.
+    """
+
+    def __init__(self, model: VisualSparta, terms: Tensor) -> None:
+        super().__init__()
+        self.model = model
+        self.vectors = nn.Parameter(model.query_embedding(terms).detach().clone())
+
+    def forward(self, regions: Tensor, locations: Tensor) -> tuple[Tensor, Tensor]:
+        """Score one image.
+
+        Args:
+            regions: [1, n, d] float16.
+            locations: [1, n, 6] float32.
+
+        Returns:
+            scores [1, T] float32, and the winning regions [1, T] int32.
+        """
+        none = torch.zeros(1, 0, dtype=torch.int64)
+        everywhere = torch.ones(regions.shape[:2], dtype=torch.bool)
+        batch = ImageBatch(regions, locations, everywhere, none, none.bool(), none)
+        embedded = self.model.embed_regions(batch)
+        hidden = self.model.encoder.encoder(embedded, attention_mask=None).last_hidden_state
+        found = [(hidden @ part.T).max(dim=1) for part in self.vectors.split(VOCABULARY_CHUNK)]
+        best, columns = zip(*found, strict=True)
+        return self.model.activate(torch.cat(best, dim=1)), torch.cat(columns, dim=1).int()
