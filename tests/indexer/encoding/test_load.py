@@ -1,0 +1,154 @@
+"""Models on the CPU in OpenVINO: the term scores of torch, converted once."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from indexer.encoding import convert, load
+from indexer.encoding.converted_scorer import ConvertedScorer
+from indexer.encoding.model_files import ModelFiles, ReadConfig
+from indexer.encoding.stores import open_stores
+from indexer.encoding.term_scores import ImageEncoder
+from indexer.encoding.torch_scorer import TorchScorer
+from indexer.manifest import Manifest
+from indexer.settings import TermSet
+from sparta.features.store import FeatureStore
+from sparta.tokenizer import WordPieceTokenizer
+from sparta.visualsparta.config import VisualSpartaConfig
+from sparta.visualsparta.model import VisualSparta
+from tests.indexer.tiny import save_model
+
+CAPTIONS = ["two dogs", "the red ball"]
+
+
+def without_labels(folder: Path, **options: object) -> Path:
+    """Have a saved model read no labels."""
+    path = folder / "config.json"
+    values = json.loads(path.read_text()) | {"use_labels": False} | options
+    path.write_text(json.dumps(values))
+    return folder
+
+
+@pytest.fixture
+def models(tokenizer: WordPieceTokenizer, tmp_path: Path) -> list[Path]:
+    """Two models of regions alone, each trained on other terms."""
+    first = save_model(tmp_path / "a", tokenizer, 1, untrained=["dog"], captions=CAPTIONS)
+    second = save_model(tmp_path / "b", tokenizer, 2, untrained=["dog", "ball"])
+    return [without_labels(first), without_labels(second)]
+
+
+def torch_encoder(encoder: ImageEncoder, models: list[Path]) -> ImageEncoder:
+    """The same encoder in torch."""
+    scorers = [TorchScorer(VisualSparta.from_pretrained(folder)) for folder in models]
+    return ImageEncoder(scorers, encoder.tokenizer, encoder.stores, 3, encoder.terms)
+
+
+@pytest.mark.parametrize("terms", ["trained", "all"])
+def test_scores_and_positions_are_those_of_torch(
+    store: FeatureStore, models: list[Path], terms: TermSet
+) -> None:
+    encoder = ImageEncoder.open([store], models, 3, "cpu", terms)
+    reference = torch_encoder(encoder, models)
+    for ours, theirs in zip(encoder.scorers, reference.scorers, strict=True):
+        assert isinstance(ours, ConvertedScorer)
+        assert ours.fingerprint == theirs.fingerprint
+        assert np.array_equal(ours.trained_terms, theirs.trained_terms)
+        assert np.array_equal(ours.term_frequencies, theirs.term_frequencies)
+    rows = range(len(store))
+    pairs = zip(encoder.batches(rows), reference.batches(rows), strict=True)
+    for found, right in pairs:
+        np.testing.assert_allclose(found.scored.scores, right.scored.scores, atol=1e-4)
+        np.testing.assert_array_equal(found.scored.positions, right.scored.positions)
+        assert found.scored.scores.any()
+        for own, expected in zip(found.inputs, right.inputs, strict=True):
+            assert np.array_equal(own.boxes, expected.boxes)
+            assert len(own.label_terms) == len(expected.label_terms) == 0
+
+
+def test_models_are_converted_once(
+    store: FeatureStore, models: list[Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("VISUALSPARTA_CACHE", str(tmp_path / "cache"))
+    steps: list[tuple[object, ...]] = []
+    for _ in range(2):
+        ImageEncoder.open([store], models, device="cpu", progress=lambda *step: steps.append(step))
+        monkeypatch.setattr(load, "_load_torch", None)  # would fail
+    assert steps == [("convert", 0, 2), ("convert", 1, 2), ("convert", 2, 2)]
+
+
+def test_models_that_cannot_be_converted_run_in_torch(
+    store: FeatureStore,
+    models: list[Path],
+    model_dir: Path,
+    tokenizer: WordPieceTokenizer,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path,
+) -> None:
+    longer = save_model(tmp_path / "longer", tokenizer, 3)
+    without_labels(longer, max_regions=3)
+    for chosen in ([model_dir], [models[0], model_dir], [models[0], longer]):
+        encoder = ImageEncoder.open([store], chosen, device="cpu")
+        assert all(isinstance(scorer, TorchScorer) for scorer in encoder.scorers)
+    assert "slower" not in caplog.text
+    monkeypatch.setenv("VISUALSPARTA_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(convert, "LARGEST_ERROR", -1)
+    encoder = ImageEncoder.open([store], models, device="cpu")
+    assert all(isinstance(scorer, TorchScorer) for scorer in encoder.scorers)
+    assert "the models run in torch, which is slower: the network that OpenVINO" in caplog.text
+
+
+def test_without_openvino_torch_is_used(
+    store: FeatureStore, models: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(load, "installed", lambda: False)
+    assert isinstance(ImageEncoder.open([store], models).scorers[0], TorchScorer)
+
+
+def test_defaults_are_those_of_the_configuration() -> None:
+    parameters = inspect.signature(VisualSpartaConfig.__init__).parameters
+    for name, value in vars(ReadConfig()).items():
+        assert parameters[name].default == value
+
+
+def test_files_are_what_the_model_saved(models: list[Path]) -> None:
+    files, model = ModelFiles.open(models[0]), VisualSparta.from_pretrained(models[0])
+    assert model.tokenizer is not None
+    assert files.tokenizer.vocabulary == model.tokenizer.vocabulary
+    for name in ("trained_terms", "term_frequencies", "indexable"):
+        assert getattr(files, name).tolist() == getattr(model, name).tolist()
+    for name, value in vars(files.config).items():
+        assert getattr(model.config, name) == value
+    (models[0] / "tokenizer.json").unlink()
+    with pytest.raises(FileNotFoundError, match=r"has no tokenizer.json"):
+        ModelFiles.open(models[0])
+
+
+def test_indexing_with_a_converted_model_imports_no_torch(
+    models: list[Path], tmp_path: Path
+) -> None:
+    photos, out = tmp_path / "photos", tmp_path / "index"
+    photos.mkdir()
+    for number in range(3):
+        Image.new("RGB", (20, 30), (90 * number, 99, 0)).save(photos / f"{number}.png")
+    stores = open_stores([photos], models[:1], "visual_sparta", out)
+    ImageEncoder.open(stores, models[:1], terms="trained")
+    code = (
+        "import sys; from sparta.__main__ import cli;"
+        "cli(sys.argv[1:], standalone_mode=False);"
+        "print({'torch', 'transformers', 'huggingface_hub'} & {*sys.modules})"
+    )
+    options = ["--model", str(models[0]), "--out", str(out), "--asked", "model"]
+    command = [sys.executable, "-c", code, "index", str(photos), *options]
+    run = subprocess.run(command, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert "3 images" in run.stdout and run.stdout.endswith("set()\n")
+    assert Manifest.open(out).asked == "model"
