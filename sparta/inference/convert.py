@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -24,8 +26,20 @@ def convert(module: nn.Module, inputs: Sequence[Tensor], path: Path) -> None:
         Exception: what torch's tracing or OpenVINO raises where it does not know a module.
     """
     ov = openvino()
-    with torch.inference_mode(), warnings.catch_warnings():
+    with torch.inference_mode(), warnings.catch_warnings(), _logging_unchanged():
         warnings.simplefilter("ignore")  # the tracer's, of shapes that it takes as constants
         shapes = [list(value.shape) for value in inputs]
         model = ov.convert_model(module, example_input=tuple(inputs), input=shapes)
     ov.save_model(model, path, compress_to_fp16=False)
+
+
+@contextmanager
+def _logging_unchanged() -> Iterator[None]:
+    """Undo what OpenVINO's converter does to the root logger, which silences all warnings."""
+    root = logging.getLogger()
+    level, handlers, filters = root.level, root.handlers[:], root.filters[:]
+    try:
+        yield
+    finally:
+        root.setLevel(level)
+        root.handlers[:], root.filters[:] = handlers, filters

@@ -149,7 +149,7 @@ class VisualSparta(PreTrainedModel):
             visual = self.stem(visual)
         if self.config.square_root:
             # Of the size alone: vectors other than a ReLU network's may be negative.
-            visual = visual.abs().sqrt().copysign(visual)
+            visual = visual.sign() * visual.abs().sqrt()
         visual = self.input_dropout(visual)
         if self.config.use_locations:
             visual = torch.cat([visual, batch.locations], dim=-1)

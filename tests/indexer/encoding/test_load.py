@@ -42,7 +42,7 @@ def models(tokenizer: WordPieceTokenizer, tmp_path: Path) -> list[Path]:
     """Two models of regions alone, each trained on other terms."""
     first = save_model(tmp_path / "a", tokenizer, 1, untrained=["dog"], captions=CAPTIONS)
     second = save_model(tmp_path / "b", tokenizer, 2, untrained=["dog", "ball"])
-    return [without_labels(first), without_labels(second)]
+    return [without_labels(first, square_root=True), without_labels(second)]
 
 
 def torch_encoder(encoder: ImageEncoder, models: list[Path]) -> ImageEncoder:

@@ -1,3 +1,4 @@
+import logging
 import subprocess
 import sys
 from pathlib import Path
@@ -24,7 +25,10 @@ class Sums(nn.Module):
 def test_several_inputs_at_once_have_their_own_outputs(tmp_path: Path) -> None:
     assert installed()
     path, sums = tmp_path / "network.xml", Sums().eval()
+    root = logging.getLogger()
+    before = root.level, root.handlers[:], root.filters[:]
     convert(sums, [torch.zeros(1, 300, dtype=torch.uint8), torch.ones(1)], path)
+    assert (root.level, root.handlers, root.filters) == before, "warnings are still shown"
     network, random = Network(path), np.random.default_rng(0)
     inputs = [
         (random.integers(0, 256, (1, 300), np.uint8), random.random(1, np.float32))
