@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from sparta.captions.record import CaptionedPhoto
+from sparta.features.record import FeatureSource
 from sparta.vse.batch import collate_regions, collate_texts
 from tests import tiny
 from tests.sparta.vse.models import CAPTIONS, save_bert
@@ -60,7 +61,9 @@ def test_a_preset_of_visualsparta_builds_a_model(name: str, bert: Path) -> None:
     assert isinstance(config, VisualSpartaTrainConfig)
     if config.model.init is not None:
         config.model.init = str(bert)
-    model = prepare.build_model(config.model, tiny.source(), CAPTIONS)
+    pixels = FeatureSource("pixels", "pixels", "", 768, 112)  # which a stem reads
+    source = pixels if "stem" in config.model.options else tiny.source()
+    model = prepare.build_model(config.model, source, CAPTIONS)
     published = name.rpartition("/")[2]
     left_out = {
         "without-attributes": {"use_attributes"},
