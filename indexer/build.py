@@ -16,8 +16,11 @@ from indexer.postings import PostingShard
 from indexer.quantisation import Quantiser
 from indexer.settings import IndexSettings, PruningSettings
 from indexer.workspace import Workspace, check_target
+from sparta.atomic import check_name
 from sparta.features.store import FeatureStore
+from sparta.lock import writing
 from sparta.progress import Progress, no_progress
+from sparta.substitutes import SubstituteTable
 
 DEFAULT_PRUNING = PruningSettings()
 
@@ -34,10 +37,10 @@ def build_index(
 ) -> Manifest:
     """Build an index folder.
 
-    Finished shards of postings are saved in `OUT.building`, so that an interrupted run continues;
-    an index already at `out` stays in use until the new one is complete. Shards are written to
-    Lucene while later ones are encoded. Until the end the disk holds about 16 bytes a posting:
-    16 GB for a million images of 1,000 terms, of which 7 GB remain.
+    Finished shards of postings are saved in a work folder beside `out`, so that an interrupted run
+    continues; an index already at `out` stays in use until the new one is complete. Shards are
+    written to Lucene while later ones are encoded. Until the end the disk holds about 16 bytes a
+    posting: 16 GB for a million images of 1,000 terms, of which 7 GB remain.
 
     Scores are the mean over all pairs of a model and a store; the first pair gives the grounding.
 
@@ -54,11 +57,23 @@ def build_index(
 
     Raises:
         InputError: if a model cannot be used or was trained on other features, models or stores
-            do not go together, a file of queries has none, a table of substitutes is damaged, or
-            `out` contains something that is not an index.
+            do not go together, a file of queries has none, a table of substitutes is damaged,
+            `out` contains something that is not an index, or another process is writing it.
     """
-    check_target(out)
-    encoder = ImageEncoder.open(stores, models, batch_size, device, pruning.terms, progress)
+    check_name(out)
+    with writing(out):
+        check_target(out)
+        encoder = ImageEncoder.open(stores, models, batch_size, device, pruning.terms, progress)
+        return _build(encoder, out, pruning, read_substitutes(models[0]), progress)
+
+
+def _build(
+    encoder: ImageEncoder,
+    out: Path,
+    pruning: PruningSettings,
+    substitutes: SubstituteTable,
+    progress: Progress,
+) -> Manifest:
     asked = asked_terms(encoder, pruning.asked, pruning.asked_power)
     if pruning.top_n is None:
         asked = NONE_ASKED  # there is no choice to make
@@ -74,7 +89,7 @@ def build_index(
         offsets.offset,
         quantiser.scale,
         images=len(encoder.store),
-        substitutes=read_substitutes(models[0]),
+        substitutes=substitutes,
         progress=progress,
     )
     work.publish(out)

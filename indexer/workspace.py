@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
+import secrets
 from dataclasses import asdict
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -15,14 +16,23 @@ from indexer.offsets import TermOffsets
 from indexer.postings import Postings, PostingShard
 from indexer.quantisation import QuantisationReport
 from indexer.settings import IndexSettings
-from sparta.atomic import finish_replacement, replace_folder
+from sparta.atomic import (
+    MARKER,
+    find_work,
+    make_work,
+    recover,
+    remove_entry,
+    remove_work,
+    replace_folder,
+)
 from sparta.errors import InputError
 
 SETTINGS = "settings.sha256"
+OFFSETS = "offsets.npz"
 
 
 class Workspace:
-    """`OUT.building`: term offsets and finished shards of postings.
+    """A work folder of an index: term offsets and finished shards of postings.
 
     Attributes:
         index: where the index is written; absent when the workspace is opened.
@@ -30,50 +40,53 @@ class Workspace:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self.index = folder / "index"
+        # A process of a killed run may still be writing its own unfinished index.
+        self.index = folder / f"index-{secrets.token_hex(4)}"
 
     @classmethod
     def open(cls, out: Path, settings: IndexSettings) -> Workspace:
-        """The workspace of an index folder, emptied unless made with the same settings.
+        """The workspace of an index folder: an earlier run's with the same settings, or a new one.
 
-        Raises:
-            InputError: if `OUT.building` was not made by a build.
+        All others that earlier runs left are removed.
         """
-        folder = out.with_name(out.name + ".building")
         fingerprint = hashlib.sha256(json.dumps(asdict(settings)).encode()).hexdigest()
-        mark = folder / SETTINGS
-        if folder.exists() and not mark.is_file() and any(folder.iterdir()):
-            raise InputError(f"{folder} is in the way and was not made by sparta index: remove it")
-        if not mark.is_file() or mark.read_text() != fingerprint:
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir(parents=True)
-            mark.write_text(fingerprint)
-        work = cls(folder)
+        found = None
+        for folder in find_work(out):
+            if found is None and _settings(folder) == fingerprint:
+                found = folder
+            else:
+                remove_work(folder)
+        if found is None:
+            found = make_work(out)
+            (found / SETTINGS).write_text(fingerprint)
         # An unfinished Lucene index is written again from the shards, which is the fast part.
-        shutil.rmtree(work.index, ignore_errors=True)
-        return work
+        for entry in found.iterdir():
+            if entry.name not in (MARKER, SETTINGS, OFFSETS) and not _is_shard(entry):
+                remove_entry(entry)
+        return cls(found)
 
     def load_offsets(self) -> TermOffsets | None:
-        """The saved offsets, None if there are none."""
-        path = self._folder / "offsets.npz"
-        if not path.is_file():
+        """The saved offsets, None if there are none or they are damaged."""
+        try:
+            with np.load(self._folder / OFFSETS, allow_pickle=False) as file:
+                return TermOffsets(file["offset"], float(file["largest"]))
+        except (OSError, ValueError, KeyError, EOFError, BadZipFile):
             return None
-        with np.load(path, allow_pickle=False) as file:
-            return TermOffsets(file["offset"], float(file["largest"]))
 
     def save_offsets(self, offsets: TermOffsets) -> None:
         """Save the offsets, under a temporary name first."""
         unfinished = self._folder / "unfinished.npz"
         np.savez(unfinished, offset=offsets.offset, largest=offsets.largest)
-        unfinished.replace(self._folder / "offsets.npz")
+        unfinished.replace(self._folder / OFFSETS)
 
     def load_shard(self, number: int) -> PostingShard | None:
-        """A saved shard, None if there is none of that number."""
+        """A saved shard, None if there is none of that number or it is damaged."""
         path = self._shard(number)
-        if not path.is_file():
+        try:
+            report = QuantisationReport(**json.loads(path.with_suffix(".json").read_text()))
+            return PostingShard(Postings.load(path), report)
+        except (OSError, ValueError, TypeError):
             return None
-        report = json.loads(path.with_suffix(".json").read_text())
-        return PostingShard(Postings.load(path), QuantisationReport(**report))
 
     def save_shard(self, number: int, shard: PostingShard) -> None:
         """Save a shard; the postings come last, so that a shard with postings is complete."""
@@ -86,16 +99,27 @@ class Workspace:
 
     def publish(self, out: Path) -> None:
         """Put the finished index in its place, and remove the workspace."""
-        replace_folder(self.index, out)
-        shutil.rmtree(self._folder)
+        replace_folder(self.index, out, self._folder)
+        # First what a next run would continue from: it must not find half of the shards.
+        (self._folder / SETTINGS).unlink()
+        remove_work(self._folder)
 
 
 def check_target(out: Path) -> None:
-    """Refuse to replace anything but an index.
+    """Put back an index that an interrupted run moved aside, and refuse to replace anything else.
 
     Raises:
         InputError: if `out` is a file, or a folder that contains something else.
     """
-    finish_replacement(out, is_index)
+    recover(out)
     if out.exists() and not (out.is_dir() and (is_index(out) or not any(out.iterdir()))):
         raise InputError(f"{out} exists and is not an index: choose another --out or remove it")
+
+
+def _settings(folder: Path) -> str | None:
+    path = folder / SETTINGS
+    return path.read_text() if path.is_file() else None
+
+
+def _is_shard(path: Path) -> bool:
+    return path.name.startswith("shard-") and path.suffix in (".npz", ".json")

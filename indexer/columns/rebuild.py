@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from indexer.columns.image_table import ImageWriter
 from indexer.columns.lucene_postings import read_images, read_rows
-from indexer.columns.manifest import FOLDER
+from indexer.columns.manifest import FOLDER, columns_fit, has_columns
 from indexer.columns.writer import write_columns
 from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import LUCENE, Manifest
+from sparta.atomic import work_folder
+from sparta.lock import writing
 from sparta.progress import Progress, no_progress
 from sparta.tokenizer import WordPieceTokenizer
 
 
 def rebuild_columns(index: Path, progress: Progress = no_progress) -> None:
     """Build the columns of an index folder from Lucene; existing ones stay in use until then.
+
+    Where another process is building them, wait for it, and take its columns.
 
     Args:
         index: the folder.
@@ -27,14 +30,17 @@ def rebuild_columns(index: Path, progress: Progress = no_progress) -> None:
         InputError: if the folder is not an index, or is damaged.
     """
     manifest = Manifest.open(index)
-    vocabulary = WordPieceTokenizer.from_folder(index).vocabulary
-    with (
-        TemporaryDirectory(dir=index, prefix=f"{FOLDER}.rows.") as name,
-        closing(LuceneIndex(index / LUCENE)) as lucene,
-    ):
-        images = ImageWriter(Path(name))
-        for batch in read_images(lucene):
-            images.add(*zip(*batch, strict=True))
-        images.close()
-        rows = read_rows(lucene, vocabulary, manifest.bits, Path(name))
-        write_columns(index, Path(name), rows, len(vocabulary), progress)
+    with writing(index / FOLDER, wait=True):
+        if has_columns(index) and columns_fit(index):
+            return
+        vocabulary = WordPieceTokenizer.from_folder(index).vocabulary
+        with (
+            work_folder(index / FOLDER) as work,
+            closing(LuceneIndex(index / LUCENE)) as lucene,
+        ):
+            images = ImageWriter(work)
+            for batch in read_images(lucene):
+                images.add(*zip(*batch, strict=True))
+            images.close()
+            rows = read_rows(lucene, vocabulary, manifest.bits, work)
+            write_columns(index, work, rows, len(vocabulary), progress)

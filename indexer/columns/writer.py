@@ -10,9 +10,8 @@ from indexer.columns.builder import lay_out
 from indexer.columns.image_table import IMAGES, ImageWriter
 from indexer.columns.manifest import FOLDER, ColumnManifest, lucene_fingerprint
 from indexer.columns.row_files import PostingRows, RowFiles
-from indexer.manifest import is_index
 from indexer.postings import Postings
-from sparta.atomic import finish_replacement, replace_folder
+from sparta.atomic import replace_folder
 from sparta.progress import Progress, no_progress
 
 
@@ -65,7 +64,7 @@ def write_columns(
 
     Args:
         index: the index folder.
-        work: a folder on the same file system, with the images' Arrow file.
+        work: a work folder of the columns, with the images' Arrow file.
         rows: postings of all images.
         vocabulary: number of terms.
         progress: stage "columns", in images.
@@ -75,5 +74,4 @@ def write_columns(
     lay_out(made, rows, vocabulary, progress)
     (work / IMAGES).rename(made / IMAGES)
     ColumnManifest.save(made, lucene_fingerprint(index))
-    finish_replacement(index / FOLDER, is_index)
-    replace_folder(made, index / FOLDER)
+    replace_folder(made, index / FOLDER, work)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
@@ -27,11 +26,12 @@ from indexer.encoding.models import model_fingerprint
 from indexer.encoding.stores import check_same_images
 from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import LUCENE, Manifest, is_index, part_sizes
-from sparta.atomic import finish_replacement, replace_folder
+from sparta.atomic import check_name, recover, replace_folder, work_folder
 from sparta.errors import InputError
 from sparta.features.extract.networks.backbone import pick_device
 from sparta.features.record import FeatureSource
 from sparta.features.store import FeatureStore
+from sparta.lock import writing
 from sparta.progress import Progress, no_progress
 from sparta.vse.image_batches import image_batches
 from sparta.vse.model import VseModel
@@ -42,9 +42,12 @@ def check_index(index: Path) -> None:
     """Refuse to add to a folder that is not an index.
 
     Raises:
-        InputError: if it is not.
+        InputError: if it is not, or another process is writing it.
     """
-    finish_replacement(index, is_index)
+    check_name(index)
+    if index.parent.is_dir():
+        with writing(index):
+            recover(index)
     if not is_index(index):
         raise InputError(f"{index} is not an index yet: build it with `sparta index` first")
 
@@ -73,41 +76,53 @@ def add_dense(
         progress: stage "embed NAME", in images.
 
     Raises:
-        InputError: if the folder is not an index, its images are others, or the model does not fit.
+        InputError: if the folder is not an index, its images are others, the model does not fit,
+            or another process is writing the index.
     """
     check_index(index)
-    manifest = Manifest.open(index)
-    check_models({name: str(model)}, store)
-    with closing(LuceneIndex(index / LUCENE)) as images:
-        ids = [images.stored(document).image_id for document in range(len(images))]
-    check_same_images(store, ids, index)
-    loaded = load_dense_model(model)
-    vectors = ImageVectors.create(loaded.config.dimension, loaded.config.views, kind)
-    for batch in _embed(loaded, store, batch_size, pick_device(device)):
-        vectors.add(batch)
-        progress(f"embed {name}", len(vectors), len(store))
-    folder = dense_folder(index, name)
-    work = folder.with_name(folder.name + ".building")
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
-    vectors.save(work / VECTORS)
-    loaded.save_pretrained(work / MODEL)
+    with writing(index):
+        manifest = Manifest.open(index)
+        check_models({name: str(model)}, store)
+        with closing(LuceneIndex(index / LUCENE)) as images:
+            ids = [images.stored(document).image_id for document in range(len(images))]
+        check_same_images(store, ids, index)
+        loaded = load_dense_model(model)
+        vectors = ImageVectors.create(loaded.config.dimension, loaded.config.views, kind)
+        for batch in _embed(loaded, store, batch_size, pick_device(device)):
+            vectors.add(batch)
+            progress(f"embed {name}", len(vectors), len(store))
+        with work_folder(dense_folder(index, name)) as work:
+            made = _write(work / name, loaded, vectors, kind, store.fingerprint, manifest)
+            replace_folder(work / name, dense_folder(index, name), work)
+    return made
+
+
+def _write(
+    folder: Path,
+    model: VseModel,
+    vectors: ImageVectors,
+    kind: VectorIndexKind,
+    features: str,
+    of: Manifest,
+) -> DenseManifest:
+    """Write a whole dense part into a new folder; `features` is the store's fingerprint."""
+    folder.mkdir()
+    vectors.save(folder / VECTORS)
+    model.save_pretrained(folder / MODEL)
     made = DenseManifest(
         format_version=FORMAT_VERSION,
         package_version=version("visualsparta"),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        model=model_fingerprint(loaded),
-        features=store.fingerprint,
-        indexed_features=manifest.features[0],
+        model=model_fingerprint(model),
+        features=features,
+        indexed_features=of.features[0],
         images=len(vectors),
         views=vectors.views,
         dimension=vectors.dimension,
         kind=kind,
-        parts=part_sizes(work),
+        parts=part_sizes(folder),
     )
-    made.save(work)
-    finish_replacement(folder, is_index)
-    replace_folder(work, folder)
+    made.save(folder)
     return made
 
 

@@ -16,7 +16,7 @@ MODEL = "model"
 VECTORS = "vectors.faiss"
 SPARSE = "sparta"  # the inverted index
 ENSEMBLE = "ensemble"  # the mean of all dense parts
-# Free of dots, so that a folder half written ("NAME.building") has no part's name.
+# Free of dots, so that a hidden work folder has no part's name.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9+_-]*")
 
 

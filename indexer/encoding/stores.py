@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from indexer.manifest import is_index
+from sparta.atomic import check_name
 from sparta.errors import InputError
 from sparta.features.extract.augmented_stores import extract_augmented
 from sparta.features.extract.detector_settings import DetectorSettings, extract_command
@@ -56,6 +57,7 @@ def open_stores(
         InputError: if the folders are something else, or the models do not record what made their
             features, or disagree on it.
     """
+    check_name(out)
     for folder in folders:
         _check_folder(folder)
     stores = [folder for folder in folders if (folder / HEADER).is_file()]

@@ -16,8 +16,10 @@ from indexer.impacts import encode_rows
 from indexer.manifest import Manifest
 from indexer.search.lucene import LuceneSearcher
 from indexer.settings import OffsetKind, PruningSettings
+from sparta.atomic import MARKER, REPLACED, find_work, make_work
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
+from sparta.lock import writing
 from sparta.substitutes import SUBSTITUTES, Substitute, SubstituteTable
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.collate import ImageCollator
@@ -162,12 +164,78 @@ def test_an_index_stays_until_its_successor_is_whole(
             build_index([store], [model_dir], out, PruningSettings(top_n=4), device="cpu")
     assert Manifest.open(out).top_n == 3
     # The machine stopped between the two renames of the swap.
-    out.rename(tmp_path / "index.old")
+    out.rename(make_work(out) / REPLACED)
     with pytest.raises(InputError, match="--bits"):
         build_index([store], [model_dir], out, PruningSettings(bits=17), device="cpu")
     build_index([store], [model_dir], out, PruningSettings(top_n=4), device="cpu")
     assert Manifest.open(out).top_n == 4
     assert sorted(path.name for path in tmp_path.iterdir()) == ["index"]
+
+
+def test_users_folders_beside_the_index_stay_even_when_a_build_fails(
+    store: FeatureStore, model_dir: Path, tmp_path: Path
+) -> None:
+    out, mine = tmp_path / "index", tmp_path / "index.old"
+    build_index([store], [model_dir], mine, PruningSettings(top_n=3), device="cpu")
+    build_index([store], [model_dir], out, PruningSettings(top_n=4), device="cpu")
+    with pytest.raises(InputError, match="not a VisualSparta model"):
+        build_index([store], [tmp_path], out, device="cpu")
+    build_index([store], [model_dir], out, PruningSettings(top_n=5), device="cpu")
+    assert [Manifest.open(folder).top_n for folder in (mine, out)] == [3, 5]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["index", "index.old"]
+
+
+def test_a_build_killed_after_the_swap_is_no_obstacle(
+    store: FeatureStore, model_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "index"
+    build_index([store], [model_dir], out, PruningSettings(top_n=3), device="cpu")
+    with monkeypatch.context() as patch:
+        patch.setattr("indexer.workspace.remove_work", lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            build_index([store], [model_dir], out, PruningSettings(top_n=4), device="cpu")
+    [left] = find_work(out)
+    assert (left / REPLACED).is_dir() and Manifest.open(out).top_n == 4
+    build_index([store], [model_dir], out, PruningSettings(top_n=5), device="cpu")
+    assert Manifest.open(out).top_n == 5
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["index"]
+
+
+@pytest.mark.parametrize("damaged", ["offsets.npz", "shard-00001.npz", "shard-00001.json"])
+def test_what_a_power_cut_damaged_is_made_again(
+    store: FeatureStore,
+    model_dir: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    damaged: str,
+) -> None:
+    out = tmp_path / "index"
+    with monkeypatch.context() as patch:
+        patch.setattr("indexer.workspace.replace_folder", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            build_index([store], [model_dir], out, device="cpu")
+    [work] = find_work(out)
+    assert not {MARKER, "settings.sha256", damaged} - {path.name for path in work.iterdir()}
+    size = (work / damaged).stat().st_size
+    (work / damaged).write_bytes(bytes(size))
+    build_index([store], [model_dir], out, device="cpu")
+    build_index([store], [model_dir], tmp_path / "whole", device="cpu")
+    assert contents(out, store) == contents(tmp_path / "whole", store)
+
+
+def test_a_second_build_into_one_folder_is_refused(
+    store: FeatureStore, model_dir: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "index"
+    with writing(out), pytest.raises(InputError, match=r"index is being written by process \d+ on"):
+        build_index([store], [model_dir], out, device="cpu")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("path", ["", ".."])
+def test_a_path_without_a_name_is_refused(store: FeatureStore, model_dir: Path, path: str) -> None:
+    with pytest.raises(InputError, match="names no folder"):
+        build_index([store], [model_dir], Path(path), device="cpu")
 
 
 def test_other_folders_are_not_replaced(

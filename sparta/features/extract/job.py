@@ -22,6 +22,7 @@ from sparta.features.extract.photos import Decoder, Photo, find_photos
 from sparta.features.record import ImageFeatures
 from sparta.features.skipped import SKIPPED, Skipped
 from sparta.features.writer import SHARD_SIZE, StoreWriter
+from sparta.lock import writing
 from sparta.progress import Progress, no_progress
 
 # Of an extraction's progress; texts and units for its bars.
@@ -85,29 +86,32 @@ def extract_photos(
 
     Raises:
         InputError: if there is nothing to extract, no photo can be used, the backbone does not
-            fit, or `out` holds features of other inputs.
+            fit, `out` holds features of other inputs, or another process is writing it.
     """
     started = time.perf_counter()
     chosen = Augmentation(augmentation)
     ids = find_photos(photos)
     extractor = load_extractor(backbone, detection, image_size, labels, device, grid, progress)
     listing = {"files": f"{len(ids)} with hash {listing_hash(photos, ids)}"}
-    writer = StoreWriter(
-        out, extractor.source, photos=photos, augmentation=augmentation, inputs=listing
-    )
-    shards = _split(ids, SHARD_SIZE)
-    reused = sum(len(shard) for shard in shards[: writer.done])
-    progress("extract", reused, len(ids))
-    decoder = extractor.decoder(photos, chosen)
-    plan = [_split(shard, batch_size or extractor.batch_size) for shard in shards[writer.done :]]
+    with writing(out):
+        writer = StoreWriter(
+            out, extractor.source, photos=photos, augmentation=augmentation, inputs=listing
+        )
+        shards = _split(ids, SHARD_SIZE)
+        reused = sum(len(shard) for shard in shards[: writer.done])
+        progress("extract", reused, len(ids))
+        decoder = extractor.decoder(photos, chosen)
+        plan = [
+            _split(shard, batch_size or extractor.batch_size) for shard in shards[writer.done :]
+        ]
 
-    def report(done: int) -> None:
-        progress("extract", reused + done, len(ids))
+        def report(done: int) -> None:
+            progress("extract", reused + done, len(ids))
 
-    _fill(writer, extractor, decoder, plan, workers, report)
-    if not writer.images:
-        raise InputError(f"{photos}: no photo could be used; {out / SKIPPED} says why")
-    writer.finish()
+        _fill(writer, extractor, decoder, plan, workers, report)
+        if not writer.images:
+            raise InputError(f"{photos}: no photo could be used; {out / SKIPPED} says why")
+        writer.finish()
     return ExtractReport(writer.images, writer.skipped, time.perf_counter() - started, reused)
 
 

@@ -13,6 +13,7 @@ from sparta.features.record import ImageFeatures
 from sparta.features.skipped import SKIPPED, Skipped
 from sparta.features.store import FeatureStore
 from sparta.features.writer import SHARD_SIZE, StoreWriter
+from sparta.lock import writing
 from sparta.progress import Progress, no_progress
 
 
@@ -33,8 +34,8 @@ def import_features(
         skip_bad: whether a malformed image is left out and listed in `out/skipped.jsonl`.
 
     Raises:
-        InputError: if an image is malformed and not to be skipped, all are, or `out` holds
-            features of other inputs.
+        InputError: if an image is malformed and not to be skipped, all are, `out` holds features
+            of other inputs, or another process is writing it.
     """
     images = len(reader.ids)
     files = [f"{path.resolve()}\0{path.stat().st_size}" for path in reader.files]
@@ -42,7 +43,15 @@ def import_features(
         "files": f"{len(files)} with hash {_hash(files)}",
         "images": f"{images} with hash {_hash(reader.ids)}",
     }
+    with writing(out):
+        return _write(reader, out, listing, progress, skip_bad)
+
+
+def _write(
+    reader: FeatureReader, out: Path, listing: dict[str, str], progress: Progress, skip_bad: bool
+) -> FeatureStore:
     writer = StoreWriter(out, reader.source, inputs=listing)
+    images = len(reader.ids)
     if writer.complete:
         return FeatureStore.open(out)
     for start in range(writer.done * SHARD_SIZE, images, SHARD_SIZE):
