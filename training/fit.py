@@ -143,14 +143,13 @@ def _callbacks(config: TrainConfig, out: Path, best: ModelCheckpoint | None) -> 
         save_on_train_epoch_end=True,
         enable_version_counter=False,
     )
-    callbacks: list[Callback] = [last, RichProgressBar()]
+    # The best one first: the last checkpoint holds its state, which a resumed run goes on with.
+    callbacks: list[Callback] = [RichProgressBar(), *([] if best is None else [best]), last]
     if config.average:
         # Buffers hold positions and flags: integers, which averaging would round.
         callbacks.append(_Averaging(decay=config.average, use_buffers=False))
-    if best is not None:
-        callbacks.append(best)
-        if config.patience:
-            callbacks.append(EarlyStopping("val_recall", patience=config.patience, mode="max"))
+    if best is not None and config.patience:
+        callbacks.append(EarlyStopping("val_recall", patience=config.patience, mode="max"))
     return callbacks
 
 

@@ -11,6 +11,7 @@ from sparta.errors import InputError
 from sparta.model_id import read_model_config
 
 Visual = Literal["region", "grid", "patch"]
+VisionVectors = Literal["output", "stored"]
 Text = Literal["bigru", "gru", "bert"]
 ViewProjections = Literal["shared", "separate"]
 
@@ -31,6 +32,9 @@ class VseConfig(PreTrainedConfig):
         max_regions: vectors an image may have, None for any number.
         vision: configuration of a vision network inside the model, which then takes photos
             instead of features; a dict with `model_type`.
+        vision_vectors: what that network gives: "output", its cells or all its tokens, CLS
+            included, as in the papers' published code; or "stored", what extraction stores: cells
+            or patches without CLS, and their mean.
         text: "bigru" over words, "gru" for one that reads forwards alone (as MV-VSE's published
             code does, with the text pooling "last"), or "bert" for any BERT-like transformer over
             word pieces.
@@ -65,6 +69,7 @@ class VseConfig(PreTrainedConfig):
         input_dropout: float = 0.0,
         max_regions: int | None = None,
         vision: dict[str, Any] | None = None,
+        vision_vectors: VisionVectors = "stored",
         text: Text = "bigru",
         word_dim: int = 300,
         vocabulary_size: int = 0,
@@ -80,6 +85,7 @@ class VseConfig(PreTrainedConfig):
         **kwargs: Any,
     ) -> None:
         _check("visual", visual, Visual)
+        _check("vision_vectors", vision_vectors, VisionVectors)
         _check("text", text, Text)
         _check("view_projections", view_projections, ViewProjections)
         if views < 1:
@@ -96,6 +102,7 @@ class VseConfig(PreTrainedConfig):
         self.input_dropout = input_dropout
         self.max_regions = max_regions
         self.vision = vision
+        self.vision_vectors = vision_vectors
         self.text = text
         self.word_dim = word_dim
         self.vocabulary_size = vocabulary_size

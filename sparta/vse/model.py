@@ -56,7 +56,9 @@ class VseModel(PreTrainedModel):
     def __init__(self, config: VseConfig) -> None:
         super().__init__(config)
         shared = config.view_projections == "shared"
-        self.vision = Vision(config.vision) if config.vision is not None else None
+        self.vision: Vision | None = None
+        if config.vision is not None:
+            self.vision = Vision(config.vision, config.vision_vectors)
         self.input_dropout = nn.Dropout(config.input_dropout)
         self.visual_projections = nn.ModuleList(
             VisualProjection(config.feature_dim, config.dimension, config.visual == "region")
@@ -106,7 +108,7 @@ class VseModel(PreTrainedModel):
             ValueError: if it is given photos and has no vision network.
         """
         if isinstance(images, PixelBatch):
-            images = self._look(images)
+            images = self.look(images)
         visual = images.regions.float()
         if self.config.square_root:
             # Of the size alone: vectors other than a ReLU network's may be negative.
@@ -121,7 +123,12 @@ class VseModel(PreTrainedModel):
         ]
         return unit(torch.stack(views, dim=1))
 
-    def _look(self, photos: PixelBatch) -> RegionBatch:
+    def look(self, photos: PixelBatch) -> RegionBatch:
+        """What the vision network gives for B photos, which `encode_images` takes.
+
+        Raises:
+            ValueError: if there is no vision network.
+        """
         if self.vision is None:
             raise ValueError("the model has no vision network: give it features, not pixels")
         regions = self.vision(photos.pixels)

@@ -11,18 +11,24 @@ from torch import Tensor, nn
 from sparta.errors import InputError
 from sparta.features.extract.networks.backbone import patch_side
 from sparta.features.extract.networks.pretrained import Preprocessing
+from sparta.vse.config import VisionVectors
 from sparta.vse.encoders import build_network
 
 
 class Vision(nn.Module):
-    """Photos → the cells of a CNN's feature map or a transformer's patches, and their mean last.
+    """Photos → a set of vectors: the network's output, or the regions that extraction stores.
 
-    These are the regions that extraction with the same network would store (in float16), so that
-    a model can start from stored features and go on with the network itself. Its batch norms keep
-    the statistics they were pretrained with, in training too, as in GPO's published code.
+    The published code of GPO and VSE+2AD pools the network's output: the cells of a CNN's feature
+    map, or all tokens of a transformer with its CLS. Extraction stores the cells or patches without
+    CLS (in float16) and their mean behind them, so that a model that takes these can start from
+    stored features and go on with the network itself.
+
+    Batch norms keep the statistics they were pretrained with, in training too, as in GPO's
+    published code.
 
     Args:
         config: configuration of a transformers vision network, a dict with `model_type`.
+        vectors: "output" or "stored".
 
     Attributes:
         mean: [3, 1, 1] float32, subtracted from pixel values of 0 to 255.
@@ -32,8 +38,9 @@ class Vision(nn.Module):
     mean: Tensor
     std: Tensor
 
-    def __init__(self, config: dict[str, Any]) -> None:
+    def __init__(self, config: dict[str, Any], vectors: VisionVectors) -> None:
         super().__init__()
+        self.vectors = vectors
         self.network = vision_part(build_network(config))
         self.register_buffer("mean", torch.zeros(3, 1, 1))
         self.register_buffer("std", torch.ones(3, 1, 1))
@@ -57,20 +64,22 @@ class Vision(nn.Module):
         self.std.copy_(preprocessing.std / preprocessing.scale)
 
     def forward(self, pixels: Tensor) -> Tensor:
-        """[B, 3, H, W] uint8 RGB → [B, cells + 1, d] float, cells row by row.
+        """[B, 3, H, W] uint8 RGB → [B, n, d] float, cells row by row.
 
         Raises:
-            InputError: if the network's tokens form no square grid at this size.
+            InputError: if stored regions are wanted, and the network's tokens form no square grid
+                at this size.
         """
         values = (pixels.float() - self.mean) / self.std
         hidden = self.network(pixel_values=values, **self._options).last_hidden_state
-        cells = self._cells(hidden, *pixels.shape[2:])
+        tokens = hidden.flatten(2).transpose(1, 2) if hidden.ndim == 4 else hidden
+        if self.vectors == "output":
+            return tokens
+        cells = tokens if hidden.ndim == 4 else self._patches(tokens, *pixels.shape[2:])
         return torch.cat([cells, cells.mean(dim=1, keepdim=True)], dim=1)
 
-    def _cells(self, hidden: Tensor, height: int, width: int) -> Tensor:
-        """[B, d, rows, columns] or [B, prefix + cells, d] → [B, cells, d]."""
-        if hidden.ndim == 4:
-            return hidden.flatten(2).transpose(1, 2)
+    def _patches(self, hidden: Tensor, height: int, width: int) -> Tensor:
+        """[B, prefix + patches, d] → [B, patches, d]."""
         rows = patch_side(hidden.shape[1], width, self.network.config)
         if rows is None:
             raise InputError(

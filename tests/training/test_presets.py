@@ -102,7 +102,11 @@ def test_published_rows_are_trained_as_published(name: str) -> None:
     assert config.has_vision_network == ("grid" in name or "patch" in name)
     if config.has_vision_network:
         assert config.vision_rate == (0.1 if "2ad" in name else 0.01)
-        assert (config.augmentation.regions, config.augmentation.photos) == ("none", "crop")
+        assert (config.augmentation.regions, config.augmentation.photos) == ("grid-flat", "crop")
+        assert options["vision_vectors"] == "output"
+        # Published code: cells are frozen for an epoch, patches never; VSE∞ alone scales the loss.
+        assert config.vision_frozen_epochs == ("grid" in name)
+        assert config.vision_warm_up == ("2ad" not in name)
     else:
         regions = "regions" if options["visual"] == "region" else "grid-flat"
         assert (config.augmentation.regions, config.augmentation.photos) == (regions, "none")

@@ -1,4 +1,4 @@
-"""Size augmentation of training examples: regions, grid cells and words (GPO section 3.3)."""
+"""Size augmentation of training examples: visual vectors and words (GPO section 3.3)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch.nn.utils.rnn import pad_sequence
 
+from sparta.vse.batch import RegionBatch
 from training.dropout import remaining
 
 if TYPE_CHECKING:
@@ -57,6 +60,35 @@ def keep_grid(
     """
     rate = rng.random()
     return keep_regions(n, rng, most * rate if rate > 1 - apply else 0.0)
+
+
+def _keep_all(n: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    return np.arange(n)
+
+
+# `augmentation.regions` of the settings → the rows of n vectors that stay.
+KEEP = {
+    "none": _keep_all,
+    "regions": keep_regions,
+    "grid": keep_grid,
+    "grid-flat": keep_regions,
+}
+
+
+def drop_vectors(images: RegionBatch, rule: str, rng: np.random.Generator) -> RegionBatch:
+    """Drop vectors of the sets that a vision network gives, before they are pooled.
+
+    Args:
+        images: B sets without padding.
+        rule: a key of `KEEP`.
+        rng: source of the draws.
+
+    Returns:
+        The sets with the vectors that stay, in order, padded with zeros; gradients pass.
+    """
+    kept = [rows[torch.from_numpy(KEEP[rule](len(rows), rng))] for rows in images.regions]
+    lengths = torch.tensor([len(rows) for rows in kept], device=images.lengths.device)
+    return RegionBatch(pad_sequence(kept, batch_first=True), lengths)
 
 
 def disturb_words(

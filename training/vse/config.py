@@ -57,8 +57,9 @@ class VseAugmentationConfig(Section):
     """Augmentation of training examples (GPO section 3.3, "Size Augmentation").
 
     Attributes:
-        regions: which regions are dropped: "regions" drops each with probability 0.2, "grid" at
-            the varying rate of the published code, "grid-flat" at the 20 % of the paper.
+        regions: which visual vectors are dropped, of stored features or of what a vision network
+            inside the model gives: "regions" and "grid-flat" drop each with probability 0.2, as in
+            the paper, "grid" at the varying rate of the published code for grid cells.
         photos: for a model with a vision network: "crop" takes 60 to 100 % of both sides of a
             photo, mirrored half of the time (GPO's published code); "none" the whole photo.
         words: probability that a word is masked, replaced or deleted.
@@ -79,6 +80,8 @@ class VseTrainConfig(RunConfig):
         text_rate: factor on the learning rate of a pretrained text encoder; 0 freezes it.
         vision_rate: factor on the learning rate of a vision network inside the model.
         vision_frozen_epochs: first epochs, in which the vision network is frozen.
+        vision_warm_up: whether the loss rises from 0 to its full value over the first epoch in
+            which the vision network learns, as in the published code.
         schedule: "step" divides the learning rate by ten at each of `milestones` (epochs); the
             others are as for VisualSparta, with a share `warmup` of the steps for the rise.
     """
@@ -96,6 +99,7 @@ class VseTrainConfig(RunConfig):
     text_rate: float = Field(default=0.1, ge=0)
     vision_rate: float = Field(default=0.01, ge=0)
     vision_frozen_epochs: int = Field(default=1, ge=0)
+    vision_warm_up: bool = True
     schedule: Literal["step", "constant", "linear", "cosine"] = "step"
     milestones: list[int] = Field(default=[15])
     warmup: float = Field(default=0.0, ge=0, lt=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -13,6 +14,7 @@ from sparta.vse.model import VseModel, score, view_scores
 from training.distributed import gather_columns
 from training.module import TrainingModule, learning_rate_factor
 from training.vse.adopt import adopt
+from training.vse.augmentation import drop_vectors
 from training.vse.config import VseTrainConfig
 from training.vse.multi_view import multi_view_softmax, multi_view_triplet
 from training.vse.pairs import PairBatch
@@ -58,14 +60,33 @@ class VseTraining(TrainingModule):
 
     def training_step(self, batch: PairBatch, step: int) -> Tensor:
         """The objective over the pairs of all processes."""
-        images = self.model.encode_images(batch.images)
+        images = self.model.encode_images(self._augmented(batch.images))
         texts = gather_columns(self.model.encode_texts(batch.texts).T).T
         gathered = gather_columns(images.flatten(1).T).T.unflatten(1, images.shape[1:])
         photos = gather_columns(batch.photos[None])[0]
         similarities = view_scores(texts.float(), gathered.float())
         loss = self._objective(similarities, photos[:, None] != photos)
         self.log("loss", loss, prog_bar=True, on_epoch=True, on_step=False)
-        return loss
+        return loss * self._loss_share(step)
+
+    def _augmented(self, images: RegionBatch | PixelBatch) -> RegionBatch:
+        """Features as they are; what the vision network gives, with vectors dropped.
+
+        Draws depend on seed, step and process, as those of dropout do.
+        """
+        if isinstance(images, RegionBatch):
+            return images
+        rng = np.random.default_rng((self.config.seed, self.global_step, self.global_rank))
+        return drop_vectors(self.model.look(images), self.config.augmentation.regions, rng)
+
+    def _loss_share(self, step: int) -> float:
+        """Share of the loss that counts at a step of the current epoch."""
+        config = self.config
+        learns = self.model.vision is not None and config.vision_rate > 0
+        if not (learns and config.vision_warm_up):
+            return 1.0
+        first = self.current_epoch == config.vision_frozen_epochs
+        return step / self.trainer.num_training_batches if first else 1.0
 
     def _objective(self, similarities: Tensor, different: Tensor) -> Tensor:
         """The configured loss of similarities [B, B, K] (text, image, view); scalar."""

@@ -17,7 +17,7 @@ from sparta.features.store import FeatureStore
 from sparta.vse.batch import PixelBatch, RegionBatch, TextBatch, collate_images, collate_texts
 from sparta.vse.tokenizer import TextTokenizer
 from training.dropout import select_regions
-from training.vse.augmentation import disturb_words, keep_grid, keep_regions
+from training.vse.augmentation import KEEP, disturb_words
 from training.vse.config import VseAugmentationConfig
 
 
@@ -161,24 +161,8 @@ class CaptionedRegions(Dataset[TrainingPair]):
         return TrainingPair(photo, self._augment(image, rng), ids)
 
     def _augment(self, image: ImageFeatures, rng: np.random.Generator) -> ImageFeatures:
-        kept = _KEEP[self.augmentation.regions](len(image.features), rng)
+        kept = KEEP[self.augmentation.regions](len(image.features), rng)
         return image if len(kept) == len(image.features) else select_regions(image, kept)
-
-
-def _keep_all(n: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    return np.arange(n)
-
-
-def _keep_grid_flat(n: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    return keep_regions(n, rng, 0.2)
-
-
-_KEEP = {
-    "none": _keep_all,
-    "regions": keep_regions,
-    "grid": keep_grid,
-    "grid-flat": _keep_grid_flat,
-}
 
 
 class PairCollator:

@@ -29,8 +29,8 @@ def open_photos(config: VseTrainConfig, out: Path) -> PhotoFolder:
     As in an extraction, unreadable photos are left out and listed in `out/skipped.jsonl`.
 
     Raises:
-        InputError: if the settings give no photos, or features or an augmentation of features
-            beside them; if no photo can be read; or as `vision_source` does.
+        InputError: if the settings give no photos, or features beside them; if no photo can be
+            read; or as `vision_source` does.
     """
     data = config.data
     extraction = data.backbone or data.grid or data.augmentations > 1
@@ -39,11 +39,6 @@ def open_photos(config: VseTrainConfig, out: Path) -> PhotoFolder:
             "model.options.vision: a model with a vision network reads the photos themselves: give "
             "their folder as data.photos, without data.features, data.backbone, data.grid and "
             "data.augmentations"
-        )
-    if config.augmentation.regions != "none":
-        raise InputError(
-            f"augmentation.regions: {config.augmentation.regions!r} is for features; with "
-            "model.options.vision use augmentation.photos"
         )
     folder = PhotoFolder(data.photos, vision_source(str(config.model.options["vision"])))
     skipped = folder.unreadable(config.workers)

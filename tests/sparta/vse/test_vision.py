@@ -20,8 +20,10 @@ from sparta.errors import InputError
 from sparta.features.extract.networks.backbone import Backbone
 from sparta.features.record import FeatureSource
 from sparta.vse.batch import PixelBatch, RegionBatch
+from sparta.vse.config import VseConfig
 from sparta.vse.init import from_captions
 from sparta.vse.model import VseModel
+from sparta.vse.vision import vision_part
 from tests import tiny
 from tests.sparta.features.extract.tiny_networks import RESNET, SIDE, clip, photos, save
 from tests.sparta.features.extract.tiny_networks import SMALL as NETWORK
@@ -60,6 +62,47 @@ def test_photos_give_the_regions_extraction_would_store(
         lengths = torch.full((2,), stored.shape[1])
         found = model.encode_images(pixels(side))
         assert_close(found, model.encode_images(RegionBatch(stored, lengths)), rtol=0.01, atol=0.01)
+
+
+# Vectors of a photo: a transformer's CLS, registers and 4 x 4 patches, or a CNN's 4 x 4 cells.
+PUBLISHED = {"vit": 17, "dinov2-registers": 21, "clip": 17, "resnet": 16}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_published_code_pools_what_the_network_gives(name: str, tmp_path: Path) -> None:
+    """No mean behind a CNN's cells, and a transformer's CLS before its patches."""
+    network = NETWORKS[name]().eval()
+    folder = save(network, tmp_path)
+    model = seeing(folder, Backbone(str(folder), device="cpu").source, vision_vectors="output")
+    processor = CLIPImageProcessor()
+    mean, std = (
+        torch.tensor(values)[:, None, None]
+        for values in (processor.image_mean, processor.image_std)
+    )
+    values = (pixels().pixels / 255 - mean) / std
+    with torch.no_grad():
+        expected = vision_part(network)(pixel_values=values).last_hidden_state
+        if name == "resnet":
+            expected = torch.stack([image.reshape(12, -1).T for image in expected])
+        found = model.look(pixels())
+    assert_close(found.regions, expected, rtol=1e-4, atol=1e-4)
+    assert found.lengths.tolist() == [PUBLISHED[name]] * 2
+    model.save_pretrained(tmp_path / "model")
+    loaded = VseModel.from_pretrained(tmp_path / "model")
+    assert_close(loaded.encode_images(pixels()), model.encode_images(pixels()))
+
+
+def test_the_network_s_output_needs_no_square_grid(tmp_path: Path) -> None:
+    folder = save(NETWORKS["vit"](), tmp_path)
+    source = Backbone(str(folder), device="cpu").source
+    model = seeing(folder, source, vision_vectors="output")
+    wide = PixelBatch(torch.zeros(1, 3, SIDE, 2 * SIDE))
+    assert model.look(wide).lengths.tolist() == [33]
+
+
+def test_other_vectors_of_a_network_are_refused() -> None:
+    with pytest.raises(InputError, match="vision_vectors: 'cells' is not one of output, stored"):
+        VseConfig(vision_vectors="cells")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", NETWORKS)

@@ -4,10 +4,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training.vse.augmentation import disturb_words, keep_grid, keep_regions
+from sparta.vse.batch import RegionBatch
+from training.vse.augmentation import disturb_words, drop_vectors, keep_grid, keep_regions
 
 MASK = 999
 ORDINARY = list(range(500, 600))
@@ -146,3 +148,41 @@ def test_where_all_would_be_deleted_a_drawn_word_stays_as_it_is() -> None:
     found = [disturb_words([[1], [2, 3]], TOKENIZER, draw, 1.0) for _ in range(400)]
     alone = [words[0] for words in found if len(words) == 1]
     assert {(1,), (2, 3)} <= {tuple(word) for word in alone}
+
+
+# ---- what a vision network gives ----------------------------------------------------------------
+
+
+def network_output(sets: int, cells: int) -> RegionBatch:
+    """Cell i of set b is [100 b + i + 1, its negative]: none is zero, all differ."""
+    numbers = 1.0 + 100 * torch.arange(sets)[:, None] + torch.arange(cells)
+    vectors = torch.stack([numbers, -numbers], dim=2).requires_grad_()
+    return RegionBatch(vectors, torch.full((sets,), cells))
+
+
+def test_vectors_of_a_network_are_dropped_and_the_rest_closes_up() -> None:
+    images = network_output(6, 49)
+    dropped = drop_vectors(images, "grid-flat", rng(3))
+    expected = rng(3)
+    for number, (rows, length) in enumerate(zip(*dropped, strict=True)):
+        kept = keep_regions(49, expected)
+        assert int(length) == len(kept) < 49
+        assert rows[:length, 0].tolist() == [1.0 + 100 * number + i for i in kept]
+        assert torch.equal(rows[:length, 1], -rows[:length, 0])
+        assert not rows[length:].any()
+    assert dropped.regions.shape[1] == int(dropped.lengths.max())
+    dropped.regions.sum().backward()
+    assert images.regions.grad is not None
+    assert int((images.regions.grad == 1).all(dim=2).sum()) == int(dropped.lengths.sum())
+
+
+@pytest.mark.parametrize(("rule", "share"), [("grid-flat", 0.2), ("regions", 0.2), ("grid", 0.096)])
+def test_a_network_loses_as_many_vectors_as_the_rule_says(rule: str, share: float) -> None:
+    lengths = drop_vectors(network_output(2000, 49), rule, rng()).lengths
+    assert abs(1 - lengths.float().mean() / 49 - share) < 0.005
+
+
+def test_without_a_rule_a_network_loses_none() -> None:
+    images = network_output(3, 5)
+    kept = drop_vectors(images, "none", rng())
+    assert torch.equal(kept.regions, images.regions) and torch.equal(kept.lengths, images.lengths)

@@ -18,6 +18,7 @@ from transformers import ResNetConfig, ResNetModel, ViTConfig, ViTModel
 from sparta.captions.read import read_captions
 from sparta.errors import InputError
 from sparta.features.record import FeatureSource
+from sparta.vse.batch import RegionBatch
 from sparta.vse.model import VseModel
 from sparta.vse.photo_folder import PhotoFolder, vision_source
 from sparta.vse.tokenizer import TextTokenizer
@@ -56,7 +57,7 @@ class Drawn:
         return VseTrainConfig.model_validate(
             {
                 "model": {"options": options, "min_count": 1},
-                "augmentation": {"photos": "crop", "words": 0.1},
+                "augmentation": {"regions": "grid-flat", "photos": "crop", "words": 0.1},
                 "batch_size": 10,
                 "epochs": 2,
                 "learning_rate": 1e-2,
@@ -191,9 +192,6 @@ def test_a_model_with_a_vision_network_takes_only_photos(
 
 
 def test_augmentation_must_fit_what_the_model_takes(drawn: Drawn, tmp_path: Path) -> None:
-    config = drawn.config(augmentation={"regions": "grid"})
-    with pytest.raises(InputError, match=r"augmentation\.regions: 'grid' is for features"):
-        train(config, tmp_path / "regions")
     blind = drawn.config(data={"backbone": "pixels"}, model={"min_count": 1})
     with pytest.raises(InputError, match=r"augmentation\.photos is for a model with a vision"):
         train(blind, tmp_path / "photos")
@@ -243,6 +241,70 @@ def test_the_network_is_frozen_first_and_learns_then(
     for name in first.keys() - vision_of(first).keys():
         if name in learning:
             assert not torch.equal(first[name], second[name]), name
+
+
+@pytest.mark.parametrize(("network", "vectors"), [("resnet", 16), ("vit", 17)])
+def test_vectors_of_the_network_are_dropped_in_training_alone(
+    drawn: Drawn, tmp_path: Path, network: str, vectors: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GPO section 3.3: every photo of every step loses a fifth of its cells or patches."""
+    pooled: dict[bool, list[list[int]]] = {True: [], False: []}
+    encode = VseModel.encode_images
+
+    def encoding(self: VseModel, images: Any) -> torch.Tensor:
+        batch = images if isinstance(images, RegionBatch) else self.look(images)
+        pooled[self.visual_projections.training].append(batch.lengths.tolist())
+        return encode(self, images)
+
+    monkeypatch.setattr(VseModel, "encode_images", encoding)
+    options = {"dimension": 16, "word_dim": 8, "vision_vectors": "output"}
+    options["vision"] = str(drawn.networks / network)
+    changes: dict[str, Any] = {"model": {"options": options, "min_count": 1}}
+    train(drawn.config(network, data={"validation_photos": 5}, **changes), tmp_path / "run")
+    trained = [length for lengths in pooled[True] for length in lengths]
+    assert len(trained) == 2 * 3 * 10
+    assert 0.75 < sum(trained) / len(trained) / vectors < 0.85
+    assert len({tuple(lengths) for lengths in pooled[True]}) == 6  # drawn anew at each step
+    assert {length for lengths in pooled[False] for length in lengths} == {vectors}
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, {0: [1, 1, 1, 1], 1: [0, 0.25, 0.5, 0.75], 2: [1, 1, 1, 1]}),
+        ({"vision_frozen_epochs": 0}, {0: [0, 0.25, 0.5, 0.75], 1: [1] * 4, 2: [1] * 4}),
+        ({"vision_warm_up": False}, {epoch: [1] * 4 for epoch in range(3)}),
+        ({"vision_rate": 0}, {epoch: [1] * 4 for epoch in range(3)}),
+    ],
+)
+def test_the_loss_rises_in_the_first_epoch_of_the_network(
+    drawn: Drawn,
+    tmp_path: Path,
+    changes: dict[str, Any],
+    expected: dict[int, list[float]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As in VSE∞'s published training: step i of n counts i/n."""
+    shares: dict[int, list[float]] = {}
+    objective: list[torch.Tensor] = []
+    step, compute = VseTraining.training_step, VseTraining._objective
+
+    def computing(self: VseTraining, *given: torch.Tensor) -> torch.Tensor:
+        objective.append(compute(self, *given))
+        return objective[-1]
+
+    def stepping(self: VseTraining, batch: Any, number: int) -> torch.Tensor:
+        loss = step(self, batch, number)
+        share = float(loss.detach() / objective[-1].detach())
+        shares.setdefault(self.current_epoch, []).append(share)
+        return loss
+
+    monkeypatch.setattr(VseTraining, "_objective", computing)
+    monkeypatch.setattr(VseTraining, "training_step", stepping)
+    train(drawn.config(epochs=3, **changes), tmp_path)
+    assert shares.keys() == expected.keys()
+    for epoch, values in shares.items():
+        assert values == pytest.approx(expected[epoch], abs=1e-5)
 
 
 def test_a_run_on_photos_learns(drawn: Drawn, tmp_path: Path) -> None:
