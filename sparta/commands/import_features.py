@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from sparta.features.readers.import_store import import_features
+from sparta.features.readers.parsing import class_names, detected_objects
 from sparta.features.readers.parsing.region_limit import RegionLimit, Rule
 from sparta.features.readers.registry import FORMATS, Format, detect, open_reader
 
@@ -38,6 +39,16 @@ Keep = Annotated[
     Rule,
     typer.Option(help="Which regions --regions keeps: the first, or those of highest confidence."),
 ]
+Attributes = Annotated[
+    float | None,
+    typer.Option(
+        min=0,
+        max=1,
+        help="Confidence above which a region's attributes are kept, where the files have it "
+        f"(default: {detected_objects.ATTRIBUTE_CONFIDENCE}; lxmert and bottom-up-npz: "
+        f"{class_names.ATTRIBUTE_CONFIDENCE}).",
+    ),
+]
 Vocabulary = Annotated[
     Path | None,
     typer.Option(
@@ -60,6 +71,7 @@ def import_(
     split: Split = None,
     regions: Regions = None,
     keep: Keep = "first",
+    attributes: Attributes = None,
     vocabulary: Vocabulary = None,
     skip_bad: SkipBad = False,
 ) -> None:
@@ -96,7 +108,7 @@ def import_(
     from sparta.progress import progress_bars
 
     known = detect(paths) if format_name == "auto" else format_name
-    limit = RegionLimit(regions, keep)
+    limit = RegionLimit(regions, keep, attributes)
     reader = open_reader(known, paths, split or (), image_suffix, name, limit, vocabulary)
     console, started = Console(), time.perf_counter()
     with progress_bars({"import": ("Importing", "images")}, console) as progress:

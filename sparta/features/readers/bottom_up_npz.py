@@ -14,8 +14,12 @@ from pathlib import Path
 
 from sparta.errors import InputError
 from sparta.features.readers.base import named_source
-from sparta.features.readers.parsing.class_names import Classes, Vocabularies
-from sparta.features.readers.parsing.numpy_files import FLOATS, INTEGERS, Arrays, array_names
+from sparta.features.readers.parsing.arrays.npz import FLOATS, INTEGERS, Arrays, array_names
+from sparta.features.readers.parsing.class_names import (
+    ATTRIBUTE_CONFIDENCE,
+    Classes,
+    Vocabularies,
+)
 from sparta.features.readers.parsing.region_limit import RegionLimit
 from sparta.features.readers.parsing.validation import check_features, relative_boxes
 from sparta.features.record import ImageFeatures
@@ -52,7 +56,7 @@ class BottomUpNpzReader:
         folders: with the files, such as those of train and val.
         image_suffix: put behind each file's name to make the image id.
         name: what made the features; replaces the hash of the detector's weights.
-        limit: of the regions to keep.
+        limit: of the regions and attributes to keep.
         vocabulary: folder of the words for classes; None for regions without labels.
 
     Attributes:
@@ -76,7 +80,8 @@ class BottomUpNpzReader:
         vocabulary: Path | None = None,
     ) -> None:
         self._choice = limit
-        self._vocabularies = None if vocabulary is None else Vocabularies(vocabulary)
+        above = limit.attributes_above(ATTRIBUTE_CONFIDENCE)
+        self._vocabularies = None if vocabulary is None else Vocabularies(vocabulary, above)
         paths = [path for folder in folders for path in _files_of(folder)]
         # The sort keeps the order of folders, so that the first of equal ones is from the first.
         named = [(_text(path.name.removesuffix(SUFFIX)) + image_suffix, path) for path in paths]

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparta.errors import InputError
+from sparta.errors import InputError, first_line
 from sparta.extras import require
 from sparta.features.readers.base import named_source, without_boxes
-from sparta.features.readers.parsing.numpy_files import map_array
+from sparta.features.readers.parsing.arrays.npy import ArrayFile
+from sparta.features.readers.parsing.file_length import FileLength
+from sparta.features.readers.parsing.memory_limit import check_size
 from sparta.features.readers.parsing.validation import check_features
 from sparta.features.record import ImageFeatures
 
 MAX_FRAMES = 20
+NUMBERS = "fiu"  # as numpy.dtype.kind spells them
 SPLITS = ("trn", "val", "tst")
 
 
@@ -39,7 +43,7 @@ def read_names(root: Path, split: str) -> list[str]:
             one is no text, blank or there twice.
     """
     path = root / "public_split" / f"{split}_names.npy"
-    names = _decode(map_array(path, 1, "str"), path)
+    names = _decode(ArrayFile(path, 1, "str").whole, path)
     if not names:
         raise InputError(f"{path} holds no name")
     first: dict[str, int] = {}
@@ -115,7 +119,7 @@ class HgrReader:
             raise InputError(
                 f"{where}: expected [frames, {self._dimension}], found {list(frames.shape)}"
             )
-        return without_boxes(video, check_features(frames[pick_frames(len(frames))], where))
+        return without_boxes(video, check_features(frames, where))
 
 
 def _decode(array: NDArray[Any], path: Path) -> list[str]:
@@ -136,7 +140,7 @@ class _Means:
 
     def __init__(self, path: Path, names: Sequence[str]) -> None:
         self.path = path
-        self._array = map_array(path, 2, "float")
+        self._array = ArrayFile(path, 2, "float")
         if len(self._array) != len(names):
             raise InputError(
                 f"{path}: expected {len(names)} rows, one for each name of the split, found "
@@ -145,29 +149,60 @@ class _Means:
         self.dimension: int = self._array.shape[1]
 
     def frames(self, row: int, _name: str) -> NDArray[Any]:
-        return self._array[row : row + 1]
+        return self._array[row][np.newaxis]
 
 
 class _Frames:
     """A matrix per video, under its name."""
 
     def __init__(self, path: Path, names: Sequence[str]) -> None:
-        h5py = require("h5py")
-        self.path = path
+        self._h5py = require("h5py")
+        self.path, self._length = path, FileLength(path)
         try:
-            self._file = h5py.File(path, "r")
+            self._file = self._h5py.File(path, "r")
         except OSError as error:
             raise InputError(f"{path} is damaged or no HDF5 file: {error}") from error
-        self.dimension: int = self.frames(0, names[0]).shape[-1]
+        self.dimension = self._first_dimension(names)
 
     def frames(self, _row: int, name: str) -> NDArray[Any]:
+        """At most 20 of the frames; the others are not read."""
+        where = f"{self.path}, video {name!r}"
+        found = self._video(name)
+        length = found.shape[0]
+        check_size(min(length, MAX_FRAMES) * prod(found.shape[1:]) * found.dtype.itemsize, where)
+        check_size(prod(found.chunks or ()) * found.dtype.itemsize, f"{where}: a chunk")
         try:
-            frames: NDArray[Any] = self._file[name.replace("/", "_")][()]
-            return frames
+            frames: NDArray[Any] = found[pick_frames(length)]
+        except (OSError, RuntimeError) as error:
+            raise InputError(f"{where}: damaged: {first_line(error)}") from error
+        self._length.check()
+        return frames
+
+    def _video(self, name: str) -> Any:
+        """The data set of a video; nothing of it is read."""
+        where = f"{self.path}, video {name!r}"
+        try:
+            found = self._file[name.replace("/", "_")]
         except KeyError as error:
             raise InputError(f"{self.path}: video {name!r} is missing") from error
-        except OSError as error:
-            raise InputError(f"{self.path}, video {name!r}: damaged: {error}") from error
+        expected = f"{where}: expected numbers of [frames, d], found"
+        if not isinstance(found, self._h5py.Dataset):
+            raise InputError(f"{expected} a group")
+        if not found.shape:
+            raise InputError(f"{expected} a single {found.dtype}")
+        if found.dtype.kind not in NUMBERS:
+            raise InputError(f"{expected} {found.dtype} {list(found.shape)}")
+        return found
+
+    def _first_dimension(self, names: Sequence[str]) -> int:
+        """Numbers per frame of the first video that has frames."""
+        first: InputError | None = None
+        for name in names:
+            try:
+                return int(self._video(name).shape[-1])
+            except InputError as error:
+                first = first or error
+        raise first or InputError(f"{self.path} holds no video")
 
 
 def _open_features(folder: Path, split: str, names: Sequence[str]) -> _Means | _Frames:

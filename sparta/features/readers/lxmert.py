@@ -7,7 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from sparta.features.readers.base import named_source
-from sparta.features.readers.parsing.class_names import Classes, Vocabularies
+from sparta.features.readers.parsing.class_names import (
+    ATTRIBUTE_CONFIDENCE,
+    Classes,
+    Vocabularies,
+)
 from sparta.features.readers.parsing.region_limit import RegionLimit
 from sparta.features.readers.parsing.region_tsv import RegionLines, TsvColumns
 from sparta.features.record import ImageFeatures
@@ -48,7 +52,7 @@ class LxmertReader:
         paths: of the files, such as those of train and val.
         image_suffix: put behind each key to make the image id.
         name: what made the features; replaces the hash of the detector's weights.
-        limit: of the regions to keep.
+        limit: of the regions and attributes to keep.
         vocabulary: folder of the words for classes; None for regions without labels.
 
     Attributes:
@@ -71,7 +75,8 @@ class LxmertReader:
         vocabulary: Path | None = None,
     ) -> None:
         self._choice = limit
-        self._vocabularies = None if vocabulary is None else Vocabularies(vocabulary)
+        above = limit.attributes_above(ATTRIBUTE_CONFIDENCE)
+        self._vocabularies = None if vocabulary is None else Vocabularies(vocabulary, above)
         self._lines = RegionLines(paths, COLUMNS, image_suffix)
         words = () if self._vocabularies is None else self._vocabularies.files
         self.files: Sequence[Path] = [*self._lines.files, *words]

@@ -65,7 +65,7 @@ class OscarReader:
         image_suffix: appended to each key to make the image id (".jpg" where captions refer to
             files and keys do not).
         name: what made the features; replaces the hash of the detector's weights.
-        limit: of the regions to keep.
+        limit: of the regions and attributes to keep.
 
     Attributes:
         source: kind "region"; the dimension is without the location.

@@ -15,7 +15,12 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from sparta.errors import InputError
 from sparta.features.readers.oscar_base import OscarReader
 from sparta.features.readers.parsing.base64_floats import as_rows, decode, row_width
-from sparta.features.readers.parsing.detected_objects import OBJECTS, LabelledObjects, parse
+from sparta.features.readers.parsing.detected_objects import (
+    ATTRIBUTE_CONFIDENCE,
+    OBJECTS,
+    LabelledObjects,
+    parse,
+)
 from sparta.features.readers.parsing.photo_sizes import SizeTable
 from sparta.features.readers.parsing.region_limit import RegionLimit
 from sparta.features.readers.parsing.tsv import TsvFile
@@ -49,7 +54,7 @@ class OscarCaptioningReader(OscarReader):
         paths: of YAML files, or of folders with them.
         image_suffix: put behind each key to make the image id.
         name: what made the features; replaces the hash of the detector's weights.
-        limit: of the regions to keep.
+        limit: of the regions and attributes to keep.
 
     Raises:
         InputError: if a YAML file names no features, or a file it names is missing or empty;
@@ -63,12 +68,14 @@ class OscarCaptioningReader(OscarReader):
         name: str = "vinvl",
         limit: RegionLimit = RegionLimit(),
     ) -> None:
-        parts = [_DataSet(file) for path in paths for file in _chosen(path)]
+        above = limit.attributes_above(ATTRIBUTE_CONFIDENCE)
+        parts = [_DataSet(file, above) for path in paths for file in _chosen(path)]
         super().__init__(parts, image_suffix, name, limit)
 
 
 class _DataSet:
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, above: float) -> None:
+        self._above = above
         names = _read_yaml(path)
         if "feature" not in names:
             raise InputError(f"{path}: feature: it is missing; expected the name of a TSV")
@@ -97,7 +104,7 @@ class _DataSet:
         where = self.labels.where(entry)
         _, text = self.labels.cells(entry, ("image key", "objects"))
         objects = parse(OBJECTS, text, where)
-        return LabelledObjects.of(objects, width, height, where), where
+        return LabelledObjects.of(objects, width, height, where, self._above), where
 
     def _payload(self, entry: int) -> tuple[int, bytes, str]:
         """Number of regions, the bytes of their rows, and their place in the file."""

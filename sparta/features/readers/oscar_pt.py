@@ -13,12 +13,20 @@ from numpy.typing import NDArray
 from sparta.errors import InputError
 from sparta.features.readers.oscar_base import OscarReader
 from sparta.features.readers.parsing.base64_floats import LOCATION
-from sparta.features.readers.parsing.detected_objects import LabelledObjects, check_objects
+from sparta.features.readers.parsing.detected_objects import (
+    ATTRIBUTE_CONFIDENCE,
+    OBJECTS,
+    LabelledObjects,
+    check_objects,
+    parse,
+)
+from sparta.features.readers.parsing.memory_limit import check_size
 from sparta.features.readers.parsing.region_limit import RegionLimit
 from sparta.features.readers.parsing.torch_dict import PtDictionary
 
 FEATURES = "_feats.pt"  # ends of names
 LABELS = "_labels.pt"
+JSON = ("[", "{")  # what it begins with
 KIND = "_img_"  # parts the split from the rest of the name of features
 
 log = logging.getLogger(__name__)
@@ -35,19 +43,19 @@ class OscarPtReader(OscarReader):
     """Images of one or more files, by row in order of their ids.
 
     `SPLIT_img_KIND_feats.pt` is a dictionary from image keys to [n, d + 6] floats, a location at
-    each row's end; `SPLIT_KIND_labels.pt` beside it, one from image keys to a list of objects or
-    to one string with all labels. Such a string describes the whole photo and goes to its
-    largest region. Sizes of photos are unknown.
+    each row's end; `SPLIT_KIND_labels.pt` beside it, one from image keys to a list of objects, to
+    that list as a JSON string, or to one string with all labels. The last describes the whole photo
+    and goes to its largest region. Sizes of photos are unknown.
 
-    Files are mapped into memory; those written by PyTorch before 1.6 cannot be, and are loaded as
-    a whole.
+    Files are mapped into memory, and their size is checked before an image is read; those written
+    by PyTorch before 1.6 cannot be mapped, and are loaded as a whole.
 
     Args:
         paths: of files of features, or of folders with them; and of files of labels, where there
             are several of a split.
         image_suffix: put behind each key to make the image id.
         name: what made the features; replaces the hash of the detector's weights.
-        limit: of the regions to keep.
+        limit: of the regions and attributes to keep.
 
     Raises:
         InputError: if a file is missing, damaged, or holds more than tensors, text and numbers;
@@ -63,12 +71,14 @@ class OscarPtReader(OscarReader):
         limit: RegionLimit = RegionLimit(),
     ) -> None:
         features, labels = _sorted_out(paths)
-        parts = [_Dictionaries(path, _labels_of(path, labels)) for path in features]
+        above = limit.attributes_above(ATTRIBUTE_CONFIDENCE)
+        parts = [_Dictionaries(path, _labels_of(path, labels), above) for path in features]
         super().__init__(parts, image_suffix, name, limit)
 
 
 class _Dictionaries:
-    def __init__(self, features: Path, labels: Path | None) -> None:
+    def __init__(self, features: Path, labels: Path | None, above: float) -> None:
+        self._above = above
         self.features = PtDictionary(features)
         self.labels = None if labels is None else PtDictionary(labels)
         self.files = [features] if labels is None else [features, labels]
@@ -89,12 +99,15 @@ class _Dictionaries:
         if self.labels is None or entry is None:
             return LabelledObjects(), self.features.where(self.features.first[key])
         found, where = self.labels.values[entry], self.labels.where(entry)
-        if isinstance(found, str):
+        if isinstance(found, str) and not found.lstrip().startswith(JSON):
             return LabelledObjects((_checked(found, where),), ("",)), where
-        objects = check_objects(found, where)
+        if isinstance(found, str):
+            objects = parse(OBJECTS, _checked(found, where).encode(), f"{where}: labels")
+        else:
+            objects = check_objects(found, where)
         for each in objects:
             _checked(" ".join([each.label, *each.attributes]), where)
-        return LabelledObjects.of(objects, 0, 0, where), where
+        return LabelledObjects.of(objects, 0, 0, where, self._above), where
 
     def _rows(self, entry: int) -> NDArray[np.floating[Any]]:
         import torch
@@ -112,6 +125,13 @@ class _Dictionaries:
             raise InputError(
                 f"{where}: expected rows of more than {LOCATION} numbers, found {found.shape[1]}"
             )
+        check_size(found.numel() * found.element_size(), where)
+        if found.numel() * found.element_size() > found.untyped_storage().nbytes():
+            raise InputError(
+                f"{where}: {list(found.shape)} of {found.dtype} share the same few bytes: the file "
+                "has fewer numbers than it states"
+            )
+        self.features.length.check()
         return found.detach().float().numpy()
 
 

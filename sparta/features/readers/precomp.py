@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from sparta.errors import InputError
 from sparta.features.readers.base import named_source, without_boxes
-from sparta.features.readers.parsing.numpy_files import map_array
+from sparta.features.readers.parsing.arrays.npy import ArrayFile
 from sparta.features.readers.parsing.text_lines import read_lines
 from sparta.features.readers.parsing.validation import check_features
 from sparta.features.record import ImageFeatures
@@ -60,8 +62,8 @@ def image_ids(folder: Path, split: str, images: int) -> list[str]:
     Raises:
         InputError: if the lines are neither, a line is blank, or an id appears twice.
     """
-    path = folder / f"{split}_ids.txt"
-    lines = [line.strip() for line in read_lines(path)]
+    path = _ids_file(folder, split)
+    lines = _read_ids(path)
     group, rest = divmod(len(lines), max(images, 1))
     if rest or not group:
         raise InputError(
@@ -82,11 +84,28 @@ def image_ids(folder: Path, split: str, images: int) -> list[str]:
     return list(first)
 
 
+def _rows_per_image(folder: Path, split: str, rows: int) -> int:
+    """Rows of features that an image has: SCAN's converter writes one for each caption."""
+    lines = _read_ids(_ids_file(folder, split))
+    if not rows or len(lines) != rows:
+        return 1
+    return next((row for row, line in enumerate(lines) if line != lines[0]), rows)
+
+
+def _ids_file(folder: Path, split: str) -> Path:
+    return folder / f"{split}_ids.txt"
+
+
+def _read_ids(path: Path) -> list[str]:
+    return [line.strip() for line in read_lines(path)]
+
+
 class PrecompReader:
     """Images of some splits of a folder, by row in order of their ids.
 
-    `{split}_ims.npy` holds [images, regions, d] floats and is mapped into memory; there are
-    neither boxes nor labels nor sizes, so every box is the whole photo and width and height are 0.
+    `{split}_ims.npy` holds [rows, regions, d] floats, a row for each image or, with an id for each
+    row, for each caption, the image's repeated. There are neither boxes nor labels nor sizes, so
+    every box is the whole photo and width and height are 0.
 
     Args:
         folder: the `precomp` folder.
@@ -102,7 +121,7 @@ class PrecompReader:
     Raises:
         InputError: if a file is missing or cut, ids and features disagree in number, splits in
             their dimension, or an image is in two of the splits. Reading an image raises it if a
-            region is not finite or all zeros.
+            region is not finite or all zeros, or the image's rows differ.
     """
 
     def __init__(
@@ -114,7 +133,7 @@ class PrecompReader:
     ) -> None:
         chosen = [PrecompSplit.parse(text) for text in splits]
         self.files: Sequence[Path] = [folder / f"{split.name}_ims.npy" for split in chosen]
-        self._arrays = [map_array(path, 3, "float") for path in self.files]
+        self._arrays = [ArrayFile(path, 3, "float") for path in self.files]
         dimension = self._arrays[0].shape[2]
         for path, array in zip(self.files, self._arrays, strict=True):
             if array.shape[2] != dimension:
@@ -123,24 +142,31 @@ class PrecompReader:
                     f"found {list(array.shape)}"
                 )
         self.source = named_source(name, dimension)
-        found: dict[str, tuple[int, int]] = {}
+        found: dict[str, tuple[int, slice]] = {}
         for part, (split, array) in enumerate(zip(chosen, self._arrays, strict=True)):
-            for row, key in enumerate(image_ids(folder, split.name, len(array))[: split.limit]):
+            step = _rows_per_image(folder, split.name, len(array))
+            keys = image_ids(folder, split.name, len(array) // step)[: split.limit]
+            for image, key in enumerate(keys):
                 if key in found:
                     raise InputError(
                         f"{folder}: image {key!r} is in two splits: {splits[found[key][0]]} and "
                         f"{splits[part]}"
                     )
-                found[key] = part, row
-        self._rows = sorted((key + image_suffix, *place) for key, place in found.items())
+                found[key] = part, slice(image * step, (image + 1) * step)
+        self._rows = [(key + image_suffix, *found[key]) for key in sorted(found)]
         self.ids: Sequence[str] = [row[0] for row in self._rows]
 
     def __getitem__(self, row: int) -> ImageFeatures:
         """The image of one row.
 
         Raises:
-            InputError: if one of its regions is not finite, or all zeros.
+            InputError: if one of its regions is not finite, or all zeros, or its rows differ.
         """
-        image_id, part, line = self._rows[row]
-        where = f"{self.files[part]}, image {line + 1} ({image_id})"
-        return without_boxes(image_id, check_features(self._arrays[part][line], where))
+        image_id, part, lines = self._rows[row]
+        where = f"{self.files[part]}, image {lines.start + 1} ({image_id})"
+        first, *others = (self._arrays[part][line] for line in range(lines.start, lines.stop))
+        features = check_features(first, where)
+        for number, other in enumerate(others, 2):
+            if not np.array_equal(first, other):
+                raise InputError(f"{where}: features: its rows 1 and {number} differ")
+        return without_boxes(image_id, features)

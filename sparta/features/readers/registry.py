@@ -46,6 +46,7 @@ class ForeignFormat:
             of (folder, splits, ...) where there are splits.
         splits: lists those of a folder; None where the format has none.
         numbered: whether its labels are numbers, for which the reader takes a vocabulary.
+        scored: whether its attributes may have confidences.
     """
 
     paths: str
@@ -53,26 +54,33 @@ class ForeignFormat:
     reader: Callable[..., FeatureReader]
     splits: Callable[[Path], Sequence[str]] | None = None
     numbered: bool = False
+    scored: bool = False
 
 
 FORMATS: Mapping[Format, ForeignFormat] = {
     "vinvl": ForeignFormat(
-        "folders with features.tsv and predictions.tsv", vinvl.fits, vinvl.VinvlReader
+        "folders with features.tsv and predictions.tsv",
+        vinvl.fits,
+        vinvl.VinvlReader,
+        scored=True,
     ),
     "oscar-pt": ForeignFormat(
         "SPLIT_img_KIND_feats.pt with SPLIT_KIND_labels.pt beside it, or folders of them",
         oscar_pt.fits,
         oscar_pt.OscarPtReader,
+        scored=True,
     ),
     "oscar-captioning": ForeignFormat(
         "YAML files that name feature, label and hw, or folders of them",
         oscar_captioning.fits,
         oscar_captioning.OscarCaptioningReader,
+        scored=True,
     ),
     "scene-graph": ForeignFormat(
         "predictions.tsv with an .hw.tsv beside it, or folders of them",
         scene_graph.fits,
         scene_graph.SceneGraphReader,
+        scored=True,
     ),
     "bottom-up": ForeignFormat(
         f"TSVs with {', '.join(bottom_up.COLUMNS.names)}", bottom_up.fits, bottom_up.BottomUpReader
@@ -82,12 +90,14 @@ FORMATS: Mapping[Format, ForeignFormat] = {
         lxmert.fits,
         lxmert.LxmertReader,
         numbered=True,
+        scored=True,
     ),
     "bottom-up-npz": ForeignFormat(
         f"folders of .npz files with {', '.join(bottom_up_npz.NEEDED)}",
         bottom_up_npz.fits,
         bottom_up_npz.BottomUpNpzReader,
         numbered=True,
+        scored=True,
     ),
     "precomp": ForeignFormat(
         "a folder with SPLIT_ims.npy and SPLIT_ids.txt",
@@ -152,7 +162,7 @@ def open_reader(
         splits: of them, where they hold several.
         image_suffix: appended to each key to make the image id.
         made_by: a name for what made the features; None for the format's own.
-        limit: which regions to keep.
+        limit: which regions and attributes to keep.
         vocabulary: folder of the words for numbered labels; None for regions without labels.
 
     Raises:
@@ -164,6 +174,8 @@ def open_reader(
         if not known.numbered:
             raise InputError(f"--vocabulary: labels of {name} are not numbers; leave it out")
         named["vocabulary"] = vocabulary
+    if limit.attributes is not None and not known.scored:
+        raise InputError(f"--attributes: files of {name} have no attributes; leave it out")
     if known.splits is None:
         if splits:
             raise InputError(f"--split: files of {name} have no splits; name the files to import")
@@ -172,7 +184,7 @@ def open_reader(
         raise InputError(f"{name} takes one folder, found {len(paths)}")
     if not splits:
         raise InputError(f"--split: name one or more of {', '.join(known.splits(paths[0]))}")
-    if limit != RegionLimit():
+    if not limit.all_regions:
         raise InputError(f"--regions and --keep: {name} takes all that its files have")
     if name == "precomp":
         return known.reader(paths[0], splits, image_suffix, **named)

@@ -15,6 +15,7 @@ from sparta.errors import InputError
 from sparta.features.readers.oscar_base import OscarReader
 from sparta.features.readers.parsing.base64_floats import LOCATION, decode
 from sparta.features.readers.parsing.detected_objects import (
+    ATTRIBUTE_CONFIDENCE,
     DetectedObject,
     LabelledObjects,
     Rect,
@@ -68,7 +69,7 @@ class SceneGraphReader(OscarReader):
             one in the folder of the predictions need not be named.
         image_suffix: put behind each key to make the image id.
         name: what made the features; replaces the hash of the detector's weights.
-        limit: of the regions to keep.
+        limit: of the regions and attributes to keep.
 
     Raises:
         InputError: if a file is missing or empty, or sizes are; further as `OscarReader`.
@@ -87,14 +88,16 @@ class SceneGraphReader(OscarReader):
         ]
         if not files:
             raise InputError(f"{named[0]} holds sizes only; name the {PREDICTIONS} too")
-        parts = [_Predictions(file, named or [_sizes_beside(file)]) for file in files]
+        above = limit.attributes_above(ATTRIBUTE_CONFIDENCE)
+        parts = [_Predictions(file, named or [_sizes_beside(file)], above) for file in files]
         super().__init__(parts, image_suffix, name, limit)
 
 
 class _Predictions:
     labels = None  # they are in the file of the features
 
-    def __init__(self, path: Path, sizes: Sequence[Path]) -> None:
+    def __init__(self, path: Path, sizes: Sequence[Path], above: float) -> None:
+        self._above = above
         self.features = TsvFile(path)
         self.files = [path, *sizes]
         self._sizes = [SizeTable(file) for file in sizes]
@@ -119,7 +122,8 @@ class _Predictions:
     def seen(self, key: str, _entry: int | None) -> tuple[LabelledObjects, str]:
         entry = self.features.first[key]
         where = self.features.where(entry)
-        return LabelledObjects.of(self._objects(entry), *self._size(key), where), where
+        objects, size = self._objects(entry), self._size(key)
+        return LabelledObjects.of(objects, *size, where, self._above), where
 
     def _size(self, key: str) -> tuple[int, int]:
         table = next((table for table in self._sizes if key in table), self._sizes[0])

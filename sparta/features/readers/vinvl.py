@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from sparta.errors import InputError
 from sparta.features.readers.oscar_base import OscarReader
 from sparta.features.readers.parsing.base64_floats import as_rows, row_width
 from sparta.features.readers.parsing.detected_objects import (
+    ATTRIBUTE_CONFIDENCE,
     OBJECTS,
     LabelledObjects,
     Prediction,
@@ -48,7 +50,7 @@ class VinvlReader(OscarReader):
         folders: whose images are put together, such as those of train and val.
         image_suffix: put behind each key to make the image id.
         name: what made the features; replaces the hash of the detector's weights.
-        limit: of the regions to keep.
+        limit: of the regions and attributes to keep.
 
     Raises:
         InputError: if a file is missing or empty, or an index is of another file; further as
@@ -62,11 +64,14 @@ class VinvlReader(OscarReader):
         name: str = "vinvl",
         limit: RegionLimit = RegionLimit(),
     ) -> None:
-        super().__init__([_Folder(folder) for folder in folders], image_suffix, name, limit)
+        above = limit.attributes_above(ATTRIBUTE_CONFIDENCE)
+        parts = [_Folder(folder, above) for folder in folders]
+        super().__init__(parts, image_suffix, name, limit)
 
 
 class _Folder:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, above: float) -> None:
+        self._above = above
         self.features = TsvFile(folder / FEATURES)
         self.labels = TsvFile(folder / PREDICTIONS)
         self.files = [self.features.path, self.labels.path]
@@ -86,9 +91,10 @@ class _Folder:
         if text.startswith(b"["):
             # Oscar takes such photos for 800 x 600; what it needs of that, the locations, is here.
             objects = parse(OBJECTS, text, where)
-            return LabelledObjects.of(objects, 0, 0, where), where
+            return LabelledObjects.of(objects, 0, 0, where, self._above), where
         found = parse(PREDICTION, text, where)
-        return LabelledObjects.of(found.objects, found.image_w, found.image_h, where), where
+        size = found.image_w, found.image_h
+        return LabelledObjects.of(found.objects, *size, where, self._above), where
 
     def _payload(self, entry: int) -> tuple[int, bytes, str]:
         """Number of regions, the bytes of their rows, and their place in the file."""
@@ -101,7 +107,7 @@ def _check_index(path: Path, features: TsvFile) -> None:
     """Refuse an index that is of another file; it is not needed otherwise."""
     if not path.exists():
         return
-    lines = parse(LINES, path.read_bytes(), str(path))
+    lines = parse(LINES, path.read_bytes().removeprefix(BOM_UTF8), str(path))
     for key, line in lines.items():
         if not (0 <= line < len(features)) or features.keys[line] != key:
             raise InputError(

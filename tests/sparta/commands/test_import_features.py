@@ -62,16 +62,20 @@ def test_numbers_of_classes_become_words_with_a_vocabulary(tmp_path: Path, app: 
     assert "Regions have no labels: --vocabulary names the classes" in done.output
     assert FeatureStore.open(tmp_path / "plain")[0].labels == ("",)
     named = [*asked, str(tmp_path / "named"), "--vocabulary", str(vocabulary)]
+    named += ["--attributes", "0.05"]
     done = CliRunner().invoke(app, named)
     assert done.exit_code == 0, done.output
     assert "Regions have no labels" not in done.output
-    assert FeatureStore.open(tmp_path / "named")[0].labels == ("traffic light",)
+    store = FeatureStore.open(tmp_path / "named")
+    assert (store[0].labels, store[0].attributes) == (("traffic light",), ("red",))
+    assert store.source.extra == {"regions": 1, "keep": "confident", "attributes": 0.05}
 
 
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
         (["vinvl", "a", "--vocabulary", "v"], "labels of vinvl are not numbers"),
+        (["bottom-up", "a", "--attributes", "0.5"], "files of bottom-up have no attributes"),
         (["auto", "absent"], "absent does not exist"),
         (["precomp", "a", "--split", "dev", "--regions", "5"], "--regions and --keep"),
         (["vinvl", "a", "--split", "dev"], "files of vinvl have no splits"),

@@ -93,6 +93,10 @@ class Vocabulary:
 class Vocabularies:
     """Both files of a folder: `objects_vocab.txt` and `attributes_vocab.txt`.
 
+    Args:
+        folder: with the files.
+        above: the confidence above which attributes are used.
+
     Attributes:
         files: the two.
 
@@ -100,7 +104,8 @@ class Vocabularies:
         InputError: as `Vocabulary` does.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, above: float = ATTRIBUTE_CONFIDENCE) -> None:
+        self._above = above
         self._objects = Vocabulary(folder / OBJECTS)
         self._attributes = Vocabulary(folder / ATTRIBUTES)
         self.files = (self._objects.path, self._attributes.path)
@@ -124,7 +129,7 @@ class Vocabularies:
         if classes.attrs_id is None or classes.attrs_conf is None:
             return tuple(labels), ("",) * len(labels)
         attributes = self._attributes.look_up(classes.attrs_id, f"{classes.where}: attrs_id")
-        confident = (classes.attrs_conf > ATTRIBUTE_CONFIDENCE).tolist()
+        confident = (classes.attrs_conf > self._above).tolist()
         return tuple(labels), tuple(
             word if kept else "" for word, kept in zip(attributes, confident, strict=True)
         )

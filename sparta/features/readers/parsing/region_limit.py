@@ -1,4 +1,4 @@
-"""Which of an image's regions enter a store."""
+"""Which of an image's regions, and of their attributes, enter a store."""
 
 from __future__ import annotations
 
@@ -23,17 +23,27 @@ class RegionLimit:
     Attributes:
         limit: regions an image keeps at most; None for all.
         by: "first" keeps the order of the file, "confident" sorts by decreasing confidence.
+        attributes: confidence above which a region's attributes are used; None for the format's.
     """
 
     limit: int | None = None
     by: Rule = "first"
+    attributes: float | None = None
 
     @property
     def extra(self) -> dict[str, Any]:
-        """What a feature source records of it: nothing where all regions keep their order."""
-        if self == RegionLimit():
-            return {}
-        return {"regions": self.limit, "keep": self.by}
+        """What a feature source records of it: nothing of what is left to the format."""
+        regions = {} if self.all_regions else {"regions": self.limit, "keep": self.by}
+        return regions if self.attributes is None else regions | {"attributes": self.attributes}
+
+    @property
+    def all_regions(self) -> bool:
+        """Whether all regions are used, in the order of the file."""
+        return self.limit is None and self.by == "first"
+
+    def attributes_above(self, default: float) -> float:
+        """The confidence above which attributes are used, for a format with this default."""
+        return default if self.attributes is None else self.attributes
 
     def rows(
         self, count: int, confidences: NDArray[np.floating] | None, where: str

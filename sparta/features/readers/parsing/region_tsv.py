@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from sparta.errors import InputError
+from sparta.features.readers.parsing.float_types import looks_half
 from sparta.features.readers.parsing.paired_files import Pairs
 from sparta.features.readers.parsing.tsv import TsvFile
 from sparta.features.readers.parsing.tsv_cells import Cells
@@ -35,13 +37,17 @@ class TsvColumns:
         """Whether a file's first line has as many columns, and numbers where they belong."""
         try:
             with path.open("rb") as file:
-                cells = file.readline(FIRST_LINE).split(b"\t")
+                cells = file.readline(FIRST_LINE).removeprefix(BOM_UTF8).split(b"\t")
         except OSError:
             return False
         found = dict(zip(self.names, cells, strict=False))
         return len(cells) == len(self.names) and all(
             found[name].strip().isdigit() for name in (self.width, self.height, COUNT)
         )
+
+
+class HalfPrecisionError(InputError):
+    """Features in float16, where the format has float32: as these they would be half as many."""
 
 
 class RegionLines:
@@ -61,7 +67,8 @@ class RegionLines:
         dimension: d, as the first line has it that can be read.
 
     Raises:
-        InputError: naming file and line, if a file is missing or no line can be read.
+        InputError: naming file and line, if a file is missing, no line can be read, or features
+            are in float16.
     """
 
     def __init__(self, paths: Sequence[Path], columns: TsvColumns, image_suffix: str) -> None:
@@ -94,6 +101,11 @@ class RegionLines:
         count = cells.number(COUNT)
         boxes = cells.rows(BOXES, "<f4", count, 4)
         features = cells.rows(FEATURES, "<f4", count, dimension)
+        if dimension is None and looks_half(features.tobytes()):
+            raise HalfPrecisionError(
+                f"{cells.where}: {FEATURES}: expected float32 (4 bytes a number), found what looks "
+                "like float16; write the file again with numpy.float32"
+            )
         return ImageFeatures(
             image_id,
             check_features(features, cells.where),
@@ -112,6 +124,8 @@ class RegionLines:
                 try:
                     cells = Cells(tsv, line, self._columns.names)
                     return int(self._image("", cells, None).features.shape[1])
+                except HalfPrecisionError:
+                    raise
                 except InputError as error:
                     first = first or error
         raise first or InputError("no TSV was named")

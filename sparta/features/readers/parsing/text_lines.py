@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from pathlib import Path
 
 from sparta.errors import InputError
@@ -10,12 +11,16 @@ from sparta.errors import InputError
 def read_lines(path: Path) -> list[str]:
     """Lines of a UTF-8 text file, ended by line feeds alone.
 
+    A byte order mark at the start and empty lines at the end, which editors add, are left out.
+
     Raises:
         InputError: if it cannot be read or is not UTF-8.
     """
     try:
-        lines = path.read_bytes().split(b"\n")
-        return [line.decode() for line in (lines if lines[-1] else lines[:-1])]
+        lines = path.read_bytes().removeprefix(BOM_UTF8).split(b"\n")
+        while lines and not lines[-1].strip(b"\r"):
+            lines.pop()
+        return [line.decode() for line in lines]
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

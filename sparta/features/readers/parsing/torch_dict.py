@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from sparta.errors import InputError
+from sparta.features.readers.parsing.file_length import FileLength
+
+ARCHIVE = b"PK"  # the first bytes of one
 
 
 class PtDictionary:
@@ -15,18 +18,20 @@ class PtDictionary:
 
     Attributes:
         path: the file.
+        length: its length, to be checked before a tensor is read: the file is mapped into memory.
         keys: of the images, as strings.
         first: the first entry of each key: 7 and "7" are one.
         values: entry by entry.
 
     Raises:
         InputError: if the file cannot be read, holds more than tensors, text and numbers, or no
-            dictionary.
+            dictionary; or if it is compressed, or states more bytes than it has.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        found = _load(path)
+        self.length = FileLength(path)
+        found = _load(path, self.length.bytes)
         if not isinstance(found, dict) or not found:
             raise InputError(f"{path}: expected a dictionary by image keys, found {_kind(found)}")
         self._raw = list(found)
@@ -53,20 +58,39 @@ class PtDictionary:
             raise InputError(f"{self.where(entry)}: image key: it appears as number and as text")
 
 
-def _load(path: Path) -> Any:
+def _load(path: Path, length: int) -> Any:
     import torch
 
     try:
         mappable = zipfile.is_zipfile(path)
+        if mappable:
+            _check_archive(path, length)
+        elif _begins_as_archive(path):
+            raise InputError(f"{path} is cut short: the end of the archive is missing")
         return torch.load(path, map_location="cpu", weights_only=True, mmap=mappable)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except InputError:
+        raise
     except Exception as error:  # anything may come out of a damaged file
         reason = str(error).strip().split("\n")[0][:200] or type(error).__name__
         raise InputError(
             f"{path} is damaged, or holds more than tensors, text and numbers, which is not "
             f"loaded as that may run code ({reason})"
         ) from error
+
+
+def _check_archive(path: Path, length: int) -> None:
+    """Check what an archive states of its entries: PyTorch stores them one by one, uncompressed."""
+    with zipfile.ZipFile(path) as file:
+        entries = file.infolist()
+    if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
+        raise InputError(f"{path}: it is compressed, which PyTorch's files are not")
+    if sum(entry.file_size for entry in entries) > length:
+        raise InputError(f"{path}: it states more bytes than it has")
+
+
+def _begins_as_archive(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(ARCHIVE)) == ARCHIVE
 
 
 def _kind(found: object) -> str:

@@ -33,13 +33,16 @@ class Cells:
         """A whole number above 0.
 
         Raises:
-            InputError: if the cell holds anything else.
+            InputError: if the cell holds anything else, or more than nine digits.
         """
         cell = self._cells[name]
-        if not cell.isdigit() or len(cell) > DIGITS or not int(cell):
+        number = int(cell) if cell.isdigit() and len(cell) <= DIGITS else 0
+        if not number:
             found = cell[:20].decode(errors="replace")
-            raise InputError(f"{self.where}: {name}: expected 1 or more, found {found!r}")
-        return int(cell)
+            many = cell.isdigit() and len(cell) > DIGITS
+            limit = f"at most {10**DIGITS - 1}" if many else "1 or more"
+            raise InputError(f"{self.where}: {name}: expected {limit}, found {found!r}")
+        return number
 
     def payload(self, name: str) -> bytes:
         """The bytes of a cell in base64, which some programs write as b'…', quotes and all.

@@ -11,6 +11,7 @@ from sparta.errors import InputError
 
 # Files in half precision, and detectors that count pixels inclusively, are off by about this.
 TOLERANCE = 0.01
+SMALLEST = 2  # sides of photos in which a pixel may be a region
 
 
 def check_features(values: NDArray[Any], where: str) -> NDArray[np.float16]:
@@ -88,8 +89,14 @@ def relative_boxes(
         [n, 4] float32, within 0 and 1.
 
     Raises:
-        InputError: if a number is not finite, or a box is outside the photo or turned.
+        InputError: if a number is not finite, a box is outside the photo or turned, or all boxes
+            are relative already.
     """
+    if min(width, height) > SMALLEST and _are_relative(pixels):
+        raise InputError(
+            f"{where}: expected x1, y1, x2, y2 in pixels, found numbers from 0 to 1 alone: these "
+            f"boxes are relative to the photo; multiply them by its {width} x {height}"
+        )
     with np.errstate(invalid="ignore"):  # NaN is found below
         relative = pixels / np.array([width, height, width, height], np.float64)
     within = ((relative >= -TOLERANCE) & (relative <= 1 + TOLERANCE)).all(axis=1)
@@ -106,3 +113,9 @@ def relative_boxes(
                 f"{reason}"
             )
     return relative.clip(0, 1).astype(np.float32)
+
+
+def _are_relative(boxes: NDArray[Any]) -> bool:
+    """Whether boxes lie within 0 and 1; those that are 0 throughout say nothing."""
+    within = (boxes >= -TOLERANCE) & (boxes <= 1 + TOLERANCE)
+    return bool(within.all() and boxes.any())

@@ -10,7 +10,14 @@ from sparta.errors import InputError
 from sparta.features.readers.bottom_up import BottomUpReader, fits
 from sparta.features.readers.import_store import import_features
 from sparta.features.readers.parsing.region_limit import RegionLimit
-from tests.sparta.features.readers.bottom_up_files import BOXES, FEATURES, changed, line, write
+from tests.sparta.features.readers.bottom_up_files import (
+    BOXES,
+    FEATURES,
+    changed,
+    encode,
+    line,
+    write,
+)
 from tests.sparta.features.readers.mutations import mutated, mutated_cells, read_all
 
 
@@ -66,7 +73,8 @@ def test_the_first_regions_can_be_chosen_but_not_the_surest(tmp_path: Path) -> N
         (line("b").replace("\n", "\tx\n"), "expected 6 columns"),
         (line("b", width="wide"), "image_w: expected 1 or more, found 'wide'"),
         (line("b", height=0), "image_h: expected 1 or more, found '0'"),
-        (line("b", height="9" * 5000), "image_h: expected 1 or more, found '9999"),
+        (line("b", height="9" * 5000), "image_h: expected at most 999999999, found '9999"),
+        (line("b", count=10**9), "num_boxes: expected at most 999999999, found '1000000000'"),
         (line("b", count=-3), "num_boxes: expected 1 or more, found '-3'"),
         (line("b", count=2), "boxes: expected 2 rows of 4 numbers of 4 bytes, found 48 bytes"),
         (line("b", FEATURES[:2]), "features: expected 3 rows of 3 numbers of 4 bytes, found 24"),
@@ -147,3 +155,27 @@ def test_whatever_changes_in_a_file_is_noticed_or_harmless(
 def test_what_has_not_changed_is_read(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_bytes(CONTENT)
     assert len(read_all(lambda: BottomUpReader([tmp_path / "a.tsv"]))) == 3
+
+
+def test_a_byte_order_mark_and_an_empty_last_line_are_no_part_of_the_lines(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tsv", ["\ufeff", line("7"), line("8"), "\n"])
+    assert fits(path)
+    assert BottomUpReader([path]).ids == ["7", "8"]
+    assert BottomUpReader([path])[0].features.tolist() == FEATURES.tolist()
+
+
+def test_a_whole_file_in_half_precision_is_named(tmp_path: Path) -> None:
+    """As float32 it would have half the dimension, and other numbers."""
+    features = np.random.default_rng(0).normal(size=(3, 512)).clip(0)
+    path = write(tmp_path / "a.tsv", [line("a", features)])
+    assert BottomUpReader([path]).source.dimension == 512
+    lines = [line(key).rpartition("\t")[0] + f"\t{encode(features, '<f2')}\n" for key in "ab"]
+    write(path, lines)
+    with pytest.raises(InputError, match=r"line 1: features: expected float32 .* like float16"):
+        BottomUpReader([path])
+
+
+def test_relative_boxes_are_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tsv", [line("a"), line("b", boxes=BOXES / 64)])
+    with pytest.raises(InputError, match=r"line 2: boxes: expected x1, y1, x2, y2 in pixels"):
+        BottomUpReader([path])[1]

@@ -122,7 +122,7 @@ def test_folders_are_put_together_by_id(tmp_path: Path) -> None:
         ({"num_bbox": 0}, "num_bbox: expected 1 or more, found 0"),
         ({"num_bbox": 3.5}, "num_bbox: expected integer [], found float64 []"),
         ({"image_h": -1}, "image_h: expected 1 or more, found -1"),
-        ({"image_h": 2**40}, "image_h: expected 1 or more, found 1099511627776"),
+        ({"image_h": 2**40}, "image_h: expected at most 2147483647, found 1099511627776"),
         ({"image_h": [32]}, "image_h: expected integer [], found int64 [1]"),
         ({"bbox": BOXES[:, :3]}, "bbox: expected float [3, 4], found float32 [3, 3]"),
         ({"x": FEATURES[:2]}, "x: expected float [3, 3], found float32 [2, 3]"),
@@ -155,7 +155,9 @@ def test_an_array_that_is_none_is_named(tmp_path: Path) -> None:
     write(tmp_path, "b", without="x")
     with zipfile.ZipFile(folder / "b.npz", "a") as archive:
         archive.writestr("x.npy", b"hello")
-    with pytest.raises(InputError, match=r"b\.npz: x: expected float \[3, 3\], found bytes"):
+    with pytest.raises(
+        InputError, match=r"b\.npz is damaged or no \.npz file: x\.npy: EOF: reading magic"
+    ):
         BottomUpNpzReader([folder])[1]
 
 

@@ -1,4 +1,6 @@
+import os
 import sys
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -135,7 +137,7 @@ def test_a_video_whose_bytes_changed_is_named(tmp_path: Path) -> None:
     start = content.index(frames.tobytes())
     path.write_bytes(content[:start] + b"?" + content[start + 1 :])
     with pytest.raises(InputError, match=r"trn_ft\.hdf5, video 'a': damaged"):
-        HgrReader(folder, ["trn"])
+        HgrReader(folder, ["trn"])[0]
 
 
 def test_a_damaged_hdf5_and_an_absent_h5py_are_named(
@@ -212,3 +214,64 @@ def test_whatever_changes_in_frames_is_noticed_or_harmless(
     folder = frames_folder(root, trn={name.replace("/", "_"): numbers(2, 4) for name in NAMES})
     assert len(read_all(lambda: HgrReader(folder, ["trn"]))) == 3
     fuzz(folder / "trn_ft.hdf5", folder, data.draw)
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        ("words", "a single object"),
+        (3.0, "a single float64"),
+        ([b"words", b"more"], r"object \[2\]"),
+    ],
+)
+def test_what_is_no_video_is_named(tmp_path: Path, value: Any, found: str) -> None:
+    write_names(tmp_path, trn=["a", "b"])
+    folder = frames_folder(tmp_path, trn={"a": value, "b": numbers(2, 4)})
+    reader = HgrReader(folder, ["trn"])
+    message = rf"trn_ft\.hdf5, video 'a': expected numbers of \[frames, d\], found {found}"
+    with pytest.raises(InputError, match=message):
+        reader[0]
+    assert reader[1].features.shape == (2, 4)
+
+
+def test_a_group_is_no_video(tmp_path: Path) -> None:
+    write_names(tmp_path, trn=["a"])
+    folder = frames_folder(tmp_path, trn={"a/frames": numbers(2, 4)})
+    with pytest.raises(InputError, match=r"video 'a': expected numbers of .*, found a group"):
+        HgrReader(folder, ["trn"])
+
+
+def test_a_file_without_the_names_of_any_video_is_named(tmp_path: Path) -> None:
+    write_names(tmp_path, trn=["a"])
+    folder = frames_folder(tmp_path, trn={})
+    with pytest.raises(InputError, match=r"trn_ft\.hdf5: video 'a' is missing"):
+        HgrReader(folder, ["trn"])
+
+
+def test_only_the_frames_in_use_are_read(tmp_path: Path) -> None:
+    """A hundred gigabytes that were never written take neither disk nor memory."""
+    write_names(tmp_path, trn=["a", "b", "c", "d"])
+    folder = frames_folder(tmp_path, trn={"b": numbers(3, 2048)})
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(folder / "trn_ft.hdf5", "a") as file:
+        file.create_dataset("a", (12_000_000, 2048), "<f4", fillvalue=1)
+        file.create_dataset("c", (10, 10**9), "<f4")
+        file.create_dataset("d", (10**7, 2048), "<f4", chunks=(10**5, 2048))
+    tracemalloc.start()
+    reader = HgrReader(folder, ["trn"])
+    assert reader[0].features.shape == (20, 2048)
+    with pytest.raises(InputError, match=r"video 'c': it claims 40,000,000,000 bytes, and at"):
+        reader[2]
+    with pytest.raises(InputError, match=r"video 'd': a chunk: it claims 819,200,000 bytes"):
+        reader[3]
+    assert tracemalloc.get_traced_memory()[1] < 1 << 24
+    tracemalloc.stop()
+
+
+def test_a_file_cut_while_it_is_read_is_an_error(tmp_path: Path) -> None:
+    write_names(tmp_path, trn=["a", "b"])
+    folder = frames_folder(tmp_path, trn={"a": numbers(9, 2048), "b": numbers(9, 2048)})
+    reader = HgrReader(folder, ["trn"])
+    os.truncate(folder / "trn_ft.hdf5", (folder / "trn_ft.hdf5").stat().st_size // 2)
+    with pytest.raises(InputError, match=r"trn_ft\.hdf5: the file was cut short while it was read"):
+        reader[1]

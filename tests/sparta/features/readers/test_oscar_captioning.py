@@ -193,3 +193,12 @@ def test_whatever_changes_in_the_yaml_is_noticed_or_harmless(
     (tmp_path / "train.yaml").write_bytes(content)
     fits(tmp_path)
     read_all(lambda: OscarCaptioningReader([tmp_path / "train.yaml"]))
+
+
+def test_attributes_with_scores_are_those_above_the_threshold(tmp_path: Path) -> None:
+    folder = write_captioning(tmp_path, IMAGES[:1])
+    found = objects(IMAGES[0])
+    for entry in found:
+        entry |= {"attributes": ["old", "red"], "attr_scores": [0.0, 0.5]}
+    write_tsv(folder / "train.label.tsv", [(IMAGES[0].image_id, found)])
+    assert set(OscarCaptioningReader([folder])[0].attributes) == {"red"}

@@ -1,5 +1,8 @@
+import json
 import logging
+import os
 import pickle
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -206,3 +209,62 @@ def test_whatever_changes_in_the_files_is_noticed_or_harmless(
     (folder / file).write_bytes(content)
     for image in read_all(lambda: OscarPtReader([folder])):
         "".join([*image.labels, *image.attributes]).encode()
+
+
+def test_labels_may_be_json(tmp_path: Path) -> None:
+    folder = write_pt(tmp_path, IMAGES)
+    torch.save({key: json.dumps(found) for key, found in WORDS.items()}, folder / LABELS)
+    for row, image in enumerate(IMAGES):
+        same(OscarPtReader([folder])[row], image)
+    torch.save(dict.fromkeys(WORDS, '["dog", "grass"]'), folder / LABELS)
+    with pytest.raises(InputError, match=r"image '1': labels: 0: Input should be"):
+        OscarPtReader([folder])[0]
+
+
+def test_attributes_with_scores_are_those_above_the_threshold(tmp_path: Path) -> None:
+    folder = write_pt(tmp_path, IMAGES)
+    scored = {"class": "dog", "attributes": ["old", "red"], "attr_scores": [0.0, 0.5]}
+    torch.save({key: [scored] * len(found) for key, found in WORDS.items()}, folder / LABELS)
+    assert set(OscarPtReader([folder])[0].attributes) == {"red"}
+
+
+def test_a_tensor_of_more_numbers_than_its_file_is_refused(tmp_path: Path) -> None:
+    folder = write_pt(tmp_path, IMAGES)
+    wide = torch.ones(1, 11).expand(10**5, 11)
+    torch.save(GOOD | {2: wide, 3: torch.ones(1, 1).expand(10**9, 2054)}, folder / FEATURES)
+    assert (folder / FEATURES).stat().st_size < 10**4
+    reader = OscarPtReader([folder])
+    with pytest.raises(InputError, match=r"image '2': features: \[100000, 11\] of torch.float32 "):
+        reader[1]
+    with pytest.raises(InputError, match=r"image '3': features: it claims 8,216,000,000,000 byte"):
+        reader[2]
+
+
+def test_a_compressed_archive_is_not_unpacked(tmp_path: Path) -> None:
+    folder = write_pt(tmp_path, IMAGES)
+    with zipfile.ZipFile(folder / FEATURES) as whole:
+        content = {name: whole.read(name) for name in whole.namelist()}
+    with zipfile.ZipFile(folder / FEATURES, "w", zipfile.ZIP_DEFLATED) as packed:
+        for name, part in content.items():
+            packed.writestr(name, part)
+    with pytest.raises(InputError, match=r"_feats\.pt: it is compressed, which PyTorch's files"):
+        OscarPtReader([folder])
+    with zipfile.ZipFile(folder / FEATURES, "w") as stored:
+        for name, part in content.items():
+            stored.writestr(name, part)
+        stored.infolist()[0].file_size = 10**12
+    with pytest.raises(InputError, match=r"_feats\.pt: it states more bytes than it has"):
+        OscarPtReader([folder])
+
+
+def test_a_file_cut_before_or_while_it_is_read_is_named(tmp_path: Path) -> None:
+    folder = write_pt(tmp_path, IMAGES)
+    reader = OscarPtReader([folder])
+    os.truncate(folder / FEATURES, 100)
+    with pytest.raises(InputError, match=r"_feats\.pt: the file was cut short while it was read"):
+        reader[0]
+    with pytest.raises(InputError, match=r"_feats\.pt is cut short: the end of the archive is mis"):
+        OscarPtReader([folder])
+    (folder / FEATURES).unlink()
+    with pytest.raises(InputError, match=r"_feats\.pt: cannot be read: No such file"):
+        reader[0]

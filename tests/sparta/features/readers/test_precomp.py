@@ -38,9 +38,37 @@ def test_splits_are_put_together_in_order_of_their_ids(tmp_path: Path) -> None:
     assert (store.source.dimension, store.source.weights) == (4, "butd")
 
 
-def test_features_are_mapped_not_loaded(tmp_path: Path) -> None:
+def test_a_file_cut_while_it_is_read_is_an_error(tmp_path: Path) -> None:
     reader = PrecompReader(write(tmp_path, "dev", numbers(2, 3, 4), ["1", "2"]), ["dev"])
-    assert isinstance(reader._arrays[0], np.memmap)
+    with (tmp_path / "dev_ims.npy").open("r+b") as file:
+        file.truncate(200)
+    with pytest.raises(InputError, match=r"dev_ims\.npy, row 2: the file was cut short"):
+        reader[1]
+
+
+def test_a_row_for_each_caption_is_one_image(tmp_path: Path) -> None:
+    """As SCAN's converter writes them."""
+    features = numbers(3, 2, 4)
+    write(tmp_path, "dev", np.repeat(features, 5, axis=0), ["9"] * 5 + ["8"] * 5 + ["7"] * 5)
+    reader = PrecompReader(tmp_path, ["dev:2"])
+    assert reader.ids == ["8", "9"]
+    for row, wanted in enumerate(features[1::-1]):
+        np.testing.assert_array_equal(reader[row].features, wanted.astype(np.float16))
+
+
+def test_rows_of_one_image_that_differ_are_named(tmp_path: Path) -> None:
+    write(tmp_path, "dev", numbers(10, 2, 4), ["9"] * 5 + ["8"] * 5)
+    with pytest.raises(InputError, match=r"image 6 \(8\): features: its rows 1 and 2 differ"):
+        PrecompReader(tmp_path, ["dev"])[0]
+    write(tmp_path, "dev", numbers(10, 2, 4), ["9"] * 5 + ["8"] * 4 + ["7"])
+    with pytest.raises(InputError, match=r"line 6: expected 5 lines of one image, found '8' and"):
+        PrecompReader(tmp_path, ["dev"])
+
+
+def test_a_byte_order_mark_and_an_empty_last_line_are_no_ids(tmp_path: Path) -> None:
+    write(tmp_path, "dev", numbers(2, 3, 4), ["1", "2"])
+    (tmp_path / "dev_ids.txt").write_bytes(b"\xef\xbb\xbf1\r\n2\r\n\r\n\n")
+    assert PrecompReader(tmp_path, ["dev"]).ids == ["1", "2"]
 
 
 def changed(value: float) -> NDArray[np.float32]:
@@ -85,7 +113,7 @@ def test_an_odd_file_is_named(tmp_path: Path, features: NDArray[Any], message: s
     [
         (b"", "damaged or no .npy file"),
         (b"hello world", "damaged or no .npy file$"),  # no word of loading it unsafely
-        (b"cut", "damaged or no .npy file: mmap length is greater than file size"),
+        (b"cut", r"damaged or no .npy file: float32 \[2, 3, 4\] takes 96 bytes, and it has 88"),
         (b"npz", "is an .npz, expected an .npy"),
     ],
 )

@@ -144,3 +144,44 @@ def test_what_has_not_changed_is_read(tmp_path: Path) -> None:
     write_sizes(tmp_path / "hw.tsv", IMAGES)
     (tmp_path / "predictions.tsv").write_bytes(CONTENT)
     assert len(read_all(lambda: SceneGraphReader([tmp_path]))) == 3
+
+
+def scored(attributes: list[str], scores: list[float] | None) -> dict[str, Any]:
+    return changed(attributes=attributes, attr_scores=scores)
+
+
+@pytest.mark.parametrize(
+    ("scores", "limit", "words"),
+    [
+        # The predictor takes 16 attributes after it has set those below its threshold to 0.
+        ([0.02, 0.5, 0.01] + [0.0] * 13, RegionLimit(), "a1 a0"),
+        ([0.02, 0.5, 0.01] + [0.0] * 13, RegionLimit(attributes=0.1), "a1"),
+        ([0.02, 0.5, 0.01] + [0.0] * 13, RegionLimit(attributes=0), "a1 a0 a2"),
+        (None, RegionLimit(attributes=0.5), " ".join(f"a{n}" for n in range(16))),
+    ],
+)
+def test_attributes_that_the_detector_zeroed_are_left_out(
+    tmp_path: Path, scores: list[float] | None, limit: RegionLimit, words: str
+) -> None:
+    folder = write_scene_graph(tmp_path, IMAGES)
+    write_tsv(folder / "predictions.tsv", [("a", scored([f"a{n}" for n in range(16)], scores))])
+    reader = SceneGraphReader([folder], limit=limit)
+    assert reader[0].attributes[0] == words
+    assert reader.source.extra == limit.extra
+
+
+def test_each_attribute_has_a_score(tmp_path: Path) -> None:
+    folder = write_scene_graph(tmp_path, IMAGES)
+    write_tsv(folder / "predictions.tsv", [("a", scored(["red"], [0.5, 0.4]))])
+    with pytest.raises(InputError, match=r"objects.0: .*attr_scores: expected 1, one for each"):
+        SceneGraphReader([folder])
+
+
+def test_relative_boxes_are_named(tmp_path: Path) -> None:
+    folder = write_scene_graph(tmp_path, IMAGES[:1])
+    found = changed()
+    for entry in found["objects"]:
+        entry["rect"] = [0.25, 0.5, 0.75, 1.0]
+    write_tsv(folder / "predictions.tsv", [("a", found)])
+    with pytest.raises(InputError, match=r"line 1: objects.rect: .* boxes are relative"):
+        SceneGraphReader([folder])[0]

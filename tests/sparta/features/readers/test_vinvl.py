@@ -401,3 +401,22 @@ def test_whatever_changes_in_the_indexes_is_noticed_or_harmless(
     (tmp_path / "features.lineidx").write_bytes(index)
     (tmp_path / "imageid2idx.json").write_bytes(lines)
     assert len(read_all(lambda: VinvlReader([tmp_path]))) in (0, 3)
+
+
+def test_attributes_with_scores_are_those_above_the_threshold(tmp_path: Path) -> None:
+    dog = OBJECTS[0] | {"attr_scores": [0.3, 0.6]}
+    zeroed = OBJECTS[1] | {"attributes": ["red", "old"], "attr_scores": [0.0, 0.0]}
+    folder = write(tmp_path, [feature_line("a")], [label_line("a", [dog, zeroed])])
+    assert VinvlReader([folder])[0].attributes == ("wet brown", "")
+    limit = RegionLimit(attributes=0.5)
+    assert VinvlReader([folder], limit=limit)[0].attributes == ("wet", "")
+
+
+def test_byte_order_marks_are_no_part_of_the_files(tmp_path: Path) -> None:
+    folder = write(tmp_path, [feature_line("a"), feature_line("b")])
+    (folder / "imageid2idx.json").write_text('{"a": 0, "b": 1}')
+    for path in folder.iterdir():
+        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    reader = VinvlReader([folder])
+    assert reader.ids == ["a", "b"]
+    assert reader[0].labels == ("dog", "")

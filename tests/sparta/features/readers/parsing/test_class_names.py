@@ -88,3 +88,15 @@ def test_an_odd_confidence_is_named(value: float) -> None:
     with pytest.raises(InputError, match=r"^f: attrs_conf, row 2: expected 0 to 1, found"):
         Classes("f", ids, good, ids, bad)
     Classes("f", ids, good, ids, good)
+
+
+def test_the_confidence_of_attributes_may_be_chosen(tmp_path: Path) -> None:
+    vocabularies = Vocabularies(write_vocabulary(tmp_path), above=0.6)
+    assert vocabularies.words(classes([0], [1], 0.5))[1] == ("",)
+    assert vocabularies.words(classes([0], [1], 0.7))[1] == ("red",)
+
+
+def test_a_byte_order_mark_and_an_empty_last_line_are_no_classes(tmp_path: Path) -> None:
+    path = tmp_path / "objects_vocab.txt"
+    path.write_bytes(b"\xef\xbb\xbfyolk\r\nbuoy\r\n\r\n")
+    assert Vocabulary(path).words == ["yolk", "buoy"]

@@ -2,7 +2,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from sparta.errors import InputError
@@ -24,6 +24,7 @@ def test_boxes_become_relative(size: tuple[int, int], corners: list[tuple[float,
         )
         for x, y, u, v in corners
     ]
+    assume(max(map(max, pixels)) > 1.02)  # else they are taken for relative ones
     found = relative_boxes(np.array(pixels, np.float32), width, height, "f")
     assert found.dtype == np.float32
     for box, (x1, y1, x2, y2) in zip(found.tolist(), pixels, strict=True):
@@ -52,3 +53,12 @@ def test_an_odd_box_is_named(box: list[float], reason: str) -> None:
     message = "^f: boxes, row 2: expected x1, y1, x2, y2 in pixels, found .*" + re.escape(reason)
     with pytest.raises(InputError, match=message):
         relative_boxes(boxes, 200, 100, "f: boxes")
+
+
+@pytest.mark.parametrize("boxes", [[[0.25, 0.5, 1, 1]], [[0, 0, 1, 1], [0.5, 0.5, 0.75, 0.75]]])
+def test_relative_boxes_are_refused_where_pixels_belong(boxes: list[list[float]]) -> None:
+    with pytest.raises(InputError, match=r"f: boxes: .* these boxes are relative .* 200 x 100$"):
+        relative_boxes(np.array(boxes), 200, 100, "f: boxes")
+    one_pixel, zeros = np.array([[0, 0, 1, 1]]), np.zeros((1, 4))
+    assert relative_boxes(one_pixel, 2, 2, "f").tolist() == [[0, 0, 0.5, 0.5]]
+    assert relative_boxes(zeros, 200, 100, "f").tolist() == [[0, 0, 0, 0]]

@@ -1,0 +1,1 @@
+"""NumPy's files, never unpickled and never mapped into memory."""
