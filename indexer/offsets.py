@@ -47,20 +47,22 @@ def measure_offsets(
         asked: weights of terms in the choice.
         progress: stage "offset", in images.
     """
-    sample: list[NDArray[np.float32]] = []
+    allowed = encoder.allowed(settings.terms)
+    wanted = np.flatnonzero(allowed)  # the others score 0
     done, size = 0, settings.offset_images
+    sample = np.empty((size, len(wanted)), np.float32)
     # A corpus no larger than the sample is encoded shard by shard, as the second pass will do, so
     # that its scores can be cached for it.
     whole = len(encoder.store) == size
     for rows in encoder.store.shards if whole else [_sample(encoder.store, size)]:
         for batch in encoder.batches(rows, cache=whole):
-            sample.append(batch.scored.scores)
+            sample[done : done + len(batch.images)] = batch.scored.scores[:, wanted]
             done += len(batch.images)
             progress("offset", done, size)
-    scores = np.concatenate(sample)
-    offset = estimate_offsets(scores, settings.offset)
-    allowed = encoder.allowed(settings.terms)
-    largest = largest_kept(scores, offset, allowed, settings.top_n, asked.weights)
+    offset = np.zeros(len(allowed), np.float32)
+    offset[wanted] = estimate_offsets(sample, settings.offset)
+    weights = None if asked.weights is None else asked.weights[wanted]
+    largest = largest_kept(sample, offset[wanted], allowed[wanted], settings.top_n, weights)
     return TermOffsets(offset, largest)
 
 

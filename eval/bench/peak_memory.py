@@ -15,7 +15,7 @@ EVERY = 0.2  # seconds
 
 @dataclass
 class Peak:
-    """The largest sum of resident memory so far, in bytes; None where it cannot be read."""
+    """The largest sum of memory so far, in bytes; None where it cannot be read."""
 
     bytes: int | None = None
 
@@ -24,7 +24,8 @@ class Peak:
 def watch(process: int | None = None) -> Iterator[Peak]:
     """Sample the memory from a thread until the `with` block ends.
 
-    Pages shared by processes, of programs and of mapped files, count in each of them.
+    Memory is what is resident, mapped files included, though the system could take those back. A
+    page that n processes share counts as an nth in each of them (Linux' proportional set size).
 
     Args:
         process: its id; None for this process.
@@ -57,10 +58,10 @@ def _family(process: int) -> list[int]:
 
 
 def _resident(pid: int) -> int:
-    """A process's resident memory from /proc; 0 without /proc, or if the process has ended."""
+    """A process's share of memory from /proc; 0 without /proc, or if the process has ended."""
     try:
-        status = Path(f"/proc/{pid}/status").read_text()
+        sums = Path(f"/proc/{pid}/smaps_rollup").read_text()
     except OSError:
         return 0
-    found = re.search(r"^VmRSS:\s+(\d+) kB", status, re.MULTILINE)
+    found = re.search(r"^Pss:\s+(\d+) kB", sums, re.MULTILINE)
     return 1024 * int(found[1]) if found else 0

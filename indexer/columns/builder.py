@@ -22,10 +22,10 @@ from indexer.columns.layout import (
     save,
 )
 from indexer.columns.ordering import topical_order
-from indexer.columns.row_files import Chunk, PostingRows, RowFiles
+from indexer.columns.row_files import Chunk, PostingRows, RowFiles, SpooledRows
 from sparta.progress import Progress, no_progress
 
-STRETCH = 64  # superblocks filled at once, after which their pages may leave memory
+STRETCH = 64  # superblocks whose postings are in memory
 
 
 def build_columns(
@@ -51,78 +51,69 @@ def build_columns(
     with closing(RowFiles(folder, vocabulary, bits)) as files:
         for chunk in chunks:
             files.add(chunk)
-        lay_out(folder, files.rows(), vocabulary, progress)
+        lay_out(folder, files.rows(), progress)
 
 
-def lay_out(
-    folder: Path,
-    rows: PostingRows,
-    vocabulary: int,
-    progress: Progress = no_progress,
-) -> None:
-    """As `build_columns`, from all postings at once."""
-    images = len(rows.starts) - 1
-    order = topical_order(*rows, vocabulary)
-    frequencies = np.zeros(vocabulary, np.int64)
-    _count_documents(rows.terms, frequencies)
+def lay_out(folder: Path, rows: SpooledRows, progress: Progress = no_progress) -> None:
+    """As `build_columns`, from all postings at once.
+
+    Beside a part of the postings, memory holds some 300 bytes an image.
+    """
+    images, frequencies = len(rows.starts) - 1, rows.frequencies
+    order = topical_order(rows)
     present = np.flatnonzero(frequencies)
     by_frequency = present[np.argsort(-frequencies[present], kind="stable")]
-    row_of = np.full(vocabulary, -1, np.int32)
+    row_of = np.full(len(frequencies), -1, np.int32)
     row_of[by_frequency] = np.arange(len(present))
     dense = int((frequencies >= DENSE_SHARE * images).sum())
     superblocks = -(-images // SUPERBLOCK)
-    kind = rows.impacts.dtype
+    kind = rows.impact
+    stretches = range(0, superblocks, STRETCH)
 
     maxima = np.zeros((len(present), superblocks), kind)
     block_maxima = np.zeros((dense, superblocks, BLOCKS), kind)
     starts = np.zeros((len(present) - dense, superblocks + 1), np.uint32)
-    _survey(rows, order, row_of, maxima, block_maxima, starts)
+    for first in stretches:
+        _survey(_stretch(rows, order, first), first, row_of, maxima, block_maxima, starts)
     np.cumsum(starts, axis=1, out=starts)
     bases = np.concatenate([[0], np.cumsum(starts[:, -1], dtype=np.int64)])
 
     create(folder, "dense", (dense, superblocks, SUPERBLOCK), kind)
     create(folder, "postings", (int(bases[-1]),), np.uint16 if kind == np.uint8 else np.uint32)
-    for first in range(0, superblocks, STRETCH):
-        last = min(first + STRETCH, superblocks)
+    for first in stretches:
+        own = _stretch(rows, order, first)
         # Mapped again each time: the pages of a mapping count as memory in use until it is closed.
-        _fill(
-            rows,
-            order,
-            row_of,
-            first,
-            last,
-            starts,
-            bases,
-            edit(folder, "dense"),
-            edit(folder, "postings"),
-        )
-        progress("columns", min(last * SUPERBLOCK, images), images)
+        dense_row, lists = edit(folder, "dense"), edit(folder, "postings")
+        _fill(own, first, row_of, starts, bases, dense_row, lists)
+        del dense_row, lists
+        progress("columns", min((first + STRETCH) * SUPERBLOCK, images), images)
     arrays = {"order": order, "row_of": row_of, "maxima": maxima, "block_maxima": block_maxima}
     for name, values in (arrays | {"bases": bases, "starts": starts}).items():
         save(folder, name, values)
 
 
-@njit(cache=True, nogil=True)
-def _count_documents(terms: NDArray[Any], frequencies: NDArray[np.int64]) -> None:
-    for term in terms:
-        frequencies[term] += 1
+def _stretch(rows: SpooledRows, order: NDArray[np.int32], first: int) -> PostingRows:
+    """Postings of the images of superblock `first` and those after it, in their new order."""
+    return rows.take(order[first * SUPERBLOCK : (first + STRETCH) * SUPERBLOCK])
 
 
 @njit(cache=True, nogil=True)
 def _survey(
     rows: PostingRows,
-    order: NDArray[np.int32],
+    first: int,
     row_of: NDArray[np.int32],
     maxima: NDArray[Any],
     block_maxima: NDArray[Any],
     starts: NDArray[np.uint32],
 ) -> None:
-    """First pass: the largest impacts, and in starts[:, s + 1] the postings of superblock s."""
+    """First pass: the largest impacts, and in starts[:, s + 1] the postings of superblock s.
+
+    Rows are those of the images from superblock `first` on, here and in the second pass.
+    """
     dense = len(block_maxima)
-    for position in range(len(order)):
-        superblock, block = position // SUPERBLOCK, position % SUPERBLOCK // BLOCK
-        document = order[position]
-        for posting in range(rows.starts[document], rows.starts[document + 1]):
+    for image in range(len(rows.starts) - 1):
+        superblock, block = first + image // SUPERBLOCK, image % SUPERBLOCK // BLOCK
+        for posting in range(rows.starts[image], rows.starts[image + 1]):
             row, impact = row_of[rows.terms[posting]], rows.impacts[posting]
             maxima[row, superblock] = max(maxima[row, superblock], impact)
             if row >= dense:
@@ -134,23 +125,22 @@ def _survey(
 @njit(cache=True, nogil=True)
 def _fill(
     rows: PostingRows,
-    order: NDArray[np.int32],
-    row_of: NDArray[np.int32],
     first: int,
-    last: int,
+    row_of: NDArray[np.int32],
     starts: NDArray[np.uint32],
     bases: NDArray[np.int64],
     dense: NDArray[Any],
     postings: NDArray[Any],
 ) -> None:
-    """Second pass over superblocks first to last."""
+    """Second pass: the dense rows, and the lists of the others."""
+    images = len(rows.starts) - 1
     written = np.zeros(len(starts), np.int64)
-    for superblock in range(first, last):
+    for begin in range(0, images, SUPERBLOCK):
+        superblock = first + begin // SUPERBLOCK
         written[:] = 0
-        begin = superblock * SUPERBLOCK
-        for position in range(begin, min(begin + SUPERBLOCK, len(order))):
-            document, place = order[position], position - begin
-            for posting in range(rows.starts[document], rows.starts[document + 1]):
+        for image in range(begin, min(begin + SUPERBLOCK, images)):
+            place = image - begin
+            for posting in range(rows.starts[image], rows.starts[image + 1]):
                 row, impact = row_of[rows.terms[posting]], np.int64(rows.impacts[posting])
                 if row < len(dense):
                     dense[row, superblock, place] = impact

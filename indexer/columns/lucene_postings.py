@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from indexer.columns.row_files import PostingRows, impact_type, term_type
+from indexer.columns.row_files import SpooledRows, impact_type, term_type
 from indexer.lucene.reader import LuceneIndex, Stored
 
 
@@ -23,7 +23,7 @@ def read_images(lucene: LuceneIndex, batch: int = 65_536) -> Iterator[list[Store
 
 def read_rows(
     lucene: LuceneIndex, vocabulary: Sequence[str], bits: int, folder: Path
-) -> PostingRows:
+) -> SpooledRows:
     """The postings of every document; none for those that were deleted.
 
     Lucene returns them term by term; they are transposed in files, outside of memory.
@@ -50,10 +50,11 @@ def read_rows(
     starts = np.zeros(lucene.documents + 1, np.int64)
     _count(by_term[0], starts[1:])
     np.cumsum(starts, out=starts)
-    terms = _created(folder / "terms", term_type(len(vocabulary)), int(starts[-1]))
-    impacts_by_row = _created(folder / "impacts", impact, int(starts[-1]))
+    rows = SpooledRows(starts, frequencies, folder / "terms", folder / "impacts", impact)
+    terms = _created(rows.terms, term_type(len(vocabulary)), int(starts[-1]))
+    impacts_by_row = _created(rows.impacts, impact, int(starts[-1]))
     _turn(frequencies, *by_term, starts[:-1].copy(), terms, impacts_by_row)
-    return PostingRows(starts, terms, impacts_by_row)
+    return rows
 
 
 def _mapped(path: Path, dtype: Any) -> NDArray[Any]:
@@ -63,11 +64,10 @@ def _mapped(path: Path, dtype: Any) -> NDArray[Any]:
 
 
 def _created(path: Path, dtype: Any, size: int) -> NDArray[Any]:
-    return (
-        np.memmap(path, dtype, mode="w+", shape=size).view(np.ndarray)
-        if size
-        else np.empty(0, dtype)
-    )
+    if not size:
+        path.touch()
+        return np.empty(0, dtype)
+    return np.memmap(path, dtype, mode="w+", shape=size).view(np.ndarray)
 
 
 @njit(cache=True, nogil=True)

@@ -2,45 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from indexer.columns.layout import BLOCK, SUPERBLOCK
+from indexer.columns.row_files import PostingRows, SpooledRows
 
 DIMENSIONS = 32
 SAMPLE = 4096  # images, of which the directions are learned
 ITERATIONS = 5
 PIVOTS = 10_000  # images of a part, of which its widest direction is taken
+AT_ONCE = 16_384  # images whose postings are in memory
 
 
-def topical_order(
-    starts: NDArray[np.int64], terms: NDArray[Any], impacts: NDArray[Any], vocabulary: int
-) -> NDArray[np.int32]:
+def topical_order(rows: SpooledRows) -> NDArray[np.int32]:
     """Order images by halving them again and again across the direction they differ most in.
 
     The directions are those of a principal component tree (Sproull, 1991) over the images'
     impacts, reduced to the few dimensions in which a sample of the images varies most.
 
     Args:
-        starts: [N + 1], image i's postings are `starts[i]:starts[i + 1]`.
-        terms: [P] vocabulary ids.
-        impacts: [P].
-        vocabulary: number of terms.
+        rows: postings of N images.
 
     Returns:
         [N] int32, image numbers in their new order, the same for the same input.
     """
-    images = len(starts) - 1
+    images = len(rows.starts) - 1
     order = np.arange(images, dtype=np.int32)
     if images <= BLOCK:
         return order
-    directions = _directions(starts, terms, impacts, vocabulary)
+    directions = _directions(rows)
     points = np.empty((images, directions.shape[1]), np.float32)
-    _project(starts, terms, impacts, directions, points)
+    for first in range(0, images, AT_ONCE):
+        own = order[first : first + AT_ONCE]
+        _project(rows.take(own), directions, points[first : first + AT_ONCE])
     parts = [(0, images)]
     while parts:
         first, last = parts.pop()
@@ -57,26 +54,19 @@ def topical_order(
     return order
 
 
-def _directions(
-    starts: NDArray[np.int64], terms: NDArray[Any], impacts: NDArray[Any], vocabulary: int
-) -> NDArray[np.float32]:
+def _directions(rows: SpooledRows) -> NDArray[np.float32]:
     """The space of the first right singular vectors of a sample of images, by subspace iteration.
 
     Returns:
         [vocabulary, DIMENSIONS] (fewer for a smaller vocabulary), orthonormal.
     """
-    images = len(starts) - 1
+    images, vocabulary = len(rows.starts) - 1, len(rows.frequencies)
     rng = np.random.default_rng(0)
-    rows = np.sort(rng.choice(images, min(images, SAMPLE), replace=False))
-    own = [slice(starts[row], starts[row + 1]) for row in rows]
-    lengths = starts[rows + 1] - starts[rows]
+    chosen = np.sort(rng.choice(images, min(images, SAMPLE), replace=False))
+    own = rows.take(chosen)
     sample = csr_array(
-        (
-            np.concatenate([impacts[part] for part in own]).astype(np.float32),
-            np.concatenate([terms[part] for part in own]).astype(np.int32),
-            np.concatenate([[0], np.cumsum(lengths)]),
-        ),
-        shape=(len(rows), vocabulary),
+        (own.impacts.astype(np.float32), own.terms.astype(np.int32), own.starts),
+        shape=(len(chosen), vocabulary),
     )
     directions = rng.standard_normal((vocabulary, DIMENSIONS), np.float32)
     for _ in range(ITERATIONS):
@@ -86,18 +76,15 @@ def _directions(
 
 @njit(cache=True, nogil=True)
 def _project(
-    starts: NDArray[np.int64],
-    terms: NDArray[Any],
-    impacts: NDArray[Any],
-    directions: NDArray[np.float32],
-    points: NDArray[np.float32],
+    rows: PostingRows, directions: NDArray[np.float32], points: NDArray[np.float32]
 ) -> None:
     """Set points to impacts @ directions, row by row."""
-    for image in range(len(starts) - 1):
+    for image in range(len(rows.starts) - 1):
         point = points[image]
         point[:] = 0
-        for posting in range(starts[image], starts[image + 1]):
-            impact, direction = np.float32(impacts[posting]), directions[terms[posting]]
+        for posting in range(rows.starts[image], rows.starts[image + 1]):
+            impact = np.float32(rows.impacts[posting])
+            direction = directions[rows.terms[posting]]
             for d in range(len(point)):
                 point[d] += impact * direction[d]
 

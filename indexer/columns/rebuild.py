@@ -43,4 +43,4 @@ def rebuild_columns(index: Path, progress: Progress = no_progress) -> None:
                 images.add(*zip(*batch, strict=True))
             images.close()
             rows = read_rows(lucene, vocabulary, manifest.bits, work)
-            write_columns(index, work, rows, len(vocabulary), progress)
+            write_columns(index, work, rows, progress)

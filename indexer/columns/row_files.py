@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -10,7 +12,7 @@ from numpy.typing import NDArray
 
 from sparta.errors import InputError
 
-STARTS, TERMS, IMPACTS = "starts", "terms", "impacts"
+TERMS, IMPACTS = "terms", "impacts"
 
 
 class Chunk(Protocol):
@@ -30,10 +32,10 @@ class Chunk(Protocol):
 
 
 class PostingRows(NamedTuple):
-    """The postings of all images.
+    """The postings of some images in memory.
 
     Attributes:
-        starts: [N + 1] int64.
+        starts: [n + 1] int64.
         terms: [P] uint16 or uint32.
         impacts: [P] uint8 or uint16.
     """
@@ -41,6 +43,51 @@ class PostingRows(NamedTuple):
     starts: NDArray[np.int64]
     terms: NDArray[Any]
     impacts: NDArray[Any]
+
+
+@dataclass(frozen=True)
+class SpooledRows:
+    """The postings of all images in files, of which some images' are read at a time.
+
+    Mapped instead, they would all count as memory of this process once they were read.
+
+    Attributes:
+        starts: [N + 1] int64.
+        frequencies: [V] int64, how many images have each term.
+        terms: file of [P] vocabulary ids, `term_type`.
+        impacts: file of [P].
+        impact: their type.
+    """
+
+    starts: NDArray[np.int64]
+    frequencies: NDArray[np.int64]
+    terms: Path
+    impacts: Path
+    impact: np.dtype[Any]
+
+    def take(self, images: NDArray[np.integer]) -> PostingRows:
+        """Read the postings of n images into memory, in the order of these [n] numbers."""
+        firsts = self.starts[images]
+        lengths = self.starts[images + 1] - firsts
+        term = term_type(len(self.frequencies))
+        return PostingRows(
+            np.concatenate([[0], np.cumsum(lengths)]),
+            _read(self.terms, term, firsts, lengths),
+            _read(self.impacts, self.impact, firsts, lengths),
+        )
+
+
+def _read(
+    path: Path, dtype: np.dtype[Any], firsts: NDArray[np.int64], lengths: NDArray[np.int64]
+) -> NDArray[Any]:
+    """Read parts of a file of numbers, given by their first numbers and lengths, end to end."""
+    places = zip(
+        (firsts * dtype.itemsize).tolist(), (lengths * dtype.itemsize).tolist(), strict=True
+    )
+    with path.open("rb", buffering=0) as file:
+        number = file.fileno()
+        parts = [os.pread(number, size, first) for first, size in places]
+    return np.frombuffer(bytearray().join(parts), dtype)
 
 
 def term_type(vocabulary: int) -> np.dtype[Any]:
@@ -54,7 +101,7 @@ def impact_type(bits: int) -> np.dtype[Any]:
 
 
 class RowFiles:
-    """Appends chunks to files, three bytes a posting for most indexes, and maps them at the end.
+    """Appends chunks to files, three bytes a posting for most indexes.
 
     Args:
         folder: of the files; must exist.
@@ -64,15 +111,11 @@ class RowFiles:
 
     def __init__(self, folder: Path, vocabulary: int, bits: int) -> None:
         self.vocabulary = vocabulary
-        self._types = {
-            STARTS: np.dtype(np.int64),
-            TERMS: term_type(vocabulary),
-            IMPACTS: impact_type(bits),
-        }
+        self._types = {TERMS: term_type(vocabulary), IMPACTS: impact_type(bits)}
         self._paths = {name: folder / f"{name}.rows" for name in self._types}
         self._files = {name: path.open("wb") for name, path in self._paths.items()}
-        self._files[STARTS].write(bytes(8))
-        self._postings = 0
+        self._lengths: list[NDArray[np.int64]] = []
+        self._frequencies = np.zeros(vocabulary, np.int64)
 
     def add(self, chunk: Chunk) -> None:
         """Append the postings of some images.
@@ -85,26 +128,25 @@ class RowFiles:
             values = getattr(chunk, name)
             if len(values) and not 0 <= values.min() <= values.max() <= limit:
                 raise InputError(f"{name} of the postings must be from 0 to {limit:,}")
-            self._write(name, values)
-        self._write(STARTS, chunk.starts[1:] + self._postings)
-        self._postings += len(chunk.terms)
+            self._files[name].write(values.astype(self._types[name]).tobytes())
+        self._lengths.append(np.diff(chunk.starts))
+        self._frequencies += np.bincount(chunk.terms, minlength=self.vocabulary)
 
-    def _write(self, name: str, values: NDArray[Any]) -> None:
-        self._files[name].write(values.astype(self._types[name]).tobytes())
-
-    def rows(self) -> PostingRows:
-        """All postings added, mapped from the files."""
-        return PostingRows(*(self._map(name) for name in (STARTS, TERMS, IMPACTS)))
-
-    def _map(self, name: str) -> NDArray[Any]:
-        self._files[name].flush()
-        path, dtype = self._paths[name], self._types[name]
-        if not path.stat().st_size:
-            return np.empty(0, dtype)
-        return np.memmap(path, dtype, mode="r").view(np.ndarray)
+    def rows(self) -> SpooledRows:
+        """All postings added, until the files are closed."""
+        for file in self._files.values():
+            file.flush()
+        lengths = np.concatenate([[0], *self._lengths])
+        return SpooledRows(
+            np.cumsum(lengths, dtype=np.int64),
+            self._frequencies,
+            self._paths[TERMS],
+            self._paths[IMPACTS],
+            self._types[IMPACTS],
+        )
 
     def close(self) -> None:
-        """Close and remove the files; mappings remain valid until they are released."""
+        """Close and remove the files."""
         for name, path in self._paths.items():
             self._files[name].close()
             path.unlink()

@@ -9,7 +9,7 @@ from types import TracebackType
 from indexer.columns.builder import lay_out
 from indexer.columns.image_table import IMAGES, ImageWriter
 from indexer.columns.manifest import FOLDER, ColumnManifest, lucene_fingerprint
-from indexer.columns.row_files import PostingRows, RowFiles
+from indexer.columns.row_files import RowFiles, SpooledRows
 from indexer.postings import Postings
 from sparta.atomic import replace_folder
 from sparta.progress import Progress, no_progress
@@ -27,7 +27,6 @@ class ColumnWriter:
     def __init__(self, index: Path, vocabulary: int, bits: int) -> None:
         self._work = TemporaryDirectory(dir=index.parent, prefix=f"{index.name}.rows.")
         self._index = index
-        self._vocabulary = vocabulary
         self._rows = RowFiles(Path(self._work.name), vocabulary, bits)
         self._images = ImageWriter(Path(self._work.name))
 
@@ -39,9 +38,7 @@ class ColumnWriter:
     def write(self, progress: Progress = no_progress) -> None:
         """Write the columns, once the rest of the index folder is finished."""
         self._images.close()
-        write_columns(
-            self._index, Path(self._work.name), self._rows.rows(), self._vocabulary, progress
-        )
+        write_columns(self._index, Path(self._work.name), self._rows.rows(), progress)
 
     def __enter__(self) -> ColumnWriter:
         return self
@@ -57,21 +54,18 @@ class ColumnWriter:
         self._work.cleanup()
 
 
-def write_columns(
-    index: Path, work: Path, rows: PostingRows, vocabulary: int, progress: Progress
-) -> None:
+def write_columns(index: Path, work: Path, rows: SpooledRows, progress: Progress) -> None:
     """Lay postings out as columns, and put those into the index folder.
 
     Args:
         index: the index folder.
         work: a work folder of the columns, with the images' Arrow file.
         rows: postings of all images.
-        vocabulary: number of terms.
         progress: stage "columns", in images.
     """
     made = work / FOLDER
     made.mkdir()
-    lay_out(made, rows, vocabulary, progress)
+    lay_out(made, rows, progress)
     (work / IMAGES).rename(made / IMAGES)
     ColumnManifest.save(made, lucene_fingerprint(index))
     replace_folder(made, index / FOLDER, work)

@@ -16,7 +16,16 @@ from typing import Any, ParamSpec, TypeVar
 
 JAVA_MINIMUM = 21
 # Serial collection starts fastest and queries make little garbage; -Xrs leaves Ctrl-C to Python.
-OPTIONS = ("-Xmx2g", "-Xrs", "-XX:+UseSerialGC", "-Xlog:disable", "-Xlog:all=error:stderr")
+# By default the heap begins with 1/64 of the machine's memory, a third of which is filled with
+# garbage before any is collected, in each of the processes that write.
+OPTIONS = (
+    "-Xms32m",
+    "-Xmx2g",
+    "-Xrs",
+    "-XX:+UseSerialGC",
+    "-Xlog:disable",
+    "-Xlog:all=error:stderr",
+)
 
 # One for the whole process: pyjnius keeps the object a Java method is called on in a place that
 # all threads share (kivy/pyjnius#563), so that two calls at once reach each other's objects and

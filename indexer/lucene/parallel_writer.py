@@ -24,8 +24,8 @@ from indexer.lucene.segment_writer import check_vocabulary, merge_segments, writ
 from indexer.postings import Postings
 from sparta.progress import Progress, no_progress
 
-PART_POSTINGS = 5_000_000  # a second or two of work; some 50 MB here, and again in its process
-MOST_WORKERS = 4  # each takes about half a gigabyte
+PART_POSTINGS = 2_000_000  # a second of work; 20 MB here for each part, and again in its process
+MOST_WORKERS = 4
 
 
 class LuceneWriter:

@@ -18,7 +18,7 @@ from indexer.postings import ImagePostings, Postings
 from sparta.errors import InputError
 
 LONGEST_TOKEN = 255  # of Lucene's whitespace tokenizer, which cuts longer ones
-BUFFER_MB = 256.0
+BUFFER_MB = 64.0
 
 
 def write_segment(folder: Path, vocabulary: Sequence[str], shards: Iterable[Postings]) -> None:

@@ -31,24 +31,27 @@ SCHEMA = pa.schema(
         "height": pa.int32(),
     }
 )
+# Type of their offsets in Arrow's layout.
+READ_BY_ROW = {"features": np.dtype(np.int64), "boxes": np.dtype(np.int32)}
 
 
 class Shard(NamedTuple):
     """One opened shard.
 
-    Features are read from the file row by row; the other columns, hundredths of its size, are
-    memory-mapped. Mapped pages count as memory of each process that has read them: after an epoch,
-    every loader process of a training run would have the size of all stores.
+    Features and boxes are read from the file row by row; the other columns, about a hundred bytes
+    an image, are memory-mapped. Mapped pages count as memory of each process that has read them:
+    after an epoch, every loader process of a training run would have the size of all stores.
 
     Attributes:
         path: of the file.
-        columns: the columns beside the features, by name.
-        bounds: [images + 1] int64, features of row i are bytes bounds[i] to bounds[i + 1].
+        columns: the mapped columns, by name.
+        bounds: of the other columns, by name: [images + 1] int64, row i is bytes bounds[i] to
+            bounds[i + 1] of the file.
     """
 
     path: Path
     columns: dict[str, pa.Array]
-    bounds: NDArray[np.int64]
+    bounds: dict[str, NDArray[np.int64]]
 
 
 class FeatureStore(Sequence[ImageFeatures]):
@@ -115,9 +118,10 @@ class FeatureStore(Sequence[ImageFeatures]):
         row -= self._starts[number]
         shard = self._shard(number)
         cells = {name: column[row] for name, column in shard.columns.items()}
-        boxes = np.frombuffer(cells["boxes"].as_buffer(), "<f4").reshape(-1, 4)
+        values = _read_row(shard, row)
+        boxes = np.frombuffer(values["boxes"], "<f4").reshape(-1, 4)
         n = len(boxes)
-        features = np.frombuffer(_read_features(shard, row), "<f2")
+        features = np.frombuffer(values["features"], "<f2")
         return ImageFeatures(
             image_id=cells["image_id"].as_py(),
             features=features.reshape(n, self.source.dimension),
@@ -205,19 +209,24 @@ def _open_shard(path: Path) -> Shard:
     if not batch.schema.equals(SCHEMA):
         raise InputError(f"{path} has other columns than this version writes; extract again")
     columns = dict(zip(SCHEMA.names, batch.columns, strict=True))
-    _, offsets, values = columns.pop("features").buffers()
-    ends = np.frombuffer(offsets, np.int64, batch.num_rows + 1)
-    return Shard(path, columns, ends + (values.address - start))
+    bounds = {}
+    for name, offset in READ_BY_ROW.items():
+        _, offsets, values = columns.pop(name).buffers()
+        ends = np.frombuffer(offsets, offset, batch.num_rows + 1).astype(np.int64)
+        bounds[name] = ends + (values.address - start)
+    return Shard(path, columns, bounds)
 
 
-def _read_features(shard: Shard, row: int) -> bytes:
-    """The features of one row as bytes; holds no file open, for the same reason as above."""
-    start, end = shard.bounds[row : row + 2].tolist()
+def _read_row(shard: Shard, row: int) -> dict[str, bytes]:
+    """Features and boxes of one row; holds no file open, for the same reason as above."""
+    found = {}
     with shard.path.open("rb", buffering=0) as file:
-        file.seek(start)
-        found = file.read(end - start)
-    if len(found) < end - start:
-        raise _damaged(shard.path, f"it ends within row {row}")
+        for name, bounds in shard.bounds.items():
+            start, end = bounds[row : row + 2].tolist()
+            file.seek(start)
+            found[name] = file.read(end - start)
+            if len(found[name]) < end - start:
+                raise _damaged(shard.path, f"it ends within row {row}")
     return found
 
 

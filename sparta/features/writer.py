@@ -94,7 +94,7 @@ class StoreWriter:
         """
         self._check(images)
         name = f"shard-{self.done:05d}.arrow"
-        content = _shard_bytes(images)
+        content = _shard_buffer(images)
         _replace(self.folder / name, content)
         count = self._log(skipped)
         self._header["shards"].append(
@@ -178,7 +178,7 @@ class StoreWriter:
         _replace(self.folder / HEADER, text.encode())
 
 
-def _shard_bytes(images: list[ImageFeatures]) -> bytes:
+def _shard_buffer(images: list[ImageFeatures]) -> pa.Buffer:
     rows = {
         "image_id": [image.image_id for image in images],
         "features": [image.features.astype("<f2").tobytes() for image in images],
@@ -191,11 +191,10 @@ def _shard_bytes(images: list[ImageFeatures]) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, SCHEMA) as writer:
         writer.write_batch(pa.RecordBatch.from_pydict(rows, schema=SCHEMA))
-    content: bytes = sink.getvalue().to_pybytes()
-    return content
+    return sink.getvalue()
 
 
-def _replace(path: Path, content: bytes) -> None:
+def _replace(path: Path, content: bytes | pa.Buffer) -> None:
     """Let a file appear whole or not at all."""
     partial = path.with_name(path.name + ".partial")
     with partial.open("wb") as file:

@@ -10,9 +10,9 @@ import pytest
 from indexer.columns.builder import build_columns
 from indexer.columns.layout import DENSE_SHARE, PLACE_BITS, PLACE_MASK, SUPERBLOCK, Columns
 from indexer.columns.ordering import topical_order
-from indexer.columns.row_files import PostingRows
+from indexer.columns.row_files import PostingRows, RowFiles
 from sparta.errors import InputError
-from tests.indexer.columns.corpus import VOCABULARY, built, random_rows
+from tests.indexer.columns.corpus import VOCABULARY, built, chunks_of, random_rows
 
 
 def impacts_of(columns: Columns) -> np.ndarray:
@@ -56,7 +56,14 @@ def test_every_posting_is_there(tmp_path: Path, images: int, bits: int) -> None:
                 assert columns.maxima[row, superblock] == right[own, term].max()
 
 
-def test_images_alike_are_neighbours() -> None:
+def spooled(folder: Path, rows: PostingRows) -> RowFiles:
+    files = RowFiles(folder, VOCABULARY, 8)
+    for chunk in chunks_of(rows, 300):
+        files.add(chunk)
+    return files
+
+
+def test_images_alike_are_neighbours(tmp_path: Path) -> None:
     """Eight kinds of images, shuffled: the order brings each kind together again."""
     rng = np.random.default_rng(0)
     kinds = rng.permutation(np.repeat(np.arange(8), 256))
@@ -64,9 +71,11 @@ def test_images_alike_are_neighbours() -> None:
     rows = PostingRows(
         np.arange(0, 4 * len(kinds) + 1, 4), np.concatenate(own), rng.integers(1, 9, 4 * len(kinds))
     )
-    order = topical_order(*rows, VOCABULARY)
+    files = spooled(tmp_path, rows)
+    order = topical_order(files.rows())
     assert sorted(order) == list(range(len(kinds)))
-    np.testing.assert_array_equal(order, topical_order(*rows, VOCABULARY))
+    np.testing.assert_array_equal(order, topical_order(files.rows()))
+    files.close()
     of_superblocks = kinds[order].reshape(-1, SUPERBLOCK)
     assert np.mean([len(set(kinds_there)) for kinds_there in of_superblocks]) <= 3  # of 8
 

@@ -55,7 +55,7 @@ def test_deleted_images_keep_their_numbers_and_are_never_found(
     kept[gone] = 0
     np.testing.assert_array_equal(np.diff(rows.starts), kept)
     (tmp_path / "columns").mkdir()
-    lay_out(tmp_path / "columns", rows, len(vocabulary))
+    lay_out(tmp_path / "columns", rows)
     columns = ColumnIndex.open(tmp_path / "columns")
     ids = {term: i for i, term in enumerate(vocabulary)}
     for words in ([COMMON], ["dog", "beach", COMMON, COMMON], ["red", "cat", "##s"]):
