@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -102,6 +103,7 @@ class Detector:
         self._model.to(self.device, torch.float32).eval()
         self.labels = _words(self._model.config.id2label)
         self.weights = weights_hash(name)
+        self._turn = threading.Lock()  # one batch at a time, as in `run`
         self.dimension = self._probe(name)
 
     def __call__(self, photos: Sequence[NDArray[np.uint8]]) -> list[Detected]:
@@ -122,7 +124,7 @@ class Detector:
     def _detect(self, pixels: NDArray[np.uint8]) -> list[Detected]:
         """[B, 3, height, width] to what is in each."""
         flags = torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False)
-        with torch.inference_mode(), flags:
+        with self._turn, torch.inference_mode(), flags:
             values = self._normalise(torch.from_numpy(pixels).to(self.device))
             output = self._model(pixel_values=values)
             confidences, classes = _probabilities(output.logits, len(self.labels)).max(dim=-1)

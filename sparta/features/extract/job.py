@@ -8,11 +8,13 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
 
+from sparta.ahead import work_ahead
 from sparta.errors import InputError
 from sparta.features.extract.augmentations import Augmentation
 from sparta.features.extract.decode_pool import Decoded, decode_all, default_workers
@@ -130,15 +132,17 @@ def _fill(
     """Write one shard for each list of batches in the plan."""
     count = default_workers() if workers is None else workers
     done = 0
-    with closing(decode_all(decoder, chain.from_iterable(plan), count)) as decoded:
+    with (
+        closing(decode_all(decoder, chain.from_iterable(plan), count)) as decoded,
+        closing(work_ahead(partial(_regions, extractor), decoded)) as computed,
+    ):
         for batches in plan:
             images: list[ImageFeatures] = []
             skipped: list[Skipped] = []
-            for batch in islice(decoded, len(batches)):
-                good, bad = _regions(extractor, batch)
+            for good, bad in islice(computed, len(batches)):
                 images += good
                 skipped += bad
-                done += len(batch)
+                done += len(good) + len(bad)
                 report(done)
             writer.write_shard(images, skipped)
 

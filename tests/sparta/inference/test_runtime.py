@@ -1,6 +1,7 @@
 import logging
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +44,15 @@ def test_several_inputs_at_once_have_their_own_outputs(tmp_path: Path) -> None:
     again = network(inputs[:1])
     np.testing.assert_array_equal(again[0][0], network(inputs)[0][0])
     assert network([]) == []
+    with ThreadPoolExecutor(3) as callers:
+        together = list(callers.map(network, [inputs] * 3))
+    for outputs in together:
+        for found, right in zip(outputs, network(inputs), strict=True):
+            for one, other in zip(found, right, strict=True):
+                np.testing.assert_array_equal(one, other)
+    with pytest.raises(RuntimeError):
+        network([*inputs, (np.zeros((1, 7), np.uint8), np.ones(1, np.float32))])
+    np.testing.assert_array_equal(network(inputs)[0][0], again[0][0])
 
 
 def test_files_that_are_no_network_are_refused(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import threading
 from math import isqrt
 from typing import Any
 
@@ -23,6 +24,9 @@ from sparta.features.extract.networks.weights import weights_hash
 from sparta.features.record import FeatureKind, FeatureSource
 
 MAX_PREFIX = 16  # class and register tokens before the patches
+
+# One batch at a time: more would take more of a GPU's memory, and each other's cores.
+_turn = threading.Lock()
 
 
 class Backbone:
@@ -126,7 +130,7 @@ class PhotoNetwork(nn.Module):
 def run(network: nn.Module, pixels: NDArray[np.uint8], device: torch.device) -> tuple[Tensor, ...]:
     """A network's outputs for [B, side, side, 3] photos, in float32 and deterministic."""
     flags = torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False)
-    with torch.inference_mode(), flags:
+    with _turn, torch.inference_mode(), flags:
         found: tuple[Tensor, ...] = network(torch.from_numpy(pixels).to(device))
         return found
 
