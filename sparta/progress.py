@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from rich import progress as rich_progress
 from rich.console import Console
@@ -33,6 +33,13 @@ class Progress(Protocol):
 
 def no_progress(stage: str, done: int, total: int) -> None:
     """A `Progress` that reports nothing: the default of every job."""
+
+
+Notice: TypeAlias = Callable[[str], None]  # shows one line to the user
+
+
+def no_notice(line: str) -> None:
+    """A `Notice` that shows nothing."""
 
 
 @contextmanager

@@ -14,7 +14,8 @@ from rich.console import Console
 
 from sparta.errors import InputError
 from sparta.features.extract.augmented_stores import extract_augmented
-from sparta.features.extract.job import EXTRACT_STAGES, listing_hash
+from sparta.features.extract.job import EXTRACT_STAGES
+from sparta.features.extract.listing import file_stamps, listing_hash
 from sparta.features.extract.photos import find_photos
 from sparta.features.store import FeatureStore
 from sparta.progress import progress_bars
@@ -64,7 +65,8 @@ def features_folder(photos: Path, backbone: str, grid: int | None, out: Path) ->
     Raises:
         InputError: if there are no photos.
     """
-    inputs = [str(photos.resolve()), listing_hash(photos, find_photos(photos)), backbone, grid]
+    listing = listing_hash(file_stamps(photos, find_photos(photos)))
+    inputs = [str(photos.resolve()), listing, backbone, grid]
     digest = hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:8]
     network = Path(backbone).name + (f"-{grid}x{grid}" if grid else "")
     return out.absolute().parent / "features" / f"{network}-{digest}"

@@ -36,7 +36,8 @@ def read_impacts(index: Path) -> tuple[list[str], Matrix]:
     vocabulary = WordPieceTokenizer.from_folder(index).vocabulary
     with closing(LuceneIndex(index / LUCENE)) as lucene, TemporaryDirectory() as folder:
         ids = [stored.image_id for batch in read_images(lucene) for stored in batch]
-        starts, terms, impacts = read_rows(lucene, vocabulary, manifest.bits, Path(folder))
+        rows = read_rows(lucene, vocabulary, manifest.bits, Path(folder))
+        starts, terms, impacts = rows.take(np.arange(len(ids)))
         arrays = impacts.astype(np.int64), terms.astype(np.int32), starts
     return ids, csr_array(arrays, shape=(len(ids), len(vocabulary)))
 

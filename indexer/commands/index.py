@@ -1,5 +1,6 @@
 """`sparta index`."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -103,8 +104,9 @@ def index(
 ) -> None:
     """Encode images, prune their terms and write a searchable index.
 
-    Photos are first turned into the features the model was trained on, stored in OUT.features. An
-    interrupted run continues when started again. Averaging scores over several augmentations and
+    Photos are first turned into the features the model was trained on, stored in OUT.features. When
+    photos were added, replaced or removed, features of the others are kept. An interrupted run
+    continues when started again. Averaging scores over several augmentations and
     models improves recall at no cost when searching.
 
     An index that is replaced loses its dense parts: add them again with sparta index-dense.
@@ -151,6 +153,7 @@ def index(
             augmentations=augmentations,
             device=device,
             progress=show,
+            notice=partial(console.print, soft_wrap=True, highlight=False, markup=False),
         )
         manifest = build_index(
             stores, model, out, pruning, batch_size=batch_size, device=device, progress=show

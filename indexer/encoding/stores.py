@@ -15,7 +15,7 @@ from sparta.features.extract.detector_settings import DetectorSettings, extract_
 from sparta.features.record import FeatureSource
 from sparta.features.store import HEADER, FeatureStore
 from sparta.model_id import read_model_config
-from sparta.progress import Progress, no_progress
+from sparta.progress import Notice, Progress, no_notice, no_progress
 
 # `model_type` of a configuration → title, for messages.
 KINDS = {"visual_sparta": "VisualSparta model", "vse": "dense model"}
@@ -41,6 +41,7 @@ def open_stores(
     augmentations: int | None = None,
     device: str = "auto",
     progress: Progress = no_progress,
+    notice: Notice = no_notice,
 ) -> list[FeatureStore]:
     """Open feature stores, or extract them from photos as the models require.
 
@@ -48,10 +49,12 @@ def open_stores(
         folders: feature stores, or one folder of photos.
         models: folders or hub names of the models that will read the features.
         kind: of the models.
-        out: the index folder; features of photos go to `OUT.features` and are reused.
+        out: the index folder; features of photos go to `OUT.features`, from where those of
+            unchanged photos are taken the next time.
         augmentations: feature stores to extract from photos, 1 if None; only for photos.
         device: of the extraction.
         progress: stage "extract", in photos, over all augmentations.
+        notice: is called with one line if photos have changed since.
 
     Raises:
         InputError: if the folders are something else, or the models do not record what made their
@@ -74,6 +77,7 @@ def open_stores(
             grid=source.extra.get("grid"),
             device=device,
             progress=progress,
+            notice=notice,
         )
     if augmentations is not None:
         raise InputError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -87,7 +88,8 @@ def extract(
     """Turn a folder of photos into image features.
 
     Photos that cannot be decoded are skipped and listed in OUT/skipped.jsonl. An interrupted run
-    continues when it is started again. Features of other software: sparta import.
+    continues when it is started again. When photos were added, replaced or removed since, features
+    of the others are kept. Features of other software: sparta import.
 
     [bold]Examples[/bold]
 
@@ -110,7 +112,8 @@ def extract(
     from sparta.features.extract.job import EXTRACT_STAGES, extract_photos
     from sparta.progress import progress_bars
 
-    with progress_bars(EXTRACT_STAGES, Console()) as progress:
+    console = Console()
+    with progress_bars(EXTRACT_STAGES, console) as progress:
         report = extract_photos(
             photos,
             out,
@@ -124,6 +127,7 @@ def extract(
             batch_size=batch_size,
             workers=workers,
             progress=progress,
+            notice=partial(console.print, soft_wrap=True, highlight=False, markup=False),
         )
     _print(report, out)
 

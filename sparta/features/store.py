@@ -32,7 +32,7 @@ SCHEMA = pa.schema(
     }
 )
 # Type of their offsets in Arrow's layout.
-READ_BY_ROW = {"features": np.dtype(np.int64), "boxes": np.dtype(np.int32)}
+READ_BY_ROW = {"features": "<i8", "boxes": "<i4"}
 
 
 class Shard(NamedTuple):

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Iterable
 from dataclasses import asdict
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from sparta.errors import InputError
 from sparta.features.record import FeatureSource, ImageFeatures
 from sparta.features.skipped import SKIPPED, Skipped
 from sparta.features.store import FORMAT, HEADER, SCHEMA, FeatureStore, read_header, source_hash
+from sparta.features.unchanged import Stamps, UnchangedImages, load_stamps, stamps_file
 
 SHARD_SIZE = 512
 
@@ -26,7 +28,9 @@ class StoreWriter:
     """Appends whole shards to a store; what is on disk after each is always consistent.
 
     Opening a folder that already holds shards of the same inputs continues behind the last
-    finished one; `done` is their number.
+    finished one; `done` is their number. With stamps a store of other files is written anew:
+    `unchanged` has its images whose files are still the same. They stay on disk until the new
+    content is complete.
 
     Args:
         folder: created if absent; must be empty or hold a store of the same inputs.
@@ -34,9 +38,11 @@ class StoreWriter:
         photos: folder the photos come from.
         augmentation: how photos are mirrored or cropped before extraction.
         inputs: anything else that decides the content, JSON values under names a user understands.
+        stamps: of the files of all images.
 
     Raises:
-        InputError: if the folder holds other files or a store of other inputs.
+        InputError: if the folder holds other files or a store of other inputs, or no file of the
+            store is among those stamped.
     """
 
     def __init__(
@@ -47,8 +53,10 @@ class StoreWriter:
         photos: Path | None = None,
         augmentation: str = "plain",
         inputs: dict[str, Any] | None = None,
+        stamps: Stamps | None = None,
     ) -> None:
         self.folder = folder
+        self._stamps = stamps
         self._header: dict[str, Any] = {
             "format": FORMAT,
             "complete": False,
@@ -56,8 +64,11 @@ class StoreWriter:
             "augmentation": augmentation,
             "photos": None if photos is None else str(photos.resolve()),
             "inputs": inputs or {},
+            "stamps": None if stamps is None else stamps_file(stamps),
             "shards": [],
             "fingerprint": "",
+            "superseded": [],
+            "generation": 0,
         }
         folder.mkdir(parents=True, exist_ok=True)
         if (folder / HEADER).exists():
@@ -65,6 +76,19 @@ class StoreWriter:
         elif any(folder.iterdir()):
             raise InputError(f"{folder} is not empty and holds no feature store; use another --out")
         self._save_header()
+        if not self.complete:
+            self._cut_log()
+        if stamps is not None and not (folder / self._header["stamps"]).is_file():
+            _replace(folder / self._header["stamps"], json.dumps(stamps).encode())
+
+    @cached_property
+    def unchanged(self) -> UnchangedImages:
+        """Images of the store's former content, for write_shard.
+
+        Raises:
+            InputError: if one of its shards is damaged.
+        """
+        return UnchangedImages(self.folder, self._header, self._stamps or {})
 
     @property
     def done(self) -> int:
@@ -93,7 +117,7 @@ class StoreWriter:
             ValueError: if ids do not rise, or features are not finite or of another dimension.
         """
         self._check(images)
-        name = f"shard-{self.done:05d}.arrow"
+        name = _shard_name(self._header["generation"], self.done)
         content = _shard_buffer(images)
         _replace(self.folder / name, content)
         count = self._log(skipped)
@@ -115,13 +139,29 @@ class StoreWriter:
         for shard in self._header["shards"]:
             digest.update(shard["sha256"].encode())
         self._header |= {"complete": True, "fingerprint": digest.hexdigest()[:32]}
+        self._header["superseded"] = []
         self._save_header()
+        self._remove_superseded()
         return FeatureStore.open(self.folder)
 
     def _continue(self, old: dict[str, Any], source: FeatureSource) -> None:
+        self._check_same(old, source)
+        old = {"stamps": None, "superseded": [], "generation": 0} | old
+        for name in ("complete", "shards", "fingerprint", "superseded", "generation"):
+            self._header[name] = old[name]
+        if not self.complete:
+            self._drop_damaged()
+        same = old["stamps"] in (None, self._header["stamps"])
+        if self._stamps is not None and not (same and old["inputs"] == self._header["inputs"]):
+            self._supersede(old["stamps"], self._stamps)
+
+    def _check_same(self, old: dict[str, Any], source: FeatureSource) -> None:
+        """Refuse a store of other inputs; files may differ where they are stamped."""
         changes = source.differences(FeatureSource(**old["source"]))
-        mine = {"augmentation": self._header["augmentation"]} | self._header["inputs"]
-        theirs = {"augmentation": old["augmentation"]} | old["inputs"]
+        mine = {"augmentation": self._header["augmentation"]}
+        theirs = {"augmentation": old["augmentation"]}
+        if self._stamps is None:
+            mine, theirs = mine | self._header["inputs"], theirs | old["inputs"]
         changes += [
             f"{name}: {mine.get(name)!r} against {theirs.get(name)!r}"
             for name in mine | theirs
@@ -132,11 +172,28 @@ class StoreWriter:
                 f"{self.folder} holds features of other inputs (requested against found): "
                 f"{'; '.join(changes)}. Use another --out, or delete the folder"
             )
-        for name in ("complete", "shards", "fingerprint"):
-            self._header[name] = old[name]
-        if not self.complete:
-            self._drop_damaged()
-            self._cut_log()
+
+    def _supersede(self, name: str | None, stamps: Stamps) -> None:
+        """Begin anew, and note what was there: its shards, and the name of its file of stamps."""
+        if self._header["shards"]:
+            former = {"shards": self._header["shards"], "stamps": name}
+            ids = load_stamps(self.folder, former) or FeatureStore(self.folder, self._header).ids
+            if stamps.keys().isdisjoint(ids):
+                raise InputError(
+                    f"{self.folder} holds features of other photos, none of which is among these. "
+                    "Use another --out, or delete the folder"
+                )
+            self._header["superseded"].append(former)
+            self._header["generation"] += 1
+        self._header |= {"complete": False, "shards": [], "fingerprint": ""}
+
+    def _remove_superseded(self) -> None:
+        """Delete what the header no longer names, an interrupted removal's rest included."""
+        named = {shard["file"] for shard in self._header["shards"]} | {self._header["stamps"]}
+        for pattern in ("shard-[0-9]*.arrow", "stamps-*.json"):
+            for path in self.folder.glob(pattern):
+                if path.name not in named:
+                    path.unlink()
 
     def _drop_damaged(self) -> None:
         """Keep the shards whose bytes reached the disk; a power cut may have lost the last."""
@@ -176,6 +233,10 @@ class StoreWriter:
     def _save_header(self) -> None:
         text = json.dumps(self._header, indent=1, ensure_ascii=False) + "\n"
         _replace(self.folder / HEADER, text.encode())
+
+
+def _shard_name(generation: int, number: int) -> str:
+    return f"shard-{generation}-{number:05d}.arrow" if generation else f"shard-{number:05d}.arrow"
 
 
 def _shard_buffer(images: list[ImageFeatures]) -> pa.Buffer:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from transformers import PreTrainedConfig
 
 from sparta.errors import InputError
-from sparta.features.extract.job import listing_hash
+from sparta.features.extract.listing import file_stamps, listing_hash
 from sparta.features.extract.networks.weights import hash_files, weights_hash
 from sparta.features.store import FeatureStore
 from sparta.model_id import check_name, find_file
@@ -187,7 +187,9 @@ def _model_key(name: str) -> str:
 def _photos_key(inputs: TeacherInputs) -> str:
     """Changes with the photos: their names, and the sizes of the files where they are known."""
     ids = list(inputs.image_ids)
-    return _hash(ids) if inputs.photos is None else listing_hash(inputs.photos, ids)
+    if inputs.photos is None:
+        return _hash(ids)
+    return listing_hash(file_stamps(inputs.photos, ids))
 
 
 def _hash(texts: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from sparta.features.extract.detector_settings import DetectorSettings
 from sparta.features.extract.job import extract_photos
 from sparta.features.store import FeatureStore
-from sparta.progress import Progress, no_progress
+from sparta.progress import Notice, Progress, no_notice, no_progress
 
 
 def augmentation_names(count: int) -> list[str]:
@@ -28,6 +28,7 @@ def extract_augmented(
     grid: int | None = None,
     device: str = "auto",
     progress: Progress = no_progress,
+    notice: Notice = no_notice,
 ) -> list[FeatureStore]:
     """Extract a folder of photos `count` times, into `out/plain`, `out/flip`, …; reuses stores.
 
@@ -43,6 +44,7 @@ def extract_augmented(
         grid: cells on a side that the backbone's cells are averaged to; None for all of them.
         device: "auto" takes a GPU if there is one.
         progress: as for `extract_photos`; photos are counted over all augmentations.
+        notice: as for `extract_photos`, of the first augmentation.
 
     Raises:
         InputError: as `extract_photos` does.
@@ -66,5 +68,6 @@ def extract_augmented(
             augmentation=name,
             device=device,
             progress=overall,
+            notice=no_notice if number else notice,
         )
     return [FeatureStore.open(out / name) for name in names]

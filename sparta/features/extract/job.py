@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
+from operator import attrgetter
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,12 +20,13 @@ from sparta.features.extract.augmentations import Augmentation
 from sparta.features.extract.decode_pool import Decoded, decode_all, default_workers
 from sparta.features.extract.detector_settings import DetectorSettings
 from sparta.features.extract.extractor import Extractor, load_extractor
+from sparta.features.extract.listing import file_stamps, listing_hash
 from sparta.features.extract.photos import Decoder, Photo, find_photos
 from sparta.features.record import ImageFeatures
 from sparta.features.skipped import SKIPPED, Skipped
 from sparta.features.writer import SHARD_SIZE, StoreWriter
 from sparta.lock import writing
-from sparta.progress import Progress, no_progress
+from sparta.progress import Notice, Progress, no_notice, no_progress
 
 # Of an extraction's progress; texts and units for its bars.
 EXTRACT_STAGES = {
@@ -51,6 +52,18 @@ class ExtractReport:
     reused: int
 
 
+class ShardPlan(NamedTuple):
+    """What goes into a shard.
+
+    Attributes:
+        kept: ids of photos whose features are there already.
+        batches: ids of the others.
+    """
+
+    kept: list[str]
+    batches: list[list[str]]
+
+
 def extract_photos(
     photos: Path,
     out: Path,
@@ -65,11 +78,13 @@ def extract_photos(
     batch_size: int | None = None,
     workers: int | None = None,
     progress: Progress = no_progress,
+    notice: Notice = no_notice,
 ) -> ExtractReport:
     """Turn every photo of a folder into regions, the whole photo last.
 
     A run that was killed continues when it is called again in the same way, and ends with the
-    same bytes as an unbroken one; batches never span shards.
+    same bytes as an unbroken one; batches never span shards. Where photos were added, replaced or
+    removed since, features of those with the same name, size and time of modification are kept.
 
     Args:
         photos: folder, searched at any depth.
@@ -85,36 +100,50 @@ def extract_photos(
         batch_size: photos per pass of the backbone; by default what suits the device.
         workers: decoding processes, by default as many as cores, at most 16; 0 for none.
         progress: stage "extract", in photos, and "convert" where the backbone is converted.
+        notice: is called with one line if photos have changed.
 
     Raises:
         InputError: if there is nothing to extract, no photo can be used, the backbone does not
-            fit, `out` holds features of other inputs, or another process is writing it.
+            fit, `out` holds features of another backbone or of other photos altogether, or another
+            process is writing it.
     """
     started = time.perf_counter()
     chosen = Augmentation(augmentation)
     ids = find_photos(photos)
     extractor = load_extractor(backbone, detection, image_size, labels, device, grid, progress)
-    listing = {"files": f"{len(ids)} with hash {listing_hash(photos, ids)}"}
+    stamps = file_stamps(photos, ids)
+    listing = {"files": f"{len(ids)} with hash {listing_hash(stamps)}"}
     with writing(out):
         writer = StoreWriter(
-            out, extractor.source, photos=photos, augmentation=augmentation, inputs=listing
+            out,
+            extractor.source,
+            photos=photos,
+            augmentation=augmentation,
+            inputs=listing,
+            stamps=stamps,
         )
-        shards = _split(ids, SHARD_SIZE)
-        reused = sum(len(shard) for shard in shards[: writer.done])
-        progress("extract", reused, len(ids))
-        decoder = extractor.decoder(photos, chosen)
-        plan = [
-            _split(shard, batch_size or extractor.batch_size) for shard in shards[writer.done :]
-        ]
+        if writer.unchanged.changes:
+            notice(f"{photos}: {writer.unchanged.changes}")
+        plan = _plan(writer, ids, batch_size or extractor.batch_size)
+        reused = len(ids) - sum(len(batch) for shard in plan for batch in shard.batches)
 
         def report(done: int) -> None:
             progress("extract", reused + done, len(ids))
 
-        _fill(writer, extractor, decoder, plan, workers, report)
+        report(0)
+        _fill(writer, extractor, extractor.decoder(photos, chosen), plan, workers, report)
         if not writer.images:
             raise InputError(f"{photos}: no photo could be used; {out / SKIPPED} says why")
         writer.finish()
     return ExtractReport(writer.images, writer.skipped, time.perf_counter() - started, reused)
+
+
+def _plan(writer: StoreWriter, ids: list[str], size: int) -> list[ShardPlan]:
+    """The shards that are not finished, in batches of a size."""
+    left = _split(ids, SHARD_SIZE)[writer.done :]
+    kept = [[one for one in own if one in writer.unchanged] for own in left]
+    others = ([one for one in own if one not in writer.unchanged] for own in left)
+    return [ShardPlan(k, _split(o, size)) for k, o in zip(kept, others, strict=True)]
 
 
 def _split(ids: list[str], size: int) -> list[list[str]]:
@@ -125,26 +154,27 @@ def _fill(
     writer: StoreWriter,
     extractor: Extractor,
     decoder: Decoder,
-    plan: list[list[list[str]]],
+    plan: list[ShardPlan],
     workers: int | None,
     report: Callable[[int], None],
 ) -> None:
-    """Write one shard for each list of batches in the plan."""
+    """Write the shards of the plan."""
     count = default_workers() if workers is None else workers
     done = 0
+    batches = (shard.batches for shard in plan)
     with (
-        closing(decode_all(decoder, chain.from_iterable(plan), count)) as decoded,
+        closing(decode_all(decoder, chain.from_iterable(batches), count)) as decoded,
         closing(work_ahead(partial(_regions, extractor), decoded)) as computed,
     ):
-        for batches in plan:
-            images: list[ImageFeatures] = []
+        for shard in plan:
+            images = [writer.unchanged[image_id] for image_id in shard.kept]
             skipped: list[Skipped] = []
-            for good, bad in islice(computed, len(batches)):
+            for good, bad in islice(computed, len(shard.batches)):
                 images += good
                 skipped += bad
                 done += len(good) + len(bad)
                 report(done)
-            writer.write_shard(images, skipped)
+            writer.write_shard(sorted(images, key=attrgetter("image_id")), skipped)
 
 
 def _regions(extractor: Extractor, batch: Decoded) -> tuple[list[ImageFeatures], list[Skipped]]:
@@ -158,15 +188,3 @@ def _regions(extractor: Extractor, batch: Decoded) -> tuple[list[ImageFeatures],
         else:
             skipped.append(Skipped(image.image_id, "the network's output exceeds float16"))
     return images, skipped
-
-
-def listing_hash(folder: Path, ids: list[str]) -> str:
-    """Hash of names and sizes, to notice other photos without reading them."""
-    digest = hashlib.sha256()
-    for image_id in ids:
-        try:
-            size = (folder / image_id).stat().st_size
-        except OSError:
-            size = -1
-        digest.update(os.fsencode(f"{image_id}\0{size}\0"))
-    return digest.hexdigest()[:16]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 from typer.testing import CliRunner
@@ -28,6 +29,12 @@ def test_the_command_goes_from_photos_to_an_index(
     assert f"1 photos could not be used: see {listed}; 1 of them: the file is empty" in run.output
     assert "terms (all kept)" in run.output
     assert Manifest.open(out).top_n is None
+    (photos / "empty.jpg").unlink()
+    shutil.copy(min(photos.iterdir()), photos / "one more.jpg")
+    run = CliRunner().invoke(cli, [*arguments, "--device", "cpu"])
+    assert "4 images" in run.output
+    assert "1 photos were added, 0 changed and 1 removed; features of 3 are kept" in run.output
+    assert "could not be used" not in run.output
     for wrong in (
         ["--top-n", "many"],
         ["--top-n", "0"],

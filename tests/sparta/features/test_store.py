@@ -102,9 +102,11 @@ def test_features_that_were_read_do_not_stay_in_memory(tmp_path: Path) -> None:
 
 def test_boxes_that_were_read_do_not_stay_in_memory(tmp_path: Path) -> None:
     source = replace(SOURCE, dimension=1)
-    nothing, boxes = ("",) * 5000, np.ones((5000, 4), np.float32)
-    regions = {"features": np.ones((5000, 1), np.float16), "labels": nothing, "boxes": boxes}
-    large = [replace(image(f"{i:03d}"), **regions, attributes=nothing) for i in range(300)]
+    features, boxes = np.ones((5000, 1), np.float16), np.ones((5000, 4), np.float32)
+    nothing = ("",) * 5000
+    large = [
+        ImageFeatures(f"{i:03d}", features, boxes, nothing, nothing, 640, 480) for i in range(300)
+    ]
     store = write_store(tmp_path / "s", source, large)
     assert all(entry.boxes.sum() == 20_000 for entry in store)
     assert 0 < resident(store.folder) < 6_000  # of 27,000

@@ -158,13 +158,136 @@ def test_other_inputs_are_refused(photos: Path, tmp_path: Path) -> None:
         extract_photos(photos, out, "pixels", image_size=48, workers=0)
     with pytest.raises(InputError, match="augmentation: 'flip' against 'plain'"):
         extract_photos(photos, out, "pixels", image_size=32, augmentation="flip", workers=0)
-    Image.new("RGB", (20, 20)).save(photos / "new.png")
-    with pytest.raises(InputError, match=r"files: '31 with hash .* against '30 with hash"):
-        extract_photos(photos, out, "pixels", image_size=32, workers=0)
-    (photos / "new.png").unlink()
-    Image.new("RGB", (90, 90)).save(photos / "00.png")
-    with pytest.raises(InputError, match=r"files: '30 with hash .* against '30 with hash"):
-        extract_photos(photos, out, "pixels", image_size=32, workers=0)
+    before = contents(out)
+    (tmp_path / "others").mkdir()
+    Image.new("RGB", (20, 20)).save(tmp_path / "others" / "other.png")
+    with pytest.raises(InputError, match=r"of other photos, none of which.*another --out"):
+        extract_photos(tmp_path / "others", out, "pixels", image_size=32, workers=0)
+    assert contents(out) == before
+
+
+def change(photos: Path) -> None:
+    """Two photos more, one less, one replaced by another of the same size, one that is whole."""
+    for name in ("00a.png", "z.png"):
+        Image.new("RGB", (20, 20)).save(photos / name)
+    (photos / "02.png").unlink()
+    size = (photos / "08.png").stat().st_size
+    Image.new("RGB", (20, 30)).save(photos / "08.png")
+    content = (photos / "08.png").read_bytes()
+    (photos / "08.png").write_bytes(content + bytes(size - len(content)))
+    Image.new("RGB", (20, 20)).save(photos / "28.png")
+
+
+CHANGED = (
+    "since features were stored 2 photos were added, 2 changed and 1 removed; features of 25 are "
+    "kept"
+)
+
+
+def test_features_of_unchanged_photos_are_kept(photos: Path, tmp_path: Path) -> None:
+    out, lines = tmp_path / "out", list[str]()
+    extract_photos(photos, out, "pixels", image_size=32, workers=0, notice=lines.append)
+    (out / "mine.txt").write_text("a file of the user's")
+    change(photos)
+    steps: list[int] = []
+    report = extract_photos(
+        photos,
+        out,
+        "pixels",
+        image_size=32,
+        workers=0,
+        progress=lambda _, done, __: steps.append(done),
+        notice=lines.append,
+    )
+    assert lines == [f"{photos}: {CHANGED}"]
+    # Two that cannot be read are tried again.
+    assert (report.images, report.skipped, report.reused) == (29, 2, 25)
+    assert (steps[0], steps[-1]) == (25, 31)
+    assert FeatureStore.open(out).fingerprint == fresh(photos, tmp_path).fingerprint
+    assert len((out / "skipped.jsonl").read_text().splitlines()) == 2
+    shards = [f"shard-1-0000{number}.arrow" for number in range(4)]
+    (stamps,) = (path.name for path in out.glob("stamps-*"))
+    assert sorted(contents(out)) == sorted(
+        ["mine.txt", "skipped.jsonl", "store.json", stamps, *shards]
+    )
+    again = extract_photos(photos, out, "pixels", image_size=32, workers=0, notice=lines.append)
+    assert (again.reused, len(lines)) == (31, 1)
+
+
+def fresh(photos: Path, tmp_path: Path) -> FeatureStore:
+    extract_photos(photos, tmp_path / "fresh", "pixels", image_size=32, workers=0)
+    return FeatureStore.open(tmp_path / "fresh")
+
+
+@pytest.mark.parametrize("stop", [26, 28, 31])
+def test_an_interrupted_change_continues(photos: Path, tmp_path: Path, stop: int) -> None:
+    out = tmp_path / "out"
+    extract_photos(photos, out, "pixels", image_size=32, workers=0)
+    change(photos)
+
+    def interrupt(stage: str, done: int, total: int) -> None:
+        if done >= stop:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        extract_photos(
+            photos, out, "pixels", image_size=32, workers=0, batch_size=1, progress=interrupt
+        )
+    lines: list[str] = []
+    extract_photos(photos, out, "pixels", image_size=32, workers=0, notice=lines.append)
+    assert lines == [f"{photos}: {CHANGED}"]
+    assert FeatureStore.open(out).fingerprint == fresh(photos, tmp_path).fingerprint
+
+
+def test_a_change_during_a_change_keeps_what_was_extracted(photos: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+
+    def interrupt(stage: str, done: int, total: int) -> None:
+        if done > 17:  # two shards are written
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        extract_photos(photos, out, "pixels", image_size=32, workers=0, progress=interrupt)
+    change(photos)
+    lines: list[str] = []
+    with pytest.raises(KeyboardInterrupt):
+        extract_photos(photos, out, "pixels", image_size=32, workers=0, progress=interrupt)
+    Image.new("RGB", (40, 20)).save(photos / "z.png")
+    report = extract_photos(photos, out, "pixels", image_size=32, workers=0, notice=lines.append)
+    assert report.reused == 15 and "features of 15 are kept" in lines[0]
+    assert FeatureStore.open(out).fingerprint == fresh(photos, tmp_path).fingerprint
+    shards = sorted(path.name for path in out.glob("*.arrow"))
+    assert shards == [f"shard-2-0000{number}.arrow" for number in range(4)]
+
+
+def test_stores_without_stamps_are_used_while_sizes_are_the_same(
+    photos: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    extract_photos(photos, out, "pixels", image_size=32, workers=0)
+    header = json.loads((out / "store.json").read_text())
+    for name in ("stamps", "superseded", "generation"):
+        del header[name]
+    (out / "store.json").write_text(json.dumps(header))
+    next(out.glob("stamps-*")).unlink()
+    report = extract_photos(photos, out, "pixels", image_size=32, workers=0)
+    assert report.reused == 30
+    (out / "store.json").write_text(json.dumps(header))
+    change(photos)
+    lines: list[str] = []
+    report = extract_photos(photos, out, "pixels", image_size=32, workers=0, notice=lines.append)
+    assert (report.images, report.reused) == (29, 0)
+    assert "features of 0 are kept" in lines[0]
+
+
+def test_a_lost_shard_is_extracted_again_after_a_change(photos: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    extract_photos(photos, out, "pixels", image_size=32, workers=0)
+    (out / "shard-00001.arrow").write_bytes(b"half")
+    change(photos)
+    report = extract_photos(photos, out, "pixels", image_size=32, workers=0)
+    assert report.reused == 18
+    assert FeatureStore.open(out).fingerprint == fresh(photos, tmp_path).fingerprint
 
 
 def test_views_belong_to_one_source(photos: Path, tmp_path: Path) -> None:
