@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -37,8 +36,7 @@ class Network:
     """A converted network; several inputs are computed at once, each by a thread of its own.
 
     A thread for each input does more than all threads for one: with EfficientNet-Lite2 on two
-    cores by two fifths. Several threads may call: the inputs of one call follow those of the one
-    before without a pause.
+    cores by two fifths. Several threads may call, and take turns.
 
     Args:
         path: of the network, an `.xml` with its `.bin` beside it.
@@ -57,24 +55,24 @@ class Network:
             # Photos are decoded on the same cores.
             "ENABLE_CPU_PINNING": False,
         }
-        compiled = ov.Core().compile_model(path, "CPU", settings)
-        self._free: SimpleQueue[Any] = SimpleQueue()
-        for _ in range(threads):
-            self._free.put(compiled.create_infer_request())
-        self._threads = ThreadPoolExecutor(threads)
+        self._queue = ov.AsyncInferQueue(ov.Core().compile_model(path, "CPU", settings), threads)
+        self._queue.set_callback(_keep)
+        self._turn = threading.Lock()
 
     def __call__(self, inputs: Sequence[Sequence[NDArray[Any]]]) -> list[Arrays]:
         """The outputs of each of several inputs, which are the network's arguments."""
-        return list(self._threads.map(self._infer, inputs))
+        found: list[Arrays] = [()] * len(inputs)
+        with self._turn:
+            for place, arguments in enumerate(inputs):
+                self._queue.start_async(list(arguments), (found, place))
+            self._queue.wait_all()
+        return found
 
-    def _infer(self, arguments: Sequence[NDArray[Any]]) -> Arrays:
-        request = self._free.get()
-        try:
-            request.infer(list(arguments))
-            # Copied, since the next input's outputs go to the same memory.
-            return tuple(np.array(output.data) for output in request.output_tensors)
-        finally:
-            self._free.put(request)
+
+def _keep(request: Any, place: tuple[list[Arrays], int]) -> None:
+    """Copy the outputs of a finished request, whose memory the next one uses."""
+    found, number = place
+    found[number] = tuple(np.array(output.data) for output in request.output_tensors)
 
 
 def _cores() -> int:
