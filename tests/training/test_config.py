@@ -88,6 +88,15 @@ def test_a_stem_is_not_averaged() -> None:
     assert load_config("sample", ["average=0", stem]).average == 0
 
 
+@pytest.mark.parametrize(
+    "override", ["data.captions_per_photo=2", "teacher.models=[clip]"], ids=["captions", "teacher"]
+)
+def test_an_epoch_of_pairs_has_one_caption_a_photo(override: str) -> None:
+    with pytest.raises(InputError, match=r"data\.epoch: pairs needs data\.captions_per_photo: 1"):
+        load_config("coco/visualsparta", [override])
+    load_config("coco/visualsparta", [override, "data.epoch=photos"])
+
+
 def test_text_that_is_not_utf8_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "run.yaml"
     path.write_bytes("epochs: 3 # für".encode("latin-1"))

@@ -72,15 +72,60 @@ def test_a_preset_of_visualsparta_builds_a_model(name: str, bert: Path) -> None:
         "without-locations": {"use_locations"},
     }
     inputs = {"use_attributes", "use_labels", "use_visual", "use_locations"}
-    if published in {"visualsparta", "visualsparta-region", *left_out}:
+    if published in {"visualsparta", "visualsparta-warmup", "visualsparta-region", *left_out}:
         assert {i for i in inputs if not getattr(model.config, i)} == left_out.get(published, set())
+
+
+def sparse(name: str) -> VisualSpartaTrainConfig:
+    config = load_config(name)
+    assert isinstance(config, VisualSpartaTrainConfig)
+    return config
+
+
+def optimisation(config: VisualSpartaTrainConfig) -> tuple[object, ...]:
+    """Warm-up, schedule, clipping, positive in the denominator, and what an epoch is."""
+    return (
+        config.warmup,
+        config.schedule,
+        config.gradient_clip,
+        config.include_positive,
+        config.data.epoch,
+    )
+
+
+@pytest.mark.parametrize("name", [name for name in SPARSE if "visualsparta-table-4" in name])
+def test_ablations_of_visualsparta_are_trained_as_it_is(name: str) -> None:
+    whole = load_config("coco/visualsparta").model_dump()
+    own = sparse(name).model_dump()
+    assert own["model"].pop("options").items() > whole["model"].pop("options").items()
+    assert own == whole
+
+
+@pytest.mark.parametrize("name", ["coco/visualsparta-warmup", "flickr30k/visualsparta-warmup"])
+def test_a_variant_is_trained_as_transformers_usually_are(name: str) -> None:
+    config = sparse(name)
+    assert optimisation(config) == (0.1, "linear", 1.0, True, "photos")
+    published = sparse(name.removesuffix("-warmup"))
+    assert optimisation(published) == (0.0, "constant", 0.0, False, "pairs")
+    changed = ("warmup", "schedule", "gradient_clip", "include_positive")
+    same = {key: getattr(published, key) for key in changed} | {"data": published.data}
+    assert config.model_copy(update=same) == published
+
+
+@pytest.mark.parametrize("name", ["flickr8k-mobilenet", "flickr8k-lite2", "sample"])
+def test_models_of_the_package_were_trained_with_a_warm_up(name: str) -> None:
+    config = sparse(name)
+    assert optimisation(config) == (0.1, "linear", 1.0, True, "photos")
+    assert config.data.captions_per_photo == 5
 
 
 @pytest.mark.parametrize("name", ["coco/visualsparta", "flickr30k/visualsparta"])
 def test_visualsparta_is_trained_as_published(name: str) -> None:
-    """Section 4.3; layers and width are those of the checkpoint it starts from."""
-    config = load_config(name)
-    assert isinstance(config, VisualSpartaTrainConfig)
+    """Section 4.3 and equation 13; layers and width are those of the checkpoint it starts from."""
+    config = sparse(name)
+    assert optimisation(config) == (0.0, "constant", 0.0, False, "pairs")
+    assert (config.average, config.label_smoothing, config.teacher) == (0.0, 0.0, None)
+    assert (config.data.word_dropout, config.data.region_dropout) == (0.0, 0.0)
     assert (config.batch_size, config.epochs, config.learning_rate) == (160, 20, 5e-5)
     assert config.model.options == {"max_regions": 50, "max_label_tokens": 70}
     assert (config.model.init, config.model.layers) == ("bert-base-uncased", None)

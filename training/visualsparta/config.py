@@ -14,11 +14,14 @@ class VisualSpartaDataConfig(DataConfig):
     """Photos and captions, and how training examples are drawn from them.
 
     Attributes:
+        epoch: what an epoch visits once: "photos", each with captions drawn for it, or "pairs" of a
+            photo and one of its captions.
         captions_per_photo: captions drawn per photo and step; they share the photo's forward pass.
         word_dropout: probability that a term of a caption is dropped.
         region_dropout: probability that a region is dropped.
     """
 
+    epoch: Literal["photos", "pairs"] = "photos"
     captions_per_photo: int = Field(default=1, ge=1)
     word_dropout: float = Field(default=0.0, ge=0, lt=1)
     region_dropout: float = Field(default=0.0, ge=0, lt=1)
@@ -48,14 +51,15 @@ class VisualSpartaModelConfig(Section):
 
 
 class VisualSpartaTrainConfig(RunConfig):
-    """A VisualSparta run. The defaults are those of the paper (section 4.3).
+    """A VisualSparta run; the preset `visualsparta` has the paper's settings (section 4.3).
 
     Attributes:
         query_learning_rate: of the query embedding, None for `learning_rate`.
         projection_learning_rate: of the region projection, None for `learning_rate`.
         warmup: share of the steps in which the learning rate rises.
         schedule: how the learning rate decays after the warm-up.
-        include_positive: whether the denominator of equation 13 includes the positive.
+        include_positive: whether the denominator of equation 13 includes the positive; as printed
+            it does not.
         temperature: scores are divided by it in the objective (1 in the paper).
         label_smoothing: share of the target spread evenly over the photos of the batch.
         flops: weight of the sparsity regulariser.
@@ -85,6 +89,15 @@ class VisualSpartaTrainConfig(RunConfig):
         # weights, they gave a fifth of the recall.
         if self.average and self.model.options.get("stem"):
             raise ValueError("model.options.stem needs average: 0")
+        return self
+
+    @model_validator(mode="after")
+    def _pairs_have_one_caption(self) -> VisualSpartaTrainConfig:
+        if self.data.epoch == "pairs" and (self.data.captions_per_photo > 1 or self.teacher):
+            raise ValueError(
+                "data.epoch: pairs needs data.captions_per_photo: 1 and no teacher; use "
+                "data.epoch: photos"
+            )
         return self
 
     @property

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset, Sampler
+from torch.utils.data import Dataset
 
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
@@ -75,35 +75,11 @@ class TrainingExample:
         return [self.photo] * len(self.captions) + [-1] * len(self.sentences)
 
 
-class EpochSampler(Sampler[tuple[int, int]]):
-    """Shuffled (epoch, photo) pairs for process `rank` of `world`.
-
-    The key includes the epoch, so that every draw is a function of seed, epoch and photo: loader
-    processes that persist over epochs and resumed runs give the same draws.
-    """
-
-    def __init__(self, photos: int, seed: int, rank: int = 0, world: int = 1) -> None:
-        self.photos, self.seed, self.rank, self.world = photos, seed, rank, world
-        self.epoch = 0
-
-    def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch of the next iteration; the trainer calls this before each epoch."""
-        self.epoch = epoch
-
-    def __iter__(self) -> Iterator[tuple[int, int]]:
-        order = np.random.default_rng((self.seed, self.epoch)).permutation(self.photos)
-        part = order[: len(self) * self.world][self.rank :: self.world]
-        return iter([(self.epoch, int(photo)) for photo in part])
-
-    def __len__(self) -> int:
-        return self.photos // self.world
-
-
 class CaptionedFeatures(Dataset[TrainingExample]):
     """Photos with tokenised captions, and with sentences that a teacher compares with them.
 
-    Every epoch draws one of the feature stores, some captions and sentences, and dropout for each
-    photo.
+    Keys are those of `EpochSampler` or `PairSampler`. Every epoch draws one of the feature stores,
+    some captions (if the key names none) and sentences, and dropout for each photo.
 
     Args:
         stores: of the same photos.
@@ -139,16 +115,15 @@ class CaptionedFeatures(Dataset[TrainingExample]):
     def __len__(self) -> int:
         return len(self.captions)
 
-    def __getitem__(self, key: tuple[int, int]) -> TrainingExample:
-        epoch, photo = key
-        rng = np.random.default_rng((self.seed, epoch, photo))
+    def __getitem__(self, key: tuple[int, int] | tuple[int, int, int]) -> TrainingExample:
+        _, photo, *chosen = key
+        rng = np.random.default_rng((self.seed, *key))
         store = int(rng.integers(len(self.stores)))
         image = self.stores[store][self.rows[store][photo]]
         captions = self.captions[photo]
         # A photo with too few captions repeats some: all processes need equally many.
         wanted = self.captions_per_photo if captions else 0
-        chosen: list[int] = []
-        if wanted:
+        if wanted and not chosen:
             chosen = rng.choice(len(captions), wanted, replace=len(captions) < wanted).tolist()
         image = drop_regions(image, self.region_dropout, rng)
         drawn = [drop_words(captions[i], self.word_dropout, rng) for i in chosen]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from sparta.errors import InputError
+
 
 def in_batch_cross_entropy(
     scores: Tensor,
@@ -31,6 +33,7 @@ def in_batch_cross_entropy(
 
     Raises:
         ValueError: if a query's photo has no column.
+        InputError: if the denominator is empty, as in a batch of one photo without the positive.
     """
     same = query_photos[:, None] == image_photos[None, :]
     if not bool(same.any(dim=1).all()):
@@ -39,6 +42,11 @@ def in_batch_cross_entropy(
     is_positive = torch.zeros_like(same).scatter(1, positive, True)
     candidates = ~same | is_positive
     denominator = candidates if include_positive else ~same
+    if not bool(denominator.any(dim=1).all()):
+        raise InputError(
+            "include_positive: false needs a second photo in every batch, and one shows a single "
+            "photo: raise batch_size, train on more photos, or set include_positive=true"
+        )
     log_sum = scores.masked_fill(~denominator, float("-inf")).logsumexp(dim=1)
     target = scores.gather(1, positive)[:, 0]
     if label_smoothing:

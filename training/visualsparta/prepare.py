@@ -20,11 +20,11 @@ from sparta.visualsparta.init_bert import from_bert, from_config
 from sparta.visualsparta.init_oscar import from_oscar
 from sparta.visualsparta.model import TermCounts, VisualSparta, count_terms, pad_ids
 from training.run import ProcessPart, Run
+from training.samplers import EpochSampler, PairSampler
 from training.teacher.nearest import SentenceDraw
 from training.visualsparta.config import VisualSpartaModelConfig, VisualSpartaTrainConfig
 from training.visualsparta.dataset import (
     CaptionedFeatures,
-    EpochSampler,
     TrainingCollator,
     TrainingExample,
 )
@@ -133,17 +133,23 @@ def training_loader(
     """Batches of photos with captions, and with sentences for a teacher, for one process.
 
     Raises:
-        InputError: if the batch size is no multiple of the processes, or exceeds the photos.
+        InputError: if the batch size is no multiple of the processes, or exceeds the epoch.
     """
-    if config.batch_size % part.world or config.batch_size > len(photos):
+    data = config.data
+    counts = [len(photo.captions) for photo in photos]
+    examples = sum(counts) if data.epoch == "pairs" else len(counts)
+    if config.batch_size % part.world or config.batch_size > examples:
         raise InputError(
             f"batch_size: {config.batch_size} must be a multiple of {part.world} devices and at "
-            f"most the {len(photos)} training photos"
+            f"most the {examples} training {data.epoch}"
         )
-    sampler = EpochSampler(len(photos), config.seed, part.rank, part.world)
+    sampler: EpochSampler | PairSampler = (
+        PairSampler(counts, config.seed, part.rank, part.world)
+        if data.epoch == "pairs"
+        else EpochSampler(len(photos), config.seed, part.rank, part.world)
+    )
     # Loader processes fetch the first photos before the trainer sets the sampler's epoch.
     sampler.set_epoch(part.epoch)
-    data = config.data
     dataset = CaptionedFeatures(
         stores,
         [photo.image_id for photo in photos],

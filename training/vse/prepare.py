@@ -19,9 +19,10 @@ from sparta.vse.init import from_bert, from_captions
 from sparta.vse.model import VseModel
 from sparta.vse.photo_folder import PhotoFolder
 from training.run import ProcessPart, Run
+from training.samplers import PairSampler
 from training.vse.config import VseModelConfig, VseTrainConfig
 from training.vse.lightning_module import VseTraining
-from training.vse.pairs import CaptionedRegions, PairCollator, PairSampler, TrainingPair
+from training.vse.pairs import CaptionedRegions, PairCollator, TrainingPair
 from training.vse.photos import CaptionedPhotos
 
 

@@ -12,7 +12,6 @@ from tests.stores import write_store
 from training.teacher.nearest import SentenceDraw
 from training.visualsparta.dataset import (
     CaptionedFeatures,
-    EpochSampler,
     TrainingBatch,
     TrainingCollator,
     TrainingExample,
@@ -71,28 +70,19 @@ def test_every_store_and_caption_of_a_photo_is_drawn(stores: list[FeatureStore])
         assert all(len(set(pair)) == 2 for pair in firsts)  # two different captions each time
 
 
+def test_a_pair_has_the_caption_that_its_key_names(stores: list[FeatureStore]) -> None:
+    data = CaptionedFeatures(stores, PHOTOS, CAPTIONS, 0)
+    for photo in range(6):
+        for caption in range(3):
+            found = data[4, photo, caption]
+            assert (found.photo, found.captions) == (photo, [CAPTIONS[photo][caption]])
+    images = {data[0, 2, caption].image.features.tobytes() for caption in range(3)}
+    assert len(images) > 1  # the store is drawn for each pair
+
+
 def test_too_few_captions_are_repeated(stores: list[FeatureStore]) -> None:
     example = dataset(stores, per_photo=5)[0, 2]
     assert len(example.captions) == 5
-
-
-@pytest.mark.parametrize(("photos", "world"), [(12, 1), (12, 3), (13, 4), (7, 2)])
-def test_sampler_shares_photos_out_without_overlap(photos: int, world: int) -> None:
-    orders = []
-    for epoch in (0, 3):
-        samplers = [EpochSampler(photos, 5, rank, world) for rank in range(world)]
-        for sampler in samplers:
-            sampler.set_epoch(epoch)
-        shares = [list(sampler) for sampler in samplers]
-        assert [len(share) for share in shares] == [len(s) for s in samplers]
-        assert {len(share) for share in shares} == {photos // world}
-        keys = [key for share in shares for key in share]
-        assert len(set(keys)) == len(keys) == photos - photos % world
-        assert {drawn_in for drawn_in, _ in keys} == {epoch}
-        assert {photo for _, photo in keys} <= set(range(photos))
-        assert shares[0] == list(samplers[0])  # the same order again
-        orders.append([photo for _, photo in keys])
-    assert orders[0] != orders[1]
 
 
 def test_examples_become_a_batch(

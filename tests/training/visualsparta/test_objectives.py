@@ -3,6 +3,7 @@ import math
 import pytest
 import torch
 
+from sparta.errors import InputError
 from training.visualsparta.objectives import (
     flops,
     in_batch_cross_entropy,
@@ -80,6 +81,15 @@ def test_extreme_scores_stay_finite() -> None:
 def test_a_missing_positive_is_an_error() -> None:
     with pytest.raises(ValueError, match="lacks the photo of one"):
         in_batch_cross_entropy(scores(), QUERIES, COLUMNS + 1)
+
+
+def test_a_batch_of_one_photo_has_no_negatives() -> None:
+    """Without the positive the denominator of equation 13 would be empty: log 0."""
+    one = torch.tensor([3, 3])
+    given = torch.randn(2, 2)
+    with pytest.raises(InputError, match="include_positive: false needs a second photo in every"):
+        in_batch_cross_entropy(given, one, one, include_positive=False)
+    assert in_batch_cross_entropy(given, one, one).isfinite()
 
 
 def test_flops_is_the_sum_of_squared_means() -> None:

@@ -59,3 +59,30 @@ def test_validation_queries_know_their_photo(corpus: Corpus, store: FeatureStore
     for row, photo in zip(shown, held_out, strict=True):
         own = torch.from_numpy(store[store.index(photo.image_id)].features.copy())
         assert torch.equal(row, own)
+
+
+def test_an_epoch_of_pairs_has_every_caption_once(corpus: Corpus, store: FeatureStore) -> None:
+    config = corpus.config(data={"epoch": "pairs"})
+    photos, _ = split_photos(config.data, [store], 0)
+    model = prepare.build_model(config.model, store.source, texts_of(photos))
+    loader = prepare.training_loader(config, [store], photos, model, ProcessPart(0, 1, 0))
+    batches = list(loader)
+    assert len(batches) == len(photos) * 2 / 30
+    found = []
+    for batch in batches:
+        assert len(batch.photos) == len(batch.query_ids) == 30
+        assert torch.equal(batch.photos, batch.query_photos)
+        for photo, ids, mask in zip(
+            batch.query_photos.tolist(), batch.query_ids, batch.query_mask, strict=True
+        ):
+            found.append((photo, ids[mask].tolist()))
+    expected = prepare.caption_ids(model, photos)
+    assert sorted(found) == sorted((i, ids) for i, own in enumerate(expected) for ids in own)
+
+
+def test_a_batch_of_more_than_all_pairs_is_refused(corpus: Corpus, store: FeatureStore) -> None:
+    config = corpus.config(data={"epoch": "pairs"}, batch_size=200)
+    photos, _ = split_photos(config.data, [store], 0)
+    model = prepare.build_model(config.model, store.source, texts_of(photos))
+    with pytest.raises(InputError, match="at most the 180 training pairs"):
+        prepare.training_loader(config, [store], photos, model, ProcessPart(0, 1, 0))
