@@ -119,7 +119,7 @@ class WordPieceTokenizer:
             ValueError: if a term appears twice, a special one is missing, or it is not UTF-8.
         """
         # Only line feeds separate terms: some terms are other separators.
-        terms = Path(path).read_text(encoding="utf-8").removesuffix("\n").split("\n")
+        terms = Path(path).read_text(encoding="utf-8-sig").removesuffix("\n").split("\n")
         ids = {term: i for i, term in enumerate(terms)}
         if len(ids) < len(terms):
             doubled = next(term for i, term in enumerate(terms) if ids[term] != i)

@@ -16,7 +16,7 @@ IndexFolder = Annotated[Path, typer.Argument(help="Index folder made by sparta i
 Models = Annotated[list[str], typer.Argument(help="Model folders or hub names.")]
 
 CAPTIONS = typer.Option(
-    help="Captioned photos: captions.jsonl, COCO's or Karpathy's JSON, or a precomp or HGR folder."
+    help="Captioned photos: captions.jsonl, or any other format that sparta captions reads."
 )
 Captions = Annotated[Path, CAPTIONS]
 OptionalCaptions = Annotated[Path | None, CAPTIONS]

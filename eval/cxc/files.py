@@ -72,7 +72,7 @@ def _pairs(path: Path, names: tuple[str, str]) -> Iterator[JudgedPair]:
         raise InputError(f"{path} is missing: give the folder of the CxC files")
     header = [*names, "agg_score", "sampling_method"]
     first, second = (_sentence if name.startswith("caption") else coco_number for name in names)
-    with path.open(encoding="utf-8", newline="") as file:
+    with path.open(encoding="utf-8-sig", newline="") as file:
         lines = csv.reader(file)
         if (found := next(lines, [])) != header:
             raise InputError(f"{path}, line 1: columns {found}, expected {header}")

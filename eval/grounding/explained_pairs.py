@@ -82,7 +82,7 @@ def read_pairs(path: Path) -> list[tuple[str, str]]:
         InputError: if the file cannot be read, or a line is not a pair.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").rstrip("\n").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read as text: {error}") from error
     pairs = []

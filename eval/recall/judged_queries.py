@@ -69,7 +69,7 @@ def read_judged_queries(path: Path) -> list[JudgedQuery]:
         InputError: if the file cannot be read, has no query, or a line is malformed.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").rstrip("\n").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read: {error}") from error
     queries = []

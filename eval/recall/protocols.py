@@ -60,7 +60,8 @@ def _listed(photos: Sequence[CaptionedPhoto], path: Path) -> list[CaptionedPhoto
     known = {str(coco_number(photo.image_id)): photo for photo in photos}
     known |= {photo.image_id: photo for photo in photos}
     listed = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    lines = path.read_text(encoding="utf-8-sig").rstrip("\n").splitlines()
+    for number, line in enumerate(lines, 1):
         if line.strip() not in known:
             raise InputError(f"{path}, line {number}: {line.strip()!r} is no image of the split")
         photo = known[line.strip()]

@@ -86,7 +86,7 @@ def check_asked(asked: str) -> None:
 
 def _read_queries(asked: str) -> str:
     try:
-        text = Path(asked).read_bytes().decode()
+        text = Path(asked).read_bytes().decode("utf-8-sig")
     except OSError as error:
         raise InputError(
             f"--asked {asked} cannot be read ({error.strerror}): give {', '.join(ASKED_KINDS)} or "

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sparta.captions.json_file import validate
 from sparta.captions.karpathy import ImageKey
-from sparta.captions.record import CaptionedPhoto, checked, each_once, first_captions
+from sparta.captions.record import CaptionedPhoto, FirstCaptions, checked, each_once
 from sparta.errors import InputError
 
 
@@ -48,7 +48,8 @@ def read_coco_captions(
         path: the file's path.
         split: split of all its photos; None for the one in the file's name ("val" for
             `captions_val2014.json`), or else "train".
-        captions_per_photo: how many captions of a photo are used, in the file's order.
+        captions_per_photo: how many captions of a photo are used, in the file's order; a warning
+            counts the others.
         image_key: what the image ids are: "file" (`file_name`) or "cocoid" (the image's `id`).
 
     Raises:
@@ -59,16 +60,18 @@ def read_coco_captions(
     file = validate(_File, content, str(path))
     named = re.match(r"captions_([a-z]+)\d", path.name)
     split = split or (named[1] if named else "train")
-    captions = _captions_of(file, path)
+    captions, used = _captions_of(file, path), FirstCaptions(path, captions_per_photo)
 
     def photos() -> Iterator[tuple[str, CaptionedPhoto]]:
         for number, image in enumerate(file.images):
             where = f"{path}: images.{number} ({image.file_name})"
-            first = first_captions(captions[image.id], captions_per_photo, where)
+            first = used.of(captions[image.id], where)
             image_id = image.file_name if image_key == "file" else str(image.id)
             yield where, checked(image_id, split, first, where)
 
-    return each_once(photos())
+    found = each_once(photos())
+    used.warn()
+    return found
 
 
 def _captions_of(file: _File, path: Path) -> dict[int, list[str]]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from sparta.captions.json_file import validate
 from sparta.captions.record import CaptionedPhoto, checked, each_once
@@ -15,13 +16,15 @@ from sparta.errors import InputError
 
 class _Line(BaseModel):
     model_config = ConfigDict(strict=True)
-    image: str = Field(min_length=1)
+    image: str = Field(min_length=1, validation_alias=AliasChoices("image", "id"))
     split: str = "train"
     captions: list[str] = Field(min_length=1)
 
 
 def read_lines(path: Path) -> list[CaptionedPhoto]:
-    """Read one object a line: image, split ("train" if absent), captions.
+    """Read one object a line: image (or id), split ("train" if absent), captions.
+
+    A byte order mark at the start and empty lines at the end are left out.
 
     Raises:
         InputError: if a line is not such an object, an image appears twice or a caption is blank;
@@ -31,10 +34,10 @@ def read_lines(path: Path) -> list[CaptionedPhoto]:
 
 
 def _parse_all(path: Path) -> Iterator[tuple[str, CaptionedPhoto]]:
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            where = f"{path}, line {number}"
-            yield where, _parse(line, where)
+    lines = path.read_bytes().removeprefix(BOM_UTF8).rstrip(b"\r\n").split(b"\n")
+    for number, line in enumerate(lines, 1):
+        where = f"{path}, line {number}"
+        yield where, _parse(line, where)
 
 
 def _parse(line: bytes, where: str) -> CaptionedPhoto:

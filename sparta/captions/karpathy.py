@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from sparta.captions.json_file import validate
-from sparta.captions.record import CaptionedPhoto, checked, each_once, first_captions
+from sparta.captions.record import CaptionedPhoto, FirstCaptions, checked, each_once
 from sparta.errors import InputError
 
 ImageKey = Literal["file", "cocoid"]
@@ -48,7 +48,7 @@ def read_karpathy(
         content: the parsed file.
         path: the file's path, for messages.
         captions_per_photo: how many captions of a photo are used; some photos of COCO have more
-            than five.
+            than five, and a warning counts those left out.
         image_key: what the image ids are: "file" ("val2014/COCO_val2014_….jpg"; Flickr's names
             have no folder) or "cocoid" ("391895").
         restval_apart: keep "restval" as a split of its own; otherwise it joins "train", which
@@ -59,17 +59,20 @@ def read_karpathy(
             blank one, or appears twice; the text names file, position and field.
     """
     file = validate(_File, content, str(path))
+    used = FirstCaptions(path, captions_per_photo)
 
     def photos() -> Iterator[tuple[str, CaptionedPhoto]]:
         for number, image in enumerate(file.images):
             where = f"{path}: images.{number} ({image.filename})"
             raw = [sentence.raw for sentence in image.sentences]
-            captions = first_captions(raw, captions_per_photo, where)
+            captions = used.of(raw, where)
             joins = image.split == "restval" and not restval_apart
             split = "train" if joins else image.split
             yield where, checked(_image_id(image, image_key, where), split, captions, where)
 
-    return each_once(photos())
+    found = each_once(photos())
+    used.warn()
+    return found
 
 
 def _image_id(image: _Image, key: ImageKey, where: str) -> str:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
+from collections.abc import Sequence
 from pathlib import Path
 
+from sparta.captions import flickr_tokens, kaggle
 from sparta.captions.coco import read_coco_captions
 from sparta.captions.hgr import read_hgr
 from sparta.captions.json_file import load_json
@@ -16,10 +19,23 @@ from sparta.features.readers.precomp import splits_of
 
 __all__ = ["CaptionedPhoto", "ImageKey", "read_captions"]
 
+FORMATS = (
+    "captions.jsonl (an object a line: image, captions and, if there is one, split)",
+    "COCO's captions_*.json",
+    "Karpathy's dataset_*.json",
+    "token files of Flickr8k and Flickr30k (image#number, tab, caption)",
+    "captions.txt and results.csv of Kaggle (first line image,caption or "
+    "image_name| comment_number| comment)",
+    "precomp folders with *_caps.txt",
+    "HGR's folders with public_split",
+)
+RESTVAL = "restval"
+FIRST_BYTES = 1 << 12  # of a file, which contain its first line
+
 
 def read_captions(
     path: Path,
-    split: str | None = None,
+    split: str | Sequence[str] | None = None,
     *,
     captions_per_photo: int = 5,
     image_key: ImageKey = "file",
@@ -33,43 +49,74 @@ def read_captions(
     | folder with `public_split` | HGR's videos (`read_hgr`) |
     | `.json` with `images` and `annotations` | COCO's captions (`read_coco_captions`) |
     | other `.json` with `images` | Karpathy's splits (`read_karpathy`) |
-    | any other file | `captions.jsonl` (`read_lines`) |
+    | `.jsonl`, or a first line that begins with `{` | `captions.jsonl` (`read_lines`) |
+    | first line of image, `#`, number, tab | token file of Flickr (`read_token_file`) |
+    | first line of names of columns | Kaggle's tables (`read_table`) |
 
     Args:
         path: file or folder.
-        split: keep only photos of this split (None: all).
+        split: keep only photos of this split, or of these (None: all).
         captions_per_photo: how many captions of a photo are used from COCO's and Karpathy's JSON;
-            lines per photo in `precomp` folders.
+            lines per photo in `precomp` folders. All are used from other formats.
         image_key: for COCO's and Karpathy's JSON, what the image ids are: "file" or "cocoid".
-        restval_apart: for Karpathy's JSON, keep "restval" apart from "train".
+        restval_apart: for Karpathy's JSON, keep "restval" apart from "train", as it also is where
+            `split` names it.
 
     Raises:
         InputError: if the format is none of these, the content is malformed, or no photo has the
             split; the text names file, line or position, and field.
     """
+    splits = [split] if split is None or isinstance(split, str) else list(split)
     if path.is_dir():
-        if splits_of(path):
-            return read_precomp(path, split, captions_per_photo=captions_per_photo)
-        if (path / "public_split").is_dir():
-            return read_hgr(path, split)
-        raise InputError(f"{path} is a folder with neither *_caps.txt nor public_split in it")
+        return [photo for one in splits for photo in _of_folder(path, one, captions_per_photo)]
+    apart = restval_apart or RESTVAL in splits
+    photos = _of_file(path, captions_per_photo, image_key, apart)
+    return [photo for one in splits for photo in of_split(photos, one, path)]
+
+
+def _of_folder(path: Path, split: str | None, captions_per_photo: int) -> list[CaptionedPhoto]:
+    if splits_of(path):
+        return read_precomp(path, split, captions_per_photo=captions_per_photo)
+    if (path / "public_split").is_dir():
+        return read_hgr(path, split)
+    raise _unknown(f"{path} is a folder with neither *_caps.txt nor public_split in it")
+
+
+def _of_file(
+    path: Path, captions_per_photo: int, image_key: ImageKey, restval_apart: bool
+) -> list[CaptionedPhoto]:
     if path.suffix != ".json":
-        return of_split(read_lines(path), split, path)
+        return _of_text(path)
     content = load_json(path)
     if not isinstance(content, dict) or "images" not in content:
-        raise InputError(
+        raise _unknown(
             f"{path}: expected images with sentences (Karpathy) or images and annotations (COCO)"
         )
     if "annotations" in content:
-        photos = read_coco_captions(
+        return read_coco_captions(
             content, path, captions_per_photo=captions_per_photo, image_key=image_key
         )
-    else:
-        photos = read_karpathy(
-            content,
-            path,
-            captions_per_photo=captions_per_photo,
-            image_key=image_key,
-            restval_apart=restval_apart,
-        )
-    return of_split(photos, split, path)
+    return read_karpathy(
+        content,
+        path,
+        captions_per_photo=captions_per_photo,
+        image_key=image_key,
+        restval_apart=restval_apart,
+    )
+
+
+def _of_text(path: Path) -> list[CaptionedPhoto]:
+    with path.open("rb") as file:
+        start = file.read(FIRST_BYTES).removeprefix(BOM_UTF8).partition(b"\n")[0]
+    line = start.decode(errors="replace").rstrip("\r")
+    if path.suffix == ".jsonl" or line.lstrip().startswith("{"):
+        return read_lines(path)
+    if flickr_tokens.fits(line):
+        return flickr_tokens.read_token_file(path)
+    if kaggle.fits(line):
+        return kaggle.read_table(path)
+    raise _unknown(f"{path}: its first line {line[:60]!r} is of no known format")
+
+
+def _unknown(found: str) -> InputError:
+    return InputError(f"{found}; known are {'; '.join(FORMATS)}")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from sparta.errors import InputError
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -29,15 +32,40 @@ def checked(image_id: str, split: str, captions: Sequence[str], where: str) -> C
     return CaptionedPhoto(image_id, split, tuple(captions))
 
 
-def first_captions(captions: Sequence[str], count: int, where: str) -> Sequence[str]:
-    """The first `count` captions of a photo.
+class FirstCaptions:
+    """The first captions of each photo of a file; those that are left out are counted.
 
-    Raises:
-        InputError: if there are fewer.
+    Args:
+        path: of the file.
+        count: of captions of a photo.
     """
-    if len(captions) < count:
-        raise InputError(f"{where}: captions: expected {count}, found {len(captions)}")
-    return captions[:count]
+
+    def __init__(self, path: Path, count: int) -> None:
+        self._path, self._count = path, count
+        self._photos = self._left_out = 0
+
+    def of(self, captions: Sequence[str], where: str) -> Sequence[str]:
+        """The first captions of a photo.
+
+        Raises:
+            InputError: if there are fewer.
+        """
+        if len(captions) < self._count:
+            raise InputError(f"{where}: captions: expected {self._count}, found {len(captions)}")
+        self._photos += len(captions) > self._count
+        self._left_out += len(captions) - self._count
+        return captions[: self._count]
+
+    def warn(self) -> None:
+        """Log how many captions were left out, if any."""
+        if self._left_out:
+            log.warning(
+                "%s: captions after a photo's first %d are left out: %d of %d photos",
+                self._path,
+                self._count,
+                self._left_out,
+                self._photos,
+            )
 
 
 def each_once(photos: Iterable[tuple[str, CaptionedPhoto]]) -> list[CaptionedPhoto]:
@@ -63,6 +91,8 @@ def of_split(
         InputError: if there is none.
     """
     kept = [photo for photo in photos if split in (None, photo.split)]
+    if not photos:
+        raise InputError(f"{path} has no captions")
     if not kept:
         splits = sorted({photo.split for photo in photos})
         raise InputError(f"{path}: no photo has split {split!r}; the file has {splits}")

@@ -10,14 +10,18 @@ from sparta.errors import InputError
 
 def captions(
     source: Annotated[
-        Path, typer.Argument(help="COCO's or Karpathy's JSON, a precomp or HGR folder, or .jsonl.")
+        Path,
+        typer.Argument(
+            help="COCO's or Karpathy's JSON, a token file of Flickr8k or Flickr30k, Kaggle's "
+            "captions.txt or results.csv, a precomp or HGR folder, or a .jsonl."
+        ),
     ],
     out: Annotated[Path, typer.Option(help="File to write, a .jsonl.")],
     split: Annotated[
         list[str] | None,
         typer.Option(
             help="A split to read (default: all); may be repeated. dev:1000 is the first 1,000 "
-            "images of dev (precomp)."
+            "images of dev (precomp); restval (Karpathy) is part of train unless it is named."
         ),
     ] = None,
     image_key: Annotated[
@@ -26,6 +30,14 @@ def captions(
     image_suffix: Annotated[
         str, typer.Option(help="Appended to each image's id, such as .jpg.")
     ] = "",
+    captions_per_photo: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="Captions of a photo that are used from COCO's and Karpathy's JSON, the first; "
+            "and lines of a photo in precomp folders.",
+        ),
+    ] = 5,
 ) -> None:
     """Write captions of any format as captions.jsonl, under the image ids that the features have.
 
@@ -35,6 +47,8 @@ def captions(
     --image-suffix .jpg --out captions.jsonl
 
     sparta captions dataset_coco.json --image-key cocoid --out captions.jsonl
+
+    sparta captions results_20130124.token --out captions.jsonl
     """
     import json
 
@@ -46,14 +60,18 @@ def captions(
         raise InputError(f"--image-key {image_key!r}: expected file or cocoid")
     if out.suffix != ".jsonl":
         raise InputError(f"--out {out} must be a .jsonl file")
-    splits: list[str] | list[None] = split or [None]
+    photos = read_captions(
+        source,
+        split or None,
+        captions_per_photo=captions_per_photo,
+        image_key=image_key,  # type: ignore[arg-type]
+    )
     lines: dict[str, str] = {}
-    for name in splits:
-        for photo in read_captions(source, name, image_key=image_key):  # type: ignore[arg-type]
-            image = photo.image_id + image_suffix
-            if image in lines:
-                raise InputError(f"{source}: image {image!r} is in two of the requested splits")
-            line = {"image": image, "split": photo.split, "captions": photo.captions}
-            lines[image] = json.dumps(line, ensure_ascii=False)
+    for photo in photos:
+        image = photo.image_id + image_suffix
+        if image in lines:
+            raise InputError(f"{source}: image {image!r} is in two of the requested splits")
+        line = {"image": image, "split": photo.split, "captions": photo.captions}
+        lines[image] = json.dumps(line, ensure_ascii=False)
     out.write_text("".join(line + "\n" for line in lines.values()), encoding="utf-8")
     Console().print(f"{out}: captions of {len(lines):,} images")

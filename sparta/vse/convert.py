@@ -156,7 +156,7 @@ def _read_words(
 ) -> TextTokenizer:
     """The vocabulary's tokenizer; an embedding without a row for `<mask>` gets one of zeros."""
     try:
-        words = json.loads(path.read_text(encoding="utf-8"))["word2idx"]
+        words = json.loads(path.read_text(encoding="utf-8-sig"))["word2idx"]
         known = {str(word): int(number) for word, number in words.items()}
         tokenizer = TextTokenizer.from_words(known)
     except InputError as error:

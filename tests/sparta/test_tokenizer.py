@@ -71,6 +71,12 @@ def test_a_folder_without_tokenizer_is_named(tmp_path: Path) -> None:
         WordPieceTokenizer.from_folder(tmp_path)
 
 
+def test_a_byte_order_mark_is_no_part_of_the_first_term(tmp_path: Path) -> None:
+    path = tmp_path / "vocab.txt"
+    path.write_text("\n".join(tiny.VOCABULARY) + "\n", encoding="utf-8-sig")
+    assert WordPieceTokenizer.from_vocabulary(path).vocabulary == tiny.VOCABULARY
+
+
 def test_ids_with_gaps_are_refused() -> None:
     gap = Tokenizer(models.WordPiece({"[UNK]": 0, "dog": 2}, unk_token="[UNK]"))
     with pytest.raises(ValueError, match="gaps or doubles"):

@@ -28,7 +28,7 @@ def read_sentences(path: Path) -> list[str]:
         InputError: if it cannot be read, is not UTF-8, or has no sentence.
     """
     try:
-        lines = path.read_bytes().decode().splitlines()
+        lines = path.read_bytes().decode("utf-8-sig").splitlines()
     except OSError as error:
         raise InputError(
             f"teacher.sentences: {path} cannot be read ({error.strerror}): give a text file, one "

@@ -50,6 +50,14 @@ def test_damaged_files(tmp_path: Path, file: str, line: str, message: str) -> No
     assert f"{path}, {message}" in str(caught.value)
 
 
+def test_byte_order_marks_are_no_part_of_the_header(tmp_path: Path) -> None:
+    folder = write_judgements(tmp_path / "cxc")
+    judged = read_judgements(folder, "val")
+    for path in folder.iterdir():
+        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert read_judgements(folder, "val") == judged
+
+
 def test_a_missing_file(tmp_path: Path) -> None:
     folder = write_judgements(tmp_path / "cxc")
     with pytest.raises(InputError, match=r"sits_test\.csv is missing"):

@@ -76,6 +76,8 @@ def test_pairs_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "pairs.tsv"
     path.write_text("a b.jpg\ttwo dogs\nc.jpg\ta ball\n")
     assert read_pairs(path) == [("a b.jpg", "two dogs"), ("c.jpg", "a ball")]
+    path.write_text("a b.jpg\ttwo dogs\n\n", encoding="utf-8-sig")  # with a byte order mark
+    assert read_pairs(path) == [("a b.jpg", "two dogs")]
     for text, message in (
         ("a.jpg\tdog\nb.jpg dog\n", "line 2: expected an image id, a tab"),
         ("a.jpg\t \n", "line 1"),

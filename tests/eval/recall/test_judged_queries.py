@@ -51,6 +51,12 @@ def test_malformed_files_are_refused(tmp_path: Path) -> None:
         read_judged_queries(path)
 
 
+def test_a_byte_order_mark_and_empty_last_lines_are_no_queries(tmp_path: Path) -> None:
+    path = tmp_path / "queries.jsonl"
+    path.write_bytes(b'\xef\xbb\xbf{"query": "a", "images": ["x.jpg"]}\n\n\n')
+    assert read_judged_queries(path) == [judged("a", {"x.jpg"})]
+
+
 def test_command(tmp_path: Path, views: list[FeatureStore], models: list[Path]) -> None:
     index, queries = tmp_path / "index", tmp_path / "queries.jsonl"
     build_index(views, models, index, device="cpu")

@@ -110,6 +110,8 @@ def test_oscars_list(tmp_path: Path) -> None:
     (fold,) = choose("oscar-1k", given, file)
     assert [photo.image_id for photo in fold] == [photo.image_id for photo in listed]
     assert fold[0].captions == ("a",) * 5
+    file.write_text("\n".join(lines) + "\n\n", encoding="utf-8-sig")  # with a byte order mark
+    assert choose("oscar-1k", given, file) == [fold]
     file.write_text("391895\n77\n")
     with pytest.raises(InputError, match=r"1k\.tsv, line 2: '77' is no image of the split"):
         choose("oscar-1k", given, file)

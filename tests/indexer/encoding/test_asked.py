@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from indexer.encoding.asked import NONE_ASKED, asked_terms, check_asked
@@ -59,6 +60,16 @@ def test_a_file_of_queries_is_counted_line_by_line(
     assert max(right) == 2  # dog, in three lines
     assert asked.weights is not None
     assert asked.weights.tolist() == pytest.approx(right)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_query(
+    encoder: ImageEncoder, tmp_path: Path
+) -> None:
+    found = []
+    for content in (b"dog\n", b"\xef\xbb\xbfdog\n"):
+        (tmp_path / "queries.txt").write_bytes(content)
+        found.append(asked_terms(encoder, str(tmp_path / "queries.txt"), 0.5).weights)
+    np.testing.assert_array_equal(*found)
 
 
 @pytest.mark.parametrize(

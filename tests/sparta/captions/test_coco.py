@@ -91,3 +91,13 @@ def test_what_is_odd_is_named(tmp_path: Path, parts: dict[str, Any], message: st
     path = write(tmp_path, "captions_val2014.json", **parts)
     with pytest.raises(InputError, match="^" + re.escape(f"{path}: {message}")):
         read_captions(path)
+
+
+def test_captions_that_are_left_out_are_counted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = write(tmp_path, "captions_val2014.json")
+    read_captions(path)
+    assert caplog.messages == [
+        f"{path}: captions after a photo's first 5 are left out: 1 of 1 photos"
+    ]

@@ -109,3 +109,24 @@ def test_other_json_is_refused(tmp_path: Path) -> None:
         read_captions(path)
     with pytest.raises(InputError, match=r"no photo has split 'dev'; the file has \['train'\]"):
         read_captions(write(tmp_path, A), "dev")
+
+
+def test_captions_that_are_left_out_are_counted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    more = [image(f"{count}.jpg", "train", captions=count) for count in (5, 6, 7)]
+    path = write(tmp_path, *more)
+    read_captions(path)
+    assert caplog.messages == [
+        f"{path}: captions after a photo's first 5 are left out: 3 of 2 photos"
+    ]
+
+
+def test_restval_is_apart_where_it_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path, image("a.jpg", "train"), image("b.jpg", "restval"))
+    assert read_captions(path, "restval") == [expected("b.jpg", "restval", "b.jpg")]
+    found = read_captions(path, ["train", "restval"])
+    assert [(photo.image_id, photo.split) for photo in found] == [
+        ("a.jpg", "train"),
+        ("b.jpg", "restval"),
+    ]

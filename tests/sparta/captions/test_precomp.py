@@ -124,3 +124,10 @@ def test_captions_and_features_have_the_same_ids(tmp_path: Path) -> None:
     for found, wanted in zip(read_captions(folder, "dev"), features, strict=True):
         image = store[store.index(found.image_id)]
         np.testing.assert_array_equal(image.features, wanted.astype(np.float16))
+
+
+def test_a_byte_order_mark_and_empty_last_lines_are_left_out(tmp_path: Path) -> None:
+    folder = write(tmp_path, "dev", lines(10), ["3", "2"])
+    for path in folder.iterdir():
+        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes() + b"\r\n\n")
+    assert read_captions(folder) == [photo("3", "dev", 0), photo("2", "dev", 5)]

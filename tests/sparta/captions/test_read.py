@@ -33,7 +33,7 @@ def test_reads_photos_of_a_split_in_file_order(tmp_path: Path) -> None:
     ("line", "message"),
     [
         ("{not json", "not a JSON object"),
-        ("", "not a JSON object"),
+        ('\n{"image": "b.jpg", "captions": ["x"]}', "not a JSON object"),  # an empty line between
         ("[1, 2]", "the line: "),
         ({"captions": ["x"]}, "image: Field required"),
         ({**GOOD, "image": 7}, "image: Input should be a valid string"),
@@ -67,3 +67,28 @@ def test_a_split_nobody_has_is_named(tmp_path: Path) -> None:
         read_captions(path, "dev")
     with pytest.raises(FileNotFoundError):
         read_captions(tmp_path / "absent.jsonl")
+
+
+def test_the_image_may_be_called_id(tmp_path: Path) -> None:
+    path = write(tmp_path, GOOD, {"id": "b.jpg", "captions": ["x"]})
+    assert [photo.image_id for photo in read_captions(path)] == ["beach/a.jpg", "b.jpg"]
+
+
+@pytest.mark.parametrize("name", ["captions.jsonl", "captions.txt"])
+def test_a_byte_order_mark_and_empty_last_lines_are_left_out(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(b"\xef\xbb\xbf" + json.dumps(GOOD).encode() + b"\r\n\r\n\n")
+    assert [photo.image_id for photo in read_captions(path)] == ["beach/a.jpg"]
+
+
+def test_other_formats_are_answered_with_the_known_ones(tmp_path: Path) -> None:
+    path = tmp_path / "captions.tsv"
+    path.write_text("title\tfilepath\nA dog\ta.jpg\n")
+    named = r"known are captions\.jsonl .*COCO.*Karpathy.*Flickr30k.*Kaggle.*_caps\.txt.*HGR"
+    with pytest.raises(InputError, match=r"'title.*filepath' is of no known format; " + named):
+        read_captions(path)
+    with pytest.raises(InputError, match=named):
+        read_captions(tmp_path)
+    (tmp_path / "a.json").write_text("{}")
+    with pytest.raises(InputError, match=r"a\.json: expected images with sentences.*" + named):
+        read_captions(tmp_path / "a.json")

@@ -47,6 +47,8 @@ def test_karpathys_images_by_number(tmp_path: Path) -> None:
     assert run(source, "--image-key", "cocoid", "--out", out) is None
     texts = tuple(f"a café {n}" for n in range(5))
     assert read_captions(out) == [CaptionedPhoto("7", "test", texts)]
+    assert run(source, "--captions-per-photo", "6", "--out", out) is None
+    assert len(read_captions(out)[0].captions) == 6
 
 
 def test_what_cannot_be_written(precomp: Path, tmp_path: Path) -> None:
@@ -54,6 +56,7 @@ def test_what_cannot_be_written(precomp: Path, tmp_path: Path) -> None:
     refused: tuple[tuple[list[Any], str], ...] = (
         (["--split", "test", "--split", "testall", "--out", out], "'1' is in two of the requested"),
         (["--split", "val", "--out", out], "no split 'val'"),
+        (["--split", "train", "--split", "train", "--out", out], "'30' is in two of the requested"),
         (["--image-key", "id", "--out", out], "--image-key 'id': expected file or cocoid"),
         (["--out", tmp_path / "captions.txt"], "must be a .jsonl file"),
     )

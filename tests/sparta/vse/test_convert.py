@@ -221,6 +221,14 @@ def test_another_vocabulary_is_refused(
         convert_checkpoint(path, vocabulary=other)
 
 
+def test_a_byte_order_mark_is_no_part_of_a_vocabulary(tmp_path: Path) -> None:
+    path, _ = saved(tmp_path, "vse-inf", "words")
+    other = tmp_path / "other.json"
+    words = {word: i for i, word in enumerate(published.WORDS)}
+    other.write_text(json.dumps({"word2idx": words}), encoding="utf-8-sig")
+    convert_checkpoint(path, vocabulary=other)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

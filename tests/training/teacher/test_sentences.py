@@ -10,6 +10,8 @@ def test_lines_are_sentences(tmp_path: Path) -> None:
     path = tmp_path / "sentences.txt"
     path.write_bytes("a dog \r\n\n  \nein Hündchen\na dog".encode())
     assert read_sentences(path) == ["a dog", "ein Hündchen", "a dog"]
+    path.write_bytes(b"\xef\xbb\xbfa dog\n")  # a byte order mark
+    assert read_sentences(path) == ["a dog"]
 
 
 @pytest.mark.parametrize(

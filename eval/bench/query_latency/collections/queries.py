@@ -62,7 +62,7 @@ def read_queries(path: Path) -> list[str]:
         InputError: if it is not UTF-8 text.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not UTF-8 text: {error}") from error
     return [line for line in dict.fromkeys(lines) if line.strip()]

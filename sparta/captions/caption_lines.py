@@ -1,0 +1,47 @@
+"""What the text files with one caption a line have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from sparta.captions.record import CaptionedPhoto, checked
+from sparta.errors import InputError
+
+SPLIT = "train"  # of all photos: such files have no splits
+
+
+class CaptionLine(NamedTuple):
+    """A caption of a photo.
+
+    Attributes:
+        where: file and line, for messages.
+        image: the photo's id.
+        number: of the caption among the photo's, "" where the file has none.
+        text: the caption.
+    """
+
+    where: str
+    image: str
+    number: str
+    text: str
+
+
+def by_photo(lines: Iterable[CaptionLine]) -> list[CaptionedPhoto]:
+    """Photos in order of their first lines, with all their captions in order of the file.
+
+    Raises:
+        InputError: if an image or a caption is blank, or a photo has two captions of one number.
+    """
+    photos: dict[str, list[str]] = {}
+    seen: set[tuple[str, str]] = set()
+    for line in lines:
+        if not line.image:
+            raise InputError(f"{line.where}: image: it is blank")
+        if line.number and (line.image, line.number) in seen:
+            raise InputError(f"{line.where}: caption {line.number} of {line.image} appears twice")
+        seen.add((line.image, line.number))
+        photos.setdefault(line.image, []).extend(
+            checked(line.image, SPLIT, [line.text], line.where).captions
+        )
+    return [CaptionedPhoto(image, SPLIT, tuple(texts)) for image, texts in photos.items()]
