@@ -22,8 +22,8 @@ class EndToEnd:
         photos: indexed.
         seconds: of the whole command, its start included.
         extract_seconds: until all features were extracted, the start included.
-        memory: peak of the command and its child processes together, in bytes; None where it
-            cannot be read.
+        memory: peak of the command and its child processes together, in bytes, as `watch` counts
+            it; None where it cannot be read.
     """
 
     photos: int
