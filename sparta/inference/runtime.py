@@ -57,6 +57,7 @@ class Network:
         }
         self._queue = ov.AsyncInferQueue(ov.Core().compile_model(path, "CPU", settings), threads)
         self._queue.set_callback(_keep)
+        # The Python binding may deadlock when two threads make its first calls at once.
         self._turn = threading.Lock()
 
     def __call__(self, inputs: Sequence[Sequence[NDArray[Any]]]) -> list[Arrays]:
