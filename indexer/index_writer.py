@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from indexer.columns.writer import ColumnWriter
 from indexer.lucene.parallel_writer import LuceneWriter
-from indexer.manifest import FORMAT_VERSION, LUCENE, OFFSETS, Manifest, part_sizes
+from indexer.manifest import FORMAT_VERSION, OFFSETS, Manifest
+from indexer.parts import LUCENE, describe_parts
 from indexer.postings import PostingShard
 from indexer.quantisation import QuantisationReport
 from indexer.settings import IndexSettings
@@ -95,6 +96,6 @@ class _Counts:
             clipped=self._report.clipped,
             mean_error=self._report.total_error / max(1, self._postings),
             largest_error=self._report.largest_error,
-            parts=part_sizes(folder),
+            parts=describe_parts(folder),
             **vars(settings),
         )

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from indexer.parts import MANIFEST, Part, Parts, check_size
 from sparta.errors import InputError
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-FORMAT_VERSION = 4
-MANIFEST = "manifest.json"
-LUCENE = "lucene"
+FORMAT_VERSION = 5
+SEAL = "sha256"  # of the other fields, so that a damaged manifest is noticed
 OFFSETS = "term_offsets.npy"
 
 Kind = TypeVar("Kind", bound="DataclassInstance")
@@ -47,7 +48,7 @@ class Manifest:
         clipped: scores above the top level.
         mean_error: mean of |impact × scale - score|.
         largest_error: its maximum.
-        parts: path in the folder → size in bytes.
+        parts: path in the folder → size and hash.
     """
 
     format_version: int
@@ -71,7 +72,7 @@ class Manifest:
     clipped: int
     mean_error: float
     largest_error: float
-    parts: dict[str, int]
+    parts: Parts
 
     def save(self, folder: Path) -> None:
         """Write `folder/manifest.json`."""
@@ -85,6 +86,11 @@ class Manifest:
             InputError: if the folder is not an index, has another format, or a part is missing.
         """
         return open_manifest(cls, folder, FORMAT_VERSION)
+
+    @classmethod
+    def read(cls, folder: Path) -> Manifest:
+        """As `open`, without a look at the parts."""
+        return read_manifest(cls, folder, FORMAT_VERSION)
 
     def check_vocabulary(self, folder: Path, found: str) -> None:
         """Compare with the hash of the folder's tokenizer.
@@ -100,12 +106,14 @@ class Manifest:
 
 
 def save_manifest(manifest: DataclassInstance, folder: Path) -> None:
-    """Write a dataclass as `folder/manifest.json`."""
-    (folder / MANIFEST).write_text(json.dumps(asdict(manifest), indent=2) + "\n")
+    """Write a dataclass as `folder/manifest.json`, with a hash of its content."""
+    values = asdict(manifest)
+    text = json.dumps(values | {SEAL: _seal(values)}, indent=2)
+    (folder / MANIFEST).write_text(text + "\n")
 
 
 def open_manifest(kind: type[Kind], folder: Path, format_version: int) -> Kind:
-    """Read `folder/manifest.json` as a dataclass and check that every part is complete.
+    """Read `folder/manifest.json` as a dataclass and check that every part has its size.
 
     Args:
         kind: with the fields `format_version` and `parts`.
@@ -113,8 +121,16 @@ def open_manifest(kind: type[Kind], folder: Path, format_version: int) -> Kind:
         format_version: the one that can be read.
 
     Raises:
-        InputError: if there is none, it has another format, or a part is missing.
+        InputError: if there is none, it is damaged or has another format, or a part is missing.
     """
+    manifest = read_manifest(kind, folder, format_version)
+    for name, part in parts_of(manifest).items():
+        check_size(folder / name, part)
+    return manifest
+
+
+def read_manifest(kind: type[Kind], folder: Path, format_version: int) -> Kind:
+    """As `open_manifest`, without a look at the parts."""
     values = _read(folder)
     version = values.get("format_version")
     if version != format_version:
@@ -122,21 +138,22 @@ def open_manifest(kind: type[Kind], folder: Path, format_version: int) -> Kind:
             f"{folder} has index format {version!r}, this version reads {format_version}: "
             "build the index again with `sparta index`"
         )
+    path = folder / MANIFEST
+    seal = values.pop(SEAL, None)
     expected = {field.name for field in fields(kind)}
     if expected != set(values):
         wrong = ", ".join(sorted(expected ^ set(values)))
-        raise InputError(f"{folder / MANIFEST}: fields missing or unknown: {wrong}")
-    for name, size in values["parts"].items():
-        _check_part(folder / name, size)
+        raise InputError(f"{path}: fields missing or unknown: {wrong}; build the index again")
+    if seal != _seal(values):
+        raise InputError(f"{path} is damaged: its content has another hash; build the index again")
+    values["parts"] = {name: Part(**part) for name, part in values["parts"].items()}
     return kind(**values)
 
 
-def part_sizes(folder: Path) -> dict[str, int]:
-    """Every file below a folder (but its manifest), with its size."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    sizes = {path.relative_to(folder).as_posix(): path.stat().st_size for path in files}
-    sizes.pop(MANIFEST, None)
-    return sizes
+def parts_of(manifest: DataclassInstance) -> Parts:
+    """The files that a manifest of any kind lists."""
+    parts: Parts = manifest.parts  # type: ignore[attr-defined]
+    return parts
 
 
 def is_index(folder: Path) -> bool:
@@ -144,24 +161,18 @@ def is_index(folder: Path) -> bool:
     return (folder / MANIFEST).is_file()
 
 
+def _seal(values: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
 def _read(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
     if not path.is_file():
         raise InputError(f"{folder} is not an index: it has no {MANIFEST}")
     try:
-        values = json.loads(path.read_text())
-    except ValueError as error:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not JSON: {error}; build the index again") from error
     if not isinstance(values, dict):
         raise InputError(f"{path} should contain one JSON object; build the index again")
     return values
-
-
-def _check_part(path: Path, size: int) -> None:
-    if not path.is_file():
-        raise InputError(f"{path} is missing: the index is damaged; build it again")
-    found = path.stat().st_size
-    if found != size:
-        raise InputError(
-            f"{path} has {found} bytes instead of {size}: the index is damaged; build it again"
-        )

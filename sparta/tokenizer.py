@@ -18,6 +18,8 @@ from tokenizers.models import WordPiece
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
+from sparta.errors import InputError, first_line
+
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _UNUSED = re.compile(r"\[unused\d+\]")
 
@@ -104,11 +106,15 @@ class WordPieceTokenizer:
 
         Raises:
             FileNotFoundError: if the folder has no `tokenizer.json`.
+            InputError: if it is damaged.
         """
         path = Path(folder) / "tokenizer.json"
         if not path.is_file():
             raise FileNotFoundError(f"{path} is missing: {folder} is not a model or index folder")
-        return cls(tokenizers.Tokenizer.from_file(str(path)))
+        try:
+            return cls(tokenizers.Tokenizer.from_file(str(path)))
+        except Exception as error:  # the library raises no class of its own
+            raise InputError(f"{path} is damaged or no tokenizer ({first_line(error)})") from error
 
     @classmethod
     def from_vocabulary(cls, path: str | Path) -> WordPieceTokenizer:

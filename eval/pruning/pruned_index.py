@@ -18,7 +18,7 @@ from indexer.columns.manifest import FOLDER as COLUMNS
 from indexer.encoding.asked import AskedTerms
 from indexer.impacts import ImpactParameters, encode_rows
 from indexer.index_writer import write_index
-from indexer.manifest import LUCENE, part_sizes
+from indexer.parts import LUCENE, part_sizes
 from indexer.pruning import largest_kept, prune
 from indexer.quantisation import Quantiser
 from indexer.settings import IndexSettings

@@ -13,7 +13,8 @@ from scipy.sparse import csr_array
 
 from indexer.columns.lucene_postings import read_images, read_rows
 from indexer.lucene.reader import LuceneIndex
-from indexer.manifest import LUCENE, Manifest
+from indexer.manifest import Manifest
+from indexer.parts import LUCENE
 from indexer.search.query_by_image import COUNTS
 from sparta.tokenizer import WordPieceTokenizer
 

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from indexer.lucene.reader import STORED_CACHE, Stored
+from sparta.errors import InputError, first_line
 
 IMAGES = "images.arrow"
 _SCHEMA = pa.schema([("id", pa.large_string()), ("metadata", pa.large_string())])
@@ -35,12 +36,29 @@ class ImageWriter:
 
 
 class ImageTable:
-    """What an `ImageWriter` wrote, open for reading."""
+    """What an `ImageWriter` wrote, open for reading.
+
+    Raises:
+        InputError: if the file is damaged.
+    """
 
     def __init__(self, folder: Path) -> None:
-        table = pa.ipc.open_file(pa.memory_map(str(folder / IMAGES))).read_all()
+        try:
+            table = pa.ipc.open_file(pa.memory_map(str(folder / IMAGES))).read_all()
+            table.validate(full=True)
+            if not table.schema.equals(_SCHEMA):
+                raise ValueError("it has other columns")
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise InputError(
+                f"{folder / IMAGES} is damaged ({first_line(error)}); delete {folder}, and the "
+                "next search with --engine columns builds it again from Lucene"
+            ) from error
         self._ids, self._metadata = table.column("id"), table.column("metadata")
+        self._count = len(table)
         self.stored = lru_cache(STORED_CACHE)(self._read)
+
+    def __len__(self) -> int:
+        return self._count
 
     def _read(self, document: int) -> Stored:
         metadata = json.loads(self._metadata[document].as_py())

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from indexer.columns.integrity import check_columns
 from indexer.columns.kernel import best_documents
 from indexer.columns.layout import Columns
 from indexer.columns.lookup import impacts_at
@@ -31,8 +32,14 @@ class ColumnIndex:
 
     @classmethod
     def open(cls, folder: Path) -> ColumnIndex:
-        """Map the files of a folder that `build_columns` wrote."""
-        return cls(Columns.map(folder))
+        """Map the files of a folder that `build_columns` wrote.
+
+        Raises:
+            InputError: if they are damaged so that they do not fit together.
+        """
+        columns = Columns.map(folder)
+        check_columns(columns, folder)
+        return cls(columns)
 
     def __len__(self) -> int:
         """Number of documents."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from sparta.errors import InputError, first_line
 
 # Images of a superblock: a place in it fits a byte. A superblock's blocks are bounded one by one.
 SUPERBLOCK = 256
@@ -49,15 +52,46 @@ class Columns(NamedTuple):
 
     @classmethod
     def map(cls, folder: Path) -> Columns:
-        """Map the files of a folder into memory, read only."""
-        files = (np.load(_file(folder, name), mmap_mode="r") for name in cls._fields)
+        """Map the files of a folder into memory, read only.
+
+        Raises:
+            InputError: if a file is damaged so that it cannot be mapped.
+        """
         # numba takes a plain array ten times as quickly as NumPy's own class for mapped ones.
-        return cls(*(file.view(np.ndarray) for file in files))
+        return cls(*(_map(_file(folder, name)).view(np.ndarray) for name in cls._fields))
+
+
+def _map(path: Path) -> NDArray[Any]:
+    try:
+        array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    except Exception as error:  # a header is parsed as Python, which fails in many ways
+        raise InputError(
+            f"{path} is damaged ({first_line(error)}); delete {path.parent}, and the next search "
+            "with --engine columns builds it again from Lucene"
+        ) from error
+    return array
 
 
 def create(folder: Path, name: str, shape: tuple[int, ...], dtype: Any) -> None:
-    """Make a file of zeros, which takes no room on disk until it is written."""
-    np.lib.format.open_memmap(_file(folder, name), mode="w+", dtype=dtype, shape=shape)
+    """Make a file of zeros, with its room on the disk: a mapped page without room ends the process.
+
+    Raises:
+        OSError: if the disk is full.
+    """
+    path = _file(folder, name)
+    np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
+    reserve(path)
+
+
+def reserve(path: Path) -> None:
+    """Take the room of a file of zeros on the disk.
+
+    Raises:
+        OSError: if the disk is full.
+    """
+    if hasattr(os, "posix_fallocate"):  # macOS lacks it
+        with path.open("r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
 
 
 def edit(folder: Path, name: str) -> NDArray[Any]:

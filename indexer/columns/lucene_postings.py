@@ -10,6 +10,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from indexer.columns.layout import reserve
 from indexer.columns.row_files import SpooledRows, impact_type, term_type
 from indexer.lucene.reader import LuceneIndex, Stored
 
@@ -67,7 +68,9 @@ def _created(path: Path, dtype: Any, size: int) -> NDArray[Any]:
     if not size:
         path.touch()
         return np.empty(0, dtype)
-    return np.memmap(path, dtype, mode="w+", shape=size).view(np.ndarray)
+    array = np.memmap(path, dtype, mode="w+", shape=size).view(np.ndarray)
+    reserve(path)
+    return array
 
 
 @njit(cache=True, nogil=True)

@@ -8,10 +8,11 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from indexer.manifest import LUCENE, MANIFEST, open_manifest, part_sizes, save_manifest
+from indexer.manifest import open_manifest, read_manifest, save_manifest
+from indexer.parts import LUCENE, MANIFEST, Parts, describe_parts
 
 FOLDER = "columns"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -23,20 +24,20 @@ class ColumnManifest:
         package_version: of the program that built it.
         created: when, ISO 8601, UTC.
         lucene: fingerprint of the state of the Lucene index the columns were built from.
-        parts: path in the folder → size in bytes.
+        parts: path in the folder → size and hash.
     """
 
     format_version: int
     package_version: str
     created: str
     lucene: str
-    parts: dict[str, int]
+    parts: Parts
 
     @classmethod
     def save(cls, folder: Path, lucene: str) -> None:
         """Describe a finished folder."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        parts = part_sizes(folder)
+        parts = describe_parts(folder)
         save_manifest(cls(FORMAT_VERSION, version("visualsparta"), now, lucene, parts), folder)
 
     @classmethod
@@ -47,6 +48,11 @@ class ColumnManifest:
             InputError: if the folder has another format, or a part is missing.
         """
         return open_manifest(cls, folder, FORMAT_VERSION)
+
+    @classmethod
+    def read(cls, folder: Path) -> ColumnManifest:
+        """As `open`, without a look at the parts."""
+        return read_manifest(cls, folder, FORMAT_VERSION)
 
 
 def has_columns(index: Path) -> bool:

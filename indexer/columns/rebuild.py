@@ -10,7 +10,8 @@ from indexer.columns.lucene_postings import read_images, read_rows
 from indexer.columns.manifest import FOLDER, columns_fit, has_columns
 from indexer.columns.writer import write_columns
 from indexer.lucene.reader import LuceneIndex
-from indexer.manifest import LUCENE, Manifest
+from indexer.manifest import Manifest
+from indexer.parts import LUCENE
 from sparta.atomic import work_folder
 from sparta.lock import writing
 from sparta.progress import Progress, no_progress

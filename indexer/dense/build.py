@@ -25,7 +25,8 @@ from indexer.dense.vectors import ImageVectors, VectorIndexKind
 from indexer.encoding.models import model_fingerprint
 from indexer.encoding.stores import check_same_images
 from indexer.lucene.reader import LuceneIndex
-from indexer.manifest import LUCENE, Manifest, is_index, part_sizes
+from indexer.manifest import Manifest, is_index
+from indexer.parts import LUCENE, describe_parts
 from sparta.atomic import check_name, recover, replace_folder, work_folder
 from sparta.errors import InputError
 from sparta.features.extract.networks.backbone import pick_device
@@ -120,7 +121,7 @@ def _write(
         views=vectors.views,
         dimension=vectors.dimension,
         kind=kind,
-        parts=part_sizes(folder),
+        parts=describe_parts(folder),
     )
     made.save(folder)
     return made

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from indexer.dense.vectors import VectorIndexKind
-from indexer.manifest import MANIFEST, Manifest, open_manifest, save_manifest
+from indexer.manifest import Manifest, read_manifest, save_manifest
+from indexer.parts import MANIFEST, Parts, check_size
 from sparta.errors import InputError
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 FOLDER = "dense"
 MODEL = "model"
 VECTORS = "vectors.faiss"
@@ -36,7 +37,7 @@ class DenseManifest:
         views: vectors of an image.
         dimension: of a vector.
         kind: "flat" (exact) or "hnsw".
-        parts: path in the folder → size in bytes.
+        parts: path in the folder → size and hash.
     """
 
     format_version: int
@@ -49,7 +50,7 @@ class DenseManifest:
     views: int
     dimension: int
     kind: VectorIndexKind
-    parts: dict[str, int]
+    parts: Parts
 
     def save(self, folder: Path) -> None:
         """Write `folder/manifest.json`."""
@@ -57,7 +58,19 @@ class DenseManifest:
 
     @classmethod
     def open(cls, index: Path, name: str, of: Manifest) -> DenseManifest:
-        """Read a part's manifest and check that the part is complete and of this index.
+        """As `read`, and check that every file has its size.
+
+        Raises:
+            InputError: as `read` does, or if a file is missing or cut.
+        """
+        manifest = cls.read(index, name, of)
+        for path, part in manifest.parts.items():
+            check_size(dense_folder(index, name) / path, part)
+        return manifest
+
+    @classmethod
+    def read(cls, index: Path, name: str, of: Manifest) -> DenseManifest:
+        """Read a part's manifest and check that the part is of this index.
 
         Args:
             index: the index folder.
@@ -65,7 +78,7 @@ class DenseManifest:
             of: the index's own manifest.
 
         Raises:
-            InputError: if there is no such part, a file is missing, or it is of another index.
+            InputError: if there is no such part, or it is of another index.
         """
         if name not in dense_names(index):
             known = ", ".join(dense_names(index)) or "none"
@@ -74,7 +87,7 @@ class DenseManifest:
                 "`sparta index-dense FEATURES --model MODEL --out INDEX`"
             )
         folder = dense_folder(index, name)
-        manifest = open_manifest(cls, folder, FORMAT_VERSION)
+        manifest = read_manifest(cls, folder, FORMAT_VERSION)
         if (manifest.images, manifest.indexed_features) != (of.images, of.features[0]):
             raise InputError(
                 f"{folder} is of other images than {index} ({manifest.images:,} of features "

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from functools import cache, lru_cache
+import struct
+from collections.abc import Callable, Sequence
+from functools import cache, lru_cache, wraps
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from indexer.grounding import Grounding, unpack
 from indexer.lucene.jvm import declare, in_turn, java
 from indexer.lucene.schema import CONTENTS, GROUNDING, ID, RAW
-from sparta.errors import InputError
+from sparta.errors import InputError, first_line
 
 STORED_CACHE = 100_000  # images whose id and metadata are kept, some 300 bytes each
+
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 
 
 class Stored(NamedTuple):
@@ -23,10 +28,37 @@ class Stored(NamedTuple):
     metadata: dict[str, Any]
 
 
+def _reading(call: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """Let one thread at a time in, and report damage found while reading as one line."""
+    in_its_turn = in_turn(call)
+
+    @wraps(call)
+    def wrapped(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        try:
+            return in_its_turn(*args, **kwargs)
+        except Exception as error:
+            if not _is_damage(error):
+                raise
+            folder = vars(args[0])["folder"]
+            raise InputError(
+                f"{folder} is damaged ({first_line(error)}): build the index again"
+            ) from error
+
+    return wrapped
+
+
+def _is_damage(error: Exception) -> bool:
+    """Whether Lucene failed, or a stored field could not be parsed."""
+    from jnius import JavaException
+
+    return isinstance(error, JavaException | ValueError | struct.error | IndexError)
+
+
 class LuceneIndex:
     """An open index: terms in, documents and scores out. Safe from any thread.
 
     Attributes:
+        folder: of the index.
         searcher: Lucene's own `IndexSearcher`.
 
     Raises:
@@ -35,6 +67,7 @@ class LuceneIndex:
 
     @in_turn
     def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self._reader = _open_reader(folder)
         classes = _classes()
         # Every word of a long query counts; Lucene would stop at 1,024.
@@ -51,22 +84,22 @@ class LuceneIndex:
         kept = None if len(self) <= STORED_CACHE else STORED_CACHE
         self.stored = lru_cache(kept)(self._read_stored)
 
-    @in_turn
+    @_reading
     def __len__(self) -> int:
         return int(self._reader.numDocs())
 
     @property
-    @in_turn
+    @_reading
     def documents(self) -> int:
         """Document numbers given out, those of deleted images among them."""
         return int(self._reader.maxDoc())
 
-    @in_turn
+    @_reading
     def document_frequency(self, term: str) -> int:
         """In how many images a term has an impact."""
         return int(self._reader.docFreq(self._term(CONTENTS, term)))
 
-    @in_turn
+    @_reading
     def top(self, terms: str, k: int) -> list[tuple[int, float]]:
         """The k documents with the largest sums of count × impact, and those sums.
 
@@ -93,19 +126,19 @@ class LuceneIndex:
     def _term(self, field: str, text: str) -> Any:
         return _classes().term(field, text)
 
-    @in_turn
+    @_reading
     def _read_stored(self, document: int) -> Stored:
         fields = self.searcher.doc(document, self._listed)
-        return Stored(fields.get(ID), json.loads(fields.get(RAW)))
+        return Stored(fields.get(ID), json.loads(fields.get(RAW) or ""))
 
-    @in_turn
+    @_reading
     def grounding(self, document: int) -> Grounding:
         """An image's grounding."""
         value = self.searcher.doc(document, self._explained).getBinaryValue(GROUNDING)
         start = value.offset
         return unpack(bytes(bytearray(value.bytes[start : start + value.length])))
 
-    @in_turn
+    @_reading
     def document(self, image_id: str) -> int | None:
         """The document number of an image, None if the index lacks it."""
         if not _is_unicode(image_id):
@@ -114,7 +147,7 @@ class LuceneIndex:
         found = self._best(query, 1)
         return found[0][0] if found else None
 
-    @in_turn
+    @_reading
     def impacts(self, document: int, terms: Sequence[str]) -> list[int]:
         """An image's impacts for some terms, 0 where it has none."""
         return [self._impact(document, term) for term in terms]
@@ -128,7 +161,7 @@ class LuceneIndex:
             return 0
         return int(postings.freq())
 
-    @in_turn
+    @_reading
     def close(self) -> None:
         """Close the files."""
         self._reader.close()
@@ -221,4 +254,6 @@ def _open_reader(folder: Path) -> Any:
     try:
         return readers.open(directories.open(path))
     except JavaException as error:
-        raise InputError(f"{folder} cannot be opened: {error}; build the index again") from error
+        raise InputError(
+            f"{folder} cannot be opened: {first_line(error)}; build the index again"
+        ) from (error)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from indexer.columns.image_table import ImageTable
 from indexer.columns.index import ColumnIndex
-from indexer.columns.manifest import FOLDER
+from indexer.columns.manifest import FOLDER, ColumnManifest
+from indexer.parts import check_small_parts
 from indexer.search.lucene import LuceneSearcher
 from sparta.errors import InputError
 
@@ -22,8 +23,10 @@ class ColumnFinder:
     """
 
     def __init__(self, folder: Path, term_ids: dict[str, int]) -> None:
+        check_small_parts(folder, ColumnManifest.open(folder).parts)
         self.index = ColumnIndex.open(folder)
-        self.stored = ImageTable(folder).stored
+        self.images = ImageTable(folder)
+        self.stored = self.images.stored
         self._term_ids = term_ids
 
     def top(self, terms: str, k: int) -> list[tuple[int, float]]:
@@ -54,11 +57,13 @@ class ColumnSearcher(LuceneSearcher):
     def __init__(self, folder: str | Path) -> None:
         super().__init__(folder)
         self._columns = ColumnFinder(Path(folder) / FOLDER, self._term_ids)
-        found, wanted = len(self._columns.index), self.index.documents
-        if found != wanted:
-            raise InputError(
-                f"{folder}: the columns have {found} images, Lucene {wanted}; build the index again"
-            )
+        wanted = self.index.documents
+        for found in (len(self._columns.index), len(self._columns.images)):
+            if found != wanted:
+                raise InputError(
+                    f"{folder}: the columns have {found} images, Lucene {wanted}; build the index "
+                    "again"
+                )
         self._finder = self._columns
 
     def warm_up(self) -> None:

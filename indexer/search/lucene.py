@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from indexer.lucene.integrity import check_small_index
 from indexer.lucene.reader import LuceneIndex, Stored
-from indexer.manifest import LUCENE, Manifest
+from indexer.manifest import Manifest
+from indexer.parts import LUCENE, check_small_parts
 from indexer.search.api import (
     Explanation,
     Hit,
@@ -65,6 +67,8 @@ class LuceneSearcher:
     def __init__(self, folder: str | Path) -> None:
         folder = Path(folder)
         self.manifest = Manifest.open(folder)
+        check_small_parts(folder, self.manifest.parts)
+        check_small_index(folder / LUCENE)
         self._tokenizer = WordPieceTokenizer.from_folder(folder)
         self.manifest.check_vocabulary(folder, self._tokenizer.vocabulary_hash)
         self.index = LuceneIndex(folder / LUCENE)

@@ -18,12 +18,15 @@ from indexer.dense.manifest import (
     dense_names,
 )
 from indexer.dense.vectors import ImageVectors, import_faiss
+from indexer.lucene.integrity import check_small_index
 from indexer.lucene.reader import LuceneIndex
-from indexer.manifest import LUCENE, Manifest
+from indexer.manifest import Manifest
+from indexer.parts import LUCENE, check_hash, check_small_parts
 from indexer.search.api import Searcher
 from indexer.search.dense import DenseSearcher, EnsembleSearcher, StoredImages
 from indexer.search.lazy import LazySearcher
 from indexer.search.lucene import LuceneSearcher
+from sparta.checksum import sha256
 from sparta.errors import InputError
 from sparta.progress import Progress, no_progress
 
@@ -83,6 +86,7 @@ def open_backend(folder: Path, name: str = SPARSE, engine: str = "auto") -> Sear
     if name == ENSEMBLE and len(names) < 2:
         raise InputError(f"{folder} has {len(names)} dense parts, an ensemble needs two")
     parts = {part: DenseManifest.open(folder, part, manifest) for part in names}
+    check_small_index(folder / LUCENE)
     images = LuceneIndex(folder / LUCENE)
     members = [_open_part(dense_folder(folder, part), parts[part], images) for part in names]
     return EnsembleSearcher(members) if name == ENSEMBLE else members[0]
@@ -129,7 +133,9 @@ def _open_part(folder: Path, manifest: DenseManifest, images: StoredImages) -> D
     import_faiss()
     from indexer.dense.text_encoder import ModelText
 
+    check_small_parts(folder, manifest.parts)
     path = folder / VECTORS
+    check_hash(path, manifest.parts[VECTORS], sha256(path))  # of any size: it is read whole
     vectors = ImageVectors.open(path, manifest.views)
     found = (len(vectors), vectors.dimension)
     if found != (manifest.images, manifest.dimension):

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sparta.checksum import sha256
 from sparta.errors import InputError
 from sparta.features.record import FeatureSource, ImageFeatures
 
@@ -67,6 +68,7 @@ class FeatureStore(Sequence[ImageFeatures]):
         augmentation: how each photo was mirrored or cropped before extraction ("plain": not).
         fingerprint: hash of source, ids and content.
         shards: row ranges, one per file: the unit of resuming.
+        shard_bytes: size of each of these files.
     """
 
     def __init__(self, folder: Path, header: dict[str, Any]) -> None:
@@ -80,6 +82,9 @@ class FeatureStore(Sequence[ImageFeatures]):
         self._starts = list(accumulate((shard["images"] for shard in filled), initial=0))
         self.shards = [range(start, end) for start, end in pairwise(self._starts)]
         self._shards: dict[int, Shard] = {}
+        self._hashes: list[str] = [shard["sha256"] for shard in filled]
+        self.shard_bytes: list[int] = [shard["bytes"] for shard in filled]
+        self._intact: set[int] = set()  # shards whose content has been compared with its hash
 
     @classmethod
     def open(cls, folder: Path) -> FeatureStore:
@@ -116,6 +121,8 @@ class FeatureStore(Sequence[ImageFeatures]):
             raise IndexError(f"{self.folder}: row {index} of {len(self)}")
         number = bisect_right(self._starts, row) - 1
         row -= self._starts[number]
+        if number not in self._intact:
+            self.check_shard(number)
         shard = self._shard(number)
         cells = {name: column[row] for name, column in shard.columns.items()}
         values = _read_row(shard, row)
@@ -151,6 +158,17 @@ class FeatureStore(Sequence[ImageFeatures]):
         if row == len(self) or self.ids[row] != image_id:
             raise KeyError(image_id)
         return row
+
+    def check_shard(self, number: int) -> None:
+        """Compare a shard's content with its hash, which reading a row does once per process.
+
+        Raises:
+            InputError: if the shard is damaged.
+        """
+        path = self._files[number]
+        if sha256(path) != self._hashes[number]:
+            raise _damaged(path, "its content has another hash")
+        self._intact.add(number)
 
     def _shard(self, number: int) -> Shard:
         if number not in self._shards:

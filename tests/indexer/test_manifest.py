@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from pathlib import Path
 
 import pytest
 
+from indexer.lucene.reader import LuceneIndex
 from indexer.search.lucene import LuceneSearcher
 from indexer.search.open import open_index
 from sparta.errors import InputError
@@ -19,8 +21,13 @@ def copy(index: Path, tmp_path: Path) -> Path:
 
 
 def change(folder: Path, **values: object) -> None:
+    """Change fields of a manifest, as another program would, with the right hash."""
     path = folder / "manifest.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+    changed = json.loads(path.read_text()) | values
+    changed.pop("sha256")
+    text = json.dumps(changed, sort_keys=True)
+    changed["sha256"] = hashlib.sha256(text.encode()).hexdigest()
+    path.write_text(json.dumps(changed))
 
 
 def test_a_whole_copy_opens(copy: Path) -> None:
@@ -34,7 +41,7 @@ def test_no_index(tmp_path: Path) -> None:
 
 def test_other_format(copy: Path) -> None:
     change(copy, format_version=1)
-    with pytest.raises(InputError, match="format 1, this version reads 4"):
+    with pytest.raises(InputError, match="format 1, this version reads 5"):
         LuceneSearcher(copy)
 
 
@@ -44,7 +51,14 @@ def test_other_fields(copy: Path) -> None:
         LuceneSearcher(copy)
 
 
-@pytest.mark.parametrize("text", ["{", "[]", ""])
+def test_a_damaged_field(copy: Path) -> None:
+    path = copy / "manifest.json"
+    path.write_text(path.read_text().replace('"bits": 8', '"bits": 9'))
+    with pytest.raises(InputError, match=r"manifest\.json is damaged: .* another hash"):
+        LuceneSearcher(copy)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "", "[" * 100_000, "\0"])
 def test_manifest_not_readable(copy: Path, text: str) -> None:
     (copy / "manifest.json").write_text(text)
     with pytest.raises(InputError, match=r"manifest\.json"):
@@ -75,4 +89,4 @@ def test_lucene_that_cannot_be_read(copy: Path) -> None:
     for path in (copy / "lucene").iterdir():
         path.write_bytes(b"\0" * path.stat().st_size)
     with pytest.raises(InputError, match="cannot be opened"):
-        LuceneSearcher(copy)
+        LuceneIndex(copy / "lucene")

@@ -14,7 +14,8 @@ from eval.bench.indexing.stage_costs import SAMPLE, stage_costs
 from eval.bench.peak_memory import watch
 from indexer.impacts import ImpactParameters, encode_rows
 from indexer.index_writer import write_index
-from indexer.manifest import LUCENE, Manifest
+from indexer.manifest import Manifest
+from indexer.parts import LUCENE
 from indexer.postings import PostingShard
 from indexer.pruning import estimate_offsets
 from indexer.quantisation import Quantiser
@@ -114,7 +115,8 @@ def _processor_seconds() -> float:
 
 
 def _lucene_files(manifest: Manifest) -> list[tuple[str, int]]:
-    return [part for part in manifest.parts.items() if part[0].startswith(f"{LUCENE}/")]
+    parts = manifest.parts.items()
+    return [(name, part.bytes) for name, part in parts if name.startswith(f"{LUCENE}/")]
 
 
 def _settings(images: EncodedImages, pruning: ImpactParameters) -> IndexSettings:

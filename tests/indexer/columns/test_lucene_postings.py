@@ -12,7 +12,7 @@ from indexer.columns.index import ColumnIndex
 from indexer.columns.lucene_postings import read_images, read_rows
 from indexer.lucene.jvm import declare, java
 from indexer.lucene.reader import LuceneIndex
-from indexer.manifest import LUCENE
+from indexer.parts import LUCENE
 from indexer.postings import Postings
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.columns.corpus import top

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexer.lucene.reader import LuceneIndex
-from indexer.manifest import LUCENE, Manifest
+from indexer.manifest import Manifest
+from indexer.parts import LUCENE
 from sparta.tokenizer import WordPieceTokenizer
 
 LARGEST = 10_000  # images; larger indexes are sampled

@@ -9,7 +9,7 @@ from eval.bench.query_latency.collections.queries import TermQuery
 from eval.bench.query_latency.engines.base import Answer, Engine, Promise
 from indexer.lucene.parallel_writer import LuceneWriter
 from indexer.lucene.reader import LuceneIndex
-from indexer.manifest import LUCENE
+from indexer.parts import LUCENE
 from indexer.postings import Postings
 
 

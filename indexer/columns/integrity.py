@@ -1,0 +1,81 @@
+"""Whether the arrays of columns fit together, checked without reading the impacts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from indexer.columns.layout import BLOCKS, SUPERBLOCK, Columns
+from sparta.errors import InputError
+
+ROWS_AT_ONCE = 256
+
+
+def check_columns(columns: Columns, folder: Path) -> None:
+    """Refuse arrays whose shapes, types or references to one another are not those of columns.
+
+    Reads all but the impacts: for a million images a third of a gigabyte, mostly `starts`.
+
+    Args:
+        columns: of the folder.
+        folder: for messages.
+
+    Raises:
+        InputError: naming the file that is wrong.
+    """
+    for name in _problems(columns):
+        raise InputError(
+            f"{folder / name}.npy is damaged: it does not fit the other columns; delete {folder}, "
+            "and the next search with --engine columns builds it again from Lucene"
+        )
+
+
+def _problems(columns: Columns) -> Iterator[str]:
+    """Names of the arrays that do not fit; a later check relies on the earlier ones."""
+    axes = {"maxima": 2, "block_maxima": 3, "dense": 3, "starts": 2}
+    yield from (
+        name for name in columns._fields if getattr(columns, name).ndim != axes.get(name, 1)
+    )
+    kinds = {"order": np.int32, "row_of": np.int32, "bases": np.int64, "starts": np.uint32}
+    wide = columns.maxima.dtype == np.uint16
+    impacts = np.uint16 if wide else np.uint8
+    kinds |= dict.fromkeys(("maxima", "block_maxima", "dense"), impacts)
+    kinds["postings"] = np.uint32 if wide else np.uint16
+    yield from (name for name, kind in kinds.items() if getattr(columns, name).dtype != kind)
+    images, terms, dense = len(columns.order), len(columns.maxima), len(columns.dense)
+    superblocks = -(-images // SUPERBLOCK)
+    shapes = {
+        "order": (images,),
+        "row_of": (columns.row_of.size,),
+        "maxima": (terms, superblocks),
+        "dense": (dense, superblocks, SUPERBLOCK),
+        "block_maxima": (dense, superblocks, BLOCKS),
+        "bases": (terms - dense + 1,),
+        "starts": (terms - dense, superblocks + 1),
+        "postings": (int(columns.bases[-1]) if columns.bases.size else -1,),
+    }
+    yield from (name for name, shape in shapes.items() if getattr(columns, name).shape != shape)
+    if not _is_permutation(columns.order, images):
+        yield "order"
+    if not _is_permutation(columns.row_of[columns.row_of != -1], terms):
+        yield "row_of"
+    for first in range(0, len(columns.starts), ROWS_AT_ONCE):
+        starts = columns.starts[first : first + ROWS_AT_ONCE]
+        lengths = np.diff(columns.bases[first : first + len(starts) + 1])
+        if starts[:, 0].any() or (starts[:, -1] != lengths).any():
+            yield "starts"
+        if (starts[:, 1:] < starts[:, :-1]).any():
+            yield "starts"
+
+
+def _is_permutation(numbers: NDArray[np.int32], count: int) -> bool:
+    """Whether an array has each number from 0 to count - 1 once."""
+    inside = len(numbers) == count and numbers.min(initial=0) >= 0
+    return bool(
+        inside
+        and numbers.max(initial=-1) < count
+        and (np.bincount(numbers, minlength=count) == 1).all()
+    )

@@ -1,0 +1,73 @@
+"""`sparta verify` on the command line."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from indexer.commands.verify import verify
+from indexer.dense.build import add_dense
+from indexer.verify import verify_index
+from sparta.errors import InputError
+from sparta.features.store import FeatureStore
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def test_an_intact_index_and_store(
+    index: Path, store: FeatureStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for folder in (index, store.folder):
+        verify(folder)
+        assert capsys.readouterr().out == f"{folder}: no damage\n"
+
+
+def test_every_damaged_file_gets_a_line(
+    sparse_index: Path,
+    store: FeatureStore,
+    dense_model: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    copy = Path(shutil.copytree(sparse_index, tmp_path / "index"))
+    add_dense(copy, store, "vse", dense_model, device="cpu")
+    steps: list[tuple[str, int, int]] = []
+    assert verify_index(copy, lambda *step: steps.append(step)) == []
+    assert [step[0] for step in steps][-2:] == ["lucene", "lucene"] and steps[0][0] == "hash"
+    vectors, dense = copy / "dense" / "vse" / "vectors.faiss", copy / "columns" / "dense.npy"
+    flip(vectors)
+    flip(dense)
+    (copy / "term_offsets.npy").unlink()
+    with pytest.raises(InputError, match="index: 3 problems"):
+        verify(copy)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == [
+        str(copy / "term_offsets.npy"),
+        str(dense),
+        str(vectors),
+    ]
+    (copy / "columns" / "manifest.json").write_text("{")
+    (copy / "dense" / "vse" / "manifest.json").write_text("{")
+    assert len(verify_index(copy)) == 3
+
+
+def test_other_folders(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"neither an index .* nor a feature store"):
+        verify(tmp_path)
+
+
+def test_references_between_the_parts(index: Path, tmp_path: Path) -> None:
+    from tests.indexer.test_manifest import change
+
+    copy = Path(shutil.copytree(index, tmp_path / "index"))
+    change(copy, images=7)
+    [problem] = verify_index(copy)
+    assert "has 300 images, the index 7" in problem
+    shutil.rmtree(copy / "columns")
+    assert verify_index(copy) == []

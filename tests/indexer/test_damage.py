@@ -1,0 +1,113 @@
+"""A damaged index is refused with one line, or answers as the undamaged one."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from indexer.columns.manifest import FOLDER as COLUMNS
+from indexer.search.open import open_index
+from indexer.verify import verify_index
+from sparta.errors import InputError
+from tests.damage import KINDS, damage
+from tests.indexer.search.queries import answer
+
+QUERY = "dog beach cat ball"
+
+
+@pytest.fixture(scope="module")
+def right(index: Path) -> object:
+    return _everything(index)
+
+
+def _everything(index: Path) -> object:
+    found = []
+    for engine in ("columns", "lucene"):
+        searcher = open_index(index, engine)
+        hits = searcher.search(QUERY, 50)
+        explained = [searcher.explain(QUERY, hit.image_id) for hit in hits.hits[:5]]
+        found.append((answer(hits), [hit.metadata for hit in hits.hits], explained))
+        searcher.close()
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_damaged_file_is_named_or_harmless(
+    index: Path, tmp_path: Path, right: object, kind: str
+) -> None:
+    rng = random.Random(kind)
+    names = sorted(path.relative_to(index) for path in index.rglob("*") if path.is_file())
+    detected = 0
+    for name in names:
+        copy = shutil.copytree(index, tmp_path / "copy")
+        if damage(copy / name, kind, rng):
+            try:
+                assert _everything(copy) == right, name
+            except InputError as error:
+                detected += 1
+                assert "\n" not in str(error), name
+            assert verify_problems(copy), name
+        shutil.rmtree(copy)
+    assert detected >= len(names) - 3
+
+
+def verify_problems(index: Path) -> list[str]:
+    """What `sparta verify` says, of a manifest too."""
+    try:
+        return verify_index(index)
+    except InputError as error:
+        return [str(error)]
+
+
+@pytest.mark.parametrize("name", ["order.npy", "images.arrow"])
+def test_a_damaged_header_of_a_large_file_is_one_line(
+    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr("indexer.parts.HASHED_AT_OPENING", 0)
+    copy = shutil.copytree(index, tmp_path / "copy")
+    path = copy / COLUMNS / name
+    content = path.read_bytes()
+    starts = (0, 4, 12, 30) if name == "order.npy" else (len(content) - 12,)
+    for start in starts:
+        path.write_bytes(content[:start] + bytes(range(60, 72)) + content[start + 12 :])
+        with pytest.raises(InputError, match=rf"{name} is damaged") as error:
+            open_index(copy, "columns")
+        assert "\n" not in str(error.value)
+
+
+def test_images_of_other_columns_are_refused(
+    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pyarrow as pa
+
+    monkeypatch.setattr("indexer.parts.HASHED_AT_OPENING", 0)
+    monkeypatch.setattr("indexer.manifest.check_size", lambda *_: None)
+    copy = shutil.copytree(index, tmp_path / "copy")
+    table = pa.table({"id": ["a"]})
+    with pa.ipc.new_file(str(copy / COLUMNS / "images.arrow"), table.schema) as writer:
+        writer.write_table(table)
+    with pytest.raises(InputError, match=r"images\.arrow is damaged \(it has other columns\)"):
+        open_index(copy, "columns")
+
+
+def test_damage_that_only_lucene_notices_later_is_one_line(
+    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("indexer.lucene.integrity.CHECKED_AT_OPENING", 0)
+    rng = random.Random(1)
+    lines = 0
+    for path in sorted((index / "lucene").iterdir()):
+        copy = shutil.copytree(index, tmp_path / "copy")
+        damage(copy / "lucene" / path.name, "noise", rng)
+        try:
+            _everything(copy)
+        except InputError as error:
+            lines += 1
+            assert "\n" not in str(error)
+        [*problems] = verify_index(copy)
+        assert any("lucene is damaged" in problem for problem in problems), path
+        shutil.rmtree(copy)
+    assert lines
