@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import shutil
 from pathlib import Path
 
@@ -13,21 +11,12 @@ from indexer.lucene.reader import LuceneIndex
 from indexer.search.lucene import LuceneSearcher
 from indexer.search.open import open_index
 from sparta.errors import InputError
+from tests.indexer.sealed import change
 
 
 @pytest.fixture
 def copy(index: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(index, tmp_path / "copy"))
-
-
-def change(folder: Path, **values: object) -> None:
-    """Change fields of a manifest, as another program would, with the right hash."""
-    path = folder / "manifest.json"
-    changed = json.loads(path.read_text()) | values
-    changed.pop("sha256")
-    text = json.dumps(changed, sort_keys=True)
-    changed["sha256"] = hashlib.sha256(text.encode()).hexdigest()
-    path.write_text(json.dumps(changed))
 
 
 def test_a_whole_copy_opens(copy: Path) -> None:

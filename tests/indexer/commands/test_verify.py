@@ -12,6 +12,7 @@ from indexer.dense.build import add_dense
 from indexer.verify import verify_index
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
+from tests.indexer.sealed import change
 
 
 def flip(path: Path) -> None:
@@ -63,8 +64,6 @@ def test_other_folders(tmp_path: Path) -> None:
 
 
 def test_references_between_the_parts(index: Path, tmp_path: Path) -> None:
-    from tests.indexer.test_manifest import change
-
     copy = Path(shutil.copytree(index, tmp_path / "index"))
     change(copy, images=7)
     [problem] = verify_index(copy)

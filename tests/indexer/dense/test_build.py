@@ -20,6 +20,7 @@ from indexer.search.open import open_backend
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.vse.model import VseModel
+from tests.indexer.sealed import change
 from tests.indexer.tiny import SOURCE, same_but
 from tests.indexer.tiny_dense import save_dense_model, slow_scores
 
@@ -154,11 +155,6 @@ def test_vectors_that_are_not_finite_are_refused(
     with pytest.raises(InputError, match="are not finite"):
         add_dense(index, store, "mine", tmp_path / "model", device="cpu")
     assert dense_names(index) == []
-
-
-def change(part: Path, **values: Any) -> None:
-    path = part / "manifest.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | values))
 
 
 def cut(path: Path) -> None:
