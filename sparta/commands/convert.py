@@ -42,6 +42,8 @@ def convert(
 
     For checkpoints over stored features, as the authors' training code saves them. The weights
     determine the configuration; a missing, unused or differently shaped weight is an error.
+    VSE+2AD's published pooling depends on the padding of a batch; it is fixed to that of the
+    published evaluation. Models of words need NLTK: pip install 'visualsparta[nltk]'.
     Features must be those the model was trained on: 36 bottom-up regions for the published ones.
 
     [bold]Examples[/bold]
@@ -70,6 +72,13 @@ def convert(
         soft_wrap=True,
         highlight=False,
     )
+    if (padded := config.text_pooling_options.get("padded_to")) is not None:
+        console.print(
+            f"Captions count as padded to {padded} tokens, as in the published evaluation: the "
+            "published pooling depends on it",
+            soft_wrap=True,
+            highlight=False,
+        )
     if converted.unused:
         left = ", ".join(converted.unused)
         console.print(f"Unused weights, left out: {left}", soft_wrap=True, highlight=False)

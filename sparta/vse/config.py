@@ -13,6 +13,7 @@ from sparta.model_id import read_model_config
 Visual = Literal["region", "grid", "patch"]
 VisionVectors = Literal["output", "stored"]
 Text = Literal["bigru", "gru", "bert"]
+Words = Literal["patterns", "nltk"]
 ViewProjections = Literal["shared", "separate"]
 
 
@@ -38,6 +39,8 @@ class VseConfig(PreTrainedConfig):
         text: "bigru" over words, "gru" for one that reads forwards alone (as MV-VSE's published
             code does, with the text pooling "last"), or "bert" for any BERT-like transformer over
             word pieces.
+        words: how a GRU's texts are split: by the "patterns" of the folder's tokenizer, or by
+            "nltk", as published vocabularies were (`sparta.vse.nltk_words`).
         word_dim: width of the GRU's word embedding.
         vocabulary_size: words the GRU knows, special ones included.
         text_encoder: configuration of the BERT-like transformer, a dict with `model_type`.
@@ -71,6 +74,7 @@ class VseConfig(PreTrainedConfig):
         vision: dict[str, Any] | None = None,
         vision_vectors: VisionVectors = "stored",
         text: Text = "bigru",
+        words: Words = "patterns",
         word_dim: int = 300,
         vocabulary_size: int = 0,
         text_encoder: dict[str, Any] | None = None,
@@ -87,6 +91,7 @@ class VseConfig(PreTrainedConfig):
         _check("visual", visual, Visual)
         _check("vision_vectors", vision_vectors, VisionVectors)
         _check("text", text, Text)
+        _check("words", words, Words)
         _check("view_projections", view_projections, ViewProjections)
         if views < 1:
             raise InputError(f"views: {views} is less than one")
@@ -104,6 +109,7 @@ class VseConfig(PreTrainedConfig):
         self.vision = vision
         self.vision_vectors = vision_vectors
         self.text = text
+        self.words = words
         self.word_dim = word_dim
         self.vocabulary_size = vocabulary_size
         self.text_encoder = text_encoder

@@ -19,6 +19,7 @@ from sparta.errors import InputError
 from sparta.vse.config import VseConfig
 from sparta.vse.init import limit_length, load_tokenizer
 from sparta.vse.model import VseModel
+from sparta.vse.nltk_words import nltk_words
 from sparta.vse.published_layouts import UNUSED, CheckpointLayout, config_fields, find_layout
 from sparta.vse.tokenizer import LAST, TextTokenizer
 
@@ -41,6 +42,9 @@ def convert_checkpoint(
     name: str | None = None,
 ) -> Converted:
     """Read a published checkpoint; the model computes what the published code does.
+
+    VSE+2AD's published pooling depends on the padding of a batch. The model fixes it to that of the
+    published evaluation, 36 regions and 25 tokens, so that an image or text has one vector.
 
     Args:
         path: file with the weights of both encoders, as `train.py` of one of the three
@@ -74,6 +78,7 @@ def convert_checkpoint(
                 f"{path}: its text side reads words: give --vocabulary, the JSON file with "
                 "word2idx it was trained with, and no --text"
             )
+        fields["words"] = "nltk"
         tokenizer = _read_words(vocabulary, layout, weights, path)
         fields["vocabulary_size"] = len(tokenizer)
     model = VseModel(VseConfig(**fields))
@@ -158,7 +163,7 @@ def _read_words(
     try:
         words = json.loads(path.read_text(encoding="utf-8-sig"))["word2idx"]
         known = {str(word): int(number) for word, number in words.items()}
-        tokenizer = TextTokenizer.from_words(known)
+        tokenizer = TextTokenizer.from_words(known, nltk_words)
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
     except (ValueError, TypeError, KeyError, AttributeError) as error:

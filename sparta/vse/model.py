@@ -6,6 +6,7 @@ poolings); the configuration decides which one a model is.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,9 +21,19 @@ from sparta.model_id import find_file
 from sparta.vse.batch import PixelBatch, RegionBatch, TextBatch, collate_texts, real_rows
 from sparta.vse.config import VseConfig, check_kind
 from sparta.vse.encoders import VisualProjection, WordEncoder, build_network, unit
+from sparta.vse.nltk_words import nltk_words
+from sparta.vse.pooling.adpool import ADPool
 from sparta.vse.pooling.registry import make_pooling
 from sparta.vse.tokenizer import FILE, TextTokenizer
 from sparta.vse.vision import Vision
+
+log = logging.getLogger(__name__)
+
+_FOLLOWS_BATCH = (
+    "%s: ADPOOL's published code gives an image or text other vectors in a batch with longer ones, "
+    "by up to 0.03 a number: fix the padding with the option padded_to of its poolings, or convert "
+    "the checkpoint again"
+)
 
 
 def view_scores(texts: Tensor, images: Tensor) -> Tensor:
@@ -200,7 +211,10 @@ class VseModel(PreTrainedModel):
             if keys := sorted(info[f"{state}_keys"]):
                 raise InputError(f"{name}: {state} weights in its file: {', '.join(keys[:5])}")
         if path := find_file(name, FILE):
-            model.attach(TextTokenizer.from_folder(path.parent), name)
+            splitter = nltk_words if model.config.words == "nltk" else None
+            model.attach(TextTokenizer.from_folder(path.parent, splitter), name)
+        if any(isinstance(pool, ADPool) and pool.follows_batch for pool in model.modules()):
+            log.warning(_FOLLOWS_BATCH, name)
         return model.eval()
 
     def attach(self, tokenizer: TextTokenizer, where: str | Path) -> None:

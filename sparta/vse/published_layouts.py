@@ -55,26 +55,35 @@ def _single_view(pooling: str, text_projection: str) -> dict[str, str]:
     }
 
 
-def _pooled(name: str, **options: Any) -> dict[str, Any]:
-    return {
-        "visual_pooling": name,
-        "visual_pooling_options": options,
-        "text_pooling": name,
-        "text_pooling_options": options,
-    }
-
+# What the published evaluation pads to, on which ADPOOL's published code depends: all images have 36
+# regions; captions come in batches of 125, whose longest has 25 tokens (the median over COCO's
+# val2017 captions in their order, start and end included: 24 words, or 25 word pieces).
+REGIONS, TOKENS = 36, 25
 
 LAYOUTS = (
     CheckpointLayout(
         mark="img_enc.gpool.",
-        fields={"name": "vse-inf", "text": "bigru"}
-        | _pooled("gpo", temperature=0.1, variant="code"),
+        fields={
+            "name": "vse-inf",
+            "text": "bigru",
+            "visual_pooling": "gpo",
+            "visual_pooling_options": {"temperature": 0.1, "variant": "code"},
+            "text_pooling": "gpo",
+            "text_pooling_options": {"temperature": 0.1, "variant": "code"},
+        },
         projection="img_enc.fc.weight",
         names=_single_view("gpool", "linear"),
     ),
     CheckpointLayout(
         mark="img_enc.pool.balance.",
-        fields={"name": "vse-2ad", "text": "bigru"} | _pooled("adpool", variant="code"),
+        fields={
+            "name": "vse-2ad",
+            "text": "bigru",
+            "visual_pooling": "adpool",
+            "visual_pooling_options": {"variant": "code", "padded_to": REGIONS},
+            "text_pooling": "adpool",
+            "text_pooling_options": {"variant": "code", "padded_to": TOKENS},
+        },
         projection="img_enc.fc.weight",
         names=_single_view("pool", "fc"),
     ),

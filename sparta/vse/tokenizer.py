@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -32,6 +32,10 @@ _WORD = r"n't\b|'(?:s|m|d|re|ve|ll)\b|\w+?(?=n't\b)|\d+(?:[.,:]\d+)+|\w+(?:-\w+)
 _SPLITTER = pre_tokenizers.Split(Regex(_WORD), "removed", invert=True)
 
 
+# A text's words, and how it spells them.
+WordSplitter = Callable[[str], list[tuple[str, str]]]
+
+
 class TextTokenizer:
     """Texts to framed ids, by a tokenizer of words or of word pieces alike.
 
@@ -40,6 +44,7 @@ class TextTokenizer:
     Args:
         tokenizer: with ids 0 to n-1; its truncation sets `max_length`.
         where: the file or folder it is from, for error messages.
+        splitter: splits texts into words, in place of the tokenizer.
 
     Attributes:
         pad_id: fills the place behind a short text.
@@ -54,7 +59,12 @@ class TextTokenizer:
         InputError: if the ids have gaps or a special token is missing; names it.
     """
 
-    def __init__(self, tokenizer: Tokenizer, where: str | Path = "the tokenizer") -> None:
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        where: str | Path = "the tokenizer",
+        splitter: WordSplitter | None = None,
+    ) -> None:
         vocabulary = tokenizer.get_vocab()
         if sorted(vocabulary.values()) != list(range(len(vocabulary))):
             raise InputError(f"{where}: ids are not 0 to {len(vocabulary) - 1}: gaps or doubles")
@@ -71,6 +81,7 @@ class TextTokenizer:
         tokenizer.no_padding()
         tokenizer.no_truncation()
         self._tokenizer = tokenizer
+        self._splitter = splitter
 
     @classmethod
     def from_captions(cls, texts: Iterable[str], min_count: int = 4) -> TextTokenizer:
@@ -88,11 +99,14 @@ class TextTokenizer:
         return cls.from_words({word: i for i, word in enumerate(words)})
 
     @classmethod
-    def from_words(cls, word2idx: Mapping[str, int]) -> TextTokenizer:
+    def from_words(
+        cls, word2idx: Mapping[str, int], splitter: WordSplitter | None = None
+    ) -> TextTokenizer:
         """A vocabulary made elsewhere, such as VSE++'s; `<mask>` is added last if it is missing.
 
-        Texts are split as `from_captions` splits them. That is how such vocabularies were split,
-        but for double quotes, which they spell `` and ''.
+        Args:
+            word2idx: ids of words.
+            splitter: how texts are split; by default as `from_captions` splits them.
 
         Raises:
             InputError: if ids have gaps, or one of <pad>, <start>, <end>, <unk> is missing.
@@ -100,13 +114,18 @@ class TextTokenizer:
         words = {**word2idx}
         words.setdefault(LAST, len(words))
         tokenizer = Tokenizer(models.WordLevel(words, unk_token=FIRST[3]))
-        tokenizer.normalizer = _NORMALIZER
-        tokenizer.pre_tokenizer = _SPLITTER
-        return cls(tokenizer, "the vocabulary")
+        if splitter is None:
+            tokenizer.normalizer = _NORMALIZER
+            tokenizer.pre_tokenizer = _SPLITTER
+        return cls(tokenizer, "the vocabulary", splitter)
 
     @classmethod
-    def from_folder(cls, folder: str | Path) -> TextTokenizer:
+    def from_folder(cls, folder: str | Path, splitter: WordSplitter | None = None) -> TextTokenizer:
         """Read `folder/tokenizer.json`.
+
+        Args:
+            folder: of a model.
+            splitter: as of `from_words`.
 
         Raises:
             InputError: if there is none, it is damaged, or it lacks a special token.
@@ -118,7 +137,7 @@ class TextTokenizer:
             tokenizer = Tokenizer.from_file(str(path))
         except Exception as error:  # the library raises nothing narrower
             raise InputError(f"{path} is damaged: {error}") from error
-        return cls(tokenizer, path)
+        return cls(tokenizer, path, splitter)
 
     def save(self, folder: str | Path) -> None:
         """Write `folder/tokenizer.json`, `max_length` included."""
@@ -152,6 +171,10 @@ class TextTokenizer:
 
     def _split(self, text: str) -> list[tuple[list[int], str]]:
         """Ids and spelling of each word."""
+        if self._splitter is not None:
+            ids_of = self._tokenizer.get_vocab()
+            split = self._splitter(text)
+            return [([ids_of.get(word, self.unknown_id)], shown) for word, shown in split]
         self._tokenizer.encode_special_tokens = True  # a copied tokenizer forgets it
         encoding: Encoding = self._tokenizer.encode(text, add_special_tokens=False)
         words: dict[int | None, tuple[list[int], int, int]] = {}

@@ -17,6 +17,7 @@ from sparta.errors import InputError
 from sparta.vse.batch import collate_regions, collate_texts
 from sparta.vse.convert import Converted, convert_checkpoint
 from sparta.vse.model import VseModel
+from sparta.vse.tokenizer import TextTokenizer
 from tests import tiny
 from tests.sparta.vse import published
 
@@ -46,6 +47,14 @@ def converted(folder: Path, method: str, kind: str, parallel: bool = False) -> C
     return convert_checkpoint(path, **options(kind, folder))
 
 
+def padding(model: VseModel, widest: int, longest: int) -> tuple[int, int]:
+    """Regions and tokens in the longest image and caption of a batch of the published evaluation.
+
+    Only VSE+2AD's pooling depends on them.
+    """
+    return (36, 25) if model.config.text_pooling == "adpool" else (widest, longest)
+
+
 def assert_computes_as_published(model: VseModel, parts: list[published.Weights]) -> None:
     assert model.tokenizer is not None
     ids = [model.tokenizer.encode(text) for text in TEXTS]
@@ -53,12 +62,12 @@ def assert_computes_as_published(model: VseModel, parts: list[published.Weights]
     texts = collate_texts(ids, model.tokenizer.pad_id)
     with torch.no_grad():
         found_images, found_texts = model.encode_images(images), model.encode_texts(texts)
-    width = images.regions.shape[1]
+    widest, longest = padding(model, images.regions.shape[1], texts.ids.shape[1])
     expected_images = [
-        published.embed_image(parts[0], rows[:n].float(), width)
+        published.embed_image(parts[0], rows[:n].float(), widest)
         for rows, n in zip(images.regions, images.lengths.tolist(), strict=True)
     ]
-    expected_texts = [published.embed_text(parts[1], row, texts.ids.shape[1]) for row in ids]
+    expected_texts = [published.embed_text(parts[1], row, longest) for row in ids]
     assert_close(found_images, torch.stack(expected_images), rtol=0, atol=1e-5)
     assert_close(found_texts, torch.stack(expected_texts), rtol=0, atol=1e-5)
     assert len({tuple(row) for row in found_texts.tolist()}) == len(TEXTS)
@@ -122,6 +131,49 @@ def test_words_are_those_of_the_vocabulary_and_mask_comes_last(tmp_path: Path) -
         expected = [published.WORDS.index(word) for word in ("<start>", "a", "man", "'s", "<end>")]
         assert tokenizer.encode("A man's") == expected
         assert tokenizer.mask_id == len(published.WORDS)
+
+
+@pytest.mark.parametrize("kind", ["words", "bert"])
+def test_a_caption_has_one_vector_whatever_its_batch(kind: str, tmp_path: Path) -> None:
+    """Served alone or measured with others; a longer one than the published batches' as well."""
+    model = converted(tmp_path, "vse-2ad", kind).model
+    texts = ["a brown dog", "a man " * 14, "dog"]
+    together = model.embed_texts(texts)
+    alone = torch.cat([model.embed_texts([text]) for text in texts])
+    assert_close(together, alone, rtol=0, atol=1e-6)
+    images = [tiny.image(n, ("dog",), seed=n) for n in (2, 36, 40)]
+    with torch.no_grad():
+        batch = model.encode_images(collate_regions(images))
+        each = torch.cat([model.encode_images(collate_regions([image])) for image in images])
+    assert_close(batch, each, rtol=0, atol=1e-6)
+
+
+def test_a_model_that_follows_its_batches_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = converted(tmp_path, "vse-2ad", "words").model
+    model.save_pretrained(tmp_path / "fixed")
+    VseModel.from_pretrained(tmp_path / "fixed")
+    assert "ADPOOL" not in caplog.text
+    config = json.loads((tmp_path / "fixed" / "config.json").read_text())
+    config["text_pooling_options"] = {"variant": "code"}  # as converted by former versions
+    (tmp_path / "fixed" / "config.json").write_text(json.dumps(config))
+    loaded = VseModel.from_pretrained(tmp_path / "fixed")
+    assert f"{tmp_path / 'fixed'}: ADPOOL's published code gives" in caplog.text
+    long = loaded.embed_texts(["dog", "a man " * 14])
+    assert not torch.allclose(long[0], loaded.embed_texts(["dog"])[0], atol=1e-3)
+
+
+def test_words_are_split_as_the_vocabulary_was(tmp_path: Path) -> None:
+    """By NLTK, in the folder that is saved as well; former folders keep their patterns."""
+    model = converted(tmp_path, "vse-inf", "words").model
+    model.save_pretrained(tmp_path / "model")
+    for made in (model, VseModel.from_pretrained(tmp_path / "model")):
+        assert made.config.words == "nltk" and made.tokenizer is not None
+        assert made.tokenizer.unknown("a dog and/or a hat") == ["and/or"]
+        assert made.tokenizer.encode("A man's hat") == [1, 4, 7, 8, 9, 2]
+    own = TextTokenizer.from_words({word: i for i, word in enumerate(published.WORDS)})
+    assert own.unknown("a dog and/or a hat") == ["and", "/", "or"]
 
 
 def test_texts_are_cut_at_a_berts_positions(tmp_path: Path) -> None:
@@ -310,6 +362,14 @@ def test_the_command_writes_a_model_folder(tmp_path: Path) -> None:
     again = run(path, "--out", out, "--vocabulary", words)
     assert isinstance(again.exception, InputError)
     assert "is not empty" in str(again.exception)
+
+
+def test_the_command_says_what_padding_is_fixed(tmp_path: Path) -> None:
+    path, _ = saved(tmp_path / "given", "vse-2ad", "words")
+    done = run(
+        path, "--out", tmp_path / "model", "--vocabulary", tmp_path / "given" / "vocabulary.json"
+    )
+    assert "Captions count as padded to 25 tokens, as in the published evaluation" in done.output
 
 
 def test_the_command_is_declared() -> None:

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from sparta.errors import InputError
 from sparta.vse.pooling.adpool import ADPool
 from tests.sparta.vse.pooling.pools import (
     Vector,
@@ -105,3 +106,35 @@ def test_only_what_takes_part_has_parameters(weight: float | None, names: set[st
 def test_the_published_codes_parameters_are_there_under_their_names() -> None:
     keys = set(adpool(variant="code").state_dict())
     assert keys == {"linear.weight", "linear.bias", "balance.weight", "balance.bias"}
+
+
+@pytest.mark.parametrize("extra", [0, 3])
+def test_padding_can_be_fixed_in_the_published_codes_result(extra: int) -> None:
+    """Sets of up to five elements count as padded to five; the longer one as not padded."""
+    pooling = adpool(variant="code", padded_to=5)
+    lengths = [1, 4, 7, 2]
+    features, counts = padded(lengths, extra, junk=5.0)
+    for row, elements, length in zip(pooling(features, counts), features, lengths, strict=True):
+        x = elements[:length].tolist()
+        tokens = token_level_as_code(pooling.linear, x, max(0, 5 - length))
+        expected = torch.tensor(balanced(pooling.balance, tokens, embedding_level(x)))
+        torch.testing.assert_close(row, expected, rtol=2e-4, atol=1e-5)
+    short, count = padded([2], 0)
+    alone = pooling(short, count)
+    assert torch.allclose(alone, pooling(nn.functional.pad(short, (0, 0, 0, 9)), count), atol=1e-6)
+
+
+def test_what_depends_on_a_batch() -> None:
+    assert adpool(variant="code").follows_batch
+    for options in (
+        {},
+        {"variant": "code", "padded_to": 5},
+        {"variant": "code", "token_weight": 0},
+    ):
+        assert not adpool(**options).follows_batch
+
+
+@pytest.mark.parametrize("options", [{"padded_to": 5}, {"variant": "code", "padded_to": 0}])
+def test_padding_that_cannot_be_is_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=r"padded_to is [05]; it must be at least 1, and is for"):
+        adpool(**options)
