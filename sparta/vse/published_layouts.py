@@ -55,8 +55,8 @@ def _single_view(pooling: str, text_projection: str) -> dict[str, str]:
     }
 
 
-# What the published evaluation pads to, on which ADPOOL's published code depends: all images have 36
-# regions; captions come in batches of 125, whose longest has 25 tokens (the median over COCO's
+# What the published evaluation pads to, on which ADPOOL's published code depends: all images have
+# 36 regions; captions come in batches of 125, whose longest has 25 tokens (the median over COCO's
 # val2017 captions in their order, start and end included: 24 words, or 25 word pieces).
 REGIONS, TOKENS = 36, 25
 
