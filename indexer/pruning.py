@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexer.settings import OffsetKind
+from sparta.errors import InputError
 
 IMAGES_AT_ONCE = 512
 
@@ -78,10 +79,10 @@ def prune(
         products, the lower term ids are kept.
 
     Raises:
-        ValueError: if a score is not a number.
+        InputError: if a score is not a number.
     """
     if not np.isfinite(scores.sum()):  # one bad score spoils the sum
-        raise ValueError("the model gives term scores that are not finite: it is broken")
+        raise InputError("the model gives term scores that are not finite: its weights are damaged")
     if offset is not None:
         scores = np.maximum(scores - offset, 0)
     scores = scores * allowed

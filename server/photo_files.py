@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 
 from server.problems import ProblemError
+from sparta.features.extract.image_files import FORMATS
 
 
 def find_photo(folder: Path | None, image_id: str) -> Path:
@@ -46,9 +47,9 @@ def media_type(path: Path) -> str:
     """
     with path.open("rb") as file:
         try:
-            with Image.open(file) as image:
+            with Image.open(file, formats=FORMATS) as image:
                 found = str(image.format)
-        except (UnidentifiedImageError, Image.DecompressionBombError):
+        except Exception:  # anything may come out of a damaged file
             return "application/octet-stream"
     # MPO, which cameras write, is a JPEG with further images appended; browsers know only JPEG.
     return "image/jpeg" if found == "MPO" else Image.MIME.get(found, "application/octet-stream")

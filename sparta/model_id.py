@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
+
+from safetensors import SafetensorError
 
 from sparta.errors import InputError, first_line
 
@@ -65,11 +68,11 @@ def read_model_config(
         raise InputError(
             f"{prefix}{name} is not the folder of a {title}, nor on the hub: {first_line(error)}"
         ) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(
             f"{prefix}{name} is not a {title}: its config.json is not JSON ({error})"
         ) from error
-    found = values.get("model_type")
+    found = values.get("model_type") if isinstance(values, dict) else None
     if found not in types:
         reason = f"its config.json is of a {found}" if found else "it has no config.json of one"
         raise InputError(f"{prefix}{name} is not a {title}: {reason}")
@@ -89,6 +92,11 @@ def find_file(name: str | Path, file: str) -> Path | None:
 
     found = cached_file(str(name), file, _raise_exceptions_for_missing_entries=False)
     return None if found is None else Path(found)
+
+
+# What loading weights raises, beside OSError and ValueError, where their file is damaged, contains
+# more than tensors, or has other shapes than the configuration.
+DAMAGED_WEIGHTS = (SafetensorError, UnpicklingError, RuntimeError, LookupError, EOFError)
 
 
 def _prefix(option: str) -> str:

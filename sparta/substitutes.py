@@ -50,7 +50,7 @@ class SubstituteTable:
             return cls()
         try:
             return cls(_parse(path.read_text(encoding="utf-8")))
-        except (ValueError, TypeError, AttributeError, KeyError) as error:
+        except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
             raise InputError(
                 f"{path} is not a table of substitutes of format {FORMAT_VERSION} ({error}): make "
                 "it again with `sparta substitutes`, or remove it"

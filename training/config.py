@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import yaml
 from pydantic import ValidationError
 
-from sparta.errors import InputError
+from sparta.errors import InputError, first_line
 from training.visualsparta.config import VisualSpartaTrainConfig
 from training.vse.config import VseTrainConfig
 
@@ -59,8 +59,8 @@ def _read(name: str) -> dict[str, Any]:
         raise InputError(f"{name}: neither a YAML file nor a preset; the presets are {known}")
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: not YAML: {error}") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise InputError(f"{path}: not YAML: {first_line(error)}") from error
     if not isinstance(values, dict):
         raise InputError(f"{path}: expected keys and values, found {type(values).__name__}")
     merged: dict[str, Any] = {}
@@ -90,8 +90,9 @@ def _apply(values: dict[str, Any], override: str) -> None:
             raise InputError(f"--set {override}: {parent} is a value and has no keys")
     try:
         value = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise InputError(f"--set {override}: the value is not YAML: {error}") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        reason = first_line(error)
+        raise InputError(f"--set {override[:80]}: the value is not YAML: {reason}") from error
     # YAML 1.1 parses 1e-4 as a string.
     if isinstance(value, str):
         with suppress(ValueError):

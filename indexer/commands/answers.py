@@ -12,6 +12,8 @@ from rich.table import Table
 
 from indexer.search.api import Explanation, SearchResult, TermExplanation
 
+LONGEST_WORD = 100  # letters; a word piece tokenizer knows none longer
+
 
 def answer_json(query: str, result: SearchResult, explanations: list[Explanation]) -> str:
     """An answer as JSON, with each hit's terms if there are explanations."""
@@ -36,7 +38,7 @@ def answer_tables(
         words = (f"{found.word} → {found.term}" for found in result.substitutions)
         yield f"Substitutes: {escape(', '.join(words))}"
     if result.unknown:
-        yield f"Unknown words: {escape(', '.join(result.unknown))}"
+        yield f"Unknown words: {escape(', '.join(map(_shortened, result.unknown)))}"
 
 
 def _hits_table(result: SearchResult, explanations: list[Explanation]) -> Table:
@@ -66,6 +68,11 @@ def _term_row(term: TermExplanation) -> tuple[str, ...]:
     box = "" if term.box is None else " ".join(f"{side:.2f}" for side in term.box)
     numbers = str(term.count), str(term.impact), f"{term.score:g}"
     return term.term, _source(term), *numbers, won_by(term), box
+
+
+def _shortened(word: str) -> str:
+    """A word for the terminal, whose lines take minutes to break for a word of many pages."""
+    return word if len(word) <= LONGEST_WORD else f"{word[:LONGEST_WORD]}…"
 
 
 def _source(term: TermExplanation) -> str:

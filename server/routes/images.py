@@ -6,6 +6,7 @@ from functools import partial
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import FileResponse
+from starlette.convertors import Convertor, register_url_convertor
 
 from indexer.search.api import Explainer, UnknownImageError
 from server import schemas
@@ -15,6 +16,23 @@ from server.problems import ProblemError, responses
 from server.routes.hits import hits_and_timings, photo_url
 from server.routes.parameters import BackendParameter, CountParameter, ExplainParameter
 
+
+class ImageIdConvertor(Convertor[str]):
+    """An image id in a path: names of files contain slashes, and may contain line feeds."""
+
+    regex = r"[\s\S]*"
+
+    def convert(self, value: str) -> str:
+        """The id, as it is."""
+        return value
+
+    def to_string(self, value: str) -> str:
+        """The id, as it is."""
+        return value
+
+
+register_url_convertor("image_id", ImageIdConvertor())
+
 PHOTO_CACHE = "private, max-age=3600"
 
 router = APIRouter(prefix="/v1/images")
@@ -22,9 +40,9 @@ router = APIRouter(prefix="/v1/images")
 
 # The routes "…/file" and "…/similar" come first: an image id can contain slashes, so the image's
 # route would match their paths too.
-@router.head("/{image_id:path}/file", include_in_schema=False)
+@router.head("/{image_id:image_id}/file", include_in_schema=False)
 @router.get(
-    "/{image_id:path}/file",
+    "/{image_id:image_id}/file",
     summary="Get the photo of an image",
     response_class=FileResponse,
     responses={
@@ -51,7 +69,7 @@ def image_file(request: Request, backend: BackendParameter, image_id: str) -> Re
 
 
 @router.get(
-    "/{image_id:path}/similar",
+    "/{image_id:image_id}/similar",
     summary="Search photos by image",
     responses=responses(
         "unknown-image", "invalid-parameter", "unknown-backend", "backend-unavailable"
@@ -89,7 +107,7 @@ def similar(
 
 
 @router.get(
-    "/{image_id:path}",
+    "/{image_id:image_id}",
     summary="Get the metadata of an image",
     responses=responses("unknown-image", "unknown-backend"),
 )

@@ -23,7 +23,7 @@ def load_json(path: Path) -> Any:
         return json.loads(path.read_bytes())
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    except ValueError as error:  # not JSON, or not UTF-8
+    except (ValueError, RecursionError) as error:  # not JSON, not UTF-8, or nested too deep
         raise InputError(f"{path}: not JSON, or cut: {error}") from error
 
 

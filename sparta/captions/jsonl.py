@@ -43,7 +43,7 @@ def _parse_all(path: Path) -> Iterator[tuple[str, CaptionedPhoto]]:
 def _parse(line: bytes, where: str) -> CaptionedPhoto:
     try:
         content = json.loads(line.decode())
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"{where}: not a JSON object: {error}") from error
     parsed = validate(_Line, content, where)
     return checked(parsed.image, parsed.split, parsed.captions, where)

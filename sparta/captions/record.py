@@ -22,13 +22,18 @@ class CaptionedPhoto:
 
 
 def checked(image_id: str, split: str, captions: Sequence[str], where: str) -> CaptionedPhoto:
-    """A captioned photo none of whose captions is blank.
+    """A captioned photo none of whose captions is blank, all of it text that UTF-8 can hold.
 
     Raises:
-        InputError: if one is.
+        InputError: if it is not.
     """
     if any(not caption.strip() for caption in captions):
         raise InputError(f"{where}: captions: one of them is blank")
+    try:
+        "".join([image_id, split, *captions]).encode()
+    except UnicodeEncodeError as error:
+        half = ascii(error.object[error.start])
+        raise InputError(f"{where}: half of a surrogate pair ({half}) is no character") from error
     return CaptionedPhoto(image_id, split, tuple(captions))
 
 

@@ -190,7 +190,7 @@ def read_header(folder: Path) -> dict[str, Any]:
             f"{folder} is not a feature store (no {HEADER} in it); "
             "make one with: sparta extract PHOTOS --out FOLDER"
         ) from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is damaged ({error}); delete the folder and extract again") from (
             error
         )

@@ -19,8 +19,8 @@ from torch import Tensor, nn
 from transformers import AutoModel, PreTrainedModel, initialization
 from transformers.masking_utils import create_bidirectional_mask
 
-from sparta.errors import InputError
-from sparta.model_id import find_file, resolve
+from sparta.errors import InputError, first_line
+from sparta.model_id import DAMAGED_WEIGHTS, find_file, resolve
 from sparta.tokenizer import Tokenizer, WordPieceTokenizer
 from sparta.visualsparta.collate import ImageBatch
 from sparta.visualsparta.compact import compact_state, read_compact
@@ -343,6 +343,10 @@ class VisualSparta(PreTrainedModel):
             name: hub name, folder, or a model of the package: "photos" or "sample".
             *args: as transformers takes them.
             **kwargs: as transformers takes them; dtype is float32 by default.
+
+        Raises:
+            InputError: if the weights are damaged, or those of another configuration.
+            OSError: if there is no such model.
         """
         name = resolve(name)
         if (config := VisualSpartaConfig.from_pretrained(name)).compact:
@@ -350,7 +354,12 @@ class VisualSparta(PreTrainedModel):
             model.load_state_dict(read_compact(name, model.state_dict(), config.use_labels))
         else:
             kwargs.setdefault("dtype", torch.float32)
-            model = super().from_pretrained(name, *args, **kwargs)
+            try:
+                model = super().from_pretrained(name, *args, **kwargs)
+            except DAMAGED_WEIGHTS as error:
+                raise InputError(
+                    f"{name}: its weights cannot be read: {first_line(error)}"
+                ) from error
         if path := find_file(name, "tokenizer.json"):
             model.tokenizer = WordPieceTokenizer.from_folder(path.parent)
         return model.eval()

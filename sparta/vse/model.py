@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from sparta.errors import InputError
-from sparta.model_id import find_file
+from sparta.errors import InputError, first_line
+from sparta.model_id import DAMAGED_WEIGHTS, find_file
 from sparta.vse.batch import PixelBatch, RegionBatch, TextBatch, collate_texts, real_rows
 from sparta.vse.config import VseConfig, check_kind
 from sparta.vse.encoders import VisualProjection, WordEncoder, build_network, unit
@@ -203,8 +203,8 @@ class VseModel(PreTrainedModel):
         kwargs.setdefault("dtype", torch.float32)
         try:
             loaded: Any = super().from_pretrained(name, output_loading_info=True, **kwargs)
-        except (OSError, ValueError, RuntimeError) as error:
-            raise InputError(f"{name} is not a whole VSE model: {error}") from error
+        except (OSError, ValueError, *DAMAGED_WEIGHTS) as error:
+            raise InputError(f"{name} is not a whole VSE model: {first_line(error)}") from error
         model: VseModel
         model, info = loaded
         for state in ("missing", "unexpected"):

@@ -1,5 +1,6 @@
 from pathlib import Path
 
+import pytest
 from PIL import Image
 
 from server.photo_files import media_type
@@ -10,3 +11,19 @@ def test_the_type_is_that_of_the_content(tmp_path: Path) -> None:
         path = tmp_path / "photo.jpg"
         Image.new("RGB", (4, 4)).save(path, form)
         assert media_type(path) == f"image/{expected}"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"P6\n99999999999999999999 1\n255\n",
+        b"P6\n1 x\n255\n",
+        b"P5\n4 4\n0\n",
+        b"P6",
+        b"%!PS-Adobe-3.0 EPSF\n",
+    ],
+)
+def test_a_damaged_or_undocumented_photo_is_plain_bytes(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "photo.ppm"
+    path.write_bytes(content)
+    assert media_type(path) == "application/octet-stream"

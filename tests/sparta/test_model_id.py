@@ -45,3 +45,13 @@ def test_another_models_configuration_is_refused(tmp_path: Path) -> None:
         assert "\n" not in str(error.value)
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "vse", "views": 3}))
     assert read_model_config(tmp_path, ("vse",), "dense model")["views"] == 3
+
+
+@pytest.mark.parametrize("content", ["[" * 100_000, '{"a":' * 100_000, "[1]", "7"])
+def test_a_configuration_of_strange_json_is_one_line(tmp_path: Path, content: str) -> None:
+    (tmp_path / "config.json").write_text(content)
+    with pytest.raises(
+        InputError, match="is not a dense model: (its|it has no) config.json"
+    ) as error:
+        read_model_config(tmp_path, ("vse",), "dense model", "--model")
+    assert "\n" not in str(error.value)

@@ -73,6 +73,7 @@ def test_an_empty_file_is_all_defaults(tmp_path: Path) -> None:
         ("model: []", "model: Input should be a valid dictionary"),
         ("- 1\n- 2", "expected keys and values, found list"),
         ("a: [", "not YAML"),
+        ("[" * 20_000, "not YAML"),
     ],
 )
 def test_errors_name_the_file_and_the_key(tmp_path: Path, text: str, message: str) -> None:
@@ -111,6 +112,7 @@ def test_text_that_is_not_utf8_is_an_error(tmp_path: Path) -> None:
         ("=3", "--set =3: expected key=value"),
         ("epochs.more=3", "--set epochs.more=3: epochs is a value and has no keys"),
         ("seed=[1", "--set seed=[1: the value is not YAML"),
+        ("seed=" + "[" * 20_000, "the value is not YAML"),
         ("epoch=3", "epoch: Extra inputs are not permitted"),
         ("data.split=[a]", "data.split: Input should be a valid string"),
     ],

@@ -12,6 +12,7 @@ import numpy as np
 from PIL import Image
 
 from sparta.errors import InputError
+from sparta.features.extract.image_files import FORMATS
 from sparta.features.extract.photos import find_photos
 from sparta.progress import Progress, no_progress
 
@@ -99,7 +100,7 @@ def _scenes(folder: Path, count: int) -> list[Path]:
 
 
 def _enlarge(scene: Path, width: int, height: int, seed: int) -> Image.Image:
-    with Image.open(scene) as image:
+    with Image.open(scene, formats=FORMATS) as image:
         large = image.convert("RGB").resize((width, height), Image.Resampling.LANCZOS)
     noise = np.random.default_rng(seed).normal(0, NOISE, (height, width, 1))
     return Image.fromarray((np.asarray(large) + noise).clip(0, 255).astype(np.uint8))

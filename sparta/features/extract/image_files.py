@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
+from PIL import ExifTags, Image, ImageOps
 from PIL.JpegImagePlugin import JpegImageFile
 
 from sparta.extras import require
@@ -17,7 +17,11 @@ MIN_SIDE = 8
 # A JPEG decoded at reduced size has sides at least this many times those it is resized to: the
 # features then differ from those of a full decoding by less than rounding to 8 bits changes them.
 REDUCED = 2
-HEIF_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
+# Of Pillow's formats, those that `find_photos` documents. Others are not tried, whatever a file is
+# named: PostScript, for one, would be run by Ghostscript.
+FORMATS = ("JPEG", "PNG", "WEBP", "AVIF", "GIF", "BMP", "TIFF", "JPEG2000", "PPM")
+HEIF_BRANDS = {b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx"}
+CONTAINER_BRANDS = {b"mif1", b"msf1"}  # of HEIC and AVIF alike: the brands that follow tell which
 
 Box = tuple[float, float, float, float]
 
@@ -82,19 +86,31 @@ def _check(path: Path) -> None:
 
 
 def _open(path: Path) -> Image.Image:
-    """Open an image of any format; HEIC, whatever the file is named, through pillow-heif.
+    """Open an image of a documented format; HEIC, whatever the file is named, by pillow-heif.
 
     pillow-heif turns photos upright as the container requires and sets the EXIF orientation to 1.
     """
-    try:
-        return Image.open(path)
-    except UnidentifiedImageError:
-        with path.open("rb") as file:
-            head = file.read(12)
-        if head[4:8] != b"ftyp" or head[8:] not in HEIF_BRANDS:
-            raise
+    with path.open("rb") as file:
+        head = file.read(64)
+    if not is_heic(head):
+        return Image.open(path, formats=FORMATS)
     require("pillow_heif").register_heif_opener()
-    return Image.open(path)
+    return Image.open(path, formats=["HEIF"])
+
+
+def is_heic(head: bytes) -> bool:
+    """Whether a file that begins so, with 64 bytes or fewer, is a HEIC photo.
+
+    A container lists its brands in a first box "ftyp": the main one, a version, and others.
+    """
+    if head[4:8] != b"ftyp":
+        return False
+    end = min(len(head), int.from_bytes(head[:4], "big"))
+    others = {head[at : at + 4] for at in range(16, end, 4)}
+    main = head[8:12]
+    return main in HEIF_BRANDS or (
+        main in CONTAINER_BRANDS and (bool(others & HEIF_BRANDS) or not others & {b"avif", b"avis"})
+    )
 
 
 def _upright(image: Image.Image, side: int) -> UprightPhoto:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from pathlib import Path
 
 import pytest
 
+from indexer.commands.search import search
 from indexer.dense.build import add_dense
 from indexer.postings import Postings
 from indexer.search.open import open_backend
@@ -140,3 +142,12 @@ def test_a_dense_backend_that_is_not_there_or_cannot(dense_index: Path, index: P
     ]:
         run = sparta("search", *arguments, code=code)
         assert run.returncode == 1 and said in run.stderr and "Traceback" not in run.stderr
+
+
+def test_a_word_of_many_pages_is_answered_at_once(
+    index: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    started = time.monotonic()
+    search(index, "a" * 100_000)
+    assert time.monotonic() - started < 20  # it took minutes
+    assert f"Unknown words: {'a' * 100}…" in capsys.readouterr().out.replace("\n", "")

@@ -46,3 +46,13 @@ def test_no_photos_folder(client: TestClient) -> None:
     assert "--photos" in response.json()["detail"]
     about = client.get("/v1/images/garden/one.png", params={"backend": "other one"}).json()
     assert about["url"] is None
+
+
+def test_a_name_with_a_line_feed_is_an_image_id(client: TestClient) -> None:
+    for name in ("line\nfeed.png", "\n", "end\n"):
+        for part in ("", "/file", "/similar"):
+            found, plain = (
+                client.get(f"/v1/images/{quote(image_id, safe='')}{part}").json()
+                for image_id in (name, "absent")
+            )
+            assert found["type"] == plain["type"]

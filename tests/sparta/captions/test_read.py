@@ -92,3 +92,20 @@ def test_other_formats_are_answered_with_the_known_ones(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("{}")
     with pytest.raises(InputError, match=r"a\.json: expected images with sentences.*" + named):
         read_captions(tmp_path / "a.json")
+
+
+@pytest.mark.parametrize("name", ["captions.jsonl", "captions.json"])
+def test_deeply_nested_json_is_one_line(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_text("[" * 100_000)
+    with pytest.raises(InputError, match=r"captions\.json") as error:
+        read_captions(path)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("field", ["image", "split", "captions"])
+def test_half_a_surrogate_pair_is_refused(tmp_path: Path, field: str) -> None:
+    line = GOOD | {field: ["A \ud83d dog."] if field == "captions" else "a \ud83d"}
+    path = write(tmp_path, line)
+    with pytest.raises(InputError, match=r"line 1: (half of a surrogate pair|image: .* unicode)"):
+        read_captions(path)

@@ -52,6 +52,7 @@ def load_encoder(
     if labels and (backbone == "pixels" or backbone in SCALES):
         raise InputError(f"--labels needs a backbone with named classes; {backbone} has none")
     if backbone == "pixels":
+        _check_device(device)
         return PixelPatches(image_size)
     if not (installed() and on_cpu(device)):
         return _load_torch(backbone, image_size, labels, device)
@@ -67,6 +68,14 @@ def load_encoder(
         return encoder
     progress("convert", 1, 1)
     return ConvertedEncoder(*entry, backbone)
+
+
+def _check_device(device: str) -> None:
+    """Refuse a device that is none, also where no network runs; torch is needed for GPUs alone."""
+    if device not in ("auto", "cpu"):
+        from sparta.features.extract.networks.backbone import pick_device
+
+        pick_device(device)
 
 
 def _load_torch(

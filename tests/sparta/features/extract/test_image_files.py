@@ -1,11 +1,15 @@
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import ExifTags, Image
+from PIL import ExifTags, Image, UnidentifiedImageError
 
-from sparta.features.extract.image_files import UprightPhoto, load_photo
+from sparta.features.extract.augmentations import Augmentation
+from sparta.features.extract.image_files import UprightPhoto, is_heic, load_photo
 from sparta.features.extract.networks.lite_backbone import LiteBackbone
+from sparta.features.extract.photos import Decoder
+from sparta.features.skipped import Skipped
 from tests.sparta.features.extract.heic_files import write_heic
 
 
@@ -80,3 +84,57 @@ def test_reduced_decoding_changes_features_less_than_rounding(shared: Path, tmp_
 
 def _square(photo: UprightPhoto, side: int) -> Image.Image:
     return photo.image.resize((side, side), Image.Resampling.BICUBIC, photo.part((0, 0, 1, 1)))
+
+
+@pytest.mark.parametrize("form", ["EPS", "ICO", "PCX", "TGA", "SGI"])
+def test_only_documented_formats_are_decoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    def ghostscript(*_: object, **__: object) -> None:
+        pytest.fail("Ghostscript was called")
+
+    monkeypatch.setattr("PIL.EpsImagePlugin.Ghostscript", ghostscript)
+    ramp(40, 40).save(tmp_path / "a.jpg", form)
+    with pytest.raises(UnidentifiedImageError):
+        load_photo(tmp_path / "a.jpg")
+
+
+@pytest.mark.parametrize(
+    "form", ["JPEG", "PNG", "WEBP", "AVIF", "GIF", "BMP", "TIFF", "JPEG2000", "PPM"]
+)
+def test_documented_formats_are_decoded_under_any_name(tmp_path: Path, form: str) -> None:
+    ramp(40, 30).save(tmp_path / "a.heic", form)
+    assert load_photo(tmp_path / "a.heic").image.size == (40, 30)
+
+
+def ftyp(main: bytes, *others: bytes) -> bytes:
+    brands = main + bytes(4) + b"".join(others)
+    return (8 + len(brands)).to_bytes(4, "big") + b"ftyp" + brands + b"heicavif"
+
+
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [
+        (ftyp(b"heic", b"mif1"), True),
+        (ftyp(b"mif1", b"mif1", b"heic"), True),
+        (ftyp(b"mif1"), True),
+        (ftyp(b"mif1", b"avif"), False),
+        (ftyp(b"avif", b"mif1", b"heic"), False),
+        (ftyp(b"isom"), False),
+        (b"\xff\xd8", False),
+        (b"", False),
+    ],
+)
+def test_heic_is_told_from_avif(head: bytes, expected: bool) -> None:
+    assert is_heic(head) is expected
+
+
+@pytest.mark.parametrize("brand", [b"heic", b"mif1"])
+def test_heic_without_its_library_is_skipped_with_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, brand: bytes
+) -> None:
+    (tmp_path / "a.heic").write_bytes(ftyp(brand, b"heic"))
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)
+    skipped = Decoder(tmp_path, 8, 2, Augmentation("plain")).decode("a.heic")
+    assert isinstance(skipped, Skipped)
+    assert "pip install 'visualsparta[heic]'" in skipped.reason

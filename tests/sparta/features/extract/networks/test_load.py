@@ -25,6 +25,7 @@ from transformers import (
     ViTModel,
 )
 
+from sparta.errors import InputError
 from sparta.features.extract.networks import converted, load
 from sparta.features.extract.networks.backbone import Backbone
 from sparta.features.extract.networks.converted import ConvertedEncoder
@@ -189,3 +190,9 @@ def test_extraction_with_a_converted_network_imports_no_torch(tmp_path: Path) ->
     run = subprocess.run(command, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     assert "3 images" in run.stdout and run.stdout.endswith("set()\n")
+
+
+@pytest.mark.parametrize("backbone", ["pixels", "efficientnet-lite2"])
+def test_a_device_that_is_none_is_an_error_everywhere(backbone: str) -> None:
+    with pytest.raises(InputError, match=r"--device zzz: .*; try auto"):
+        load_encoder(backbone, None, 0, "zzz")
