@@ -51,7 +51,7 @@ def test_another_models_configuration_is_refused(tmp_path: Path) -> None:
 def test_a_configuration_of_strange_json_is_one_line(tmp_path: Path, content: str) -> None:
     (tmp_path / "config.json").write_text(content)
     with pytest.raises(
-        InputError, match="is not a dense model: (its|it has no) config.json"
+        InputError, match=r"is not a dense model: (its|it has no) config\.json"
     ) as error:
         read_model_config(tmp_path, ("vse",), "dense model", "--model")
     assert "\n" not in str(error.value)
