@@ -22,7 +22,7 @@ Backbone = Annotated[
     str | None,
     typer.Option(
         help="Hub name or folder of a vision network, efficientnet-lite0, -lite1 or -lite2 (no hub "
-        "needed), or pixels."
+        "needed; with -hypercolumns for textures and colours too), or pixels."
     ),
 ]
 Detector = Annotated[

@@ -13,7 +13,7 @@ from sparta.errors import InputError
 from sparta.features.extract.augmentations import Augmentation, Crop
 from sparta.features.extract.decode_pool import decode_all
 from sparta.features.extract.networks.backbone import Backbone
-from sparta.features.extract.networks.lite_weights import SCALES
+from sparta.features.extract.networks.lite_weights import is_lite
 from sparta.features.extract.networks.timm_models import timm_processor
 from sparta.features.extract.photos import Decoder, find_photos
 from sparta.features.record import FeatureSource
@@ -36,7 +36,7 @@ def vision_source(network: str) -> FeatureSource:
             grid.
         OSError: if there is no such checkpoint.
     """
-    if network in SCALES or timm_processor(network) is not None:
+    if is_lite(network) or timm_processor(network) is not None:
         raise InputError(
             f"model.options.vision: {network} cannot be trained inside a dense model, only "
             "networks of transformers can: train on its features instead, with "

