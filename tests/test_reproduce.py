@@ -1,14 +1,47 @@
-"""docs/reproduce.md: its presets exist, and none is missing. Its commands: test_docs.py."""
+"""docs/reproduce.md: every published row with its command, and the presets' settings.
+
+The page's commands are checked by test_docs.py.
+"""
 
 import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
 
 from tests.documents import ROOT, commands
+from tests.published_rows import FIGURES, OTHERS, ROWS, Row
 from training.config import PRESETS, load_config
 
 PATH = ROOT / "docs" / "reproduce.md"
 PAGE = PATH.read_text(encoding="utf-8")
 FOLDERS = ("coco", "flickr30k", "flickr8k", "msr-vtt", "vatex", "ablations")
 NAMED = re.findall(rf"`((?:{'|'.join(FOLDERS)})/[^`\s]+)`", PAGE)
+COMMANDS = commands(PATH)
+
+
+def section(heading: str) -> str:
+    (found,) = re.findall(rf"^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", PAGE, re.S | re.M)
+    assert isinstance(found, str)
+    return found
+
+
+def cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip().strip("|").split("|")]
+
+
+def numbers(text: str) -> tuple[str, ...]:
+    return tuple(re.findall(r"\d+\.\d+", text))
+
+
+def presets_of(folders: tuple[str, ...]) -> set[str]:
+    return {
+        str(path.relative_to(PRESETS)).removesuffix(".yaml")
+        for folder in folders
+        for path in (PRESETS / folder).rglob("*.yaml")
+    }
 
 
 def test_presets_that_are_named_exist() -> None:
@@ -17,12 +50,8 @@ def test_presets_that_are_named_exist() -> None:
         load_config(name.replace("METHOD-VISUAL-TEXT", "vse-inf-grid-bert"))
 
 
-def test_no_row_is_missing() -> None:
-    presets = {
-        str(path.relative_to(PRESETS)).removesuffix(".yaml")
-        for folder in FOLDERS
-        for path in (PRESETS / folder).rglob("*.yaml")
-    }
+def test_no_preset_is_missing() -> None:
+    presets = presets_of(FOLDERS)
     # VSE+2AD's table has one row for both data sets.
     both = {name.replace("coco/", "flickr30k/", 1) for name in NAMED if "coco/vse-2ad" in name}
     assert presets == (set(NAMED) | both) & presets
@@ -30,8 +59,151 @@ def test_no_row_is_missing() -> None:
 
 
 def test_every_kind_of_command_is_there() -> None:
-    found = commands(PATH)
-    first = {words[0] for words in found}
-    assert first >= {"extract", "import", "captions", "train", "index", "figure"}
-    measured = {words[1] for words in found if words[0] == "eval"}
+    first = {words[0] for words in COMMANDS}
+    assert first >= {"extract", "import", "captions", "train", "index", "figure", "bench"}
+    measured = {words[1] for words in COMMANDS if words[0] == "eval"}
     assert measured == {"model", "cxc", "pruning", "transfer"}
+
+
+# ---- published rows -----------------------------------------------------------------------------
+
+
+def lines_of(row: Row) -> list[list[str]]:
+    """Lines of the section's tables with the row's name and exactly its figures, in order."""
+    found = []
+    for line in section(row.section).splitlines():
+        if line.startswith("|"):
+            named = [cell for cell in cells(line) if cell.startswith(row.name)]
+            others = [cell for cell in cells(line) if cell not in named and "`" not in cell]
+            if named and numbers(" ".join(others)) == row.figures:
+                found.append(cells(line))
+    return found
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.section}: {row.name}")
+def test_every_row_of_the_papers_is_on_the_page(row: Row) -> None:
+    assert lines_of(row)
+
+
+# Tables whose rows share one command, and the command.
+SHARED = {
+    ("VisualSparta", ("1K", "5K", "113K", "1M")): "bench speed",
+    ("VisualSparta", ("50", "100", "500", "1,000", "2,000", "all")): "eval pruning",
+}
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.section}: {row.name}")
+def test_every_row_has_a_command(row: Row) -> None:
+    """A preset that a block of the page trains, or one command for all rows of its table."""
+    for (heading, names), command in SHARED.items():
+        if row.section == heading and row.name in names:
+            assert any(words[: len(command.split())] == command.split() for words in COMMANDS)
+            return
+    for line in lines_of(row):
+        named = re.findall(r"`([a-z0-9-]+/[^`\s]+)`", " ".join(line))
+        assert set(named) <= presets_of(FOLDERS)
+        assert named or "as in table 2" in line
+
+
+def test_rows_of_different_networks_have_different_commands() -> None:
+    presets = {
+        kind: {
+            name
+            for line in section("GPO").splitlines()
+            if kind in line
+            for name in re.findall(r"`([a-z0-9]+/[^`]+)`", line)
+        }
+        for kind in ("WSL grid", "BUTD grid", "region+grid")
+    }
+    assert all(presets.values())
+    assert not presets["WSL grid"] & (presets["BUTD grid"] | presets["region+grid"])
+
+
+def test_the_list_is_that_of_the_papers(shared: Path) -> None:
+    """Each row's figures stand in its paper one behind the other."""
+    texts = {}
+    for paper in {row.paper for row in ROWS}:
+        text = (shared / "papers" / f"{paper}.txt").read_text(encoding="utf-8")
+        found = re.sub(r"\([+-]\d+\.\d+\)|[\u00d7x]", " ", text)
+        texts[paper] = " ".join(re.findall(r"(?<![\d.])\d+\.\d+(?![\d.])", found))
+    for row in ROWS:
+        assert f"{' '.join(row.figures)} " in texts[row.paper] + " ", row
+
+
+def test_rows_of_other_methods_have_a_reason() -> None:
+    (paragraph,) = [line for line in PAGE.splitlines() if line.startswith("Rows of other methods")]
+    listed = re.split(r"[(),:]\s*|\.", paragraph)
+    assert set(OTHERS) <= {name.strip() for name in listed}
+
+
+def figures_named(text: str) -> set[str]:
+    """Numbers behind the word figure: 1, 1 to 3, 4 b, A.2-1."""
+    found: set[str] = set()
+    number = r"(?:[AC](?:\.\d)?-)?\d"
+    between = r"(?:,| and| to| [a-d]\b)* "
+    for listed in re.findall(rf"[Ff]igures? ({number}(?:{between}{number})*)", text):
+        for first, last in re.findall(r"(\d) to (\d)", listed):
+            found |= {str(n) for n in range(int(first), int(last) + 1)}
+        found |= set(re.findall(number, listed))
+    return found
+
+
+@pytest.mark.parametrize("heading", FIGURES)
+def test_every_figure_has_a_command_or_a_reason(heading: str) -> None:
+    lines = [cells(line) for line in section("Figures").splitlines() if line.startswith("|")]
+    drawn = re.findall(rf"{re.escape(heading)} ([AC.\d-]+)", " ".join(line[0] for line in lines))
+    found = figures_named(section(heading)) | set(drawn)
+    assert set(FIGURES[heading].split()) <= found
+
+
+# ---- settings -----------------------------------------------------------------------------------
+
+
+def tables(heading: str) -> Iterator[tuple[list[str], dict[str, list[Any]]]]:
+    """The columns of each table of settings, and the values of each setting as YAML."""
+    for block in re.findall(r"(?:^\|.*\n)+", section(heading), re.M):
+        head, _, *rows = [cells(line) for line in block.splitlines()]
+        if head[0] == "setting" and all(re.fullmatch(r"`[\w.]+`", row[0]) for row in rows):
+            values = {row[0].strip("`"): [yaml.safe_load(cell) for cell in row[1:]] for row in rows}
+            yield head[1:], values
+
+
+def resolved(name: str, key: str) -> Any:
+    value: Any = load_config(name).model_dump()
+    for part in key.split("."):
+        value = value[part]
+    return value
+
+
+def column_of(name: str) -> str:
+    """The column of the dense presets' table that a preset belongs to."""
+    config = load_config(name)
+    assert config.family == "vse"
+    visual = config.model.options["visual"]
+    if "vse-2ad" in name:
+        return f"VSE+2AD, {visual}"
+    return visual if visual == "region" or config.has_vision_network else "WSL, video"
+
+
+PUBLISHED = ("coco", "flickr30k", "msr-vtt", "vatex", "ablations")
+DENSE = sorted(name for name in presets_of(PUBLISHED) if load_config(name).family == "vse")
+
+
+def test_settings_are_what_the_dense_presets_resolve_to() -> None:
+    ((columns, settings),) = tables("Settings of the dense presets")
+    assert {column_of(name) for name in DENSE} == set(columns)
+    for name in DENSE:
+        at = columns.index(column_of(name))
+        for key, values in settings.items():
+            if values[at] != "\u2013":
+                assert resolved(name, key) == values[at], (name, key)
+
+
+def test_settings_are_what_the_presets_of_visualsparta_resolve_to() -> None:
+    ((columns, settings),) = tables("How to run a row")
+    assert len(settings) == 15
+    for at, column in enumerate(columns):
+        name = column.strip("`")
+        for preset in (name, name.replace("coco", "flickr30k")):
+            for key, values in settings.items():
+                assert resolved(preset, key) == values[at], (preset, key)
