@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import struct
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 _HEADER = struct.Struct("<BBIIHH")
 _ESCAPE = 255
 _BOX_STEPS = 65535
+_UNSIGNED = {size: np.dtype(f"<u{size}") for size in (1, 2, 4)}
 
 Box = tuple[float, float, float, float]  # x1, y1, x2, y2 relative to the photo
 
@@ -76,30 +78,6 @@ class Grounding:
     positions: NDArray[np.integer]
     inputs: Inputs
 
-    def winner(self, term: int, vocabulary: Sequence[str]) -> Winner:
-        """What won a term.
-
-        Args:
-            term: its vocabulary id.
-            vocabulary: [V] terms in id order.
-        """
-        place = int(np.searchsorted(self.terms, term))
-        if place == len(self.terms) or self.terms[place] != term or self.positions[place] < 0:
-            return Winner()
-        position, regions = int(self.positions[place]), len(self.inputs.boxes)
-        if position < regions:
-            return Winner(position, self._box(position))
-        token = position - regions
-        region = int(self.inputs.label_regions[token])
-        spoken = self.inputs.label_terms[self.inputs.label_regions == region]
-        words = " ".join(vocabulary[i] for i in spoken).replace(" ##", "")
-        label = WinningLabel(vocabulary[self.inputs.label_terms[token]], words)
-        return Winner(region, self._box(region), label)
-
-    def _box(self, region: int) -> Box:
-        x1, y1, x2, y2 = self.inputs.boxes[region].tolist()
-        return x1, y1, x2, y2
-
 
 def pack(grounding: Grounding) -> bytes:
     """Pack one image: about two bytes per term, eight per box and three per label token.
@@ -135,22 +113,96 @@ def pack(grounding: Grounding) -> bytes:
 
 def unpack(data: bytes) -> Grounding:
     """Unpack one image."""
-    position_size, label_size, count, gap_bytes, boxes, labels = _HEADER.unpack_from(data)
-    position, label = np.dtype(f"<u{position_size}"), np.dtype(f"<u{label_size}")
-    sizes = [_HEADER.size, gap_bytes, count * position_size, 8 * boxes, labels * label_size]
-    _, gaps, *parts = np.split(np.frombuffer(data, np.uint8), np.cumsum(sizes))
-    # The running sum of the bytes is the term wherever a byte ends a gap.
-    terms = np.cumsum(gaps, dtype=np.int64)[gaps != _ESCAPE]
-    positions = parts[0].view(position).astype(np.int32)
-    positions[positions == np.iinfo(position).max] = -1
-    read = Inputs(
-        (parts[1].view("<u2").reshape(-1, 4) / _BOX_STEPS).astype(np.float32),
-        parts[2].view(label).astype(np.int32),
-        parts[3].view(position).astype(np.int16),
+    parts = _Parts.of(data)
+    positions = parts.positions.astype(np.int32)
+    positions[parts.positions == _none(parts.positions.dtype)] = -1
+    inputs = Inputs(
+        parts.relative_boxes(),
+        parts.label_terms.astype(np.int32),
+        parts.label_regions.astype(np.int16),
     )
-    return Grounding(terms, positions, read)
+    return Grounding(parts.terms(), positions, inputs)
+
+
+def winners(data: bytes, terms: NDArray[np.integer], vocabulary: Sequence[str]) -> list[Winner]:
+    """What won each of some terms of one packed image.
+
+    Args:
+        data: of the image, as `pack` returns it.
+        terms: [m] vocabulary ids.
+        vocabulary: [V] terms in id order.
+
+    Returns:
+        [m].
+    """
+    parts = _Parts.of(data)
+    own = parts.terms()
+    if not len(own):
+        return [Winner()] * len(terms)
+    places = own.searchsorted(terms)
+    positions = parts.positions.take(places, mode="clip")
+    positions[own.take(places, mode="clip") != terms] = _none(positions.dtype)
+    won_at = parts.winners(set(positions.tolist()), vocabulary)
+    return [won_at[position] for position in positions.tolist()]
+
+
+class _Parts(NamedTuple):
+    """The parts of a packed image, as they are packed."""
+
+    gaps: NDArray[np.uint8]
+    positions: NDArray[np.unsignedinteger]
+    boxes: NDArray[np.uint16]
+    label_terms: NDArray[np.unsignedinteger]
+    label_regions: NDArray[np.unsignedinteger]
+
+    @classmethod
+    def of(cls, data: bytes) -> _Parts:
+        position_size, label_size, count, gap_bytes, boxes, labels = _HEADER.unpack_from(data)
+        if not {position_size, label_size} <= _UNSIGNED.keys():
+            raise ValueError("a grounding has numbers of no size")
+        position, label = _UNSIGNED[position_size], _UNSIGNED[label_size]
+        places = _HEADER.size + gap_bytes
+        corners = places + count * position_size
+        terms = corners + 8 * boxes
+        return cls(
+            np.frombuffer(data, np.uint8, gap_bytes, _HEADER.size),
+            np.frombuffer(data, position, count, places),
+            np.frombuffer(data, _UNSIGNED[2], 4 * boxes, corners),
+            np.frombuffer(data, label, labels, terms),
+            np.frombuffer(data, position, labels, terms + labels * label_size),
+        )
+
+    def terms(self) -> NDArray[np.int64]:
+        # The running sum of the bytes is the term wherever a byte ends a gap.
+        terms: NDArray[np.int64] = self.gaps.cumsum(dtype=np.int64)[self.gaps != _ESCAPE]
+        return terms
+
+    def relative_boxes(self) -> NDArray[np.float32]:
+        return (self.boxes.reshape(-1, 4) / _BOX_STEPS).astype(np.float32)
+
+    def winners(self, positions: set[int], vocabulary: Sequence[str]) -> dict[int, Winner]:
+        """What each of some positions, as they are packed, stands for."""
+        boxes = self.relative_boxes().tolist()
+        regions: list[int] = self.label_regions.tolist()
+        tokens = [vocabulary[term] for term in self.label_terms.tolist()]
+        words: dict[int, list[str]] = defaultdict(list)
+        for region, token in zip(regions, tokens, strict=True):
+            words[region].append(token)
+        won = {_none(self.positions.dtype): Winner()}
+        for position in positions - won.keys():
+            place, region, label = position - len(boxes), position, None
+            if place >= 0:
+                region = regions[place]
+                label = WinningLabel(tokens[place], " ".join(words[region]).replace(" ##", ""))
+            won[position] = Winner(region, tuple(boxes[region]), label)
+        return won
+
+
+def _none(position: np.dtype[Any]) -> int:
+    """The position of a term that nothing won: the largest value of the type."""
+    return (1 << 8 * position.itemsize) - 1
 
 
 def _narrowest(largest: int) -> np.dtype:
     """The narrowest unsigned type with one value to spare above the largest."""
-    return np.dtype(next(kind for kind in ("<u1", "<u2", "<u4") if largest < np.iinfo(kind).max))
+    return next(kind for kind in _UNSIGNED.values() if largest < _none(kind))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny
 
 from indexer.grounding import Box
 
@@ -71,7 +71,9 @@ class HitAnswer(_Answer):
         description="The nearest view of the photo, from 0, for a multi-view model; else null",
         examples=[None],
     )
-    explanation: list[TermAnswer] | None = Field(
+    # Filled with the explanations of the searcher as they are: copying each to a `TermAnswer` would
+    # take longer than explaining.
+    explanation: SerializeAsAny[list[TermAnswer]] | None = Field(
         description="The score term by term; null unless explain=true and the backend explains"
     )
 

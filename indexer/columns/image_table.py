@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from functools import lru_cache
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -55,11 +57,29 @@ class ImageTable:
             ) from error
         self._ids, self._metadata = table.column("id"), table.column("metadata")
         self._count = len(table)
+        self._chunks = [chunk for chunk in self._ids.chunks if len(chunk)]
+        self._firsts = [chunk[0].as_py() for chunk in self._chunks]
+        self._starts = list(accumulate(map(len, self._chunks), initial=0))
         self.stored = lru_cache(STORED_CACHE)(self._read)
 
     def __len__(self) -> int:
         return self._count
 
+    def document(self, image_id: str) -> int | None:
+        """The document number of an image, None if there is none; ids rise with the numbers."""
+        number = bisect_right(self._firsts, image_id) - 1
+        if number < 0:
+            return None
+        chunk = self._chunks[number]
+        place = bisect_left(chunk, image_id, key=_text)
+        found = place < len(chunk) and _text(chunk[place]) == image_id
+        return self._starts[number] + place if found else None
+
     def _read(self, document: int) -> Stored:
         metadata = json.loads(self._metadata[document].as_py())
         return Stored(self._ids[document].as_py(), metadata)
+
+
+def _text(value: pa.Scalar) -> str:
+    text: str = value.as_py()
+    return text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -86,7 +87,19 @@ class ColumnIndex:
             min(k, len(self)),
         )
 
-    def impacts(self, document: int, terms: Sequence[int]) -> NDArray[np.int64]:
-        """A document's impacts [m] for the vocabulary ids of m terms, 0 where it has none."""
-        position = int(np.flatnonzero(self.columns.order == document)[0])
-        return impacts_at(self.columns, self.columns.row_of[terms].astype(np.int64), position)
+    def impacts(self, documents: Sequence[int], terms: Sequence[int]) -> NDArray[np.int64]:
+        """The impacts [documents, terms] of some documents, 0 where one lacks a term.
+
+        Args:
+            documents: numbers.
+            terms: vocabulary ids.
+        """
+        rows = self.columns.row_of[np.array(terms, np.int64)].astype(np.int64)
+        return impacts_at(self.columns, self._positions[np.array(documents, np.int64)], rows)
+
+    @cached_property
+    def _positions(self) -> NDArray[np.int64]:
+        """[N], the position of each document."""
+        positions = np.empty(len(self), np.int64)
+        positions[self.columns.order] = np.arange(len(self))
+        return positions

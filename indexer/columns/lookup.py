@@ -1,4 +1,4 @@
-"""Looks up the impacts of one document, which columns store by term."""
+"""Looks up the impacts of some documents, which columns store by term."""
 
 from __future__ import annotations
 
@@ -10,19 +10,28 @@ from indexer.columns.layout import PLACE_BITS, PLACE_MASK, SUPERBLOCK, Columns
 
 
 @compiled
-def impacts_at(columns: Columns, rows: NDArray[np.int64], position: int) -> NDArray[np.int64]:
-    """Impacts [m] of the image at a position, for rows [m] of any order, of which -1 has none."""
-    superblock, place = position // SUPERBLOCK, position % SUPERBLOCK
+def impacts_at(
+    columns: Columns, positions: NDArray[np.int64], rows: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Impacts [d, m] of the images at some positions [d].
+
+    Args:
+        columns: of N images.
+        positions: [d] of images, in any order.
+        rows: [m] of terms, in any order; -1 for a term that no image has.
+    """
     dense_rows = len(columns.dense)
-    impacts = np.zeros(len(rows), np.int64)
+    impacts = np.zeros((len(positions), len(rows)), np.int64)
     for i in range(len(rows)):
         listed = rows[i] - dense_rows
-        if listed >= 0:
-            base, starts = columns.bases[listed], columns.starts[listed]
-            first, last = base + starts[superblock], base + starts[superblock + 1]
-            for posting in columns.postings[first:last]:
-                if posting & PLACE_MASK == place:
-                    impacts[i] = posting >> PLACE_BITS
-        elif rows[i] >= 0:
-            impacts[i] = columns.dense[rows[i], superblock, place]
+        for d in range(len(positions)):
+            superblock, place = positions[d] // SUPERBLOCK, positions[d] % SUPERBLOCK
+            if listed >= 0:
+                base, starts = columns.bases[listed], columns.starts[listed]
+                first, last = base + starts[superblock], base + starts[superblock + 1]
+                for posting in columns.postings[first:last]:
+                    if posting & PLACE_MASK == place:
+                        impacts[d, i] = posting >> PLACE_BITS
+            elif rows[i] >= 0:
+                impacts[d, i] = columns.dense[rows[i], superblock, place]
     return impacts

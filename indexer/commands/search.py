@@ -54,9 +54,8 @@ def search(
     result = searcher.search(query, k, substitute=substitute)
     explanations = []
     if isinstance(searcher, Explainer) and (explain or not as_json):
-        explanations = [
-            searcher.explain(query, hit.image_id, substitute=substitute) for hit in result.hits
-        ]
+        ids = [hit.image_id for hit in result.hits]
+        explanations = searcher.explain_all(query, ids, substitute=substitute)
     if as_json:
         typer.echo(answer_json(query, result, explanations))
         return

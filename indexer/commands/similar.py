@@ -55,7 +55,8 @@ def similar(
         return
     explanations = []
     if isinstance(searcher, Explainer):
-        explanations = [searcher.explain_terms(result.terms, hit.image_id) for hit in result.hits]
+        ids = [hit.image_id for hit in result.hits]
+        explanations = searcher.explain_all(result.terms, ids)
     console = Console()
     if result.terms:
         terms = ", ".join(f"{term} ({count})" for term, count in result.terms.items())

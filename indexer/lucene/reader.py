@@ -9,7 +9,10 @@ from functools import cache, lru_cache, wraps
 from pathlib import Path
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from indexer.grounding import Grounding, unpack
+import numpy as np
+from numpy.typing import NDArray
+
+from indexer.grounding import Grounding, Winner, unpack, winners
 from indexer.lucene.jvm import declare, in_turn, java
 from indexer.lucene.schema import CONTENTS, GROUNDING, ID, RAW
 from sparta.errors import InputError, first_line
@@ -134,9 +137,20 @@ class LuceneIndex:
     @_reading
     def grounding(self, document: int) -> Grounding:
         """An image's grounding."""
+        return unpack(self._packed_grounding(document))
+
+    @_reading
+    def winners(
+        self, document: int, terms: NDArray[np.integer], vocabulary: Sequence[str]
+    ) -> list[Winner]:
+        """What won some terms of an image; see `indexer.grounding.winners`."""
+        return winners(self._packed_grounding(document), terms, vocabulary)
+
+    def _packed_grounding(self, document: int) -> bytes:
         value = self.searcher.doc(document, self._explained).getBinaryValue(GROUNDING)
         start = value.offset
-        return unpack(bytes(bytearray(value.bytes[start : start + value.length])))
+        packed: bytes = value.bytes.tostring()[start : start + value.length]
+        return packed
 
     @_reading
     def document(self, image_id: str) -> int | None:
@@ -147,19 +161,30 @@ class LuceneIndex:
         found = self._best(query, 1)
         return found[0][0] if found else None
 
-    @_reading
-    def impacts(self, document: int, terms: Sequence[str]) -> list[int]:
-        """An image's impacts for some terms, 0 where it has none."""
-        return [self._impact(document, term) for term in terms]
+    def impacts(self, documents: Sequence[int], terms: Sequence[str]) -> NDArray[np.int64]:
+        """The impacts [documents, terms] of some images, 0 where one lacks a term."""
+        impacts = np.zeros((len(documents), len(terms)), np.int64)
+        rising = sorted(range(len(documents)), key=documents.__getitem__)
+        for column, term in enumerate(terms):
+            self._read_impacts(term, documents, rising, impacts[:, column])
+        return impacts
 
-    def _impact(self, document: int, term: str) -> int:
+    @_reading
+    def _read_impacts(
+        self, term: str, documents: Sequence[int], rising: list[int], impacts: NDArray[np.int64]
+    ) -> None:
+        """Read one term's impacts, going once through its postings."""
         classes = _classes()
         postings = classes.terms.getTermPostingsEnum(
             self._reader, CONTENTS, classes.text(term.encode())
         )
-        if postings is None or postings.advance(document) != document:
-            return 0
-        return int(postings.freq())
+        current = -1
+        for row in rising if postings is not None else ():
+            document = documents[row]
+            if current < document:
+                current = postings.advance(document)
+            if current == document:
+                impacts[row] = postings.freq()
 
     @_reading
     def close(self) -> None:

@@ -6,7 +6,7 @@ that with `isinstance(searcher, Explainer)`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -100,7 +100,8 @@ class SimilarResult(SearchResult):
     terms: dict[str, int]
 
 
-@dataclass(frozen=True)
+# Neither are explanations: an answer can have a hundred thousand of them.
+@dataclass(slots=True)
 class TermExplanation:
     """What one term of the query contributes to one image's score, and its grounding.
 
@@ -136,7 +137,7 @@ class TermExplanation:
         return (x2 - x1) * (y2 - y1) > WHOLE_PHOTO
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Explanation:
     """The score of one image for one query, term by term; the terms' scores sum to it."""
 
@@ -208,10 +209,17 @@ class Explainer(Protocol):
         """
         ...
 
-    def explain_terms(self, terms: Mapping[str, int], image_id: str) -> Explanation:
-        """Explain one image's score for terms of the index with their counts.
+    def explain_all(
+        self, query: str | Mapping[str, int], image_ids: Sequence[str], *, substitute: bool = True
+    ) -> list[Explanation]:
+        """Explain the scores of many images: much faster than one by one.
+
+        Args:
+            query: a text, or terms of the index with their counts.
+            image_ids: of the images.
+            substitute: whether a text was searched with substitutes.
 
         Raises:
-            UnknownImageError: if the index has no such image.
+            UnknownImageError: if the index lacks one of the images.
         """
         ...

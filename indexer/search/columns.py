@@ -6,6 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from indexer.columns.image_table import ImageTable
 from indexer.columns.index import ColumnIndex
 from indexer.columns.manifest import FOLDER, ColumnManifest
@@ -27,6 +30,7 @@ class ColumnFinder:
         self.index = ColumnIndex.open(folder)
         self.images = ImageTable(folder)
         self.stored = self.images.stored
+        self.document = self.images.document
         self._term_ids = term_ids
 
     def top(self, terms: str, k: int) -> list[tuple[int, float]]:
@@ -35,11 +39,9 @@ class ColumnFinder:
         documents, scores = self.index.top(counts, k)
         return list(zip(documents.tolist(), scores.astype(float).tolist(), strict=True))
 
-    def impacts(self, document: int, terms: Sequence[str]) -> list[int]:
-        """A document's impacts for some terms; see `LuceneIndex.impacts`."""
-        ids = [self._term_ids[term] for term in terms]
-        impacts: list[int] = self.index.impacts(document, ids).tolist()
-        return impacts
+    def impacts(self, documents: Sequence[int], terms: Sequence[str]) -> NDArray[np.int64]:
+        """The impacts of some documents; see `LuceneIndex.impacts`."""
+        return self.index.impacts(documents, [self._term_ids[term] for term in terms])
 
 
 class ColumnSearcher(LuceneSearcher):
@@ -64,6 +66,9 @@ class ColumnSearcher(LuceneSearcher):
                     f"{folder}: the columns have {found} images, Lucene {wanted}; build the index "
                     "again"
                 )
+        if wanted > len(self.index):
+            # Deleted images are still in the table; Lucene does not find them.
+            self._columns.document = self.index.document
         self._finder = self._columns
 
     def warm_up(self) -> None:

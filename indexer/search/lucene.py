@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from indexer.lucene.integrity import check_small_index
 from indexer.lucene.reader import LuceneIndex, Stored
@@ -17,10 +20,10 @@ from indexer.search.api import (
     Hit,
     SearchResult,
     SimilarResult,
-    TermExplanation,
     Timings,
     UnknownImageError,
 )
+from indexer.search.explanations import explanation, terms_of_counts, terms_of_words
 from indexer.search.query_by_image import image_query, repeated_terms, without_document
 from indexer.search.query_reader import QueryReader
 from sparta.errors import InputError
@@ -28,6 +31,7 @@ from sparta.substitutes import SubstituteTable
 from sparta.tokenizer import WordPieceTokenizer
 
 WARM_UP_QUERIES = 200
+EXPLAINED = 10  # of the warm-up queries, every tenth
 READ_AHEAD = 20_000  # images; reading them takes a quarter of a second
 
 
@@ -35,16 +39,12 @@ class Finder(Protocol):
     """Finds the best documents and their ids: a `LuceneIndex`, or columns in memory."""
 
     def top(self, terms: str, k: int) -> list[tuple[int, float]]: ...  # noqa: D102
-    def impacts(self, document: int, terms: Sequence[str]) -> list[int]: ...  # noqa: D102
+    def document(self, image_id: str) -> int | None: ...  # noqa: D102
+    def impacts(  # noqa: D102
+        self, documents: Sequence[int], terms: Sequence[str]
+    ) -> NDArray[np.int64]: ...
     @property
     def stored(self) -> Callable[[int], Stored]: ...  # noqa: D102
-
-
-class _Source(NamedTuple):
-    """The word of a query that a term comes from; the similarity if it is a substitute."""
-
-    word: str
-    similarity: float | None = None
 
 
 class LuceneSearcher:
@@ -102,7 +102,7 @@ class LuceneSearcher:
         start = time.perf_counter()
         document = self._document(image_id)
         terms = [self._tokenizer.vocabulary[i] for i in self.index.grounding(document).terms]
-        impacts = self._finder.impacts(document, terms)
+        [impacts] = self._finder.impacts([document], terms).tolist()
         query = image_query(dict(zip(terms, impacts, strict=True)))
         read = time.perf_counter()
         hits = self._hits(
@@ -122,8 +122,8 @@ class LuceneSearcher:
     def warm_up(self) -> None:
         """Answer some queries, read the ids of some images, and tokenise all whole words.
 
-        Afterwards Java has compiled the query path, the hits of a small index are cached, and so
-        are most words of a query.
+        Afterwards Java has compiled the query path, numba what explains, the hits of a small index
+        are cached, and so are most words of a query.
         """
         for document in range(min(len(self), READ_AHEAD)):
             self._finder.stored(document)
@@ -131,44 +131,40 @@ class LuceneSearcher:
         for word in words:
             self._reader.read(word, substitute=True)
         for start in range(WARM_UP_QUERIES):
-            self.search(" ".join(words[start::WARM_UP_QUERIES][:10]))
+            query = " ".join(words[start::WARM_UP_QUERIES][:10])
+            hits = self.search(query).hits
+            if start % EXPLAINED == 0:
+                self.explain_all(query, [hit.image_id for hit in hits])
 
     def explain(self, query: str, image_id: str, *, substitute: bool = True) -> Explanation:
         """Explain one image's score for a text; see `Explainer.explain`."""
-        words = self._reader.words(query, substitute)
-        counts = Counter(term for word in words for term in word.terms)
-        # A term's source is the first word that contains it, else the first that it replaces.
-        ordered = sorted(words, key=lambda word: word.substitution is not None)
-        sources = {
-            term: _Source(word.text, word.substitution.similarity if word.substitution else None)
-            for word in reversed(ordered)
-            for term in word.terms
-        }
-        return self._explain(counts, sources, image_id)
+        return self.explain_all(query, [image_id], substitute=substitute)[0]
 
-    def explain_terms(self, terms: Mapping[str, int], image_id: str) -> Explanation:
-        """Explain one image's score for some terms; see `Explainer.explain_terms`."""
-        return self._explain(terms, {term: _Source(term) for term in terms}, image_id)
-
-    def _explain(
-        self, counts: Mapping[str, int], sources: Mapping[str, _Source], image_id: str
-    ) -> Explanation:
-        document = self._document(image_id)
-        grounding = self.index.grounding(document)
-        terms = []
-        for term, impact in zip(counts, self._finder.impacts(document, [*counts]), strict=True):
-            winner = grounding.winner(self._term_ids[term], self._tokenizer.vocabulary)
-            (word, similarity), count = sources[term], counts[term]
-            found = (word, count, impact, float(count * impact), *winner, similarity)
-            terms.append(TermExplanation(term, *found))
-        return Explanation(image_id, sum(term.score for term in terms), terms)
+    def explain_all(
+        self, query: str | Mapping[str, int], image_ids: Sequence[str], *, substitute: bool = True
+    ) -> list[Explanation]:
+        """Explain many images' scores; see `Explainer.explain_all`."""
+        if isinstance(query, str):
+            terms = terms_of_words(self._reader.words(query, substitute))
+        else:
+            terms = terms_of_counts(query)
+        documents = [self._document(image_id) for image_id in image_ids]
+        impacts = self._finder.impacts(documents, [term.term for term in terms])
+        ids = np.array([self._term_ids[term.term] for term in terms], np.int64)
+        winners, vocabulary = self.index.winners, self._tokenizer.vocabulary
+        return [
+            explanation(
+                image_id, terms, own, ids, partial(winners, document, vocabulary=vocabulary)
+            )
+            for image_id, document, own in zip(image_ids, documents, impacts, strict=True)
+        ]
 
     def metadata(self, image_id: str) -> dict[str, Any]:
         """An image's stored metadata; see `Searcher.metadata`."""
-        return self.index.stored(self._document(image_id)).metadata
+        return self._finder.stored(self._document(image_id)).metadata
 
     def _document(self, image_id: str) -> int:
-        document = self.index.document(image_id)
+        document = self._finder.document(image_id)
         if document is None:
             raise UnknownImageError(image_id)
         return document

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import perf_counter
+from typing import cast
 from urllib.parse import quote
 
 from fastapi import Request
@@ -17,7 +18,7 @@ def hits_and_timings(
     request: Request,
     backend: Backend,
     result: SearchResult,
-    explain: Callable[[str], Explanation] | None,
+    explain: Callable[[Sequence[str]], list[Explanation]] | None,
 ) -> tuple[list[schemas.HitAnswer], schemas.TimingsAnswer]:
     """The hits and timings of a result.
 
@@ -25,7 +26,7 @@ def hits_and_timings(
         request: that is answered.
         backend: that searched.
         result: of the search.
-        explain: explains the score of an image; None for hits without explanation.
+        explain: explains the scores of images; None for hits without explanation.
     """
     hits = [
         schemas.HitAnswer(
@@ -42,10 +43,9 @@ def hits_and_timings(
     timings = schemas.TimingsAnswer.model_validate(result.timings)
     if explain is not None:
         start = perf_counter()
-        for hit in hits:
-            hit.explanation = [
-                schemas.TermAnswer.model_validate(term) for term in explain(hit.image_id).terms
-            ]
+        explanations = explain([hit.image_id for hit in hits])
+        for hit, explanation in zip(hits, explanations, strict=True):
+            hit.explanation = cast(list[schemas.TermAnswer], explanation.terms)
         timings.explain_ms = (perf_counter() - start) * 1000
     return hits, timings
 

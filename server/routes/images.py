@@ -93,7 +93,7 @@ def similar(
     result = searcher.similar(image_id, k)
     why = None
     if explain and isinstance(searcher, Explainer):
-        why = partial(searcher.explain_terms, result.terms)
+        why = partial(searcher.explain_all, result.terms)
     hits, timings = hits_and_timings(request, backend, result, why)
     terms = [schemas.QueryTerm(term=term, count=count) for term, count in result.terms.items()]
     return schemas.SimilarAnswer(

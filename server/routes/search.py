@@ -59,7 +59,7 @@ def search_answer(
     result = searcher.search(q, k, substitute=substitute)
     why = None
     if explain and isinstance(searcher, Explainer):
-        why = partial(searcher.explain, q, substitute=substitute)
+        why = partial(searcher.explain_all, q, substitute=substitute)
     hits, timings = hits_and_timings(request, backend, result, why)
     return schemas.SearchAnswer(
         query=q,

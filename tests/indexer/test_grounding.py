@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexer.grounding import Grounding, Inputs, Winner, WinningLabel, pack, unpack
+from indexer.grounding import Grounding, Inputs, Winner, WinningLabel, pack, unpack, winners
+from tests.reference.winner import winner
 
 VOCABULARY = ["[PAD]", "dog", "brown", "run", "##s", "ball", "the"]
 INPUTS = Inputs(
@@ -57,15 +58,34 @@ def test_a_position_takes_a_byte_up_to_255_of_them(regions: int, size: int) -> N
 
 
 def test_winners() -> None:
-    box = pytest.approx((0.25, 0.5, 0.75, 1), abs=1e-5)
     terms, positions = np.array([1, 2, 3, 4, 5]), np.array([1, -1, 2, 3, 5])
-    for found in (
-        Grounding(terms, positions, INPUTS),
-        unpack(pack(Grounding(terms, positions, INPUTS))),
-    ):
-        assert found.winner(1, VOCABULARY) == (1, box, None)
-        assert found.winner(2, VOCABULARY) == found.winner(6, VOCABULARY) == Winner()
-        whole = (0.0, 0.0, 1.0, 1.0)
-        assert found.winner(3, VOCABULARY) == (0, whole, WinningLabel("run", "runs"))
-        assert found.winner(4, VOCABULARY) == (0, whole, WinningLabel("##s", "runs"))
-        assert found.winner(5, VOCABULARY) == (1, box, WinningLabel("dog", "brown dog"))
+    packed = pack(Grounding(terms, positions, INPUTS))
+    box, whole = pytest.approx((0.25, 0.5, 0.75, 1), abs=1e-5), (0.0, 0.0, 1.0, 1.0)
+    assert winners(packed, np.array([5, 6, 1, 4, 2, 3]), VOCABULARY) == [
+        (1, box, WinningLabel("dog", "brown dog")),
+        Winner(),
+        (1, box, None),
+        (0, whole, WinningLabel("##s", "runs")),
+        Winner(),
+        (0, whole, WinningLabel("run", "runs")),
+    ]
+
+
+@given(
+    terms=st.sets(st.integers(0, 400), max_size=60).map(sorted),
+    asked=st.lists(st.integers(0, 500), max_size=20),
+    regions=st.sampled_from([0, 1, 3, 184, 255, 256]),
+    labels=st.sampled_from([0, 1, 70]),
+    seed=st.integers(0, 100),
+)
+def test_winners_equal_the_reference(
+    terms: list[int], asked: list[int], regions: int, labels: int, seed: int
+) -> None:
+    vocabulary = [f"{'##' * (number % 2)}word{number}" for number in range(501)]
+    positions = np.random.default_rng(seed).integers(
+        -1, regions + labels * (regions > 0), len(terms)
+    )
+    inputs = random_inputs(regions, labels * (regions > 0), 500, seed)
+    packed = pack(Grounding(np.array(terms, np.int32), positions, inputs))
+    right = [winner(unpack(packed), term, vocabulary) for term in asked]
+    assert winners(packed, np.array(asked, np.int64), vocabulary) == right

@@ -24,6 +24,7 @@ from indexer.search.api import (
 )
 from indexer.search.query_by_image import image_query
 from sparta.tokenizer import TokenisedQuery, Tokenizer, Word
+from tests.reference.winner import winner
 
 
 class ReferenceSearcher:
@@ -126,9 +127,14 @@ class ReferenceSearcher:
         near = {one.term: one.similarity for one in reversed(found) if one.term not in words}
         return self._explain(parsed.terms, replaced | words, image_id, near)
 
-    def explain_terms(self, terms: Mapping[str, int], image_id: str) -> Explanation:
-        """Explain one image's score for some terms; see `Explainer.explain_terms`."""
-        return self._explain(terms, {term: term for term in terms}, image_id, {})
+    def explain_all(
+        self, query: str | Mapping[str, int], image_ids: Sequence[str], *, substitute: bool = True
+    ) -> list[Explanation]:
+        """Explain many images' scores, one by one; see `Explainer.explain_all`."""
+        if isinstance(query, str):
+            return [self.explain(query, image_id, substitute=substitute) for image_id in image_ids]
+        words = {term: term for term in query}
+        return [self._explain(query, words, image_id, {}) for image_id in image_ids]
 
     def _explain(
         self,
@@ -143,9 +149,9 @@ class ReferenceSearcher:
         terms = []
         for term, count in counts.items():
             impact = int(self._impacts[row, self._term_ids[term]])
-            winner = grounding.winner(self._term_ids[term], self._tokenizer.vocabulary)
+            won = winner(grounding, self._term_ids[term], self._tokenizer.vocabulary)
             score = float(count * impact)
-            found = (words[term], count, impact, score, *winner, near.get(term))
+            found = (words[term], count, impact, score, *won, near.get(term))
             terms.append(TermExplanation(term, *found))
         return Explanation(image_id, sum(term.score for term in terms), terms)
 

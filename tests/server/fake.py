@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -123,8 +123,11 @@ class FakeSearcher:
         hits = [replace(hit, rank=rank) for rank, hit in enumerate(rest, start=1)]
         return SimilarResult(hits, [], Timings(0.5, 1.5, 2.0), terms)
 
-    def explain_terms(self, terms: Mapping[str, int], image_id: str) -> Explanation:
-        return self.explain(repeated_terms(terms), image_id)
+    def explain_all(
+        self, query: str | Mapping[str, int], image_ids: Sequence[str], *, substitute: bool = True
+    ) -> list[Explanation]:
+        text = query if isinstance(query, str) else repeated_terms(query)
+        return [self.explain(text, image_id, substitute=substitute) for image_id in image_ids]
 
     def metadata(self, image_id: str) -> dict[str, Any]:
         width, height = self._drawing(image_id).size

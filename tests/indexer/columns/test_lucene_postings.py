@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from indexer.columns.builder import lay_out
 from indexer.columns.index import ColumnIndex
 from indexer.columns.lucene_postings import read_images, read_rows
+from indexer.columns.manifest import FOLDER
 from indexer.lucene.jvm import declare, java
 from indexer.lucene.reader import LuceneIndex
-from indexer.parts import LUCENE
+from indexer.parts import LUCENE, describe_parts
+from indexer.manifest import Manifest
 from indexer.postings import Postings
+from indexer.search.api import UnknownImageError
+from indexer.search.open import open_index
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.columns.corpus import top
 from tests.indexer.vocabulary import COMMON
@@ -64,3 +71,18 @@ def test_deleted_images_keep_their_numbers_and_are_never_found(
         assert top(columns, terms, 300) == right
         assert not {document for document, _ in right} & set(gone)
     lucene.close()
+
+
+def test_the_columns_of_an_index_do_not_find_what_lucene_has_deleted(
+    index: Path, postings: Postings, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(index, tmp_path / "index")
+    shutil.rmtree(folder / FOLDER)
+    delete(folder / LUCENE, [postings.ids[7]])
+    manifest = Manifest.open(index)
+    replace(manifest, images=299, parts=describe_parts(folder)).save(folder)
+    with closing(open_index(folder, "columns")) as searcher:
+        assert len(searcher) == 299
+        assert searcher.metadata(postings.ids[8]) == postings.metadata[8]
+        with pytest.raises(UnknownImageError):
+            searcher.metadata(postings.ids[7])

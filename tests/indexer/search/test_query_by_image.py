@@ -100,8 +100,8 @@ def test_explanations_equal_the_reference_and_sum_to_the_score(
 ) -> None:
     found = searcher.similar(postings.ids[11], 40)
     for hit in found.hits:
-        mine = searcher.explain_terms(found.terms, hit.image_id)
-        theirs = exact.explain_terms(found.terms, hit.image_id)
+        [mine] = searcher.explain_all(found.terms, [hit.image_id])
+        [theirs] = exact.explain_all(found.terms, [hit.image_id])
         assert mine.score == hit.score == sum(term.score for term in mine.terms)
         assert {term.word: term.count for term in mine.terms} == found.terms
         for one, other in zip(mine.terms, theirs.terms, strict=True):
@@ -116,7 +116,7 @@ def test_what_cannot_be_asked(
             with pytest.raises(UnknownImageError):
                 one.similar(image_id)
         with pytest.raises(UnknownImageError):
-            one.explain_terms({"dog": 1}, "absent.jpg")
+            one.explain_all({"dog": 1}, ["absent.jpg"])
         with pytest.raises(ValueError, match="at least 1"):
             one.similar(postings.ids[0], 0)
 

@@ -1,0 +1,77 @@
+"""Explaining many images at once, against the reference that explains one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from unittest.mock import Mock
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from indexer.search.api import Explanation, UnknownImageError
+from indexer.search.columns import ColumnSearcher
+from indexer.search.lucene import LuceneSearcher
+from tests.indexer.search.queries import VOCABULARY
+from tests.reference.searcher import ReferenceSearcher
+
+
+@pytest.fixture(scope="module", params=[LuceneSearcher, ColumnSearcher])
+def searcher(request: pytest.FixtureRequest, index: Path) -> Iterator[LuceneSearcher]:
+    searcher = request.param(index)
+    yield searcher
+    searcher.close()
+
+
+def same(found: list[Explanation], right: list[Explanation]) -> bool:
+    """Whether two explanations are equal; a packed box is rounded to 1/65535."""
+    for mine, theirs in zip(found, right, strict=True):
+        assert mine.image_id == theirs.image_id
+        assert mine.score == theirs.score
+        for term, other in zip(mine.terms, theirs.terms, strict=True):
+            box = other.box and pytest.approx(other.box, abs=1e-5)
+            assert term.box == box
+            other.box = term.box
+            assert term == other
+    return True
+
+
+@settings(max_examples=100)
+@given(
+    words=st.lists(st.sampled_from(VOCABULARY), max_size=60),
+    images=st.lists(st.integers(0, 299), max_size=40),
+    substitute=st.booleans(),
+)
+def test_many_images_as_the_reference_explains_each(
+    searcher: LuceneSearcher,
+    exact: ReferenceSearcher,
+    words: list[str],
+    images: list[int],
+    substitute: bool,
+) -> None:
+    query, ids = " ".join(words), [f"a/{image:05d} é.jpg" for image in images]
+    found = searcher.explain_all(query, ids, substitute=substitute)
+    assert same(found, exact.explain_all(query, ids, substitute=substitute))
+
+
+def test_terms_with_counts(searcher: LuceneSearcher, exact: ReferenceSearcher) -> None:
+    found = searcher.similar("a/00007 é.jpg", 50)
+    ids = [hit.image_id for hit in found.hits]
+    explained = searcher.explain_all(found.terms, ids)
+    assert same(explained, exact.explain_all(found.terms, ids))
+    assert [one.score for one in explained] == [hit.score for hit in found.hits]
+
+
+def test_an_unknown_image_among_others(searcher: LuceneSearcher) -> None:
+    with pytest.raises(UnknownImageError, match="absent"):
+        searcher.explain_all("dog", ["a/00007 é.jpg", "absent.jpg"])
+
+
+def test_the_query_is_read_once_for_all_images(
+    searcher: LuceneSearcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = Mock(wraps=searcher._reader.words)
+    monkeypatch.setattr(searcher._reader, "words", words)
+    searcher.explain_all("dog beach", [f"a/{image:05d} é.jpg" for image in range(200)])
+    words.assert_called_once_with("dog beach", True)
