@@ -6,17 +6,22 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from indexer.search.api import UnavailableError
 from server.schemas import Problem
 from server.security_headers import SECURITY_HEADERS
 
 MEDIA_TYPE = "application/problem+json"
+# OpenAPI documentation of an answer that is a problem.
+PROBLEM: dict[str, Any] = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+RETRY_AFTER = "1"  # seconds
 _SHOWN = 60
+_NO_FIELD = ("overloaded", "wrong-host")
 
 # Kind → status, title, and an example of a detail for the documentation.
 KINDS: dict[str, tuple[int, str, str]] = {
@@ -34,6 +39,16 @@ KINDS: dict[str, tuple[int, str, str]] = {
         503,
         "The backend cannot be opened",
         "faiss is not installed; run: pip install 'visualsparta[dense]'",
+    ),
+    "overloaded": (
+        503,
+        "Too many searches at once",
+        "too many searches are running; try again in a second",
+    ),
+    "wrong-host": (
+        421,
+        "The server does not answer for this host",
+        "the request is for 'photos.example'; if that is this server, add --allowed-host",
     ),
     "unknown-image": (
         404,
@@ -59,10 +74,10 @@ class ProblemError(Exception):
     Attributes:
         kind: a key of `KINDS`.
         detail: what is wrong with this request.
-        field: the parameter that caused it.
+        field: the parameter that caused it, None if it was none.
     """
 
-    def __init__(self, kind: str, detail: str, field: str) -> None:
+    def __init__(self, kind: str, detail: str, field: str | None = None) -> None:
         super().__init__(detail)
         self.kind, self.detail, self.field = kind, detail, field
 
@@ -82,15 +97,13 @@ def responses(*kinds: str) -> dict[int | str, dict[str, Any]]:
     for kind in kinds:
         status, title, detail = KINDS[kind]
         example = {"type": _urn(kind), "title": title, "status": status, "detail": detail}
-        field = "backend" if kind.startswith("backend") else kind.rpartition("-")[2]
-        example |= {"instance": "/v1/…", "field": field}
+        example["instance"] = "/v1/…"
+        if kind not in _NO_FIELD:
+            example["field"] = "backend" if "backend" in kind else kind.rpartition("-")[2]
         if kind == "invalid-parameter":
             example |= {"instance": "/v1/search", "field": "k"}
-        schema = {"$ref": "#/components/schemas/Problem"}
-        entry = found.setdefault(
-            status,
-            {"description": "", "content": {MEDIA_TYPE: {"schema": schema, "examples": {}}}},
-        )
+        content = {MEDIA_TYPE: PROBLEM[MEDIA_TYPE] | {"examples": {}}}
+        entry = found.setdefault(status, {"description": "", "content": content})
         entry["description"] = ", or ".join(filter(None, [entry["description"], title.lower()]))
         entry["content"][MEDIA_TYPE]["examples"][kind] = {"summary": title, "value": example}
     return found
@@ -100,23 +113,74 @@ def _urn(kind: str) -> str:
     return f"urn:problem-type:visualsparta:{kind}"
 
 
-def _response(request: Request, problem: dict[str, Any], headers: Any = None) -> JSONResponse:
-    body = Problem(instance=quote(request.scope["path"]), **problem).model_dump(exclude_none=True)
-    return JSONResponse(body, body["status"], headers=headers, media_type=MEDIA_TYPE)
-
-
-def _known(request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, ProblemError)
+def problem_response(request: Request, error: ProblemError) -> Response:
+    """The answer to a request that failed with a problem of a known kind."""
     status, title, _ = KINDS[error.kind]
     problem = {"type": _urn(error.kind), "title": title, "status": status}
-    return _response(request, problem | {"detail": error.detail, "field": error.field})
+    headers = {"Retry-After": RETRY_AFTER} if error.kind == "overloaded" else None
+    return _response(request, problem | {"detail": error.detail, "field": error.field}, headers)
 
 
-def _unavailable(request: Request, error: Exception) -> JSONResponse:
+def plain_problem(status: HTTPStatus, detail: str, instance: str | None = None) -> bytes:
+    """The body of a problem that has no kind of its own but its HTTP status."""
+    return _json(_plain(status, detail) | {"instance": instance})
+
+
+class PlainErrors:
+    """Middleware that turns errors in plain text, as of ranges and static files, into problems."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        start: Message | None = None
+
+        async def send_problem(message: Message) -> None:
+            nonlocal start
+            if message["type"] == "http.response.start" and _is_plain_error(message):
+                start = message
+            elif start is None:
+                await send(message)
+            elif message["type"] == "http.response.body":
+                status, detail = HTTPStatus(start["status"]), message.get("body", b"").decode()
+                body = plain_problem(status, detail or status.phrase, quote(scope["path"]))
+                headers = MutableHeaders(scope=start)
+                headers["Content-Type"], headers["Content-Length"] = MEDIA_TYPE, str(len(body))
+                await send(start)
+                await send({**message, "body": body})
+
+        await self.app(scope, receive, send_problem)
+
+
+def _is_plain_error(start: Message) -> bool:
+    kind = MutableHeaders(scope=start).get("content-type", "text/plain")
+    return start["status"] >= 400 and start["status"] != 499 and kind.startswith("text/plain")
+
+
+def _json(problem: dict[str, Any]) -> bytes:
+    return Problem(**problem).model_dump_json(exclude_none=True).encode()
+
+
+def _plain(status: HTTPStatus, detail: str) -> dict[str, Any]:
+    return {"type": "about:blank", "title": status.phrase, "status": status, "detail": detail}
+
+
+def _response(request: Request, problem: dict[str, Any], headers: Any = None) -> Response:
+    body = _json(problem | {"instance": quote(request.scope["path"])})
+    return Response(body, problem["status"], headers=headers, media_type=MEDIA_TYPE)
+
+
+def _known(request: Request, error: Exception) -> Response:
+    assert isinstance(error, ProblemError)
+    return problem_response(request, error)
+
+
+def _unavailable(request: Request, error: Exception) -> Response:
     return _known(request, ProblemError("backend-unavailable", str(error), "backend"))
 
 
-def _invalid(request: Request, error: Exception) -> JSONResponse:
+def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     field = str(first["loc"][-1])
@@ -127,27 +191,19 @@ def _invalid(request: Request, error: Exception) -> JSONResponse:
     return _known(request, ProblemError("invalid-parameter", detail, field))
 
 
-def _http(request: Request, error: Exception) -> JSONResponse:
+def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     details = {
         404: "there is no such path; /docs lists all endpoints",
         405: f"{request.method} is not allowed for this path",
     }
-    problem = {
-        "type": "about:blank",
-        "title": HTTPStatus(error.status_code).phrase,
-        "status": error.status_code,
-        "detail": details.get(error.status_code, str(error.detail)),
-    }
-    return _response(request, problem, error.headers)
+    status = HTTPStatus(error.status_code)
+    detail = details.get(status, str(error.detail))
+    return _response(request, _plain(status, detail), error.headers)
 
 
-def _unexpected(request: Request, error: Exception) -> JSONResponse:
-    problem = {
-        "type": "about:blank",
-        "title": "Internal Server Error",
-        "status": 500,
-        "detail": "the server failed to answer this request; see its log for the reason",
-    }
+def _unexpected(request: Request, error: Exception) -> Response:
+    detail = "the server failed to answer this request; see its log for the reason"
+    problem = _plain(HTTPStatus.INTERNAL_SERVER_ERROR, detail)
     # Starlette answers these outside all middleware, so the headers are set here.
     return _response(request, problem, SECURITY_HEADERS)

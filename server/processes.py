@@ -6,72 +6,150 @@ a second process. The processes share the memory-mapped files of an index.
 
 from __future__ import annotations
 
+import gc
+import logging
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import wait
+from multiprocessing.context import SpawnProcess
+from multiprocessing.synchronize import Event
 
 import uvicorn
 from fastapi import FastAPI
 
 from server.app import create_app
 from server.backends import Backends
+from server.connections import LimitedProtocol
+from server.hosts import Hosts
 from sparta.errors import InputError
+
+DRAIN = 30  # seconds that a server which is stopped has for the requests in flight
+PAUSE = 5.0  # seconds before another worker is tried in place of one that could not start
+
+log = logging.getLogger(__name__)
 
 
 def run(app: FastAPI, listening: socket.socket) -> None:
-    """Serve on a listening socket until the process is interrupted."""
-    config = uvicorn.Config(app, loop="asyncio", log_level="warning", access_log=False)
+    """Serve on a listening socket until SIGINT or SIGTERM; requests in flight are answered."""
+    config = uvicorn.Config(
+        app,
+        http=LimitedProtocol,
+        loop="asyncio",
+        ws="none",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=DRAIN,
+    )
+    # What is open now stays: the collector need not look through it after every large answer.
+    gc.collect()
+    gc.freeze()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with suppress(KeyboardInterrupt):
         uvicorn.Server(config).run(sockets=[listening])
 
 
 def run_workers(
-    count: int, open_backends: Callable[[], Backends], listening: socket.socket
+    count: int,
+    open_backends: Callable[[], Backends],
+    listening: socket.socket,
+    hosts: Hosts | None = None,
 ) -> None:
-    """Serve in several processes until this one is interrupted, or one of them ends by itself.
+    """Serve in several processes until SIGINT or SIGTERM; one that dies is replaced.
 
     Args:
         count: number of processes.
         open_backends: opens the backends; called in each process and must be picklable.
         listening: socket shared by all.
+        hosts: that the server answers for; None for all.
 
     Raises:
-        InputError: if a process ends by itself; the others are then stopped.
+        InputError: if one of the first processes cannot open the backends; the others are stopped.
     """
-    context = get_context("spawn")
-    workers = [
-        context.Process(target=_work, args=(open_backends, listening), daemon=True)
-        for _ in range(count)
-    ]
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
+    workers: list[_Worker] = []
+    opened = False
     try:
-        for worker in workers:
-            worker.start()
-        wait([worker.sentinel for worker in workers])
-        raise InputError(
-            "a worker process ended unexpectedly, the others were stopped; see the messages above"
-        )
+        workers += [_Worker.start(open_backends, listening, hosts) for _ in range(count)]
+        while True:
+            wait([worker.process.sentinel for worker in workers])
+            for place, worker in enumerate(workers):
+                opened = opened or worker.ready.is_set()
+                if not worker.process.is_alive():
+                    worker.explain_end(opened)
+                    workers[place] = _Worker.start(open_backends, listening, hosts)
     except KeyboardInterrupt:
         pass
     finally:
         for worker in workers:
-            worker.terminate()
+            worker.process.terminate()
         for worker in workers:
-            worker.join()
+            worker.process.join()
 
 
-def _work(open_backends: Callable[[], Backends], listening: socket.socket) -> None:
+@dataclass
+class _Worker:
+    """A process that serves.
+
+    Attributes:
+        process: of the worker.
+        ready: set as soon as its backends are open.
+    """
+
+    process: SpawnProcess
+    ready: Event
+
+    @classmethod
+    def start(
+        cls, open_backends: Callable[[], Backends], listening: socket.socket, hosts: Hosts | None
+    ) -> _Worker:
+        context = get_context("spawn")
+        ready = context.Event()
+        arguments = (open_backends, listening, hosts, ready)
+        process = context.Process(target=_work, args=arguments, daemon=True)
+        process.start()
+        return cls(process, ready)
+
+    def explain_end(self, opened: bool) -> None:
+        """Log that the process has ended, and wait if the next one might end as soon.
+
+        Args:
+            opened: whether any worker has ever opened the backends.
+
+        Raises:
+            InputError: if none has.
+        """
+        if not opened:
+            raise InputError(
+                "a worker process could not start, the others were stopped; see the messages above"
+            )
+        code = self.process.exitcode
+        reason = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
+        log.warning("worker %s ended (%s); starting another", self.process.pid, reason)
+        if not self.ready.is_set():
+            time.sleep(PAUSE)
+
+
+def _work(
+    open_backends: Callable[[], Backends],
+    listening: socket.socket,
+    hosts: Hosts | None,
+    ready: Event,
+) -> None:
     """Serve in a worker process; Ctrl+C is handled by the first process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        app = create_app(open_backends())
+        app = create_app(open_backends(), hosts)
     except InputError as error:
         sys.exit(f"error: {error}")
+    ready.set()
     run(app, _SingleAccept(fileno=listening.detach()))
 
 

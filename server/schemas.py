@@ -185,5 +185,5 @@ class Problem(BaseModel):
     title: str = Field(description="The kind of error in words")
     status: int = Field(description="The HTTP status")
     detail: str = Field(description="What is wrong with this request, and what to do")
-    instance: str = Field(description="Path of the request")
+    instance: str | None = Field(default=None, description="Path of the request, if it has one")
     field: str | None = Field(default=None, description="The parameter that caused it, if any")

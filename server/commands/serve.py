@@ -29,6 +29,14 @@ Engine = Annotated[
         "columns if the index has them"
     ),
 ]
+AllowedHosts = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allowed-host",
+        help="Name under which the server is reached, as through a proxy, besides --host; "
+        "repeatable. Requests for other names are refused",
+    ),
+]
 Examples = Annotated[
     list[str] | None,
     typer.Option("--example", help="Example query shown on the page; repeatable"),
@@ -42,6 +50,7 @@ def serve(
     port: Port = 8000,
     workers: Workers = 1,
     engine: Engine = "auto",
+    allowed_host: AllowedHosts = None,
     example: Examples = None,
 ) -> None:
     """Serve an index: the search page and the REST interface.
@@ -59,11 +68,13 @@ def serve(
 
     from server.app import create_app
     from server.backends import open_backends
+    from server.hosts import Hosts
     from server.processes import run, run_workers
     from server.sockets import is_loopback, listen, url
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     open_all = partial(open_backends, index, photos, example or [], engine)
+    hosts = Hosts(host, allowed_host or [])
     backends = open_all()
     with listen(host, port) as socket:
         _announce(console, backends, index, url(host, socket.getsockname()[1]))
@@ -74,10 +85,10 @@ def serve(
             )
         console.print("Stop with Ctrl+C.")
         if workers == 1:
-            run(create_app(backends), socket)
+            run(create_app(backends, hosts), socket)
         else:
             backends.close()
-            run_workers(workers, open_all, socket)
+            run_workers(workers, open_all, socket, hosts)
 
 
 def _announce(console: Console, backends: Backends, index: Path, address: str) -> None:

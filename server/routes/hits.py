@@ -7,18 +7,27 @@ from time import perf_counter
 from typing import cast
 from urllib.parse import quote
 
-from fastapi import Request
+from fastapi import Request, Response
+from pydantic import BaseModel
 
 from indexer.search.api import Explanation, SearchResult
 from server import schemas
 from server.backends import Backend, Backends
+from server.problems import ProblemError
+from server.work import Wanted
+
+MAX_EXPLAINED = 100_000  # terms of all hits; 0.1 s
+EXPLAINED_AT_ONCE = 100  # hits
+
+ExplainAll = Callable[[Sequence[str]], list[Explanation]]
 
 
 def hits_and_timings(
     request: Request,
     backend: Backend,
     result: SearchResult,
-    explain: Callable[[Sequence[str]], list[Explanation]] | None,
+    explain: ExplainAll | None,
+    wanted: Wanted | None = None,
 ) -> tuple[list[schemas.HitAnswer], schemas.TimingsAnswer]:
     """The hits and timings of a result.
 
@@ -27,6 +36,10 @@ def hits_and_timings(
         backend: that searched.
         result: of the search.
         explain: explains the scores of images; None for hits without explanation.
+        wanted: whether the client still waits for the answer; None if it certainly does.
+
+    Raises:
+        ProblemError: if the terms of all hits are too many to explain.
     """
     hits = [
         schemas.HitAnswer(
@@ -43,11 +56,31 @@ def hits_and_timings(
     timings = schemas.TimingsAnswer.model_validate(result.timings)
     if explain is not None:
         start = perf_counter()
-        explanations = explain([hit.image_id for hit in hits])
-        for hit, explanation in zip(hits, explanations, strict=True):
-            hit.explanation = cast(list[schemas.TermAnswer], explanation.terms)
+        _explain_hits(hits, explain, wanted or Wanted())
         timings.explain_ms = (perf_counter() - start) * 1000
     return hits, timings
+
+
+def _explain_hits(hits: list[schemas.HitAnswer], explain: ExplainAll, wanted: Wanted) -> None:
+    size = 1  # the first alone, which shows how many terms there are
+    start = 0
+    while start < len(hits):
+        wanted.check()
+        some = hits[start : start + size]
+        for hit, explanation in zip(some, explain([hit.image_id for hit in some]), strict=True):
+            hit.explanation = cast(list[schemas.TermAnswer], explanation.terms)
+            if len(hits) * len(explanation.terms) > MAX_EXPLAINED:
+                detail = (
+                    f"explain: {len(hits)} hits of {len(explanation.terms)} terms are too many; "
+                    f"ask for {MAX_EXPLAINED // len(explanation.terms)} hits or a shorter query"
+                )
+                raise ProblemError("invalid-parameter", detail, "explain")
+        start, size = start + size, EXPLAINED_AT_ONCE
+
+
+def json_response(answer: BaseModel) -> Response:
+    """An answer as JSON, made here and not in the event loop, which it would block."""
+    return Response(answer.model_dump_json(), media_type="application/json")
 
 
 def photo_url(request: Request, backend: Backend, image_id: str) -> str | None:

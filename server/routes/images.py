@@ -11,10 +11,12 @@ from starlette.convertors import Convertor, register_url_convertor
 from indexer.search.api import Explainer, UnknownImageError
 from server import schemas
 from server.backends import Backend
+from server.conditional import entity_tag, not_modified
 from server.photo_files import find_photo, media_type
-from server.problems import ProblemError, responses
-from server.routes.hits import hits_and_timings, photo_url
+from server.problems import PROBLEM, ProblemError, responses
+from server.routes.hits import hits_and_timings, json_response, photo_url
 from server.routes.parameters import BackendParameter, CountParameter, ExplainParameter
+from server.work import Wanted, Work
 
 
 class ImageIdConvertor(Convertor[str]):
@@ -33,7 +35,7 @@ class ImageIdConvertor(Convertor[str]):
 
 register_url_convertor("image_id", ImageIdConvertor())
 
-PHOTO_CACHE = "private, max-age=3600"
+PHOTO_CACHE = "private, no-cache"  # cached, and asked for again every time: it may be replaced
 
 router = APIRouter(prefix="/v1/images")
 
@@ -47,8 +49,13 @@ router = APIRouter(prefix="/v1/images")
     response_class=FileResponse,
     responses={
         200: {"description": "The photo file, unchanged", "content": {"image/*": {}}},
-        304: {"description": "The photo matches If-None-Match"},
-        **responses("unknown-image", "photo-missing", "photo-forbidden", "unknown-backend"),
+        206: {"description": "The parts of the file that Range asks for"},
+        304: {"description": "The photo is the one that the client has"},
+        400: {"description": "Range cannot be read", "content": PROBLEM},
+        416: {"description": "The file has no such range", "content": PROBLEM},
+        **responses(
+            "unknown-image", "photo-missing", "photo-forbidden", "unknown-backend", "wrong-host"
+        ),
     },
 )
 def image_file(request: Request, backend: BackendParameter, image_id: str) -> Response:
@@ -60,11 +67,10 @@ def image_file(request: Request, backend: BackendParameter, image_id: str) -> Re
     except OSError as error:
         detail = f"the file of image {image_id!r} cannot be read"
         raise ProblemError("photo-missing", detail, "image_id") from error
-    headers = {"Cache-Control": PHOTO_CACHE}
+    headers = {"Cache-Control": PHOTO_CACHE, "ETag": entity_tag(stat)}
     response = FileResponse(path, media_type=kind, stat_result=stat, headers=headers)
-    cached = request.headers.get("if-none-match", "").replace("W/", "").split(",")
-    if response.headers["etag"] in [tag.strip() for tag in cached]:
-        return Response(status_code=304, headers=headers | {"ETag": response.headers["etag"]})
+    if not_modified(request.headers, headers["ETag"], stat.st_mtime):
+        return Response(status_code=304, headers=headers)
     return response
 
 
@@ -72,29 +78,44 @@ def image_file(request: Request, backend: BackendParameter, image_id: str) -> Re
     "/{image_id:image_id}/similar",
     summary="Search photos by image",
     responses=responses(
-        "unknown-image", "invalid-parameter", "unknown-backend", "backend-unavailable"
+        "unknown-image",
+        "invalid-parameter",
+        "unknown-backend",
+        "backend-unavailable",
+        "overloaded",
+        "wrong-host",
     ),
+    response_model=schemas.SimilarAnswer,
 )
-def similar(
+async def similar(
     request: Request,
     backend: BackendParameter,
     image_id: str,
     k: CountParameter = 10,
     explain: ExplainParameter = False,
-) -> schemas.SimilarAnswer:
+) -> Response:
     """The photos most similar to an indexed image, without that image itself.
 
     The inverted index uses the image's top ten terms as a weighted query, which `terms` lists with
     their counts, and can explain every score. A dense model compares vectors: it has no terms and
     explains nothing.
     """
+    work: Work = request.app.state.work
+    answer = partial(similar_answer, request, backend, image_id, k, explain)
+    return await work.run(request, lambda wanted: json_response(answer(wanted)))
+
+
+def similar_answer(
+    request: Request, backend: Backend, image_id: str, k: int, explain: bool, wanted: Wanted
+) -> schemas.SimilarAnswer:
+    """Search one backend by image and convert the result to the answer of `…/similar`."""
     _metadata(backend, image_id)
     searcher = backend.searcher
     result = searcher.similar(image_id, k)
     why = None
     if explain and isinstance(searcher, Explainer):
         why = partial(searcher.explain_all, result.terms)
-    hits, timings = hits_and_timings(request, backend, result, why)
+    hits, timings = hits_and_timings(request, backend, result, why, wanted)
     terms = [schemas.QueryTerm(term=term, count=count) for term, count in result.terms.items()]
     return schemas.SimilarAnswer(
         image_id=image_id,
@@ -109,7 +130,7 @@ def similar(
 @router.get(
     "/{image_id:image_id}",
     summary="Get the metadata of an image",
-    responses=responses("unknown-image", "unknown-backend"),
+    responses=responses("unknown-image", "unknown-backend", "wrong-host"),
 )
 def image(request: Request, backend: BackendParameter, image_id: str) -> schemas.ImageAnswer:
     """The metadata that the index stores for an image."""

@@ -12,6 +12,8 @@ from server.backends import Backend, Backends
 
 MAX_K = 1000
 MAX_QUERY_LENGTH = 1000
+# A character that is no white space to Python; the escapes alone are none to JSON Schema.
+NOT_BLANK = r"[^\s\x1c-\x1f\x85]"
 
 
 async def _backend(
@@ -38,6 +40,7 @@ QueryParameter = Annotated[
         max_length=MAX_QUERY_LENGTH,
         description="What to search for, in plain words; a word given twice counts twice",
         examples=["two dogs on a beach"],
+        json_schema_extra={"minLength": 1, "pattern": NOT_BLANK},
     ),
     AfterValidator(_not_blank),
 ]

@@ -12,6 +12,7 @@ import uvicorn
 
 from server.app import create_app
 from server.backends import Backend, Backends
+from server.connections import LimitedProtocol
 from server.sockets import listen, url
 
 
@@ -19,7 +20,9 @@ from server.sockets import listen, url
 def serving(*backends: Backend) -> Iterator[str]:
     """Run a server in a thread; yields its address."""
     with listen("127.0.0.1", 0) as socket:
-        server = uvicorn.Server(uvicorn.Config(create_app(Backends(backends)), log_level="error"))
+        app = create_app(Backends(backends))
+        config = uvicorn.Config(app, http=LimitedProtocol, ws="none", log_level="error")
+        server = uvicorn.Server(config)
         thread = Thread(target=server.run, kwargs={"sockets": [socket]})
         thread.start()
         try:

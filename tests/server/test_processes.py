@@ -1,10 +1,15 @@
 """Several processes on one socket."""
 
+import os
 import re
 import signal
 import socket
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
 
 import httpx
 import pytest
@@ -13,32 +18,86 @@ from server.processes import _SingleAccept
 from server.sockets import listen
 
 
-def start(kind: str) -> "subprocess.Popen[str]":
-    code = f"from tests.server.workers import serve; serve({kind!r})"
+def start(kind: str, workers: int = 2) -> "subprocess.Popen[str]":
+    code = f"from tests.server.workers import serve; serve({kind!r}, {workers})"
     return subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_workers_answer_on_one_port_until_interrupted(number: signal.Signals) -> None:
-    process = start("fakes")
+def address_of(process: "subprocess.Popen[str]") -> str:
     assert process.stdout is not None
-    address = process.stdout.readline().strip()
+    return process.stdout.readline().strip()
+
+
+def children(process: "subprocess.Popen[str]") -> set[int]:
+    """The processes of its workers."""
+    found = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    lines = {int(one): Path(f"/proc/{one}/cmdline").read_bytes() for one in found}
+    return {number for number, line in lines.items() if b"spawn_main" in line}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_requests_in_flight_are_answered_before_the_end(
+    number: signal.Signals, workers: int
+) -> None:
+    process = start("fakes", workers)
+    address = address_of(process)
     for _ in range(5):
-        found = httpx.get(f"{address}/v1/search?q=red", timeout=20).json()
+        found = httpx.get(f"{address}/v1/search?q=red", timeout=60).json()
         assert [hit["score"] for hit in found["hits"]] == [200, 120, 20]
-    process.send_signal(number)
-    _, errors = process.communicate(timeout=20)
+    with ThreadPoolExecutor(4) as pool, httpx.Client(timeout=60) as client:
+        slow = [pool.submit(client.get, f"{address}/v1/search?q=slow") for _ in range(4)]
+        time.sleep(1)
+        process.send_signal(number)
+        assert [one.result().json()["hits"] for one in slow] == [found["hits"]] * 4
+    _, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (0, "")
 
 
-def test_a_worker_that_ends_by_itself_ends_all() -> None:
+def test_backends_that_cannot_be_opened_end_all() -> None:
     process = start("nothing")
-    _, errors = process.communicate(timeout=20)
+    _, errors = process.communicate(timeout=60)
     assert process.returncode == 1
     assert re.search("^error: photos is not an index$", errors, re.MULTILINE)
-    assert "InputError: a worker process ended unexpectedly" in errors
+    assert "InputError: a worker process could not start" in errors
+
+
+def serving(process: "subprocess.Popen[str]", folder: Path) -> set[int]:
+    """The workers that have opened the backends, as soon as there are two."""
+    while True:
+        assert process.poll() is None
+        found = {one for one in children(process) if (folder / f"{one}.opened").exists()}
+        if len(found) == 2:
+            return found
+        time.sleep(0.05)
+
+
+def test_a_dead_worker_is_replaced(tmp_path: Path) -> None:
+    index = tmp_path / "index"
+    index.touch()
+    process = start(str(index))
+    address = address_of(process)
+    for broken in (False, True):
+        before = serving(process, tmp_path)
+        if broken:  # the first replacement cannot start, a later one can
+            index.unlink()
+        os.kill(min(before), signal.SIGKILL)
+        with suppress(httpx.TransportError):  # of a connection that the killed one had accepted
+            httpx.get(f"{address}/health", timeout=60)
+        for _ in range(5):
+            assert httpx.get(f"{address}/health", timeout=60).status_code == 200
+        if broken:
+            assert process.stderr is not None
+            while "exit code 1" not in process.stderr.readline():
+                pass
+        index.touch()
+        assert serving(process, tmp_path) - before
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert "Traceback" not in errors
 
 
 def test_a_burst_of_connections_is_accepted_one_by_one() -> None:

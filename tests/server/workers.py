@@ -1,29 +1,58 @@
-"""A server of fakes with two workers, to run as a process of its own."""
+"""A server of fakes with some workers, to run as a process of its own."""
 
 from __future__ import annotations
 
+import os
 import sys
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from indexer.search.api import SearchResult
+from server import processes
+from server.app import create_app
 from server.backends import Backend, Backends
-from server.processes import run_workers
+from server.processes import run, run_workers
 from server.sockets import listen, url
 from sparta.errors import InputError
 from tests.server.fake import FakeSearcher
 
 
+class Slow(FakeSearcher):
+    """Takes two seconds for "slow"."""
+
+    def search(self, query: str, k: int = 10, *, substitute: bool = True) -> SearchResult:
+        if query == "slow":
+            time.sleep(2)
+            query = "red"
+        return super().search(query, k, substitute=substitute)
+
+
 def open_fakes() -> Backends:
-    return Backends([Backend("sparta", FakeSearcher(), quick=True)])
+    return Backends([Backend("sparta", Slow())])
 
 
 def refuse(index: Path) -> Backends:
     raise InputError(f"{index} is not an index")
 
 
-def serve(kind: str) -> None:
-    """Print the address and serve until interrupted; the backends of "nothing" fail to open."""
+def open_while(index: Path) -> Backends:
+    """As long as a file exists; leaves a file with the number of the process."""
+    if not index.exists():
+        return refuse(index)
+    index.with_name(f"{os.getpid()}.opened").touch()
+    return open_fakes()
+
+
+def serve(kind: str, workers: int = 2) -> None:
+    """Print the address and serve until interrupted.
+
+    Args:
+        kind: "fakes"; "nothing", whose backends fail to open; or a file, with which they open.
+        workers: number of processes.
+    """
+    processes.PAUSE = 0.1
     kinds: dict[str, Callable[[], Backends]] = {
         "fakes": open_fakes,
         "nothing": partial(refuse, Path("photos")),
@@ -31,4 +60,7 @@ def serve(kind: str) -> None:
     with listen("127.0.0.1", 0) as listening:
         sys.stdout.write(f"{url('127.0.0.1', listening.getsockname()[1])}\n")
         sys.stdout.flush()
-        run_workers(2, kinds[kind], listening)
+        if workers == 1:
+            run(create_app(open_fakes()), listening)
+        else:
+            run_workers(workers, kinds.get(kind, partial(open_while, Path(kind))), listening)

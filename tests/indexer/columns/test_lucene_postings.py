@@ -16,8 +16,8 @@ from indexer.columns.lucene_postings import read_images, read_rows
 from indexer.columns.manifest import FOLDER
 from indexer.lucene.jvm import declare, java
 from indexer.lucene.reader import LuceneIndex
-from indexer.parts import LUCENE, describe_parts
 from indexer.manifest import Manifest
+from indexer.parts import LUCENE, describe_parts
 from indexer.postings import Postings
 from indexer.search.api import UnknownImageError
 from indexer.search.open import open_index

@@ -1,10 +1,14 @@
+import os
+import shutil
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 from fastapi.testclient import TestClient
 
-from tests.server.fake import DRAWINGS
+from server.app import create_app
+from server.backends import Backend, Backends
+from tests.server.fake import DRAWINGS, FakeSearcher
 
 TYPES = {".png": "image/png", ".jpg": "image/jpeg", ".webp": "image/webp"}
 
@@ -29,15 +33,59 @@ def test_head_and_caching(client: TestClient, photos: Path) -> None:
     assert head.content == b""
     assert int(head.headers["content-length"]) == (photos / "garden/one.png").stat().st_size
     assert head.headers["content-type"] == "image/png"
-    assert head.headers["cache-control"] == "private, max-age=3600"
+    assert head.headers["cache-control"] == "private, no-cache"
     tag = head.headers["etag"]
     again = client.get(url, headers={"If-None-Match": f'"other", W/{tag}'})
     assert again.status_code == 304
     assert again.content == b""
     assert again.headers["etag"] == tag
     assert client.get(url, headers={"If-None-Match": '"other"'}).status_code == 200
+    assert client.get(url, headers={"If-None-Match": "*"}).status_code == 304
     part = client.get(url, headers={"Range": "bytes=1-3"})
     assert (part.status_code, part.content) == (206, b"PNG")
+
+
+def test_only_what_has_changed_since(client: TestClient) -> None:
+    url = "/v1/images/garden/one.png/file"
+    modified = client.get(url).headers["last-modified"]
+    for since, status in [
+        (modified, 304),
+        ("Fri, 01 Jan 2100 00:00:00 GMT", 304),
+        ("Sat, 01 Jan 2000 00:00:00 GMT", 200),
+        ("yesterday", 200),
+    ]:
+        assert client.get(url, headers={"If-Modified-Since": since}).status_code == status
+        # The entity tag decides where both are given.
+        both = {"If-Modified-Since": since, "If-None-Match": '"other"'}
+        assert client.get(url, headers=both).status_code == 200
+
+
+def test_a_replaced_photo_is_a_new_one(photos: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(photos, tmp_path / "photos")
+    url, file = "/v1/images/garden/one.png/file", folder / "garden/one.png"
+    with TestClient(create_app(Backends([Backend("sparta", FakeSearcher(), folder)]))) as client:
+        old = client.get(url)
+        # Of the same size and time, as a copy with its times may be.
+        changed, times = bytearray(file.read_bytes()), file.stat()
+        changed[-1] ^= 1
+        file.write_bytes(changed)
+        os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+        new = client.get(url, headers={"If-None-Match": old.headers["etag"]})
+    assert (new.status_code, new.content) == (200, bytes(changed))
+    assert new.headers["last-modified"] == old.headers["last-modified"]
+
+
+@pytest.mark.parametrize(
+    ("value", "status"),
+    [("bytes=9999999-", 416), ("bytes=x-y", 400), ("bytes", 400), ("lines=1-2", 400)],
+)
+def test_a_bad_range_is_a_problem(client: TestClient, value: str, status: int) -> None:
+    response = client.get("/v1/images/garden/one.png/file", headers={"Range": value})
+    assert response.status_code == response.json()["status"] == status
+    assert response.headers["content-type"] == "application/problem+json"
+    assert "range" in response.json()["detail"].lower()
+    assert response.json()["instance"] == "/v1/images/garden/one.png/file"
+    assert ("content-range" in response.headers) == (status == 416)
 
 
 def test_no_photos_folder(client: TestClient) -> None:

@@ -1,0 +1,149 @@
+"""Limits on connections, which uvicorn has none of: their number, and the time a client may take.
+
+uvicorn closes a connection that is idle after an answer. One that sends nothing, or a byte now and
+then, or reads nothing, it would keep for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from http import HTTPStatus
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from server.problems import MEDIA_TYPE, RETRY_AFTER, plain_problem
+from server.security_headers import SECURITY_HEADERS
+
+MAX_CONNECTIONS = 500  # of a process
+MAX_HEAD = 32 * 1024  # bytes of the request line and the headers
+SECONDS = 30.0  # for a request to arrive, and for a client to take some of an answer
+
+
+class LimitedProtocol(HttpToolsProtocol):
+    """A connection that is closed when its client takes too much time or room."""
+
+    _deadline: asyncio.TimerHandle | None = None
+    _stalled: asyncio.TimerHandle | None = None
+    _head = 0  # bytes of a head that is not complete
+    _receiving = _refused = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for the first request."""
+        super().connection_made(transport)
+        if len(self.connections) > MAX_CONNECTIONS:
+            self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "too many connections; try again")
+        else:
+            self._await_request()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the time limits."""
+        super().connection_lost(exc)
+        self._request_is_here()
+        if self._stalled is not None:
+            self._stalled.cancel()
+
+    def data_received(self, data: bytes) -> None:
+        """Read a part of a request."""
+        if self._refused:
+            return
+        self._head += len(data)
+        super().data_received(data)
+        if self._refused or self.parser is None:
+            return
+        answering = self.cycle is not None and not self.cycle.response_complete
+        if self._receiving or not answering:
+            self._await_request()
+        if self._head > MAX_HEAD:
+            self._refuse_head()
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        super().on_message_begin()
+        self._receiving = True
+
+    def on_headers_complete(self) -> None:
+        """Start the answer, unless the head is too large."""
+        self._head = 0
+        size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
+        if size > MAX_HEAD:
+            self._refuse_head()
+        else:
+            super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Read a part of the body."""
+        self._head = 0
+        if not self._refused:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """The request is complete."""
+        self._head = 0
+        self._receiving = False
+        self._request_is_here()
+        if not self._refused:
+            super().on_message_complete()
+
+    def pause_writing(self) -> None:
+        """The client does not read: wait for it some time."""
+        super().pause_writing()
+        self._stalled = self.loop.call_later(SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """The client reads again."""
+        super().resume_writing()
+        if self._stalled is not None:
+            self._stalled.cancel()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close an idle connection, even if its client does not read the last of the answer."""
+        self._close()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no HTTP."""
+        self._refuse(HTTPStatus.BAD_REQUEST, "this is not a request in HTTP/1.1")
+
+    def _await_request(self) -> None:
+        if self._deadline is None:
+            self._deadline = self.loop.call_later(SECONDS, self._too_slow)
+
+    def _request_is_here(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _too_slow(self) -> None:
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.transport.abort()  # in the middle of an answer
+        elif not self._receiving:
+            self._close()  # nothing was asked
+        else:
+            detail = f"the request was not complete after {SECONDS:.0f} seconds"
+            self._refuse(HTTPStatus.REQUEST_TIMEOUT, detail)
+
+    def _refuse_head(self) -> None:
+        detail = f"the address and the headers have more than {MAX_HEAD:,} bytes"
+        self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, detail)
+
+    def _refuse(self, status: HTTPStatus, detail: str) -> None:
+        """Answer with a problem and close."""
+        self._refused = True
+        self._request_is_here()
+        body = plain_problem(status, detail)
+        headers: dict[str, Any] = SECURITY_HEADERS | {
+            "Content-Type": MEDIA_TYPE,
+            "Content-Length": len(body),
+            "Connection": "close",
+        }
+        if status is HTTPStatus.SERVICE_UNAVAILABLE:
+            headers["Retry-After"] = RETRY_AFTER
+        lines = [f"HTTP/1.1 {status.value} {status.phrase}"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        self.transport.write("\r\n".join([*lines, "", ""]).encode() + body)
+        self._close()
+
+    def _close(self) -> None:
+        """Close when all is sent, or the client does not read it for some time."""
+        self.transport.close()
+        self.loop.call_later(SECONDS, self.transport.abort)

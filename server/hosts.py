@@ -1,0 +1,82 @@
+"""Which Host headers are answered: a defence against DNS rebinding.
+
+A page of any site can have its own name resolved to 127.0.0.1, and its visitor's browser then lets
+it read what this server answers. Such requests name that site in their Host header.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Iterable
+
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from server.problems import ProblemError, problem_response
+from server.sockets import is_loopback
+
+# Asked by programs that know the machine by any name, and without anything to protect.
+EXEMPT = frozenset({"/health"})
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+class Hosts:
+    """The hosts that a server answers for.
+
+    Args:
+        listening: the address it listens on.
+        allowed: further names.
+    """
+
+    def __init__(self, listening: str, allowed: Iterable[str] = ()) -> None:
+        self._names = {_name(name) for name in (listening, *allowed)}
+        # An address in place of a name cannot be rebound: a server on all addresses has any.
+        self._addresses = listening in ("0.0.0.0", "::")
+        if self._addresses or is_loopback(listening):
+            self._names |= LOOPBACK
+        if self._addresses:
+            self._names.add(socket.gethostname().lower())
+
+    def __contains__(self, header: str) -> bool:
+        """Whether a Host header, with or without a port, is one of them."""
+        name = _name(header)
+        return name in self._names or (self._addresses and _is_address(name))
+
+
+class HostCheck:
+    """Middleware that refuses requests for other hosts with 421."""
+
+    def __init__(self, app: ASGIApp, hosts: Hosts) -> None:
+        self.app, self.hosts = app, hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or refuse it."""
+        if scope["type"] == "http" and scope["path"] not in EXEMPT:
+            found = Headers(scope=scope).getlist("host")
+            if len(found) != 1 or found[0] not in self.hosts:
+                shown = ", ".join(map(repr, found))[:80] or "no host"
+                detail = f"the request is for {shown}; if that is this server, add --allowed-host"
+                response = problem_response(Request(scope), ProblemError("wrong-host", detail))
+                await response(scope, receive, send)
+                return
+        await self.app(scope, receive, send)
+
+
+def _name(host: str) -> str:
+    """A host in lower case without brackets, port and final dot."""
+    host = host.strip().lower()
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    if host.count(":") == 1:
+        host = host.partition(":")[0]
+    return host.removesuffix(".")
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True

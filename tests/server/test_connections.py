@@ -1,0 +1,169 @@
+"""Connections of clients that are slow, idle, too many, or do not speak HTTP."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from server import connections
+from server.backends import Backend
+from server.security_headers import SECURITY_HEADERS
+from tests.server.fake import FakeSearcher
+from tests.server.live import serving
+
+SECONDS = 0.6
+SEARCH = b"GET /v1/search?q=red HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+@pytest.fixture
+def address(photos: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setattr(connections, "SECONDS", SECONDS)
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 5)
+    with serving(Backend("sparta", FakeSearcher(), photos, quick=True)) as address:
+        yield address
+
+
+def connect(address: str) -> socket.socket:
+    url = urlsplit(address)
+    return socket.create_connection((str(url.hostname), url.port or 80), timeout=20)
+
+
+def answer(connection: socket.socket) -> bytes:
+    """Everything until the server closes."""
+    parts = []
+    while part := connection.recv(65_536):
+        parts.append(part)
+    return b"".join(parts)
+
+
+def problem(raw: bytes, status: int) -> str:
+    """The detail of an answer that is a problem."""
+    head, _, body = raw.partition(b"\r\n\r\n")
+    first, *lines = head.decode().split("\r\n")
+    headers = dict(line.split(": ", 1) for line in lines)
+    assert first.startswith(f"HTTP/1.1 {status} ")
+    assert headers["Content-Type"] == "application/problem+json"
+    assert headers["Connection"] == "close"
+    assert headers.items() >= SECURITY_HEADERS.items()
+    assert int(headers["Content-Length"]) == len(body)
+    assert ("Retry-After" in headers) == (status == 503)
+    found: dict[str, str] = json.loads(body)
+    assert found["status"] == status
+    return found["detail"]
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"\0\0\0\0",
+        b"HELLO WORLD\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"BREW / HTTP/1.1\r\n\r\n",
+        b"GET /\xff HTTP/1.1\r\n\r\n",
+        b"GET http://[ HTTP/1.1\r\n\r\n",
+    ],
+)
+def test_what_is_no_http_is_a_problem(address: str, sent: bytes) -> None:
+    with connect(address) as connection:
+        connection.sendall(sent)
+        assert "HTTP/1.1" in problem(answer(connection), 400)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET /?q=" + b"a" * 40_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET / HTTP/1.1\r\nA: " + b"b" * 40_000 + b"\r\n\r\n",
+        b"GET / HTTP/1.1\r\n" + b"A: bb\r\n" * 12_000 + b"\r\n",
+        b"GET / HTTP/1.1\r\nA: " + b"b" * 40_000,  # never complete
+        b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 7_000,
+    ],
+)
+def test_a_large_head_is_refused(address: str, sent: bytes) -> None:
+    with connect(address) as connection:
+        connection.sendall(sent)
+        assert "more than 32,768 bytes" in problem(answer(connection), 431)
+
+
+def test_a_large_body_is_no_large_head(address: str) -> None:
+    with connect(address) as connection:
+        head = b"GET /health HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n"
+        connection.sendall(head + b"Connection: close\r\n\r\n" + b"x" * 100_000)
+        assert answer(connection).startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize(
+    "begun", [b"GET / HTTP/1.1\r\n", SEARCH[:-2] + b"Content-Length: 1000\r\n\r\n", b"\r\n"]
+)
+def test_a_slow_request_is_ended(address: str, begun: bytes) -> None:
+    begin = time.monotonic()
+    with connect(address) as connection:
+        connection.sendall(begun)
+        connection.settimeout(0.05)
+        raw, part = b"", b"-"
+        while part and time.monotonic() - begin < 20:
+            raw += part
+            try:
+                connection.sendall(b"A" if b"HTTP" in begun else b"\r\n")  # does not help
+                part = connection.recv(65_536)
+            except TimeoutError:
+                part = b" "
+            except ConnectionError:
+                break
+    assert SECONDS * 0.9 < time.monotonic() - begin < 20
+
+
+def test_a_slow_head_is_told(address: str) -> None:
+    with connect(address) as connection:
+        connection.sendall(SEARCH[:-2])
+        assert "not complete" in problem(answer(connection), 408)
+
+
+@pytest.mark.parametrize("sent", [b"", b"\r\n"])
+def test_an_idle_connection_is_closed(address: str, sent: bytes) -> None:
+    begin = time.monotonic()
+    with connect(address) as connection:
+        connection.sendall(sent)
+        assert answer(connection) == b""
+    assert SECONDS * 0.9 < time.monotonic() - begin < 20
+
+
+def test_a_client_that_does_not_read_is_dropped(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "SECONDS", SECONDS)
+    folder = shutil.copytree(photos, tmp_path / "photos")
+    with (folder / "garden/one.png").open("ab") as file:
+        file.truncate(50_000_000)
+    with serving(Backend("sparta", FakeSearcher(), folder)) as address, connect(address) as one:
+        one.sendall(SEARCH.replace(b"search?q=red", b"images/garden/one.png/file"))
+        time.sleep(4 * SECONDS)
+        assert len(answer(one)) < 50_000_000
+
+
+def test_more_connections_than_allowed_are_refused_at_once(address: str) -> None:
+    idle = [connect(address) for _ in range(5)]
+    with connect(address) as connection:
+        assert "too many connections" in problem(answer(connection), 503)
+    for one in idle:
+        one.close()
+    time.sleep(0.1)
+    assert httpx.get(f"{address}/health").status_code == 200
+
+
+def test_requests_one_after_the_other_on_a_connection(address: str) -> None:
+    with connect(address) as connection:
+        connection.sendall(SEARCH * 3 + SEARCH[:20])
+        raw = b""
+        while raw.count(b'"timings"') < 3:
+            raw += connection.recv(65_536)
+        connection.sendall(SEARCH[20:-2] + b"Connection: close\r\n\r\n")
+        assert (raw + answer(connection)).count(b"HTTP/1.1 200 OK") == 4

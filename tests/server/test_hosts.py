@@ -1,0 +1,60 @@
+"""Requests for other hosts are refused."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+from fastapi.testclient import TestClient
+
+from server.app import create_app
+from server.backends import Backend, Backends
+from server.hosts import Hosts
+from tests.server.fake import FakeSearcher
+
+
+@pytest.mark.parametrize(
+    ("listening", "header", "answered"),
+    [
+        ("127.0.0.1", "127.0.0.1:8000", True),
+        ("127.0.0.1", "localhost:8000", True),
+        ("127.0.0.1", "LOCALHOST.", True),
+        ("127.0.0.1", "[::1]:8000", True),
+        ("::1", "[::1]", True),
+        ("127.0.0.1", "evil.example", False),
+        ("127.0.0.1", "evil.example:8000", False),
+        ("127.0.0.1", "localhost.evil.example", False),
+        ("127.0.0.1", "192.168.1.5", False),
+        ("127.0.0.1", "127.0.0.1.evil.example", False),
+        ("127.0.0.1", "", False),
+        ("127.0.0.1", "photos.example:80", True),
+        ("192.168.1.5", "192.168.1.5:8000", True),
+        ("192.168.1.5", "localhost", False),
+        ("0.0.0.0", "192.168.1.5", True),
+        ("0.0.0.0", "[fe80::1]:80", True),
+        ("0.0.0.0", socket.gethostname(), True),
+        ("::", "localhost", True),
+        ("0.0.0.0", "evil.example", False),
+    ],
+)
+def test_hosts(listening: str, header: str, answered: bool) -> None:
+    app = create_app(
+        Backends([Backend("sparta", FakeSearcher())]), Hosts(listening, ["Photos.example"])
+    )
+    with TestClient(app) as client:
+        response = client.get("/v1/search?q=red", headers={"Host": header})
+        assert response.status_code == (200 if answered else 421)
+        assert client.get("/health", headers={"Host": header}).status_code == 200
+        if not answered:
+            assert response.headers["content-type"] == "application/problem+json"
+            assert "content-security-policy" in response.headers
+            assert response.json()["type"].endswith("wrong-host")
+            assert "--allowed-host" in response.json()["detail"]
+            assert client.get("/", headers={"Host": header}).status_code == 421
+
+
+def test_two_hosts_are_none() -> None:
+    app = create_app(Backends([Backend("sparta", FakeSearcher())]), Hosts("127.0.0.1"))
+    with TestClient(app) as client:
+        headers = [("Host", "localhost"), ("Host", "evil.example")]
+        assert client.get("/v1/search?q=red", headers=headers).status_code == 421

@@ -1,0 +1,57 @@
+"""Random requests by the OpenAPI document: every answer is as the document says."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from server.app import create_app
+from server.backends import Backend, Backends
+from tests.server.fake import FakeDense, FakeSearcher
+from tests.server.live import serving
+
+EXAMPLES = 15  # of each operation, besides those that cover the document
+
+# Random ids are never there; this one is.
+THERE = """
+[parameters]
+image_id = "garden/one.png"
+[generation]
+mode = "positive"
+"""
+
+
+@pytest.fixture(scope="module")
+def address(photos: Path) -> Iterator[str]:
+    sparta = Backend("sparta", FakeSearcher(), photos, quick=True)
+    with serving(sparta, Backend("vse++", FakeDense(), photos)) as address:
+        yield address
+
+
+@pytest.mark.parametrize("configuration", ["", THERE], ids=["anything", "there"])
+def test_answers_are_as_documented(address: str, tmp_path: Path, configuration: str) -> None:
+    file = tmp_path / "schemathesis.toml"
+    file.write_text(configuration)
+    command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(file), "run"]
+    command += [f"{address}/openapi.json", "--checks", "all", "--continue-on-failure"]
+    command += ["--generation-deterministic", "--max-examples", str(EXAMPLES), "--no-color"]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert re.search(r"Tested: 6\b", run.stdout)
+
+
+def test_a_blank_query_does_not_fit_the_document() -> None:
+    app = create_app(Backends([Backend("sparta", FakeSearcher())]))
+    parameters = app.openapi()["paths"]["/v1/search"]["get"]["parameters"]
+    [q] = [one["schema"] for one in parameters if one["name"] == "q"]
+    assert (q["minLength"], q["maxLength"]) == (1, 1000)
+    blanks = [chr(code) for code in range(0x110000) if not chr(code).strip()]
+    assert len(blanks) > 20
+    pattern = re.compile(q["pattern"])
+    assert not any(map(pattern.search, blanks))
+    assert all(map(pattern.search, ["a", " é ", "\0", "\u200b", "犬"]))

@@ -1,0 +1,188 @@
+"""Work in threads: limited, cancelled with its client, and never in the way of photos."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from threading import Event
+from time import monotonic
+
+import httpx
+import pytest
+from fastapi import Request, Response
+from fastapi.testclient import TestClient
+
+from indexer.search.api import Explanation, SearchResult
+from server.app import create_app
+from server.backends import Backend, Backends
+from server.problems import ProblemError
+from server.routes import hits as hits_module
+from server.work import CLIENT_GONE, ClientGoneError, Wanted, Work
+from tests.server.fake import FakeSearcher
+from tests.server.live import serving
+from tests.server.routes.test_search import Recording
+
+
+def request(leaves: asyncio.Event | None = None) -> Request:
+    """A request whose client hangs up at an event, or waits for its answer."""
+
+    async def messages() -> AsyncIterator[dict[str, object]]:
+        yield {"type": "http.request", "body": b""}
+        await (leaves or asyncio.Event()).wait()
+        yield {"type": "http.disconnect"}
+
+    left = messages()
+    return Request({"type": "http"}, receive=lambda: anext(left))
+
+
+def blocking(release: Event, started: list[int]) -> Callable[[Wanted], Response]:
+    def task(wanted: Wanted) -> Response:
+        started.append(len(started))
+        release.wait(20)
+        wanted.check()
+        return Response(b"done")
+
+    return task
+
+
+def test_more_than_there_is_room_for_is_refused_at_once() -> None:
+    release, started = Event(), list[int]()
+
+    async def flood() -> list[Response]:
+        work, task = Work(threads=2, waiting=3), blocking(release, started)
+        runs = [asyncio.create_task(work.run(request(), task)) for _ in range(5)]
+        await asyncio.sleep(0)
+        begin = monotonic()
+        with pytest.raises(ProblemError) as refused:
+            await work.run(request(), task)
+        assert monotonic() - begin < 1
+        assert refused.value.kind == "overloaded"
+        release.set()
+        answers = [*await asyncio.gather(*runs), await work.run(request(), task)]
+        work.close()
+        return answers
+
+    assert [answer.body for answer in asyncio.run(flood())] == [b"done"] * 6
+    assert len(started) == 6
+
+
+def test_work_of_clients_that_have_gone_does_not_begin() -> None:
+    release, started = Event(), list[int]()
+
+    async def hang_up() -> None:
+        leaves = asyncio.Event()
+        work, task = Work(threads=1, waiting=50), blocking(release, started)
+        runs = [asyncio.create_task(work.run(request(leaves), task)) for _ in range(45)]
+        while not started:
+            await asyncio.sleep(0.01)
+        leaves.set()
+        answers = await asyncio.gather(*runs)
+        assert {answer.status_code for answer in answers} == {CLIENT_GONE}
+        await asyncio.sleep(0)
+        assert started == [0]
+        release.set()
+        assert (await work.run(request(), task)).body == b"done"
+        work.close()
+
+    asyncio.run(hang_up())
+    assert len(started) == 2
+
+
+def test_what_runs_notices_that_its_client_has_gone() -> None:
+    wanted = Wanted()
+    wanted.check()
+    wanted.withdraw()
+    with pytest.raises(ClientGoneError):
+        wanted.check()
+
+
+class Slow(FakeSearcher):
+    """Searches "slow" until it is released, and counts what it explains."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.release, self.searching = Event(), Event()
+        self.explained = 0
+
+    def search(self, query: str, k: int = 10, *, substitute: bool = True) -> SearchResult:
+        if query == "slow":
+            self.searching.set()
+            self.release.wait(20)
+        return FakeSearcher().search("red", k)
+
+    def explain(self, query: str, image_id: str, *, substitute: bool = True) -> Explanation:
+        self.explained += 1
+        return super().explain("red", image_id)
+
+
+async def ask(address: str, target: str) -> httpx.Response:
+    async with httpx.AsyncClient(base_url=address, timeout=60) as client:
+        return await client.get(target)
+
+
+def test_photos_and_health_answer_while_all_threads_search(photos: Path) -> None:
+    searcher, slow = Slow(), "/v1/search?q=slow"
+
+    async def load(address: str) -> None:
+        asked = [asyncio.create_task(ask(address, slow)) for _ in range(70)]
+        while sum(task.done() for task in asked) < 6:
+            await asyncio.sleep(0.01)
+        for refused in [task.result() for task in asked if task.done()]:
+            assert refused.status_code == 503
+            assert refused.headers["retry-after"] == "1"
+            assert refused.headers["content-type"] == "application/problem+json"
+            assert refused.json()["type"].endswith("overloaded")
+        for target in ("/health", "/v1/images/garden/one.png/file", "/v1/backends", "/"):
+            assert (await ask(address, target)).status_code == 200
+        assert not searcher.release.is_set()
+        searcher.release.set()
+        answers = await asyncio.gather(*asked)
+        assert [answer.status_code for answer in answers].count(200) == 64
+
+    with serving(Backend("sparta", searcher, photos)) as address:
+        asyncio.run(load(address))
+
+
+def test_nothing_is_explained_to_a_client_that_has_gone(photos: Path) -> None:
+    searcher = Slow()
+    with serving(Backend("sparta", searcher, photos)) as address:
+        with pytest.raises(httpx.ReadTimeout):
+            httpx.get(f"{address}/v1/search?q=slow&explain=true", timeout=0.5)
+        assert searcher.searching.is_set()
+        searcher.release.set()
+    assert searcher.explained == 0
+    with serving(Backend("sparta", searcher, photos)) as address:
+        assert httpx.get(f"{address}/v1/search?q=slow&explain=true").status_code == 200
+    assert searcher.explained > 0
+
+
+def test_too_many_terms_of_too_many_hits_are_not_explained(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hits_module, "MAX_EXPLAINED", 5)
+    found = client.get("/v1/search?q=red green blue&explain=true")
+    assert found.status_code == 422
+    assert found.json()["field"] == "explain"
+    assert "5 hits of 3 terms are too many; ask for 1 hit" in found.json()["detail"]
+    assert client.get("/v1/search?q=red green blue&explain=true&k=1").status_code == 200
+
+
+@pytest.mark.parametrize("target", ["search?q=red", "images/garden/one.png/similar?k=4"])
+def test_explanations_are_the_same_in_parts(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, target: str
+) -> None:
+    whole = client.get(f"/v1/{target}&explain=true").json()["hits"]
+    monkeypatch.setattr(hits_module, "EXPLAINED_AT_ONCE", 1)
+    assert client.get(f"/v1/{target}&explain=true").json()["hits"] == whole
+    assert all(hit["explanation"] for hit in whole)
+
+
+@pytest.mark.parametrize(
+    ("query", "quick"), [("q=red", True), ("q=red&k=101", False), ("q=" + "red " * 51, False)]
+)
+def test_long_queries_and_many_hits_leave_the_event_loop(query: str, quick: bool) -> None:
+    searcher = Recording()
+    with TestClient(create_app(Backends([Backend("sparta", searcher, quick=True)]))) as client:
+        assert client.get(f"/v1/search?{query}").status_code == 200
+    assert searcher.in_loop is quick
