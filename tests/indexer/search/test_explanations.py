@@ -75,3 +75,10 @@ def test_the_query_is_read_once_for_all_images(
     monkeypatch.setattr(searcher._reader, "words", words)
     searcher.explain_all("dog beach", [f"a/{image:05d} é.jpg" for image in range(200)])
     words.assert_called_once_with("dog beach", True)
+
+
+def test_warming_up_explains_too(searcher: LuceneSearcher, monkeypatch: pytest.MonkeyPatch) -> None:
+    explain = Mock(wraps=searcher.explain_all)
+    monkeypatch.setattr(searcher, "explain_all", explain)
+    searcher.warm_up()
+    assert explain.call_count > 1

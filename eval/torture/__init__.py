@@ -1,0 +1,1 @@
+"""Long checks of what must survive kills, damage and hostile clients."""

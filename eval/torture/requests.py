@@ -1,0 +1,199 @@
+"""Hostile and random requests to a running server, and checks of every answer.
+
+python -m eval.torture.requests http://127.0.0.1:8000 --requests 500 --seed 0
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import socket
+import string
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from threading import Event
+from urllib.parse import quote, urlsplit
+
+CLIENTS = 16
+TIMEOUT = 60.0  # seconds
+HEALTH_BOUND = 5.0  # seconds in which /health answers while the requests run
+HEAD_BYTES = 65_536
+PROBLEM = "application/problem+json"
+NO_ANSWER = b"HTTP/1.1 599 No Answer\r\n\r\n"  # in place of one, and as wrong as any other 5xx
+
+
+@dataclass
+class RequestReport:
+    """What became of the requests.
+
+    Attributes:
+        statuses: how many answers had each status; 0 for connections closed without one.
+        slowest_health: seconds.
+        failures: a line for every answer that was wrong.
+    """
+
+    statuses: Counter[int] = field(default_factory=Counter)
+    slowest_health: float = 0.0
+    failures: list[str] = field(default_factory=list)
+
+
+def torment(address: str, requests: int = 500, seed: int = 0) -> RequestReport:
+    """Send requests, many at once, while /health is watched.
+
+    Args:
+        address: of the server, without a path.
+        requests: how many.
+        seed: of the requests; the same one gives the same requests.
+    """
+    report, over = RequestReport(), Event()
+    rng = random.Random(seed)
+    kinds: Sequence[Callable[[random.Random], bytes]] = (_search, _search, _image, _malformed)
+    made = [rng.choice(kinds)(rng) for _ in range(requests)]
+    stays = [rng.random() < 0.8 for _ in made]  # the others hang up at once
+    with ThreadPoolExecutor(CLIENTS + 1) as pool:
+        watch = pool.submit(_watch_health, address, over)
+        answers = pool.map(lambda one: send(address, *one), zip(made, stays, strict=True))
+        for request, stay, answer in zip(made, stays, answers, strict=True):
+            if stay:
+                report.statuses[status_of(answer)] += 1
+                if wrong := check_answer(answer):
+                    report.failures.append(f"{request[:120]!r}: {wrong}")
+        over.set()
+        report.slowest_health = watch.result()
+    if report.slowest_health > HEALTH_BOUND:
+        report.failures.append(f"/health took {report.slowest_health:.1f} s")
+    return report
+
+
+def send(address: str, request: bytes, stay: bool = True) -> bytes:
+    """Send bytes, and return the answer or, for a client that does not stay, nothing."""
+    url = urlsplit(address)
+    target = (str(url.hostname), url.port or 80)
+    try:
+        with socket.create_connection(target, timeout=TIMEOUT) as connection:
+            connection.sendall(request.replace(b"HOST", url.netloc.encode()))
+            return _read(connection) if stay else b""
+    except ConnectionError:
+        return b""  # closed by the server while the request was still being sent
+    except TimeoutError:
+        return NO_ANSWER
+
+
+def check_answer(answer: bytes) -> str | None:
+    """What is wrong with an answer, None if nothing is."""
+    if not answer:
+        return None
+    head, _, body = answer.partition(b"\r\n\r\n")
+    lines = head.decode("latin-1").lower().split("\r\n")
+    headers = dict(line.partition(": ")[::2] for line in lines[1:])
+    status = status_of(answer)
+    if status >= 500 and (status != 503 or "retry-after" not in headers):
+        return f"status {status}"
+    if status < 400:
+        return None
+    if headers.get("content-type") != PROBLEM:
+        return f"status {status} with {headers.get('content-type')}"
+    try:
+        return None if json.loads(body)["status"] == status else "a problem of another status"
+    except (ValueError, KeyError, TypeError) as error:
+        return f"a problem that cannot be read: {error!r}"
+
+
+def status_of(answer: bytes) -> int:
+    """The status of an answer, 0 for none."""
+    parts = answer[:20].split()
+    return int(parts[1]) if len(parts) > 1 and parts[1].isdigit() else 0
+
+
+def _read(connection: socket.socket) -> bytes:
+    """The whole answer; the server closes the connection after it."""
+    parts = []
+    while part := connection.recv(HEAD_BYTES):
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _watch_health(address: str, over: Event) -> float:
+    """The most seconds that /health took, until the requests are over."""
+    slowest = 0.0
+    while not over.wait(0.05):
+        start = time.perf_counter()
+        answer = send(address, _get("/health"))
+        slowest = max(slowest, time.perf_counter() - start)
+        if status_of(answer) != 200:
+            return float("inf")
+    return slowest
+
+
+# ---- requests ------------------------------------------------------------------------------------
+
+
+def _get(target: str, *headers: str, method: str = "GET", host: str = "HOST") -> bytes:
+    lines = [f"{method} {target} HTTP/1.1", f"Host: {host}", "Connection: close", *headers]
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+def _search(rng: random.Random) -> bytes:
+    """Long and strange queries, wrong parameters, and the most that may be asked."""
+    letters = "".join(rng.choices(string.ascii_lowercase + "  ", k=rng.choice([1, 30, 990, 3000])))
+    strange = "".join(chr(rng.randrange(1, 0xD800)) for _ in range(rng.randrange(60)))
+    query = quote(rng.choice([letters, letters, strange, "", "\0", "%"]))
+    k = rng.choice([1, 10, 1000, 1000, 1000, 0, -1, 10**30, "x"])
+    explain = rng.choice(["true", "true", "false", "perhaps"])
+    target = f"/v1/search?q={query}&k={k}&explain={explain}"
+    return _get(target + rng.choice(["", "", "", "&backend=none", "&q=again"]))
+
+
+def _image(rng: random.Random) -> bytes:
+    """Ids that lead nowhere or out of the folder, bad ranges and conditions."""
+    parts = ["..", "%2e%2e", "etc/passwd", "%00", "a.jpg", "%FF", "\\", "%2F", "x" * 300]
+    target = "/v1/images/" + "/".join(rng.choices(parts, k=rng.randrange(1, 5)))
+    target += rng.choice(["", "/file", "/similar?k=1000&explain=true"])
+    headers = ["Range: bytes=9-1", "Range: lines=1", "If-None-Match: *", "If-Modified-Since: x"]
+    method = rng.choice(["GET", "GET", "GET", "HEAD", "POST", "DELETE"])
+    request = _get(target, *rng.sample(headers, k=rng.randrange(3)), method=method)
+    # The answer to HEAD has no body to check.
+    return request if method != "HEAD" else request.replace(b"HEAD", b"PUT", 1)
+
+
+def _malformed(rng: random.Random) -> bytes:
+    """No HTTP, too much of it, other hosts, and bodies where none belong."""
+    return rng.choice(
+        [
+            rng.randbytes(200) + b"\r\n\r\n",
+            b"GET / HTTP/9.9\r\n\r\n",
+            b"GET /v1/search?q=" + b"a" * 100_000 + b" HTTP/1.1\r\nHost: HOST\r\n\r\n",
+            b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 20_000 + b"\r\n",
+            _get("/", host="evil.example"),
+            _get("/nowhere"),
+            _get("/page/../../secret"),
+            _get("/v1/search?q=a", "Content-Length: 5") + b"12345",
+            _get("/v1/search?q=a", "Transfer-Encoding: chunked") + b"zz\r\n",
+            _get("/health", "Content-Length: -1"),
+        ]
+    )
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print the report; 1 if an answer was wrong."""
+    parser = argparse.ArgumentParser(prog="python -m eval.torture.requests")
+    parser.add_argument("address", help="of a running server")
+    parser.add_argument("--requests", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args(arguments)
+    report = torment(given.address, given.requests, given.seed)
+    counts = ", ".join(f"{status}: {count}" for status, count in sorted(report.statuses.items()))
+    sys.stdout.write(f"answers by status: {counts}\n")
+    sys.stdout.write(f"slowest /health: {1000 * report.slowest_health:.0f} ms\n")
+    for failure in report.failures:
+        sys.stdout.write(f"wrong: {failure}\n")
+    return int(bool(report.failures))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
