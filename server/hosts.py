@@ -10,7 +10,6 @@ import ipaddress
 import socket
 from collections.abc import Iterable
 
-from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -54,7 +53,8 @@ class HostCheck:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
         if scope["type"] == "http" and scope["path"] not in EXEMPT:
-            found = Headers(scope=scope).getlist("host")
+            headers = scope["headers"]
+            found = [value.decode("latin-1") for name, value in headers if name == b"host"]
             if len(found) != 1 or found[0] not in self.hosts:
                 shown = ", ".join(map(repr, found))[:80] or "no host"
                 detail = f"the request is for {shown}; if that is this server, add --allowed-host"

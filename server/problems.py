@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -154,8 +154,10 @@ class PlainErrors:
 
 
 def _is_plain_error(start: Message) -> bool:
-    kind = MutableHeaders(scope=start).get("content-type", "text/plain")
-    return start["status"] >= 400 and start["status"] != 499 and kind.startswith("text/plain")
+    if start["status"] < 400:
+        return False
+    kind = Headers(raw=start["headers"]).get("content-type", "")
+    return kind.startswith("text/plain")
 
 
 def _json(problem: dict[str, Any]) -> bytes:
