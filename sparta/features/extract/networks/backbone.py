@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sparta.errors import InputError
+from sparta.features.extract.networks.adapters import adapt, check_model_type
 from sparta.features.extract.networks.encoder import best_classes
 from sparta.features.extract.networks.pretrained import (
     Preprocessing,
     class_names,
     load_model,
     load_preprocessing,
+    model_type,
 )
 from sparta.features.extract.networks.weights import weights_hash
 from sparta.features.record import FeatureKind, FeatureSource
@@ -51,6 +53,7 @@ class Backbone:
         self, name: str, image_size: int | None = None, labels: int = 0, device: str = "auto"
     ) -> None:
         self.device = pick_device(device)
+        check_model_type(name, model_type(name))
         preprocessing = load_preprocessing(name, image_size)
         side, self.resample = preprocessing.side, preprocessing.resample
         self.batch_size = fitting_batch(self.device)
@@ -60,7 +63,10 @@ class Backbone:
         vision = getattr(whole, "vision_model", whole)
         if vision.main_input_name != "pixel_values":
             raise InputError(f"{name}: {type(whole).__name__} is not a vision model")
-        self.network = PhotoNetwork(vision, classifier, preprocessing).eval()
+        adapted = adapt(vision)
+        if classifier and adapted is not vision:
+            raise InputError(f"{name}: its classifier is not read here; leave out --labels")
+        self.network = PhotoNetwork(adapted, classifier, preprocessing).eval()
         self.network.to(self.device, torch.float32)
         kind, self.grid, dimension = _probe(name, self.network)
         self.source = FeatureSource(kind, name, weights_hash(name), dimension, side, labels)

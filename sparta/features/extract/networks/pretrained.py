@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from math import isqrt
 from typing import Any, Literal
 
 import torch
@@ -11,10 +13,13 @@ from transformers import (
     AutoModel,
     AutoModelForImageClassification,
     AutoModelForObjectDetection,
+    BlipVisionModel,
 )
 
 from sparta.errors import InputError, first_line
+from sparta.features.extract.networks.stated_processor import FILE, stated_processor
 from sparta.features.extract.networks.timm_models import TimmVision, timm_processor
+from sparta.model_id import find_file
 
 Task = Literal["a vision model", "an image classifier", "an object detector"]
 TASKS: dict[Task, Any] = {
@@ -22,35 +27,54 @@ TASKS: dict[Task, Any] = {
     "an image classifier": AutoModelForImageClassification,
     "an object detector": AutoModelForObjectDetection,
 }
+BLIP = ("blip", "blip_vision_model")
 
 
 @dataclass(frozen=True)
 class Normalisation:
-    """A checkpoint's normalisation of pixels; mean and std are [3, 1, 1] float32."""
+    """A checkpoint's normalisation of pixels.
+
+    Attributes:
+        scale: factor of the pixels.
+        mean: [3, 1, 1] float32, subtracted from the scaled pixels.
+        std: [3, 1, 1] float32, their divisor.
+        blue_first: whether the network reads blue, green, red.
+    """
 
     scale: float
     mean: torch.Tensor
     std: torch.Tensor
+    blue_first: bool = False
 
     @classmethod
     def of(cls, processor: Any) -> Normalisation:
-        """The normalisation of an image processor."""
-        mean, std = [0.0] * 3, [1.0] * 3
+        """The normalisation of an image processor.
+
+        EfficientNet's may subtract 1 first, and divides twice by a deviation, which is the root of
+        the usual one. MobileViT's exchanges red and blue.
+        """
+        mean, std = torch.zeros(3), torch.ones(3)
         if processor.do_normalize:
-            mean, std = processor.image_mean, processor.image_std
+            mean, std = torch.tensor(processor.image_mean), torch.tensor(processor.image_std)
+        if processor.do_rescale and getattr(processor, "rescale_offset", False):
+            mean = mean + 1
+        if getattr(processor, "include_top", False):
+            std = std * torch.tensor(processor.image_std)
         return cls(
             scale=processor.rescale_factor if processor.do_rescale else 1.0,
-            mean=torch.tensor(mean).reshape(3, 1, 1),
-            std=torch.tensor(std).reshape(3, 1, 1),
+            mean=mean.reshape(3, 1, 1),
+            std=std.reshape(3, 1, 1),
+            blue_first=bool(getattr(processor, "do_flip_channel_order", False)),
         )
 
     def __call__(self, pixels: torch.Tensor) -> torch.Tensor:
         """[B, 3, height, width] uint8 RGB to float32 of the same shape, on the same device."""
         mean, std = self.mean.to(pixels.device), self.std.to(pixels.device)
-        return (pixels.float() * self.scale - mean) / std
+        values = (pixels.float() * self.scale - mean) / std
+        return values.flip(1) if self.blue_first else values
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Preprocessing(Normalisation):
     """Adds the side of the square that photos are resized to, and Pillow's filter for it."""
 
@@ -87,10 +111,8 @@ def load_preprocessing(name: str, image_size: int | None) -> Preprocessing:
     Raises:
         InputError: if there is none, it is of an unknown kind, or it names no size.
     """
-    processor = load_processor(name, "--backbone")
-    # The network's input is the crop, where the checkpoint crops.
-    size = processor.crop_size if processor.do_center_crop else processor.size
-    side = image_size or (size and (size.height or size.shortest_edge))
+    processor = _processor_of_photos(name)
+    side = image_size or _side(processor)
     if not side:
         raise InputError(f"{name} does not record the size of its photos; give --image-size")
     values = Normalisation.of(processor)
@@ -98,9 +120,28 @@ def load_preprocessing(name: str, image_size: int | None) -> Preprocessing:
         scale=values.scale,
         mean=values.mean,
         std=values.std,
+        blue_first=values.blue_first,
         side=int(side),
         resample=int(processor.resample),
     )
+
+
+def _processor_of_photos(name: str) -> Any:
+    try:
+        return load_processor(name, "--backbone")
+    except InputError:
+        if found := stated_processor(read_settings(name, FILE)):
+            return found
+        raise
+
+
+def _side(processor: Any) -> int | None:
+    """Side of the square a processor makes of a photo, None where it states none."""
+    if patches := getattr(processor, "max_num_patches", None):
+        return isqrt(patches) * int(processor.patch_size)
+    # The network's input is the crop, where the checkpoint crops.
+    size = processor.crop_size if processor.do_center_crop else processor.size
+    return size and (size.height or size.shortest_edge)
 
 
 def load_model(name: str, task: Task = "a vision model") -> Any:
@@ -110,9 +151,13 @@ def load_model(name: str, task: Task = "a vision model") -> Any:
         InputError: if the checkpoint is of an unknown kind, needs a library that is not
             installed, or weights are missing; or if it is a classifier of timm.
     """
+    kind, options = TASKS[task], {}
+    if task == "a vision model" and model_type(name) in BLIP:
+        # The library's automatic class has no part of BLIP without text.
+        kind, options = BlipVisionModel, {"key_mapping": {r"^vision_model\.": ""}}
     try:
-        model, info = TASKS[task].from_pretrained(
-            name, output_loading_info=True, dtype=torch.float32
+        model, info = kind.from_pretrained(
+            name, output_loading_info=True, dtype=torch.float32, **options
         )
     except ImportError as error:
         raise InputError(
@@ -133,6 +178,22 @@ def load_model(name: str, task: Task = "a vision model") -> Any:
     if task != "a vision model":
         raise InputError(f"{name}: networks of timm name no classes here; leave out --labels")
     return TimmVision(model)
+
+
+def model_type(name: str) -> str | None:
+    """The type of a checkpoint's network as its `config.json` has it, None if that is absent."""
+    found: str | None = read_settings(name, "config.json").get("model_type")
+    return found
+
+
+def read_settings(name: str, file: str) -> dict[str, Any]:
+    """A JSON file of a checkpoint; nothing where it is absent or damaged, which loading reports."""
+    try:
+        path = find_file(name, file)
+        found = json.loads(path.read_text(encoding="utf-8")) if path else {}
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def class_names(name: str, config: Any) -> list[str]:

@@ -1,0 +1,248 @@
+"""Families of networks against the library's own networks and preprocessing, with tiny weights."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from transformers import (
+    BlipConfig,
+    BlipForConditionalGeneration,
+    BlipImageProcessor,
+    BlipVisionConfig,
+    BlipVisionModel,
+    DINOv3ConvNextConfig,
+    DINOv3ConvNextModel,
+    DINOv3ViTConfig,
+    DINOv3ViTModel,
+    EfficientNetConfig,
+    EfficientNetImageProcessor,
+    EfficientNetModel,
+    LevitConfig,
+    LevitImageProcessor,
+    LevitModel,
+    MobileViTConfig,
+    MobileViTImageProcessor,
+    MobileViTModel,
+    Siglip2Config,
+    Siglip2ForImageClassification,
+    Siglip2ImageProcessor,
+    Siglip2Model,
+    Siglip2VisionModel,
+    ViTMAEConfig,
+    ViTMAEModel,
+    VJEPA2Config,
+    VJEPA2Model,
+)
+
+from sparta.errors import InputError
+from sparta.features.extract.networks.backbone import Backbone
+from sparta.features.extract.networks.pretrained import model_type
+from tests.sparta.features.extract.tiny_networks import SIDE, SMALL, photos, save
+
+SQUARE = {"height": 64, "width": 64}
+# Half the defaults, so that mixed-up means and deviations show.
+DINO_FILE = {
+    "image_processor_type": "DINOv3ViTImageProcessorFast",
+    "image_mean": [0.485, 0.456, 0.406],
+    "image_std": [0.229, 0.224, 0.225],
+    "rescale_factor": 1 / 255,
+    "size": {"height": SIDE, "width": SIDE},
+    "resample": 2,
+}
+
+
+def sized(model: Any) -> Any:
+    """Weights by which activations neither vanish nor explode, whatever the depth."""
+    torch.manual_seed(0)
+    for name, parameter in model.named_parameters():
+        if parameter.ndim > 1:
+            torch.nn.init.normal_(parameter, std=(2 / parameter[0].numel()) ** 0.5)
+        else:
+            torch.nn.init.normal_(parameter, mean=float("weight" in name), std=0.1)
+    return model.eval()
+
+
+def encoded(folder: Path, processor: Any, model: Any) -> tuple[Backbone, NDArray[Any]]:
+    """A saved checkpoint, opened, and its features of two photos, which must not be zeros."""
+    model.save_pretrained(folder)
+    if isinstance(processor, dict):
+        (folder / "preprocessor_config.json").write_text(json.dumps(processor))
+    else:
+        processor.save_pretrained(folder)
+    backbone = Backbone(str(folder), device="cpu")
+    features, _ = backbone.encode(photos(side=backbone.source.image_size))
+    assert features.std(axis=1).min() > 0
+    np.testing.assert_allclose(features[:, -1], features[:, :-1].mean(1), atol=5e-3)
+    return backbone, features[:, :-1].astype(np.float32)
+
+
+def hidden(model: Any, **inputs: torch.Tensor) -> NDArray[np.float32]:
+    with torch.no_grad():
+        found: NDArray[np.float32] = model(**inputs).last_hidden_state.numpy()
+    return found
+
+
+def close(found: NDArray[Any], wanted: NDArray[Any]) -> None:
+    np.testing.assert_allclose(found, wanted, rtol=2e-3, atol=2e-3)
+
+
+def efficientnet() -> EfficientNetModel:
+    config = EfficientNetConfig(width_coefficient=0.25, depth_coefficient=0.25, hidden_dim=320)
+    return EfficientNetModel(config)
+
+
+def mobilevit() -> MobileViTModel:
+    sizes = {"hidden_sizes": [8, 12, 16], "neck_hidden_sizes": [4, 4, 8, 8, 12, 12, 16]}
+    return MobileViTModel(MobileViTConfig(image_size=64, num_attention_heads=2, **sizes))
+
+
+def levit() -> LevitModel:
+    sizes = {"hidden_sizes": [16, 24, 32], "num_attention_heads": [1, 2, 2]}
+    sizes |= {"depths": [1, 1, 1], "key_dim": [8, 8, 8]}
+    return LevitModel(LevitConfig(image_size=128, **sizes))
+
+
+@pytest.mark.parametrize(
+    ("make", "processor", "grid"),
+    [
+        (efficientnet, EfficientNetImageProcessor(size=SQUARE), (2, 2)),
+        (efficientnet, EfficientNetImageProcessor(size=SQUARE, rescale_offset=True), (2, 2)),
+        (efficientnet, EfficientNetImageProcessor(size=SQUARE, include_top=False), (2, 2)),
+        (mobilevit, MobileViTImageProcessor(size=SQUARE, do_center_crop=False), (2, 2)),
+        (
+            levit,
+            LevitImageProcessor(size={"shortest_edge": 128}, do_resize=False, do_center_crop=False),
+            (2, 2),
+        ),
+    ],
+    ids=["efficientnet", "efficientnet-offset", "efficientnet-no-top", "mobilevit", "levit"],
+)
+def test_networks_see_what_their_own_preprocessing_gives(
+    tmp_path: Path, make: Callable[[], Any], processor: Any, grid: tuple[int, int]
+) -> None:
+    model = sized(make())
+    backbone, features = encoded(tmp_path, processor, model)
+    assert backbone.grid == grid
+    inputs = processor(list(photos(side=backbone.source.image_size)), return_tensors="pt")
+    wanted = hidden(model, pixel_values=inputs["pixel_values"])
+    if wanted.ndim == 4:
+        wanted = wanted.reshape(*wanted.shape[:2], -1).transpose(0, 2, 1)
+    close(features, wanted)
+
+
+def normalised(side: int) -> torch.Tensor:
+    values = photos(side=side) / 255 - np.array(DINO_FILE["image_mean"])
+    values = values / np.array(DINO_FILE["image_std"])
+    return torch.from_numpy(values.transpose(0, 3, 1, 2).astype(np.float32))
+
+
+def test_dinov3_as_a_transformer(tmp_path: Path) -> None:
+    model = sized(DINOv3ViTModel(DINOv3ViTConfig(**SMALL, num_register_tokens=4)))
+    backbone, features = encoded(tmp_path, DINO_FILE, model)
+    assert (backbone.source.kind, backbone.grid) == ("patch", (4, 4))
+    close(features, hidden(model, pixel_values=normalised(SIDE))[:, 5:])
+    assert Backbone(str(tmp_path), image_size=48, device="cpu").grid == (6, 6)
+
+
+def test_dinov3_as_a_convolutional_network(tmp_path: Path) -> None:
+    config = DINOv3ConvNextConfig(hidden_sizes=[8, 8, 12, 16], depths=[1, 1, 1, 1])
+    model = sized(DINOv3ConvNextModel(config))
+    backbone, features = encoded(tmp_path, DINO_FILE | {"size": SQUARE}, model)
+    assert (backbone.source.kind, backbone.grid, backbone.source.dimension) == ("grid", (2, 2), 16)
+    close(features, hidden(model, pixel_values=normalised(64))[:, 1:])
+
+
+def test_a_file_that_lacks_a_field_is_named(tmp_path: Path) -> None:
+    DINOv3ViTModel(DINOv3ViTConfig(**SMALL)).save_pretrained(tmp_path)
+    broken = {name: value for name, value in DINO_FILE.items() if name != "image_std"}
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(broken))
+    with pytest.raises(InputError, match=r"preprocessor_config\.json.* has no usable 'image_std'"):
+        Backbone(str(tmp_path), device="cpu")
+
+
+def siglip2() -> Siglip2Config:
+    sizes = {name: SMALL[name] for name in SMALL if name != "image_size"}
+    words = {"vocab_size": 50, "max_position_embeddings": 8, "projection_size": 16}
+    text = {name: SMALL[name] for name in SMALL if not name.endswith("_size")} | words
+    return Siglip2Config(
+        vision_config=sizes | {"num_patches": 16},
+        text_config=text | {"hidden_size": 16, "intermediate_size": 32},
+    )
+
+
+@pytest.mark.parametrize("kind", [Siglip2Model, Siglip2VisionModel])
+def test_siglip2_naflex_sees_a_square_of_patches(tmp_path: Path, kind: Any) -> None:
+    config = siglip2()
+    model = sized(kind(config if kind is Siglip2Model else config.vision_config))
+    processor = Siglip2ImageProcessor(patch_size=8, max_num_patches=16)
+    backbone, features = encoded(tmp_path, processor, model)
+    assert (backbone.source.image_size, backbone.grid) == (32, (4, 4))
+    inputs = processor(list(photos(side=32)), return_tensors="pt")
+    close(features, hidden(getattr(model, "vision_model", model), **inputs))
+    assert Backbone(str(tmp_path), image_size=48, device="cpu").grid == (6, 6)
+    with pytest.raises(InputError, match=r"36 pixels \(it needs a multiple of 8\); use another --"):
+        Backbone(str(tmp_path), image_size=36, device="cpu")
+
+
+def test_siglip2s_classifier_is_not_read(tmp_path: Path) -> None:
+    config = siglip2()
+    config.id2label = {0: "dog", 1: "cat"}
+    Siglip2ForImageClassification(config).save_pretrained(tmp_path)
+    Siglip2ImageProcessor(patch_size=8, max_num_patches=16).save_pretrained(tmp_path)
+    with pytest.raises(InputError, match="its classifier is not read here; leave out --labels"):
+        Backbone(str(tmp_path), labels=1, device="cpu")
+
+
+def test_blips_vision_part_is_read_with_and_without_the_text_part(tmp_path: Path) -> None:
+    words = {
+        "vocab_size": 50,
+        "hidden_size": 16,
+        "intermediate_size": 32,
+        "encoder_hidden_size": 16,
+    }
+    words |= {"num_hidden_layers": 1, "num_attention_heads": 2}
+    config = BlipConfig(text_config=words, vision_config=SMALL, projection_dim=16)
+    whole = sized(BlipForConditionalGeneration(config))
+    alone = BlipVisionModel(BlipVisionConfig(**SMALL))
+    alone.load_state_dict(whole.vision_model.state_dict())
+    processor = BlipImageProcessor(size={"height": SIDE, "width": SIDE})
+    inputs = processor(list(photos()), return_tensors="pt")
+    wanted = hidden(alone.eval(), pixel_values=inputs["pixel_values"])
+    for name, model in (("whole", whole), ("alone", alone)):
+        backbone, features = encoded(tmp_path / name, processor, model)
+        assert (backbone.source.kind, backbone.grid) == ("patch", (4, 4))
+        close(features, wanted[:, 1:])
+
+
+def vjepa2() -> VJEPA2Model:
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    sizes |= {f"pred_{name}": value for name, value in sizes.items()}
+    return VJEPA2Model(VJEPA2Config(crop_size=SIDE, patch_size=8, **sizes))
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (vjepa2, "V-JEPA 2 reads videos; take a network for whole photos"),
+        (lambda: ViTMAEModel(ViTMAEConfig(**SMALL)), "ViT-MAE reads a random quarter of a photo's"),
+    ],
+    ids=["vjepa2", "vit-mae"],
+)
+def test_networks_that_do_not_read_a_photo_are_refused_in_words(
+    tmp_path: Path, make: Callable[[], Any], reason: str
+) -> None:
+    folder = save(make(), tmp_path)
+    with pytest.raises(InputError, match=reason):
+        Backbone(str(folder), device="cpu")
+
+
+def test_damaged_settings_are_left_to_the_library(tmp_path: Path) -> None:
+    for content in ("{", "[]"):
+        (tmp_path / "config.json").write_text(content)
+        assert model_type(str(tmp_path)) is None
+    assert model_type(str(tmp_path / "absent" / "folder")) is None
