@@ -151,7 +151,8 @@ def load_model(name: str, task: Task = "a vision model") -> Any:
         InputError: if the checkpoint is of an unknown kind, needs a library that is not
             installed, or weights are missing; or if it is a classifier of timm.
     """
-    kind, options = TASKS[task], {}
+    kind = TASKS[task]
+    options: dict[str, Any] = {}
     if task == "a vision model" and model_type(name) in BLIP:
         # The library's automatic class has no part of BLIP without text.
         kind, options = BlipVisionModel, {"key_mapping": {r"^vision_model\.": ""}}

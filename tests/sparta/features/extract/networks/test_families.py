@@ -77,7 +77,7 @@ def encoded(folder: Path, processor: Any, model: Any) -> tuple[Backbone, NDArray
     backbone = Backbone(str(folder), device="cpu")
     features, _ = backbone.encode(photos(side=backbone.source.image_size))
     assert features.std(axis=1).min() > 0
-    np.testing.assert_allclose(features[:, -1], features[:, :-1].mean(1), atol=5e-3)
+    np.testing.assert_allclose(features[:, -1], features[:, :-1].mean(1), rtol=2e-3, atol=5e-3)
     return backbone, features[:, :-1].astype(np.float32)
 
 
@@ -97,12 +97,15 @@ def efficientnet() -> EfficientNetModel:
 
 
 def mobilevit() -> MobileViTModel:
-    sizes = {"hidden_sizes": [8, 12, 16], "neck_hidden_sizes": [4, 4, 8, 8, 12, 12, 16]}
+    sizes: dict[str, Any] = {
+        "hidden_sizes": [8, 12, 16],
+        "neck_hidden_sizes": [4, 4, 8, 8, 12, 12, 16],
+    }
     return MobileViTModel(MobileViTConfig(image_size=64, num_attention_heads=2, **sizes))
 
 
 def levit() -> LevitModel:
-    sizes = {"hidden_sizes": [16, 24, 32], "num_attention_heads": [1, 2, 2]}
+    sizes: dict[str, Any] = {"hidden_sizes": [16, 24, 32], "num_attention_heads": [1, 2, 2]}
     sizes |= {"depths": [1, 1, 1], "key_dim": [8, 8, 8]}
     return LevitModel(LevitConfig(image_size=128, **sizes))
 
@@ -220,7 +223,7 @@ def test_blips_vision_part_is_read_with_and_without_the_text_part(tmp_path: Path
 
 
 def vjepa2() -> VJEPA2Model:
-    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    sizes: dict[str, Any] = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
     sizes |= {f"pred_{name}": value for name, value in sizes.items()}
     return VJEPA2Model(VJEPA2Config(crop_size=SIDE, patch_size=8, **sizes))
 
