@@ -141,7 +141,8 @@ def _side(processor: Any) -> int | None:
         return isqrt(patches) * int(processor.patch_size)
     # The network's input is the crop, where the checkpoint crops.
     size = processor.crop_size if processor.do_center_crop else processor.size
-    return size and (size.height or size.shortest_edge)
+    side: int | None = size and (size.height or size.shortest_edge)
+    return side
 
 
 def load_model(name: str, task: Task = "a vision model") -> Any:

@@ -88,7 +88,9 @@ def hidden(model: Any, **inputs: torch.Tensor) -> NDArray[np.float32]:
 
 
 def close(found: NDArray[Any], wanted: NDArray[Any]) -> None:
-    np.testing.assert_allclose(found, wanted, rtol=2e-3, atol=2e-3)
+    """Float32 sums in another order, and rounding to float16."""
+    scale = max(1, float(np.abs(wanted).max()))
+    np.testing.assert_allclose(found, wanted, rtol=2e-3, atol=1e-3 * scale)
 
 
 def efficientnet() -> EfficientNetModel:
