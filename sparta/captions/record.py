@@ -56,7 +56,10 @@ class FirstCaptions:
             InputError: if there are fewer.
         """
         if len(captions) < self._count:
-            raise InputError(f"{where}: captions: expected {self._count}, found {len(captions)}")
+            raise InputError(
+                f"{where}: captions: expected {self._count}, found {len(captions)}; "
+                "sparta captions --captions-per-photo takes another number"
+            )
         self._photos += len(captions) > self._count
         self._left_out += len(captions) - self._count
         return captions[: self._count]

@@ -9,7 +9,7 @@ from pathlib import Path
 from sparta.errors import InputError
 from sparta.features.readers.base import named_source
 from sparta.features.readers.parsing.region_limit import RegionLimit
-from sparta.features.readers.parsing.region_tsv import RegionLines, TsvColumns
+from sparta.features.readers.parsing.tsv.regions import RegionLines, TsvColumns
 from sparta.features.record import ImageFeatures
 
 COLUMNS = TsvColumns(

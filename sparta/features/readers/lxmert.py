@@ -13,7 +13,7 @@ from sparta.features.readers.parsing.class_names import (
     Vocabularies,
 )
 from sparta.features.readers.parsing.region_limit import RegionLimit
-from sparta.features.readers.parsing.region_tsv import RegionLines, TsvColumns
+from sparta.features.readers.parsing.tsv.regions import RegionLines, TsvColumns
 from sparta.features.record import ImageFeatures
 
 COLUMNS = TsvColumns(

@@ -21,9 +21,9 @@ from sparta.features.readers.parsing.detected_objects import (
     LabelledObjects,
     parse,
 )
-from sparta.features.readers.parsing.photo_sizes import SizeTable
 from sparta.features.readers.parsing.region_limit import RegionLimit
-from sparta.features.readers.parsing.tsv import TsvFile
+from sparta.features.readers.parsing.tsv.lines import TsvFile
+from sparta.features.readers.parsing.tsv.photo_sizes import SizeTable
 
 log = logging.getLogger(__name__)
 

@@ -21,9 +21,9 @@ from sparta.features.readers.parsing.detected_objects import (
     Rect,
     parse,
 )
-from sparta.features.readers.parsing.photo_sizes import SizeTable
 from sparta.features.readers.parsing.region_limit import RegionLimit
-from sparta.features.readers.parsing.tsv import TsvFile
+from sparta.features.readers.parsing.tsv.lines import TsvFile
+from sparta.features.readers.parsing.tsv.photo_sizes import SizeTable
 
 PREDICTIONS = "predictions.tsv"
 SIZES = "hw.tsv"  # the end of the name

@@ -22,8 +22,8 @@ from sparta.features.readers.parsing.detected_objects import (
     parse,
 )
 from sparta.features.readers.parsing.region_limit import RegionLimit
-from sparta.features.readers.parsing.tsv import TsvFile
-from sparta.features.readers.parsing.tsv_cells import Cells
+from sparta.features.readers.parsing.tsv.cells import Cells
+from sparta.features.readers.parsing.tsv.lines import TsvFile
 
 FEATURES = "features.tsv"
 PREDICTIONS = "predictions.tsv"

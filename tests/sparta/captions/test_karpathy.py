@@ -65,7 +65,9 @@ def test_ids_may_be_those_of_coco(tmp_path: Path) -> None:
 def test_another_number_of_captions_may_be_stated(tmp_path: Path) -> None:
     path = write(tmp_path, image("a.jpg", "train", captions=3))
     assert read_captions(path, captions_per_photo=2)[0].captions == ("a.jpg 0", "a.jpg 1")
-    with pytest.raises(InputError, match=r"images\.0 \(a\.jpg\): captions: expected 5, found 3"):
+    with pytest.raises(
+        InputError, match=r"images\.0 \(a\.jpg\): captions: expected 5, found 3; sparta"
+    ):
         read_captions(path)
 
 
@@ -130,3 +132,9 @@ def test_restval_is_apart_where_it_is_named(tmp_path: Path) -> None:
         ("a.jpg", "train"),
         ("b.jpg", "restval"),
     ]
+
+
+def test_a_byte_order_mark_is_no_part_of_the_json(tmp_path: Path) -> None:
+    path = write(tmp_path, A)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert read_captions(path) == [expected("a.jpg", "train", "a.jpg")]

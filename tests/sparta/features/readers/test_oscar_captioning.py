@@ -202,3 +202,12 @@ def test_attributes_with_scores_are_those_above_the_threshold(tmp_path: Path) ->
         entry |= {"attributes": ["old", "red"], "attr_scores": [0.0, 0.5]}
     write_tsv(folder / "train.label.tsv", [(IMAGES[0].image_id, found)])
     assert set(OscarCaptioningReader([folder])[0].attributes) == {"red"}
+
+
+def test_byte_order_marks_are_no_part_of_the_files(tmp_path: Path) -> None:
+    folder = write_captioning(tmp_path, IMAGES)
+    for path in folder.iterdir():
+        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    reader = OscarCaptioningReader([folder])
+    for row, image in enumerate(IMAGES):
+        same(reader[row], image)

@@ -185,3 +185,13 @@ def test_relative_boxes_are_named(tmp_path: Path) -> None:
     write_tsv(folder / "predictions.tsv", [("a", found)])
     with pytest.raises(InputError, match=r"line 1: objects.rect: .* boxes are relative"):
         SceneGraphReader([folder])[0]
+
+
+def test_byte_order_marks_are_no_part_of_the_files(tmp_path: Path) -> None:
+    folder = write_scene_graph(tmp_path, IMAGES)
+    for path in folder.iterdir():
+        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert fits(folder)
+    reader = SceneGraphReader([folder])
+    for row, image in enumerate(IMAGES):
+        same(reader[row], image)

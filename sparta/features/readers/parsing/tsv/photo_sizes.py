@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field, TypeAdapter
 
 from sparta.errors import InputError
 from sparta.features.readers.parsing.detected_objects import Pixels, parse
-from sparta.features.readers.parsing.tsv import TsvFile
+from sparta.features.readers.parsing.tsv.lines import TsvFile
 
 
 class _Size(BaseModel):

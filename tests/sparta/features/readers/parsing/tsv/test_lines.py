@@ -4,8 +4,9 @@ from pathlib import Path
 import pytest
 
 from sparta.errors import InputError
-from sparta.features.readers.parsing import line_offsets, memory_limit
-from sparta.features.readers.parsing.tsv import TsvFile
+from sparta.features.readers.parsing import memory_limit
+from sparta.features.readers.parsing.tsv import line_offsets
+from sparta.features.readers.parsing.tsv.lines import TsvFile
 
 NAMES = ("key", "cell")
 MARK = b"\xef\xbb\xbf"

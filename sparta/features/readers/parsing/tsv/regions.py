@@ -10,8 +10,8 @@ from pathlib import Path
 from sparta.errors import InputError
 from sparta.features.readers.parsing.float_types import looks_half
 from sparta.features.readers.parsing.paired_files import Pairs
-from sparta.features.readers.parsing.tsv import TsvFile
-from sparta.features.readers.parsing.tsv_cells import Cells
+from sparta.features.readers.parsing.tsv.cells import Cells
+from sparta.features.readers.parsing.tsv.lines import TsvFile
 from sparta.features.readers.parsing.validation import check_features, relative_boxes
 from sparta.features.record import ImageFeatures
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from sparta.errors import InputError
-from sparta.features.readers.parsing.line_offsets import line_offsets
 from sparta.features.readers.parsing.memory_limit import check_size
+from sparta.features.readers.parsing.tsv.line_offsets import line_offsets
 
 HEAD = 4096  # bytes of a line that contain its key
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sparta.errors import InputError
 from sparta.features.readers.parsing.base64_floats import decode
-from sparta.features.readers.parsing.tsv import TsvFile
+from sparta.features.readers.parsing.tsv.lines import TsvFile
 
 DIGITS = 9  # of a number at most: a store holds widths and heights as int32
 

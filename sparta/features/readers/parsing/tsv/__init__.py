@@ -1,0 +1,1 @@
+"""Tab-separated files of detectors: lines, cells, regions and sizes of photos."""
