@@ -14,23 +14,25 @@ from torch.nn import functional as F
 from sparta.features.extract.networks.efficientnet_lite import EfficientNetLite
 
 STAGES = (4, 6)  # of seven, counted from 0: the last with a cell every 16 pixels, and of all
-LEVELS = 4  # of red, green and blue in the histogram
+HUES = 8
+GREYS = 4
+COLOURS = 2 * HUES + GREYS + 2
 COARSER = 4  # pixels on a side whose mean counts as one
 
 
 class Hypercolumns(nn.Module):
-    """Channels of earlier stages and a histogram of colours, for each cell of the last map.
+    """Channels of earlier stages, and colours, for each cell of the last map.
 
     Args:
         network: whose stages are read.
 
     Attributes:
-        dimension: further channels of a cell: 536 of EfficientNet-Lite2, 496 of the smaller ones.
+        dimension: further channels of a cell: 494 of EfficientNet-Lite2, 454 of the smaller ones.
     """
 
     def __init__(self, network: EfficientNetLite) -> None:
         super().__init__()
-        self.dimension = sum(network.channels[stage] for stage in STAGES) + LEVELS**3
+        self.dimension = sum(network.channels[stage] for stage in STAGES) + COLOURS
 
     def forward(self, stages: list[Tensor], pixels: Tensor) -> Tensor:
         """The further channels.
@@ -48,16 +50,48 @@ class Hypercolumns(nn.Module):
 
 
 def colours(pixels: Tensor) -> Tensor:
-    """Trilinear weights of each pixel's eight nearest colours among 4 x 4 x 4.
+    """What has which colour, and where brightness changes.
 
     Args:
         pixels: [B, 3, rows, columns] float32 RGB, 0 to 1.
 
     Returns:
-        [B, 64, rows, columns] float32, which add up to 1.
+        [B, 22, rows, columns] float32: shares of eight hues, bright, and the same hues, dark;
+        shares of four greys from black to white, which complete the sum of 1; and differences of
+        brightness to the pixel on the right and to the one below.
     """
-    steps = LEVELS - 1
-    levels = torch.arange(LEVELS, device=pixels.device)[None, None, :, None, None]
-    near = (1 - (steps * pixels[:, :, None] - levels).abs()).clamp(min=0)
-    red, green, blue = near[:, 0, :, None, None], near[:, 1, None, :, None], near[:, 2, None, None]
-    return (red * green * blue).flatten(1, 3)
+    value, saturation, hue = _hsv(pixels)
+    coloured = _ramp(saturation, 0.12, 0.37) * _ramp(value, 0.1, 0.3)
+    bright = _ramp(value, 0.35, 0.65)
+    centres = torch.arange(HUES, device=pixels.device)[None, :, None, None]
+    distance = (HUES * hue - centres).abs()  # a hue of 1 is one of 0
+    hues = (1 - torch.minimum(distance, HUES - distance)).clamp(min=0) * coloured
+    levels = torch.arange(GREYS, device=pixels.device)[None, :, None, None]
+    greys = (1 - ((GREYS - 1) * value - levels).abs()).clamp(min=0) * (1 - coloured)
+    return torch.cat([hues * bright, hues * (1 - bright), greys, *_edges(value)], dim=1)
+
+
+def _hsv(pixels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Value, saturation and hue, each [B, 1, rows, columns] from 0 to 1."""
+    red, green, blue = pixels.split(1, dim=1)
+    value, least = pixels.amax(1, keepdim=True), pixels.amin(1, keepdim=True)
+    range_ = (value - least).clamp(min=1e-6)
+    sector = torch.where(
+        value == red,
+        (green - blue) / range_,
+        torch.where(value == green, (blue - red) / range_ + 2, (red - green) / range_ + 4),
+    )
+    hue = sector / 6
+    return value, (value - least) / value.clamp(min=1e-6), torch.where(hue < 0, hue + 1, hue)
+
+
+def _ramp(values: Tensor, start: float, end: float) -> Tensor:
+    """0 up to the start, 1 from the end on, linear between."""
+    return ((values - start) / (end - start)).clamp(0, 1)
+
+
+def _edges(value: Tensor) -> tuple[Tensor, Tensor]:
+    """Absolute differences to the right and below, times 4; 0 at the border."""
+    right = F.pad((value[..., 1:] - value[..., :-1]).abs(), (0, 1))
+    below = F.pad((value[..., 1:, :] - value[..., :-1, :]).abs(), (0, 0, 0, 1))
+    return 4 * right, 4 * below
