@@ -212,3 +212,13 @@ def test_a_frozen_query_embedding_learns_importance_alone(corpus: Corpus, tmp_pa
     assert (lengths[trained] - 1).abs().min() > 1e-3
     untouched = ~trained & (words.norm(dim=1) > 0)
     assert torch.allclose(found[untouched], words[untouched])
+
+
+def test_a_run_as_the_paper_prints_it_learns(corpus: Corpus, tmp_path: Path) -> None:
+    """All pairs an epoch, a constant rate, no clipping, and the negatives alone below."""
+    printed = {"warmup": 0.0, "schedule": "constant", "gradient_clip": 0.0}
+    settings = corpus.config(data={"epoch": "pairs"}, include_positive=False, **printed)
+    result = train(settings, tmp_path)
+    losses = metrics(tmp_path, "loss")
+    assert len(losses) == 3 and losses == sorted(losses, reverse=True)
+    assert result.recall["held-out mean of R@1, R@5, R@10"] > 30  # 4 by chance

@@ -7,7 +7,13 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from sparta.tokenizer import WordPieceTokenizer
 from tests import tiny
 
-SIZES: dict[str, Any] = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+SIZES: dict[str, Any] = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 37,
+    "max_position_embeddings": 40,
+}
 
 
 def byte_pairs() -> WordPieceTokenizer:

@@ -26,8 +26,6 @@ from sparta.visualsparta.model import VisualSparta
 from tests import tiny
 from tests.sparta.visualsparta.bert_checkpoint import SIZES, byte_pairs
 
-SIZES |= {"intermediate_size": 37, "max_position_embeddings": 40}
-
 
 def save(model: PreTrainedModel, tokenizer: WordPieceTokenizer, folder: Path) -> Path:
     model.save_pretrained(folder)
