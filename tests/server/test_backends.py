@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import time
@@ -23,6 +22,7 @@ from server.app import create_app
 from server.backends import Backends, open_backends
 from sparta.errors import InputError
 from sparta.vse.model import VseModel
+from tests.indexer.sealed import change
 from tests.indexer.tiny_dense import save_dense_model
 from tests.server.drawings import index_drawings, store_drawings
 
@@ -158,7 +158,7 @@ def test_a_part_of_other_images_is_found_before_serving(index: Path) -> None:
     path = index / "dense" / "vse++" / "manifest.json"
     text = path.read_text()
     try:
-        path.write_text(json.dumps(json.loads(text) | {"images": 4}))
+        change(path.parent, images=4)
         with pytest.raises(InputError, match=r"vse\+\+ is of other images"):
             open_backends(index, None)
     finally:
