@@ -13,7 +13,7 @@ from sparta.errors import InputError
 from sparta.features.extract.augmentations import Augmentation, Crop
 from sparta.features.extract.decode_pool import decode_all
 from sparta.features.extract.networks.backbone import Backbone
-from sparta.features.extract.networks.lite_weights import is_lite
+from sparta.features.extract.networks.lite.weights import is_lite
 from sparta.features.extract.networks.timm_models import timm_processor
 from sparta.features.extract.photos import Decoder, find_photos
 from sparta.features.record import FeatureSource

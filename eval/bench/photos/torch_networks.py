@@ -11,8 +11,8 @@ from sparta.features.extract.extractor import Extractor
 from sparta.features.extract.grid import GridRegions
 from sparta.features.extract.networks.backbone import Backbone
 from sparta.features.extract.networks.encoder import Encoder
-from sparta.features.extract.networks.lite_backbone import LiteBackbone
-from sparta.features.extract.networks.lite_weights import is_lite
+from sparta.features.extract.networks.lite.backbone import LiteBackbone
+from sparta.features.extract.networks.lite.weights import is_lite
 from sparta.features.extract.networks.pooled_grid import PooledGrid
 from sparta.features.record import FeatureSource
 from sparta.features.store import FeatureStore

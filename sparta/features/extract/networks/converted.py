@@ -16,7 +16,7 @@ from sparta.inference.runtime import Network
 
 if TYPE_CHECKING:
     from sparta.features.extract.networks.backbone import Backbone
-    from sparta.features.extract.networks.lite_backbone import LiteBackbone
+    from sparta.features.extract.networks.lite.backbone import LiteBackbone
 
 NETWORK = "network.xml"
 # Length of the difference from torch's vector of a cell, as a share of the vector's: a hundredth

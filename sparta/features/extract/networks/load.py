@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sparta.errors import InputError, first_line
 from sparta.features.extract.networks.converted import ConvertedEncoder, convert_encoder
 from sparta.features.extract.networks.encoder import Encoder
-from sparta.features.extract.networks.lite_weights import is_lite, weights_file
+from sparta.features.extract.networks.lite.weights import is_lite, weights_file
 from sparta.features.extract.networks.pixel_patches import PixelPatches
 from sparta.features.extract.networks.weights import hash_files, weights_hash
 from sparta.inference.cache import add_entry, find_entry
@@ -20,7 +20,7 @@ from sparta.progress import Progress, no_progress
 
 if TYPE_CHECKING:
     from sparta.features.extract.networks.backbone import Backbone
-    from sparta.features.extract.networks.lite_backbone import LiteBackbone
+    from sparta.features.extract.networks.lite.backbone import LiteBackbone
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +82,7 @@ def _load_torch(
     backbone: str, image_size: int | None, labels: int, device: str
 ) -> Backbone | LiteBackbone:
     from sparta.features.extract.networks.backbone import Backbone
-    from sparta.features.extract.networks.lite_backbone import LiteBackbone
+    from sparta.features.extract.networks.lite.backbone import LiteBackbone
 
     if is_lite(backbone):
         return LiteBackbone(backbone, image_size, device)

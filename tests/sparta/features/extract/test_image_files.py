@@ -7,7 +7,7 @@ from PIL import ExifTags, Image, UnidentifiedImageError
 
 from sparta.features.extract.augmentations import Augmentation
 from sparta.features.extract.image_files import UprightPhoto, is_heic, load_photo
-from sparta.features.extract.networks.lite_backbone import LiteBackbone
+from sparta.features.extract.networks.lite.backbone import LiteBackbone
 from sparta.features.extract.photos import Decoder
 from sparta.features.skipped import Skipped
 from tests.sparta.features.extract.heic_files import write_heic

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-from sparta.features.extract.networks.lite_weights import HEAD, Scale
+from sparta.features.extract.networks.lite.weights import HEAD, Scale
 
 STEM = 32  # channels of the first feature map
 

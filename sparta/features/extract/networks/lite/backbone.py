@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sparta.features.extract.networks.backbone import fitting_batch, pick_device, run, with_whole
-from sparta.features.extract.networks.efficientnet_lite import EfficientNetLite
-from sparta.features.extract.networks.hypercolumns import Hypercolumns
-from sparta.features.extract.networks.lite_weights import (
+from sparta.features.extract.networks.lite.hypercolumns import Hypercolumns
+from sparta.features.extract.networks.lite.network import EfficientNetLite
+from sparta.features.extract.networks.lite.weights import (
     HEAD,
     HYPERCOLUMNS,
     RESAMPLE,

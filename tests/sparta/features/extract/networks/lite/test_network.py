@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from sparta.features.extract.networks.efficientnet_lite import EfficientNetLite
-from sparta.features.extract.networks.lite_weights import SCALES
-from tests.sparta.features.extract.networks.published_lite import reference, weights_file
+from sparta.features.extract.networks.lite.network import EfficientNetLite
+from sparta.features.extract.networks.lite.weights import SCALES
+from tests.sparta.features.extract.networks.lite.published import reference, weights_file
 
 
 @pytest.mark.parametrize(

