@@ -17,11 +17,13 @@ from indexer.quantisation import Quantiser
 from indexer.settings import IndexSettings, PruningSettings
 from indexer.workspace import Workspace, check_target
 from sparta.atomic import check_name
+from sparta.disk import check_room, full_disk_reported
 from sparta.features.store import FeatureStore
 from sparta.lock import writing
 from sparta.progress import Progress, no_progress
 from sparta.substitutes import SubstituteTable
 
+BYTES_A_POSTING = 16  # shards, Lucene's parts and their merger, columns and their spool
 DEFAULT_PRUNING = PruningSettings()
 
 
@@ -58,13 +60,15 @@ def build_index(
     Raises:
         InputError: if a model cannot be used or was trained on other features, models or stores
             do not go together, a file of queries has none, a table of substitutes is damaged,
-            `out` contains something that is not an index, or another process is writing it.
+            `out` contains something that is not an index, another process is writing it, or
+            the disk has too little room.
     """
     check_name(out)
     with writing(out):
         check_target(out)
         encoder = ImageEncoder.open(stores, models, batch_size, device, pruning.terms, progress)
-        return _build(encoder, out, pruning, read_substitutes(models[0]), progress)
+        with full_disk_reported(out):
+            return _build(encoder, out, pruning, read_substitutes(models[0]), progress)
 
 
 def _build(
@@ -79,6 +83,7 @@ def _build(
         asked = NONE_ASKED  # there is no choice to make
     settings = _settings(encoder, pruning, asked)
     work = Workspace.open(out, settings)
+    check_room(out, _estimated_bytes(encoder, settings) - work.size)
     offsets = _offsets(encoder, settings, asked, work, progress)
     quantiser = Quantiser.fit(offsets.largest, settings.bits)
     manifest = write_index(
@@ -94,6 +99,13 @@ def _build(
     )
     work.publish(out)
     return manifest
+
+
+def _estimated_bytes(encoder: ImageEncoder, settings: IndexSettings) -> int:
+    """What the disk holds at most while an index is built."""
+    # Without a limit an image keeps a part of the allowed terms: those above their offset.
+    terms = settings.top_n or int(encoder.allowed(settings.terms).sum()) // 4
+    return BYTES_A_POSTING * terms * len(encoder.store)
 
 
 def _settings(encoder: ImageEncoder, pruning: PruningSettings, asked: AskedTerms) -> IndexSettings:

@@ -65,6 +65,11 @@ class Workspace:
                 remove_entry(entry)
         return cls(found)
 
+    @property
+    def size(self) -> int:
+        """Bytes of what an earlier run saved."""
+        return sum(path.stat().st_size for path in self._folder.iterdir())
+
     def load_offsets(self) -> TermOffsets | None:
         """The saved offsets, None if there are none or they are damaged."""
         try:

@@ -28,6 +28,7 @@ from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import Manifest, is_index
 from indexer.parts import LUCENE, describe_parts
 from sparta.atomic import check_name, recover, replace_folder, work_folder
+from sparta.disk import full_disk_reported
 from sparta.errors import InputError
 from sparta.features.extract.networks.backbone import pick_device
 from sparta.features.record import FeatureSource
@@ -92,7 +93,7 @@ def add_dense(
         for batch in _embed(loaded, store, batch_size, pick_device(device)):
             vectors.add(batch)
             progress(f"embed {name}", len(vectors), len(store))
-        with work_folder(dense_folder(index, name)) as work:
+        with full_disk_reported(index), work_folder(dense_folder(index, name)) as work:
             made = _write(work / name, loaded, vectors, kind, store.fingerprint, manifest)
             replace_folder(work / name, dense_folder(index, name), work)
     return made

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -12,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from indexer.grounding import Grounding, pack
-from indexer.lucene.jvm import declare, in_turn, java
+from indexer.lucene.jvm import declare, in_turn, java, start
 from indexer.lucene.schema import CONTENTS, DELIMITER, GROUNDING, ID, RAW
 from indexer.postings import ImagePostings, Postings
-from sparta.errors import InputError
+from sparta.errors import InputError, first_line
 
 LONGEST_TOKEN = 255  # of Lucene's whitespace tokenizer, which cuts longer ones
 BUFFER_MB = 64.0
@@ -29,10 +30,24 @@ def write_segment(folder: Path, vocabulary: Sequence[str], shards: Iterable[Post
         vocabulary: [V] terms in id order.
         shards: the images, in rising order of their ids.
     """
-    with SegmentWriter(folder, vocabulary) as writer:
+    with _java_errors(), SegmentWriter(folder, vocabulary) as writer:
         for shard in shards:
             for image in shard:
                 writer.add(image)
+
+
+@contextmanager
+def _java_errors() -> Iterator[None]:
+    """Raise what Java could not write as an `OSError`, which can leave this process too."""
+    try:
+        yield
+    except Exception as error:
+        start()
+        from jnius import JavaException
+
+        if not isinstance(error, JavaException):
+            raise
+        raise OSError(f"Lucene cannot write: {first_line(error)}") from error
 
 
 class SegmentWriter:
@@ -125,6 +140,11 @@ def merge_segments(parts: Sequence[Path], folder: Path) -> None:
         folder: where the index goes; must not exist.
     """
     folder.mkdir(parents=True)
+    with _java_errors():
+        _merge(parts, folder)
+
+
+def _merge(parts: Sequence[Path], folder: Path) -> None:
     from jnius import cast
 
     # Parts are read like any file: mapped, all of their bytes would count as this process's

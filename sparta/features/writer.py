@@ -110,6 +110,11 @@ class StoreWriter:
         """Images written so far."""
         return sum(shard["images"] for shard in self._header["shards"])
 
+    @property
+    def shard_bytes(self) -> int:
+        """Size of the largest shard so far."""
+        return max((shard["bytes"] for shard in self._header["shards"]), default=0)
+
     def write_shard(self, images: list[ImageFeatures], skipped: Iterable[Skipped] = ()) -> None:
         """Append one shard; ids must rise within it and from shard to shard.
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import shutil
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -331,3 +334,34 @@ def test_terms_that_no_model_trained_stay_out(
     searcher = LuceneSearcher(tmp_path / "index")
     assert searcher.search("cat dog").unknown == ["cat"]
     searcher.close()
+
+
+def test_too_little_room_is_noticed_before_anything_is_written(
+    store: FeatureStore, model_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1000))
+    for top_n in (5, None):
+        with pytest.raises(
+            InputError, match=r"needs about 0\.0 GB more, the disk has 0\.0"
+        ):
+            build_index(
+                [store], [model_dir], tmp_path / "index", PruningSettings(top_n=top_n), device="cpu"
+            )
+
+
+def test_a_disk_that_fills_is_one_line_and_the_next_build_continues(
+    store: FeatureStore, model_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "index"
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "posix_fallocate", full)
+        with pytest.raises(InputError, match=r"index: the disk is full: free some room and start"):
+            build_index([store], [model_dir], out, device="cpu")
+    assert not out.exists()
+    build_index([store], [model_dir], out, device="cpu")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["index"]

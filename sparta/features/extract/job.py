@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sparta.ahead import work_ahead
+from sparta.disk import check_room, full_disk_reported
 from sparta.errors import InputError
 from sparta.features.extract.augmentations import Augmentation
 from sparta.features.extract.decode_pool import Decoded, decode_all, default_workers
@@ -104,8 +105,8 @@ def extract_photos(
 
     Raises:
         InputError: if there is nothing to extract, no photo can be used, the backbone does not
-            fit, `out` holds features of another backbone or of other photos altogether, or another
-            process is writing it.
+            fit, `out` holds features of another backbone or of other photos altogether, another
+            process is writing it, or the disk has too little room.
     """
     started = time.perf_counter()
     chosen = Augmentation(augmentation)
@@ -113,7 +114,7 @@ def extract_photos(
     extractor = load_extractor(backbone, detection, image_size, labels, device, grid, progress)
     stamps = file_stamps(photos, ids)
     listing = {"files": f"{len(ids)} with hash {listing_hash(stamps)}"}
-    with writing(out):
+    with writing(out), full_disk_reported(out):
         writer = StoreWriter(
             out,
             extractor.source,
@@ -166,7 +167,7 @@ def _fill(
         closing(decode_all(decoder, chain.from_iterable(batches), count)) as decoded,
         closing(work_ahead(partial(_regions, extractor), decoded)) as computed,
     ):
-        for shard in plan:
+        for number, shard in enumerate(plan, start=1):
             images = [writer.unchanged[image_id] for image_id in shard.kept]
             skipped: list[Skipped] = []
             for good, bad in islice(computed, len(shard.batches)):
@@ -175,6 +176,7 @@ def _fill(
                 done += len(good) + len(bad)
                 report(done)
             writer.write_shard(sorted(images, key=attrgetter("image_id")), skipped)
+            check_room(writer.folder, (len(plan) - number) * writer.shard_bytes)
 
 
 def _regions(extractor: Extractor, batch: Decoded) -> tuple[list[ImageFeatures], list[Skipped]]:

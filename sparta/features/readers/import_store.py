@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from sparta.disk import check_room, full_disk_reported
 from sparta.errors import InputError
 from sparta.features.readers.base import FeatureReader
 from sparta.features.record import ImageFeatures
@@ -35,7 +36,7 @@ def import_features(
 
     Raises:
         InputError: if an image is malformed and not to be skipped, all are, `out` holds features
-            of other inputs, or another process is writing it.
+            of other inputs, another process is writing it, or the disk has too little room.
     """
     images = len(reader.ids)
     files = [f"{path.resolve()}\0{path.stat().st_size}" for path in reader.files]
@@ -43,7 +44,7 @@ def import_features(
         "files": f"{len(files)} with hash {_hash(files)}",
         "images": f"{images} with hash {_hash(reader.ids)}",
     }
-    with writing(out):
+    with writing(out), full_disk_reported(out):
         return _write(reader, out, listing, progress, skip_bad)
 
 
@@ -57,6 +58,7 @@ def _write(
     for start in range(writer.done * SHARD_SIZE, images, SHARD_SIZE):
         rows = range(start, min(start + SHARD_SIZE, images))
         writer.write_shard(*_read(reader, rows, skip_bad))
+        check_room(out, (images - rows.stop) * writer.shard_bytes // SHARD_SIZE)
         progress("import", rows.stop, images)
     if not writer.images:
         raise InputError(f"no image could be used; {out / SKIPPED} says why")

@@ -1,0 +1,60 @@
+"""Break builds and files at random, and report whether anything was lost or answered wrongly.
+
+python -m tests.torture [--kills 50] [--damages 200] [--seed 0] [--out eval/results/torture.json]
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from eval.machine import circumstances
+from tests.torture.damages import damage_files
+from tests.torture.kills import kill_builds
+
+Suite = Callable[[int, int, Path, Callable[[str], None]], dict[str, Any]]
+
+# Name → suite and how many. A suite of requests to the server belongs here too.
+SUITES: dict[str, tuple[Suite, int]] = {"kills": (kill_builds, 50), "damages": (damage_files, 200)}
+
+
+def main(arguments: list[str]) -> int:
+    """Run the suites; 1 if anything went wrong, 0 if nothing did."""
+    parser = argparse.ArgumentParser()
+    for name, (_, count) in SUITES.items():
+        parser.add_argument(f"--{name}", type=int, default=count)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=Path("eval/results/torture.json"))
+    options = parser.parse_args(arguments)
+    console = Console()
+    results: dict[str, Any] = {"circumstances": circumstances()}
+    for name, (suite, _) in SUITES.items():
+        with tempfile.TemporaryDirectory() as work:
+            os.environ["VISUALSPARTA_CACHE"] = str(Path(work, "cache"))
+            count = getattr(options, name)
+            results[name] = suite(count, options.seed, Path(work), console.print)
+    options.out.write_text(json.dumps(results, indent=1) + "\n")
+    console.print(_table(results))
+    return int(any(results[name]["wrong"] for name in SUITES))
+
+
+def _table(results: dict[str, Any]) -> Table:
+    table = Table("suite", "what happened", "times", title="Torture")
+    for name in SUITES:
+        for key, found in results[name].items():
+            if isinstance(found, dict):
+                for outcome, times in found.items():
+                    table.add_row(name, f"{key}: {outcome}", str(times))
+        table.add_row(name, "wrong", str(len(results[name]["wrong"])))
+    return table
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

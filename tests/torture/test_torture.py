@@ -1,0 +1,37 @@
+"""A short form of `make torture`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.torture import __main__ as torture
+from tests.torture.damages import damage_files
+from tests.torture.kills import kill_builds
+
+
+def test_the_build_after_a_killed_one_succeeds(tmp_path: Path) -> None:
+    found = kill_builds(4, 7, tmp_path, lambda _: None)
+    assert found["wrong"] == []
+    assert found["next_build"] == {"succeeded": 4}
+    assert found["next_index"] == {"right": 4}
+
+
+def test_damaged_files_are_detected_or_harmless(tmp_path: Path) -> None:
+    found = damage_files(12, 7, tmp_path, lambda _: None)
+    assert found["wrong"] == []
+    assert sum(found["outcomes"].values()) == 12
+
+
+def test_results_are_written_and_decide_the_status(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "torture.json"
+    for wrong in ([], [{"killed_at": "change 7"}]):
+        suites = {"kills": (lambda *_, w=wrong: {"next_build": {"succeeded": 3}, "wrong": w}, 3)}
+        monkeypatch.setattr(torture, "SUITES", suites)
+        assert torture.main(["--kills", "3", "--out", str(out)]) == bool(wrong)
+        assert json.loads(out.read_text())["kills"]["wrong"] == wrong
+        assert "next_build: succeeded" in capsys.readouterr().out

@@ -1,0 +1,79 @@
+"""A tiny index with a dense part, and what it answers: what the torture suites break."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from indexer.build import build_index
+from indexer.dense.build import add_dense
+from indexer.search.open import open_backend, open_index
+from indexer.settings import PruningSettings
+from sparta.features.store import FeatureStore
+from tests.indexer.search.queries import answer
+from tests.indexer.tiny import save_model, write_store
+from tests.indexer.tiny_dense import save_dense_model
+from tests.indexer.vocabulary import small_tokenizer
+
+QUERIES = ("dog beach", "red ball cat", "dogs running")
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Where a tiny corpus lies: `features`, `model` and the dense model `vse`."""
+
+    folder: Path
+
+    @property
+    def features(self) -> Path:
+        """The feature store."""
+        return self.folder / "features"
+
+
+def make_corpus(folder: Path) -> Corpus:
+    """Write a feature store, a model and a dense model."""
+    corpus = Corpus(folder)
+    write_store(corpus.features)
+    save_model(folder / "model", small_tokenizer(), untrained=["cat"])
+    save_dense_model(folder / "vse")
+    return corpus
+
+
+def build(corpus: Corpus, out: Path, top_n: int) -> None:
+    """Build the corpus's index, as `sparta index` does."""
+    store = FeatureStore.open(corpus.features)
+    pruning = PruningSettings(top_n=top_n, asked="none")
+    build_index([store], [corpus.folder / "model"], out, pruning, device="cpu")
+
+
+def add_vectors(corpus: Corpus, out: Path) -> None:
+    """Add the dense part."""
+    store = FeatureStore.open(corpus.features)
+    add_dense(out, store, "vse", corpus.folder / "vse", device="cpu")
+
+
+def answers(index: Path, dense: bool = False) -> list[Any]:
+    """All hits of some queries, from both engines, with explanations; and of the dense part."""
+    found: list[Any] = []
+    for engine in ("columns", "lucene"):
+        searcher = open_index(index, engine)
+        for query in QUERIES:
+            result = searcher.search(query, 50)
+            hits = result.hits[:3]
+            found.append([hit.metadata for hit in result.hits])
+            found.append((answer(result), [searcher.explain(query, h.image_id) for h in hits]))
+        searcher.close()
+    if dense:
+        vectors = open_backend(index, "vse")
+        found += [answer(vectors.search(query, 50)) for query in QUERIES]
+        vectors.close()
+    return found
+
+
+def rows(features: Path) -> list[Any]:
+    """Everything that a feature store holds."""
+    return [
+        (image.image_id, image.features.tobytes(), image.boxes.tobytes(), image.labels)
+        for image in FeatureStore.open(features)
+    ]
