@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO := demo
 
-.PHONY: help install demo lint test fuzz package docs dead-code clean
+.PHONY: help install demo lint test fuzz torture package docs dead-code clean
 
 help:
 	@echo "make demo             draw photos, index them, search them, and open the server"
@@ -11,6 +11,7 @@ help:
 	@echo "make test             lint, types and the whole test suite; TESTS=--cov measures coverage"
 	@echo "make lint             ruff, mypy and the rules which room may import which"
 	@echo "make fuzz SECONDS=300 property tests with random inputs; failures go to tests/examples"
+	@echo "make torture          kill 50 builds, damage 200 files; results go to eval/results/torture.json"
 	@echo "make package          build the wheel, install it in new environments, search outside this folder"
 	@echo "make docs             the documentation as HTML, in build/docs"
 	@echo "make dead-code        names that nothing uses"
@@ -78,6 +79,9 @@ test: lint
 SECONDS := 300
 fuzz: install
 	$(BIN)/python -m tests.fuzz $(SECONDS)
+
+torture: install
+	$(BIN)/python -m tests.torture
 
 package: install
 	$(BIN)/python -m pytest -m packaging tests/packaging

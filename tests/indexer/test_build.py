@@ -342,9 +342,7 @@ def test_too_little_room_is_noticed_before_anything_is_written(
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1000))
     for top_n in (5, None):
-        with pytest.raises(
-            InputError, match=r"needs about 0\.0 GB more, the disk has 0\.0"
-        ):
+        with pytest.raises(InputError, match=r"needs about 0\.0 GB more, the disk has 0\.0"):
             build_index(
                 [store], [model_dir], tmp_path / "index", PruningSettings(top_n=top_n), device="cpu"
             )
