@@ -64,7 +64,7 @@ def _check_files(files: Mapping[Path, Part], problems: list[str], progress: Prog
     def advance(count: int) -> None:
         nonlocal done
         done += count
-        progress("hash", done // 10**6, total // 10**6)
+        progress("hash", -(-done // 10**6), -(-total // 10**6))
 
     for path, part in files.items():
         with _noting(problems):

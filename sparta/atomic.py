@@ -63,10 +63,10 @@ def remove_work(work: Path) -> None:
 
     A process of a killed run may still be writing there.
     """
-    for entry in work.iterdir():
-        if entry.name != MARKER:
-            remove_entry(entry)
     with suppress(OSError):
+        for entry in work.iterdir():
+            if entry.name != MARKER:
+                remove_entry(entry)
         if [entry.name for entry in work.iterdir()] == [MARKER]:
             (work / MARKER).unlink()
             work.rmdir()
@@ -79,7 +79,9 @@ def recover(out: Path) -> None:
             (work / REPLACED).rename(out)
             _sync(out.parent)
     for path in _candidates(out):
-        if not any(path.iterdir()):  # killed before its marker was written, or after it was removed
+        # Killed, or the disk full, while its marker was written or removed.
+        if {entry.name for entry in path.iterdir()} <= {MARKER}:
+            (path / MARKER).unlink(missing_ok=True)
             path.rmdir()
 
 

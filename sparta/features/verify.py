@@ -32,5 +32,5 @@ def verify_store(folder: Path, progress: Progress = no_progress) -> list[str]:
         except InputError as error:
             problems.append(str(error))
         done += size
-        progress("hash", done // 10**6, total // 10**6)
+        progress("hash", -(-done // 10**6), -(-total // 10**6))
     return problems

@@ -133,6 +133,7 @@ def test_a_folder_with_another_marker_is_no_work_folder(tmp_path: Path, marker: 
 def test_a_work_folder_killed_while_it_was_made_is_removed(tmp_path: Path) -> None:
     out = tmp_path / "out"
     (make_work(out) / MARKER).unlink()
+    (make_work(out) / MARKER).write_text("")
     recover(out)
     assert names(tmp_path) == []
 
