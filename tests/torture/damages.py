@@ -31,25 +31,29 @@ def damage_files(
     pool = _Process()
     pool.run(build, corpus, index, 5)
     pool.run(add_vectors, corpus, index)
-    read: dict[Path, Callable[[Path], Any]] = {
-        index: partial(answers, dense=True),
-        corpus.features: rows,
-    }
-    right = {folder: pool.run(how, folder) for folder, how in read.items()}
+    # Only damage to the dense part needs the dense model, which takes the longest to read.
+    dense = partial(answers, dense=True)
+    readers: list[tuple[Path, str, Read]] = [
+        (index, "*", answers),
+        (index, "[lc]*/*", answers),
+        (index, "dense/**/*", dense),
+        (corpus.features, "*", rows),
+    ]
+    rights = [pool.run(read, folder) for folder, _, read in readers]
     files = [
-        (folder, path.relative_to(folder))
-        for folder in read
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
+        (folder, path.relative_to(folder), read, right)
+        for (folder, pattern, read), right in zip(readers, rights, strict=True)
+        for path in sorted(folder.glob(pattern))
+        if path.is_file() and path.stat().st_size
     ]
     for number in range(count):
-        folder, name = rng.choice(files)
+        folder, name, read, right = rng.choice(files)
         copy = work / "copy"
         shutil.copytree(folder, copy)
         how = ""
         while not how:
             how = damage(copy / name, rng.choice(KINDS), rng)
-        outcome, text = _outcome(partial(pool.run, read[folder], copy), right[folder])
+        outcome, text = _outcome(partial(pool.run, read, copy), right)
         outcomes[outcome] = outcomes.get(outcome, 0) + 1
         if outcome not in ("detected", "equal"):
             wrong.append({"file": f"{folder.name}/{name}", "how": how, outcome: text})
