@@ -74,9 +74,12 @@ async def _request(app: FastAPI, parameters: str) -> bytes:
         "headers": [(b"host", b"127.0.0.1")],
     }
     sent: list[Any] = []
+    received = iter([{"type": "http.request", "body": b"", "more_body": False}])
 
     async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": b"", "more_body": False}
+        for message in received:
+            return message
+        return await asyncio.Future()  # this client never hangs up
 
     async def send(message: Any) -> None:
         sent.append(message)
