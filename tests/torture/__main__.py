@@ -1,6 +1,7 @@
-"""Break builds and files at random, and report whether anything was lost or answered wrongly.
+"""Break builds and files, send hostile requests, and report what was lost or answered wrongly.
 
-python -m tests.torture [--kills 50] [--damages 200] [--seed 0] [--out eval/results/torture.json]
+python -m tests.torture [--kills 50] [--damages 200] [--requests 500] [--seed 0]
+    [--out eval/results/torture.json]
 
 A suite of which there are to be 0 is left out, and its former result stays in the file.
 """
@@ -20,11 +21,16 @@ from rich.table import Table
 from eval.machine import circumstances
 from tests.torture.damages import damage_files
 from tests.torture.kills import kill_builds
+from tests.torture.requests import send_requests
 
 Suite = Callable[[int, int, Path, Callable[[str], None]], dict[str, Any]]
 
-# Name → suite and how many. A suite of requests to the server belongs here too.
-SUITES: dict[str, tuple[Suite, int]] = {"kills": (kill_builds, 50), "damages": (damage_files, 200)}
+# Name → suite and how many.
+SUITES: dict[str, tuple[Suite, int]] = {
+    "kills": (kill_builds, 50),
+    "damages": (damage_files, 200),
+    "requests": (send_requests, 500),
+}
 
 
 def main(arguments: list[str]) -> int:

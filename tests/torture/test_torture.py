@@ -10,6 +10,7 @@ import pytest
 from tests.torture import __main__ as torture
 from tests.torture.damages import damage_files
 from tests.torture.kills import kill_builds
+from tests.torture.requests import send_requests
 
 
 def test_the_build_after_a_killed_one_succeeds(tmp_path: Path) -> None:
@@ -23,6 +24,12 @@ def test_damaged_files_are_detected_or_harmless(tmp_path: Path) -> None:
     found = damage_files(12, 7, tmp_path, lambda _: None)
     assert found["wrong"] == []
     assert sum(found["outcomes"].values()) == 12
+
+
+def test_hostile_requests_are_answered(tmp_path: Path) -> None:
+    found = send_requests(40, 7, tmp_path, lambda _: None)
+    assert found["wrong"] == []
+    assert {"200", "404", "422"} <= found["answers"].keys()
 
 
 def test_results_are_written_and_decide_the_status(

@@ -1,6 +1,8 @@
 """Hostile and random requests to a running server, and checks of every answer.
 
-python -m eval.torture.requests http://127.0.0.1:8000 --requests 500 --seed 0
+Part of `make torture`, on a tiny index; of any server:
+
+python -m tests.torture.requests http://127.0.0.1:8000 --requests 500 --seed 0
 """
 
 from __future__ import annotations
@@ -16,8 +18,14 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 from threading import Event
+from typing import Any
 from urllib.parse import quote, urlsplit
+
+from server.backends import open_backends
+from tests.server.live import serving
+from tests.torture.tiny_index import add_vectors, build, make_corpus
 
 CLIENTS = 16
 TIMEOUT = 60.0  # seconds
@@ -40,6 +48,27 @@ class RequestReport:
     statuses: Counter[int] = field(default_factory=Counter)
     slowest_health: float = 0.0
     failures: list[str] = field(default_factory=list)
+
+
+def send_requests(
+    count: int, seed: int, work: Path, report: Callable[[str], None]
+) -> dict[str, Any]:
+    """Serve a tiny index and send it so many; returns what happened, and what should not have."""
+    corpus, index = make_corpus(work / "corpus"), work / "index"
+    build(corpus, index, 5)
+    add_vectors(corpus, index)
+    with serving(*open_backends(index, None)) as address:
+        found = torment(address, count, seed)
+    slowest = f"{1000 * found.slowest_health:.0f} ms"
+    report(f"{count} requests, slowest /health {slowest}")
+    statuses = {str(status): times for status, times in sorted(found.statuses.items())}
+    return {
+        "requests": count,
+        "seed": seed,
+        "answers": statuses,
+        "slowest_health": slowest,
+        "wrong": found.failures,
+    }
 
 
 def torment(address: str, requests: int = 500, seed: int = 0) -> RequestReport:
@@ -181,7 +210,7 @@ def _malformed(rng: random.Random) -> bytes:
 
 def main(arguments: Sequence[str]) -> int:
     """Print the report; 1 if an answer was wrong."""
-    parser = argparse.ArgumentParser(prog="python -m eval.torture.requests")
+    parser = argparse.ArgumentParser(prog="python -m tests.torture.requests")
     parser.add_argument("address", help="of a running server")
     parser.add_argument("--requests", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)

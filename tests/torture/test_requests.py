@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from eval.torture import requests
-from eval.torture.requests import check_answer, main, status_of, torment
 from server.backends import Backend
 from server.sockets import listen, url
 from tests.server.fake import FakeSearcher, draw
 from tests.server.live import serving
+from tests.torture import requests
+from tests.torture.requests import check_answer, main, status_of, torment
 
 
 @pytest.fixture(scope="module")

@@ -1,1 +1,0 @@
-"""Long checks of what must survive kills, damage and hostile clients."""
