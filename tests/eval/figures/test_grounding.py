@@ -20,6 +20,7 @@ from sparta.__main__ import cli
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
 from tests.indexer.labelled import labelled_index
+from tests.indexer.sealed import change
 
 QUERY = "the brown dog by a ball and a tree"
 
@@ -161,8 +162,7 @@ def test_figure_command(index: Path, photos: Path, tmp_path: Path) -> None:
 def test_an_index_that_knows_its_photos(index: Path, photos: Path, tmp_path: Path) -> None:
     known = tmp_path / "index"
     shutil.copytree(index, known)
-    manifest = json.loads((known / "manifest.json").read_text())
-    (known / "manifest.json").write_text(json.dumps(manifest | {"photos": str(photos)}))
+    change(known, photos=str(photos))
     out = tmp_path / "why.png"
     assert run("explain", str(known), "a.png", "dog", "--figure", str(out))[1] is None
     assert out.is_file()
