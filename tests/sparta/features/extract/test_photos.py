@@ -171,7 +171,7 @@ def test_says_why_a_file_is_no_photo(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert reason(tmp_path, "broken.jpg") == "No such file or directory"
     assert reason(tmp_path, "pipe.jpg") == "not a regular file"
 
-    def refuse(path: Path) -> None:
+    def refuse(path: Path, **_: object) -> None:
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
     monkeypatch.setattr(Image, "open", refuse)
