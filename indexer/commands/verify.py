@@ -45,5 +45,5 @@ def verify(folder: Folder) -> None:
     for problem in problems:
         console.print(problem, soft_wrap=True, highlight=False, markup=False)
     if problems:
-        raise InputError(f"{folder}: {len(problems)} problems")
+        raise InputError(f"{folder}: {len(problems)} problem{'s' if len(problems) > 1 else ''}")
     console.print(f"{folder}: no damage", soft_wrap=True, highlight=False, markup=False)

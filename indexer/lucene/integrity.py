@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from zlib import crc32
 
-from indexer.lucene.jvm import in_turn, java
+from indexer.lucene.jvm import in_turn, java, start
 from sparta.errors import InputError, first_line
 
 # Larger indexes are checked by `sparta verify` alone: a search must not read gigabytes to open.
@@ -37,6 +37,7 @@ def check_index(folder: Path) -> None:
     Raises:
         InputError: if it finds damage.
     """
+    start()  # configures Java, which the import below would start as it is
     from jnius import JavaException
 
     store = "org.apache.lucene.store."

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,13 @@ def test_an_intact_index_and_store(
     for folder in (index, store.folder):
         verify(folder)
         assert capsys.readouterr().out == f"{folder}: no damage\n"
+
+
+def test_in_a_process_of_its_own(sparse_index: Path) -> None:
+    command = [sys.executable, "-m", "sparta", "verify", str(sparse_index)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.replace("\n", "") == f"{sparse_index}: no damage"
 
 
 def test_every_damaged_file_gets_a_line(
