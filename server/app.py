@@ -16,9 +16,9 @@ from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddle
 
 from server import problems, schemas
 from server.backends import Backends
-from server.hosts import HostCheck, Hosts
 from server.routes import backends as backend_routes
 from server.routes import health, images, search
+from server.security.hosts import HostCheck, Hosts
 from server.security_headers import SecurityHeaders
 from server.work import Work
 

@@ -26,7 +26,7 @@ from fastapi import FastAPI
 from server.app import create_app
 from server.backends import Backends
 from server.connections import LimitedProtocol
-from server.hosts import Hosts
+from server.security.hosts import Hosts
 from sparta.errors import InputError
 
 DRAIN = 30  # seconds that a server which is stopped has for the requests in flight

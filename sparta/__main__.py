@@ -20,6 +20,7 @@ GROUPS = {
     "eval": "Measure models and indexes by the field's protocols.",
     "bench": "Time engines and servers.",
     "figure": "Draw the papers' figures from trained models and runs.",
+    "keys": "Create, list and revoke the API keys of a server.",
 }
 
 

@@ -68,8 +68,8 @@ def serve(
 
     from server.app import create_app
     from server.backends import open_backends
-    from server.hosts import Hosts
     from server.processes import run, run_workers
+    from server.security.hosts import Hosts
     from server.sockets import is_loopback, listen, url
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)

@@ -9,7 +9,7 @@ from fastapi.testclient import TestClient
 
 from server.app import create_app
 from server.backends import Backend, Backends
-from server.hosts import Hosts
+from server.security.hosts import Hosts
 from tests.server.fake import FakeSearcher
 
 

@@ -1,0 +1,145 @@
+"""API keys: what they allow, and the file that has their hashes.
+
+A key is `sparta_ID_SECRET`. The secret has 256 random bits, so that one round of SHA-256 is enough
+to store it: there is nothing to guess that a slow hash would protect.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+import shutil
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import mkstemp
+from typing import Literal
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+
+from sparta.errors import InputError
+
+Scope = Literal["search", "write", "admin", "metrics"]
+
+# What a key of each scope may do. Metrics are apart, so that a monitoring system need not be able
+# to see the photos, nor a visitor the traffic.
+ALLOWS: dict[Scope, frozenset[Scope]] = {
+    "search": frozenset({"search"}),
+    "write": frozenset({"search", "write"}),
+    "admin": frozenset({"search", "write", "admin", "metrics"}),
+    "metrics": frozenset({"metrics"}),
+}
+FILE_VARIABLE = "SPARTA_KEYS"
+_PREFIX = "sparta"
+
+
+class Key(BaseModel):
+    """What is stored of a key.
+
+    Attributes:
+        id: public part, by which it is listed, logged and revoked.
+        name: who or what uses it.
+        scope: what it allows; see `ALLOWS`.
+        sha256: of the whole key, hexadecimal.
+        created: when.
+        expires: when it ends; None if it does not.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str = Field(pattern="^[0-9a-f]{8}$")
+    name: str
+    scope: Scope
+    sha256: str = Field(pattern="^[0-9a-f]{64}$")
+    created: AwareDatetime
+    expires: AwareDatetime | None = None
+
+    def is_expired(self) -> bool:
+        """Whether it has ended."""
+        return self.expires is not None and datetime.now(UTC) >= self.expires
+
+    def matches(self, text: str) -> bool:
+        """Whether a text is this key, in a time that does not depend on where they differ."""
+        return hmac.compare_digest(_digest(text), self.sha256)
+
+
+class _KeyFile(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    format_version: Literal[1] = 1
+    keys: list[Key] = []
+
+
+def default_file() -> Path:
+    """`$SPARTA_KEYS`, else `visualsparta/keys.json` in `$XDG_CONFIG_HOME` or `~/.config`."""
+    if chosen := os.environ.get(FILE_VARIABLE):
+        return Path(chosen)
+    folder = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(folder) / "visualsparta" / "keys.json"
+
+
+def new_key(name: str, scope: Scope, expires: datetime | None = None) -> tuple[Key, str]:
+    """A new key, to be stored, and its text, to be shown once."""
+    key_id = secrets.token_hex(4)
+    text = f"{_PREFIX}_{key_id}_{secrets.token_urlsafe(32)}"
+    created = datetime.now(UTC).replace(microsecond=0)
+    key = Key(
+        id=key_id, name=name, scope=scope, sha256=_digest(text), created=created, expires=expires
+    )
+    return key, text
+
+
+def id_of(text: str) -> str:
+    """The id in a key's text; of anything else, some text that is the id of no key."""
+    parts = text.split("_", 2)
+    return parts[1] if len(parts) == 3 and parts[0] == _PREFIX else ""
+
+
+def read_keys(path: Path) -> list[Key]:
+    """The keys of a file.
+
+    Raises:
+        FileNotFoundError: if there is no such file.
+        InputError: if it cannot be read or is not a file of keys.
+    """
+    try:
+        return _KeyFile.model_validate_json(path.read_bytes()).keys
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise InputError(f"{path}: the keys cannot be read: {error.strerror}") from error
+    except ValidationError as error:
+        # The input is left out: it may be another file, of passwords perhaps.
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise InputError(
+            f"{path} is not a file of keys: {f'{place}: ' if place else ''}{first['msg']}"
+        ) from error
+
+
+def write_keys(path: Path, keys: Iterable[Key]) -> None:
+    """Replace a file of keys in one step; a new one can be read by its owner alone.
+
+    Raises:
+        OSError: if it cannot be written.
+    """
+    text = _KeyFile(keys=list(keys)).model_dump_json(indent=2, exclude_none=True) + "\n"
+    handle, name = mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    new = Path(name)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(handle)
+        if path.exists():
+            shutil.copymode(path, new)
+        new.replace(path)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()

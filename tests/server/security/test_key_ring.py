@@ -1,0 +1,56 @@
+"""Keys of a running server."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from server.security.key_ring import KeyRing
+from server.security.keys import new_key, write_keys
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "keys.json"
+
+
+def test_keys_count_from_the_moment_their_file_changes(file: Path) -> None:
+    ring = KeyRing(file)
+    (first, first_text), (second, second_text) = new_key("a", "search"), new_key("b", "admin")
+    assert not ring.in_use and ring.find(first_text) is None
+    write_keys(file, [first])
+    assert ring.in_use and ring.find(first_text) == first and ring.find(second_text) is None
+    write_keys(file, [first, second])
+    assert list(ring) == [first, second]
+    write_keys(file, [second])
+    assert ring.find(first_text) is None and ring.find(second_text) == second
+    write_keys(file, [])
+    assert ring.in_use and ring.find(second_text) is None
+    file.unlink()
+    assert not ring.in_use
+
+
+def test_expired_keys_are_found_and_wrong_secrets_are_not(file: Path) -> None:
+    ring = KeyRing(file)
+    key, text = new_key("a", "search", datetime.now(UTC))
+    write_keys(file, [key])
+    assert ring.find(text) == key
+    assert ring.find(f"sparta_{key.id}_{'a' * 43}") is None
+
+
+def test_without_a_readable_file_no_key_is_accepted(
+    file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    ring = KeyRing(file)
+    key, text = new_key("a", "search")
+    write_keys(file, [key])
+    assert ring.find(text)
+    file.write_text("damaged")
+    with caplog.at_level(logging.ERROR):
+        assert ring.find(text) is None and ring.find(text) is None and ring.in_use
+    assert len(caplog.records) == 1 and "no key is accepted" in caplog.text
+    write_keys(file, [key])
+    assert ring.find(text) == key
