@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from indexer.columns.layout import BLOCK, SUPERBLOCK
 from indexer.columns.row_files import PostingRows, SpooledRows
@@ -62,16 +61,15 @@ def _directions(rows: SpooledRows) -> NDArray[np.float32]:
     """
     images, vocabulary = len(rows.starts) - 1, len(rows.frequencies)
     rng = np.random.default_rng(0)
-    chosen = np.sort(rng.choice(images, min(images, SAMPLE), replace=False))
-    own = rows.take(chosen)
-    sample = csr_array(
-        (own.impacts.astype(np.float32), own.terms.astype(np.int32), own.starts),
-        shape=(len(chosen), vocabulary),
-    )
+    sample = rows.take(np.sort(rng.choice(images, min(images, SAMPLE), replace=False)))
     directions = rng.standard_normal((vocabulary, DIMENSIONS), np.float32)
     for _ in range(ITERATIONS):
-        directions = np.linalg.qr(sample.T @ (sample @ directions))[0]
-    return np.ascontiguousarray(directions)
+        points = np.empty((len(sample.starts) - 1, directions.shape[1]), np.float32)
+        _project(sample, directions, points)
+        sums = np.zeros_like(directions)
+        _project_back(sample, points, sums)
+        directions = np.ascontiguousarray(np.linalg.qr(sums)[0])
+    return directions
 
 
 @njit(cache=True, nogil=True)
@@ -87,6 +85,20 @@ def _project(
             direction = directions[rows.terms[posting]]
             for d in range(len(point)):
                 point[d] += impact * direction[d]
+
+
+@njit(cache=True, nogil=True)
+def _project_back(
+    rows: PostingRows, points: NDArray[np.float32], directions: NDArray[np.float32]
+) -> None:
+    """Add impacts.T @ points to directions."""
+    for image in range(len(rows.starts) - 1):
+        point = points[image]
+        for posting in range(rows.starts[image], rows.starts[image + 1]):
+            impact = np.float32(rows.impacts[posting])
+            direction = directions[rows.terms[posting]]
+            for d in range(len(point)):
+                direction[d] += impact * point[d]
 
 
 def _widest(points: NDArray[np.float32]) -> NDArray[np.float32]:
