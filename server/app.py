@@ -11,13 +11,14 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import FileResponse
+from fastapi.routing import APIRoute
 from fastapi.staticfiles import StaticFiles
 from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddleware
 
 from server import problems, schemas
 from server.backends import Backends
 from server.routes import backends as backend_routes
-from server.routes import health, images, search
+from server.routes import explain, health, images, search
 from server.security.hosts import HostCheck, Hosts
 from server.security_headers import SecurityHeaders
 from server.work import Work
@@ -51,6 +52,7 @@ def create_app(backends: Backends, hosts: Hosts | None = None) -> FastAPI:
         lifespan=lifespan,
         redoc_url=None,
         redirect_slashes=False,
+        generate_unique_id_function=_operation_id,
     )
     app.state.backends, app.state.work = backends, work
     # The last one added is the first to see a request.
@@ -65,12 +67,18 @@ def create_app(backends: Backends, hosts: Hosts | None = None) -> FastAPI:
         app.add_middleware(HostCheck, hosts=hosts)
     app.add_middleware(SecurityHeaders)
     problems.install(app)
-    for routes in (search, backend_routes, images, health):
+    # An image id may end in "/explain", so the path of an image matches that of its explanation.
+    for routes in (search, backend_routes, explain, images, health):
         app.include_router(routes.router)
     app.add_api_route("/", _index, methods=["GET", "HEAD"], include_in_schema=False)
     app.mount("/page", StaticFiles(directory=PAGE))
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
+
+
+def _operation_id(route: APIRoute) -> str:
+    """The endpoint's function names its operation, from which generated clients name theirs."""
+    return route.name
 
 
 async def _index() -> FileResponse:

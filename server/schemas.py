@@ -6,7 +6,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny
 
-from indexer.grounding import Box
+# As the indexer's, whose module would load NumPy into every client.
+Box = tuple[float, float, float, float]
 
 
 class _Answer(BaseModel):
@@ -143,6 +144,25 @@ class SimilarAnswer(BaseModel):
     )
     hits: list[HitAnswer]
     timings: TimingsAnswer
+
+
+class ExplanationAnswer(BaseModel):
+    """The score of one image for a query, term by term."""
+
+    query: str = Field(examples=["two dogs on a beach"])
+    backend: str = Field(examples=["sparta"])
+    image_id: str = Field(examples=["beach/two dogs.jpg"])
+    url: str | None = Field(
+        description="Path of the photo on this server; null without a photos folder",
+        examples=["/v1/images/beach/two%20dogs.jpg/file"],
+    )
+    metadata: dict[str, Any] = Field(
+        description="Metadata stored in the index", examples=[{"width": 640, "height": 480}]
+    )
+    score: float = Field(description="Sum of the terms' scores", examples=[412])
+    terms: list[TermAnswer] = Field(
+        description="The terms of the query that the index has, those that the image lacks included"
+    )
 
 
 class ImageAnswer(BaseModel):

@@ -8,8 +8,11 @@ The public Python API; whatever else the modules below contain may change:
     model = sparta.VisualSparta.from_pretrained("photos")     # or a folder, or a hub name
     terms = sparta.encode_photos("photos", model)             # photo → term → score
 
-A name is imported when it is first used, so that a search never waits for torch; its type is in
-`__init__.pyi`.
+    client = sparta.Client("http://127.0.0.1:8000")           # or AsyncClient; see docs/clients.md
+    hits = client.search("two dogs on a beach", k=10).hits    # raises ClientError
+
+A name is imported when it is first used, so that a search never waits for torch, and a client
+loads no index; its type is in `__init__.pyi`.
 """
 
 from __future__ import annotations
@@ -17,9 +20,12 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-__all__ = ["VisualSparta", "encode_photos", "open_index"]
+__all__ = ["AsyncClient", "Client", "ClientError", "VisualSparta", "encode_photos", "open_index"]
 
 _MODULES = {
+    "AsyncClient": "server.client.async_client",
+    "Client": "server.client.client",
+    "ClientError": "server.client.errors",
     "VisualSparta": "sparta.visualsparta.model",
     "encode_photos": "sparta.visualsparta.encode_photos",
     "open_index": "indexer.search.open",

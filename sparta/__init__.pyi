@@ -1,5 +1,8 @@
 from indexer.search.open import open_index as open_index
+from server.client.async_client import AsyncClient as AsyncClient
+from server.client.client import Client as Client
+from server.client.errors import ClientError as ClientError
 from sparta.visualsparta.encode_photos import encode_photos as encode_photos
 from sparta.visualsparta.model import VisualSparta as VisualSparta
 
-__all__ = ["VisualSparta", "encode_photos", "open_index"]
+__all__ = ["AsyncClient", "Client", "ClientError", "VisualSparta", "encode_photos", "open_index"]

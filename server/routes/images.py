@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import FileResponse
@@ -36,6 +37,9 @@ class ImageIdConvertor(Convertor[str]):
 register_url_convertor("image_id", ImageIdConvertor())
 
 PHOTO_CACHE = "private, no-cache"  # cached, and asked for again every time: it may be replaced
+# OpenAPI documentation of an answer that is a photo; its format tells generated clients not to
+# read it as text.
+PHOTO: dict[str, Any] = {"image/*": {"schema": {"type": "string", "format": "binary"}}}
 
 router = APIRouter(prefix="/v1/images")
 
@@ -48,8 +52,8 @@ router = APIRouter(prefix="/v1/images")
     summary="Get the photo of an image",
     response_class=FileResponse,
     responses={
-        200: {"description": "The photo file, unchanged", "content": {"image/*": {}}},
-        206: {"description": "The parts of the file that Range asks for"},
+        200: {"description": "The photo file, unchanged", "content": PHOTO},
+        206: {"description": "The parts of the file that Range asks for", "content": PHOTO},
         304: {"description": "The photo is the one that the client has"},
         400: {"description": "Range cannot be read", "content": PROBLEM},
         416: {"description": "The file has no such range", "content": PROBLEM},
@@ -58,9 +62,9 @@ router = APIRouter(prefix="/v1/images")
         ),
     },
 )
-def image_file(request: Request, backend: BackendParameter, image_id: str) -> Response:
+def get_photo(request: Request, backend: BackendParameter, image_id: str) -> Response:
     """The photo of an indexed image; its media type is read from the file's content."""
-    _metadata(backend, image_id)
+    stored_metadata(backend, image_id)
     path = find_photo(backend.photos, image_id)
     try:
         kind, stat = media_type(path), path.stat()
@@ -109,7 +113,7 @@ def similar_answer(
     request: Request, backend: Backend, image_id: str, k: int, explain: bool, wanted: Wanted
 ) -> schemas.SimilarAnswer:
     """Search one backend by image and convert the result to the answer of `…/similar`."""
-    _metadata(backend, image_id)
+    stored_metadata(backend, image_id)
     searcher = backend.searcher
     result = searcher.similar(image_id, k)
     why = None
@@ -132,17 +136,22 @@ def similar_answer(
     summary="Get the metadata of an image",
     responses=responses("unknown-image", "unknown-backend", "wrong-host"),
 )
-def image(request: Request, backend: BackendParameter, image_id: str) -> schemas.ImageAnswer:
+def get_image(request: Request, backend: BackendParameter, image_id: str) -> schemas.ImageAnswer:
     """The metadata that the index stores for an image."""
     return schemas.ImageAnswer(
         image_id=image_id,
         backend=backend.name,
-        metadata=_metadata(backend, image_id),
+        metadata=stored_metadata(backend, image_id),
         url=photo_url(request, backend, image_id),
     )
 
 
-def _metadata(backend: Backend, image_id: str) -> dict[str, object]:
+def stored_metadata(backend: Backend, image_id: str) -> dict[str, object]:
+    """What the index stores about an image.
+
+    Raises:
+        ProblemError: if the index has no such image.
+    """
     problem = ProblemError(
         "unknown-image", f"image {image_id[:200]!r} is not in the index", "image_id"
     )

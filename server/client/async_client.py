@@ -1,0 +1,108 @@
+"""The client for programs with an event loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+import anyio
+import httpx
+
+from server.client import operations
+from server.client.attempts import Attempts
+from server.client.operations import Answer, Operation, Photo
+from server.client.options import RETRIES, TIMEOUT, options
+from server.client.servers import Servers
+from server.schemas import BackendInfo, ExplanationAnswer, ImageAnswer, SearchAnswer, SimilarAnswer
+
+
+class AsyncClient:
+    """Searches photos on a server, from an event loop of asyncio or Trio.
+
+    Arguments, methods, answers and errors are those of `Client`. Close it with `aclose`, or use it
+    in an `async with` statement.
+
+    Raises:
+        InputError: if an address is not one of HTTP.
+    """
+
+    def __init__(
+        self,
+        servers: str | Sequence[str],
+        *,
+        api_key: str | None = None,
+        timeout: float = TIMEOUT,
+        retries: int = RETRIES,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._servers = Servers([servers] if isinstance(servers, str) else servers)
+        self._retries = retries
+        self._http = httpx.AsyncClient(transport=transport, **options(api_key, timeout))
+
+    async def search(
+        self,
+        query: str,
+        k: int = 10,
+        *,
+        explain: bool = False,
+        substitute: bool = True,
+        backend: str | None = None,
+    ) -> SearchAnswer:
+        """See `Client.search`."""
+        return await self._get(operations.search(query, k, explain, substitute, backend))
+
+    async def similar(
+        self, image_id: str, k: int = 10, *, explain: bool = False, backend: str | None = None
+    ) -> SimilarAnswer:
+        """See `Client.similar`."""
+        return await self._get(operations.similar(image_id, k, explain, backend))
+
+    async def explain(
+        self, query: str, image_id: str, *, substitute: bool = True, backend: str | None = None
+    ) -> ExplanationAnswer:
+        """See `Client.explain`."""
+        return await self._get(operations.explain(query, image_id, substitute, backend))
+
+    async def get_image(self, image_id: str, *, backend: str | None = None) -> ImageAnswer:
+        """See `Client.get_image`."""
+        return await self._get(operations.get_image(image_id, backend))
+
+    async def get_photo(self, image_id: str, *, backend: str | None = None) -> Photo:
+        """See `Client.get_photo`."""
+        return await self._get(operations.get_photo(image_id, backend))
+
+    async def list_backends(self) -> list[BackendInfo]:
+        """See `Client.list_backends`."""
+        return await self._get(operations.list_backends())
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    async def _get(self, operation: Operation[Answer]) -> Answer:
+        attempts = Attempts(self._servers, self._retries)
+        while True:
+            server = attempts.server.url
+            outcome = await self._send(operation.request(self._http, server))
+            pause = attempts.pause_after(outcome)
+            if pause is None:
+                return operation.answer(outcome, server)
+            await anyio.sleep(pause)
+
+    async def _send(self, request: httpx.Request) -> httpx.Response | httpx.TransportError:
+        try:
+            return await self._http.send(request)
+        except httpx.TransportError as error:
+            return error

@@ -1,0 +1,148 @@
+"""The client for programs without an event loop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+import httpx
+
+from server.client import operations
+from server.client.attempts import Attempts
+from server.client.operations import Answer, Operation, Photo
+from server.client.options import RETRIES, TIMEOUT, options
+from server.client.servers import Servers
+from server.schemas import BackendInfo, ExplanationAnswer, ImageAnswer, SearchAnswer, SimilarAnswer
+
+
+class Client:
+    """Searches photos on a server; usable by several threads at once.
+
+    Requests that a server refuses for the moment (429, 503), or does not answer, are repeated: on
+    another server at once, on the same one after a pause. Close the client at the end, or use it in
+    a `with` statement.
+
+    Args:
+        servers: address of the server, such as `http://127.0.0.1:8000`, or of several servers of
+            the same index, which are asked in turn.
+        api_key: sent with every request, to every server.
+        timeout: seconds without a byte from the server until an attempt has failed.
+        retries: attempts after the first one.
+        transport: of httpx, for programs that have one of their own.
+
+    Raises:
+        InputError: if an address is not one of HTTP.
+    """
+
+    def __init__(
+        self,
+        servers: str | Sequence[str],
+        *,
+        api_key: str | None = None,
+        timeout: float = TIMEOUT,
+        retries: int = RETRIES,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        self._servers = Servers([servers] if isinstance(servers, str) else servers)
+        self._retries = retries
+        self._http = httpx.Client(transport=transport, **options(api_key, timeout))
+
+    def search(
+        self,
+        query: str,
+        k: int = 10,
+        *,
+        explain: bool = False,
+        substitute: bool = True,
+        backend: str | None = None,
+    ) -> SearchAnswer:
+        """The k best photos for a text.
+
+        Args:
+            query: any text.
+            k: hits at most.
+            explain: whether each hit has its score term by term.
+            substitute: whether words that the index lacks are replaced by the nearest trained ones.
+            backend: name of a backend; by default the server's first one.
+
+        Raises:
+            ClientError: if the request fails.
+        """
+        return self._get(operations.search(query, k, explain, substitute, backend))
+
+    def similar(
+        self, image_id: str, k: int = 10, *, explain: bool = False, backend: str | None = None
+    ) -> SimilarAnswer:
+        """The k photos most similar to an indexed one, without itself.
+
+        Raises:
+            ClientError: if the request fails, as with status 404 for an unknown image.
+        """
+        return self._get(operations.similar(image_id, k, explain, backend))
+
+    def explain(
+        self, query: str, image_id: str, *, substitute: bool = True, backend: str | None = None
+    ) -> ExplanationAnswer:
+        """The score of one image for a text, term by term.
+
+        Raises:
+            ClientError: if the request fails, as with status 404 for an unknown image.
+        """
+        return self._get(operations.explain(query, image_id, substitute, backend))
+
+    def get_image(self, image_id: str, *, backend: str | None = None) -> ImageAnswer:
+        """What the index stores about an image.
+
+        Raises:
+            ClientError: if the request fails, as with status 404 for an unknown image.
+        """
+        return self._get(operations.get_image(image_id, backend))
+
+    def get_photo(self, image_id: str, *, backend: str | None = None) -> Photo:
+        """The file of an indexed photo.
+
+        Raises:
+            ClientError: if the request fails, as with status 404 for a missing file.
+        """
+        return self._get(operations.get_photo(image_id, backend))
+
+    def list_backends(self) -> list[BackendInfo]:
+        """The backends of the server, the default one first.
+
+        Raises:
+            ClientError: if the request fails.
+        """
+        return self._get(operations.list_backends())
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _get(self, operation: Operation[Answer]) -> Answer:
+        attempts = Attempts(self._servers, self._retries)
+        while True:
+            server = attempts.server.url
+            outcome = self._send(operation.request(self._http, server))
+            pause = attempts.pause_after(outcome)
+            if pause is None:
+                return operation.answer(outcome, server)
+            time.sleep(pause)
+
+    def _send(self, request: httpx.Request) -> httpx.Response | httpx.TransportError:
+        try:
+            return self._http.send(request)
+        except httpx.TransportError as error:
+            return error

@@ -1,0 +1,147 @@
+"""`Client` and `AsyncClient` against a running server, and what importing them loads."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+import sparta
+from server.backends import Backend
+from server.schemas import HitAnswer
+from sparta.errors import InputError
+from tests.server.client.clients import connected
+from tests.server.fake import DRAWINGS, FakeDense, FakeSearcher
+from tests.server.live import serving
+
+LOCAL = "http://127.0.0.1:1"
+
+
+@pytest.fixture(scope="module")
+def address(photos: Path) -> Iterator[str]:
+    sparta = Backend("sparta", FakeSearcher(), photos, ("red",), quick=True)
+    with serving(sparta, Backend("vse++", FakeDense(), photos)) as address:
+        yield address
+
+
+@pytest.fixture(params=["sync", "async"])
+def client(request: pytest.FixtureRequest, address: str) -> Iterator[Any]:
+    with connected(request.param, address + "/") as client:
+        yield client
+
+
+def pairs(hits: list[HitAnswer]) -> list[tuple[str, float]]:
+    return [(hit.image_id, hit.score) for hit in hits]
+
+
+def test_search(client: Any) -> None:
+    answer = client.search("Azure red qwx", k=3, explain=True)
+    expected = FakeSearcher().search("Azure red qwx", 3)
+    assert pairs(answer.hits) == [(hit.image_id, hit.score) for hit in expected.hits]
+    assert answer.hits[0].metadata == {"width": 320, "height": 240}
+    assert (answer.backend, answer.unknown) == ("sparta", ["Azure", "qwx"])
+    for hit in answer.hits:
+        terms = FakeSearcher().explain("Azure red qwx", hit.image_id).terms
+        assert [(t.term, t.score, t.box) for t in hit.explanation or []] == [
+            (term.term, term.score, term.box) for term in terms
+        ]
+    assert client.search("azure").substitutions[0].term == "blue"
+    assert client.search("azure", substitute=False).hits == []
+    assert client.search("red", backend="vse++").hits[0].score < 1
+
+
+@pytest.mark.parametrize("image_id", DRAWINGS)
+def test_an_image(client: Any, photos: Path, image_id: str) -> None:
+    width, height = DRAWINGS[image_id].size
+    assert client.get_image(image_id).metadata == {"width": width, "height": height}
+    photo = client.get_photo(image_id)
+    assert photo.content == (photos / image_id).read_bytes()
+    assert photo.media_type in ("image/png", "image/jpeg", "image/webp")
+    explained = client.explain("red azure", image_id)
+    assert explained.score == FakeSearcher().explain("red azure", image_id).score
+    assert explained.terms[0].term == "red"
+    similar = client.similar(image_id, k=2, explain=True)
+    expected = FakeSearcher().similar(image_id, 2)
+    assert pairs(similar.hits) == [(hit.image_id, hit.score) for hit in expected.hits]
+    assert {term.term: term.count for term in similar.terms} == expected.terms
+
+
+def test_backends(client: Any) -> None:
+    first, second = client.list_backends()
+    assert (first.name, first.images, first.examples) == ("sparta", len(DRAWINGS), ["red"])
+    assert (second.name, second.explains) == ("vse++", False)
+
+
+def test_errors_are_the_server_s(client: Any) -> None:
+    with pytest.raises(sparta.ClientError, match=r"answered 404, .*: image 'x\.jpg' is not") as e:
+        client.get_photo("x.jpg")
+    assert e.value.status == 404
+    assert e.value.problem is not None and e.value.problem.field == "image_id"
+    with pytest.raises(sparta.ClientError, match="k: input should be greater than") as e:
+        client.search("red", k=0)
+    assert e.value.status == 422
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_the_key_goes_into_the_header(kind: str) -> None:
+    def handler(request: httpx.Request) -> httpx.Response:
+        assert request.headers["Authorization"] == "Bearer vs_0-z"
+        assert "vs_0" not in str(request.url)
+        return httpx.Response(200, json={"backends": []})
+
+    with connected(kind, LOCAL, handler, api_key="vs_0-z") as client:
+        assert client.list_backends() == []
+
+
+@pytest.mark.parametrize("key", ["", "two words", "line\n", "schlüssel", "tab\t"])
+def test_a_key_that_no_header_can_contain_is_not_shown(key: str) -> None:
+    with pytest.raises(InputError, match="the API key has spaces") as error:
+        sparta.Client(LOCAL, api_key=key)
+    assert not key or key not in str(error.value)
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_answers_of_other_programs(kind: str) -> None:
+    problem = {"Content-Type": "application/problem+json"}
+    answers = {
+        "/v1/backends": httpx.Response(200, html="<p>Hello"),
+        "/v1/images/a.jpg": httpx.Response(502, html="<p>Bad gateway"),
+        "/v1/images/a.jpg/file": httpx.Response(200, html="<p>Hello"),
+        "/v1/search": httpx.Response(400, content=b"{}", headers=problem),
+        "/v1/images/a.jpg/similar": httpx.Response(302, headers={"Location": "/login"}),
+    }
+    with connected(kind, LOCAL, lambda request: answers[request.url.path]) as client:
+        for ask in (client.list_backends, lambda: client.get_photo("a.jpg")):
+            with pytest.raises(
+                sparta.ClientError, match="not answer as a VisualSparta server"
+            ) as e:
+                ask()
+            assert e.value.status is None
+        with pytest.raises(
+            sparta.ClientError, match="answered 502, Bad Gateway: the answer has no"
+        ):
+            client.get_image("a.jpg")
+        with pytest.raises(sparta.ClientError, match="answered 400, Bad Request") as e:
+            client.search("red")
+        assert e.value.problem is not None and e.value.problem.type == "about:blank"
+        with pytest.raises(sparta.ClientError, match="not answer as a VisualSparta server"):
+            client.similar("a.jpg")
+
+
+def test_importing_a_client_loads_neither_server_nor_index() -> None:
+    heavy = ["numpy", "fastapi", "starlette", "uvicorn", "PIL", "indexer", "pyarrow", "torch"]
+    program = f"""
+import sys, sparta
+sparta.Client, sparta.AsyncClient, sparta.ClientError
+print(*[name for name in {heavy} if name in sys.modules])
+print(*sorted(name for name in sys.modules if name.startswith("server.") and name.count(".") == 1))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines() == ["", "server.client server.schemas"]
