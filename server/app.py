@@ -21,6 +21,7 @@ from server.routes import backends as backend_routes
 from server.routes import explain, health, images, search
 from server.security.hosts import HostCheck, Hosts
 from server.security_headers import SecurityHeaders
+from server.settings import ServerSettings
 from server.work import Work
 
 # Photos are compressed already.
@@ -30,12 +31,12 @@ COMPRESSION = 4  # of 9: half the time of the default for 5 % more bytes
 PAGE = Path(__file__).parent / "page"
 
 
-def create_app(backends: Backends, hosts: Hosts | None = None) -> FastAPI:
+def create_app(backends: Backends, settings: ServerSettings) -> FastAPI:
     """An application that searches the backends and closes them at shutdown.
 
     Args:
         backends: to search.
-        hosts: that the server answers for; None for all.
+        settings: of the server; what opened the backends is not read again.
     """
     work = Work()
 
@@ -63,8 +64,7 @@ def create_app(backends: Backends, hosts: Hosts | None = None) -> FastAPI:
         compresslevel=COMPRESSION,
         exclude_content_types=NOT_COMPRESSED,
     )
-    if hosts is not None:
-        app.add_middleware(HostCheck, hosts=hosts)
+    app.add_middleware(HostCheck, hosts=Hosts(settings.host, settings.allowed_hosts))
     app.add_middleware(SecurityHeaders)
     problems.install(app)
     # An image id may end in "/explain", so the path of an image matches that of its explanation.

@@ -9,6 +9,7 @@ from pathlib import Path
 from indexer.dense.manifest import SPARSE
 from indexer.search.api import Searcher
 from server.problems import ProblemError
+from server.settings import ServerSettings
 
 
 @dataclass(frozen=True)
@@ -62,35 +63,28 @@ class Backends:
             backend.searcher.close()
 
 
-def open_backends(
-    index: Path, photos: Path | None, examples: Sequence[str] = (), engine: str = "auto"
-) -> Backends:
+def open_backends(settings: ServerSettings) -> Backends:
     """Open all backends of an index folder: "sparta", dense models, "ensemble".
 
     Args:
-        index: folder written by `sparta index`.
-        photos: folder of the photos; None for the one recorded in the index.
-        examples: example queries for the page.
-        engine: of the inverted index; see `indexer.search.open.open_index`.
+        settings: with the index folder, the photos, the example queries and the engine.
 
     Raises:
-        InputError: if the folder is not an index or is damaged, or the engine is unknown.
+        InputError: if the folder is not an index or is damaged.
     """
     # Imported here, because this starts Java.
     from indexer.search.open import open_dense_lazily, open_index
 
-    sparse = open_index(index, engine)
+    sparse = open_index(settings.index, settings.engine)
     sparse.warm_up()
     recorded = sparse.manifest.photos
-    folder = photos or (Path(recorded) if recorded else None)
+    folder = settings.photos or (Path(recorded) if recorded else None)
     if folder and not folder.is_dir():
         folder = None
-    searchers: dict[str, Searcher] = {SPARSE: sparse, **open_dense_lazily(index, sparse)}
+    searchers: dict[str, Searcher] = {SPARSE: sparse, **open_dense_lazily(settings.index, sparse)}
     return Backends(
         [
-            Backend(
-                name, searcher, folder, tuple(examples), quick=searcher is sparse and sparse.quick
-            )
+            Backend(name, searcher, folder, settings.examples, searcher is sparse and sparse.quick)
             for name, searcher in searchers.items()
         ]
     )

@@ -26,7 +26,7 @@ from fastapi import FastAPI
 from server.app import create_app
 from server.backends import Backends
 from server.connections import LimitedProtocol
-from server.security.hosts import Hosts
+from server.settings import ServerSettings
 from sparta.errors import InputError
 
 DRAIN = 30  # seconds that a server which is stopped has for the requests in flight
@@ -56,18 +56,14 @@ def run(app: FastAPI, listening: socket.socket) -> None:
 
 
 def run_workers(
-    count: int,
-    open_backends: Callable[[], Backends],
-    listening: socket.socket,
-    hosts: Hosts | None = None,
+    settings: ServerSettings, open_backends: Callable[[], Backends], listening: socket.socket
 ) -> None:
     """Serve in several processes until SIGINT or SIGTERM; one that dies is replaced.
 
     Args:
-        count: number of processes.
+        settings: of the server, with the number of processes.
         open_backends: opens the backends; called in each process and must be picklable.
         listening: socket shared by all.
-        hosts: that the server answers for; None for all.
 
     Raises:
         InputError: if one of the first processes cannot open the backends; the others are stopped.
@@ -77,14 +73,16 @@ def run_workers(
     workers: list[_Worker] = []
     opened = False
     try:
-        workers += [_Worker.start(open_backends, listening, hosts) for _ in range(count)]
+        workers += [
+            _Worker.start(settings, open_backends, listening) for _ in range(settings.workers)
+        ]
         while True:
             wait([worker.process.sentinel for worker in workers])
             for place, worker in enumerate(workers):
                 opened = opened or worker.ready.is_set()
                 if not worker.process.is_alive():
                     worker.explain_end(opened)
-                    workers[place] = _Worker.start(open_backends, listening, hosts)
+                    workers[place] = _Worker.start(settings, open_backends, listening)
     except KeyboardInterrupt:
         pass
     finally:
@@ -108,11 +106,14 @@ class _Worker:
 
     @classmethod
     def start(
-        cls, open_backends: Callable[[], Backends], listening: socket.socket, hosts: Hosts | None
+        cls,
+        settings: ServerSettings,
+        open_backends: Callable[[], Backends],
+        listening: socket.socket,
     ) -> _Worker:
         context = get_context("spawn")
         ready = context.Event()
-        arguments = (open_backends, listening, hosts, ready)
+        arguments = (settings, open_backends, listening, ready)
         process = context.Process(target=_work, args=arguments, daemon=True)
         process.start()
         return cls(process, ready)
@@ -138,15 +139,15 @@ class _Worker:
 
 
 def _work(
+    settings: ServerSettings,
     open_backends: Callable[[], Backends],
     listening: socket.socket,
-    hosts: Hosts | None,
     ready: Event,
 ) -> None:
     """Serve in a worker process; Ctrl+C is handled by the first process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        app = create_app(open_backends(), hosts)
+        app = create_app(open_backends(), settings)
     except InputError as error:
         sys.exit(f"error: {error}")
     ready.set()

@@ -3,55 +3,72 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from server.settings import ServerSettings, load_settings
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from server.backends import Backends
 
-Index = Annotated[Path, typer.Argument(help="Index folder", show_default=False)]
-Photos = Annotated[
+ARGUMENT = "INDEX"
+# Flags that are not --NAME-OF-THE-SETTING: repeatable ones, in the singular.
+SINGULAR = {"allowed_hosts": "--allowed-host", "examples": "--example"}
+
+
+def _flag(field: str) -> str:
+    if field == "index":
+        return ARGUMENT
+    return SINGULAR.get(field, f"--{field.replace('_', '-')}")
+
+
+def _option(field: str) -> Any:
+    """A flag with the help and the default of its setting."""
+    setting = ServerSettings.model_fields[field]
+    text, default = setting.description, setting.default
+    if isinstance(default, str | int):
+        text = f"{text} (default: {default})"
+    return typer.Option(_flag(field), help=text, show_default=False)
+
+
+Index = Annotated[
+    Path | None, typer.Argument(help="Index folder", show_default=False, metavar=ARGUMENT)
+]
+Photos = Annotated[Path | None, _option("photos")]
+Engine = Annotated[str | None, _option("engine")]
+Examples = Annotated[list[str] | None, _option("examples")]
+Host = Annotated[str | None, _option("host")]
+Port = Annotated[int | None, _option("port")]
+Workers = Annotated[int | None, _option("workers")]
+AllowedHosts = Annotated[list[str] | None, _option("allowed_hosts")]
+Config = Annotated[
     Path | None,
     typer.Option(
-        help="Photos folder; by default the one that was indexed", exists=True, file_okay=False
+        help="YAML file of settings, named as the flags with _ for -; flags and the environment "
+        "(SPARTA_PORT and so on) override it; by default the file that SPARTA_CONFIG names"
     ),
 ]
-Host = Annotated[str, typer.Option(help="Address to listen on")]
-Port = Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on, 0 for any free one")]
-Workers = Annotated[int, typer.Option(min=1, help="Number of processes, each with its own memory")]
-Engine = Annotated[
-    str,
-    typer.Option(
-        help="Engine of the inverted index: lucene; columns, which are built if missing; or auto: "
-        "columns if the index has them"
-    ),
-]
-AllowedHosts = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--allowed-host",
-        help="Name under which the server is reached, as through a proxy, besides --host; "
-        "repeatable. Requests for other names are refused",
-    ),
-]
-Examples = Annotated[
-    list[str] | None,
-    typer.Option("--example", help="Example query shown on the page; repeatable"),
+Check = Annotated[
+    bool,
+    typer.Option("--check", help="Print the settings, where each comes from, and the index; exit"),
 ]
 
 
 def serve(
-    index: Index,
+    context: typer.Context,
+    index: Index = None,
     photos: Photos = None,
-    host: Host = "127.0.0.1",
-    port: Port = 8000,
-    workers: Workers = 1,
-    engine: Engine = "auto",
-    allowed_host: AllowedHosts = None,
-    example: Examples = None,
+    host: Host = None,
+    port: Port = None,
+    workers: Workers = None,
+    engine: Engine = None,
+    allowed_hosts: AllowedHosts = None,
+    examples: Examples = None,
+    config: Config = None,
+    check: Check = False,
 ) -> None:
     """Serve an index: the search page and the REST interface.
 
@@ -61,7 +78,22 @@ def serve(
     Example: sparta serve demo/index
 
     Example: sparta serve demo/index --photos ~/Pictures --port 8080
+
+    Example: sparta serve --config serve.yaml --check
     """
+    flags = {field: _flag(field) for field in ServerSettings.model_fields}
+    found = {field: context.params[field] for field in flags}
+    given = {field: value for field, value in found.items() if value not in (None, ())}
+    loaded = load_settings(given, flags, config)
+    if check:
+        from server.commands.check import print_check
+
+        print_check(loaded)
+    else:
+        _run(loaded.settings)
+
+
+def _run(settings: ServerSettings) -> None:
     from functools import partial
 
     from rich.console import Console
@@ -69,26 +101,25 @@ def serve(
     from server.app import create_app
     from server.backends import open_backends
     from server.processes import run, run_workers
-    from server.security.hosts import Hosts
     from server.sockets import is_loopback, listen, url
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    open_all = partial(open_backends, index, photos, example or [], engine)
-    hosts = Hosts(host, allowed_host or [])
+    open_all = partial(open_backends, settings)
     backends = open_all()
-    with listen(host, port) as socket:
-        _announce(console, backends, index, url(host, socket.getsockname()[1]))
-        if not is_loopback(host):
+    with listen(settings.host, settings.port) as socket:
+        address = url(settings.host, socket.getsockname()[1])
+        _announce(console, backends, settings.index, address)
+        if not is_loopback(settings.host):
             console.print(
-                f"[yellow]Warning: with --host {host} everybody who reaches this machine can "
-                "search and see the photos; there is no password.[/]"
+                f"[yellow]Warning: with --host {settings.host} everybody who reaches this machine "
+                "can search and see the photos; there is no password.[/]"
             )
         console.print("Stop with Ctrl+C.")
-        if workers == 1:
-            run(create_app(backends, hosts), socket)
+        if settings.workers == 1:
+            run(create_app(backends, settings), socket)
         else:
             backends.close()
-            run_workers(workers, open_all, socket, hosts)
+            run_workers(settings, open_all, socket)
 
 
 def _announce(console: Console, backends: Backends, index: Path, address: str) -> None:

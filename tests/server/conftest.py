@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
-from server.app import create_app
-from server.backends import Backend, Backends
+from server.backends import Backend
+from tests.server.apps import app_of
 from tests.server.fake import FakeDense, FakeSearcher, draw
 
 
@@ -27,6 +27,6 @@ def client(photos: Path, searcher: FakeSearcher) -> Iterator[TestClient]:
     blind = Backend("other one", FakeSearcher())
     seeing = Backend("third", FakeSearcher(), photos)
     dense = Backend("vse++", FakeDense(), photos)
-    app = create_app(Backends([sparta, blind, seeing, dense]))
+    app = app_of(sparta, blind, seeing, dense)
     with TestClient(app, raise_server_exceptions=False) as client:
         yield client

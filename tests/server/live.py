@@ -10,17 +10,17 @@ from urllib.parse import urlsplit
 
 import uvicorn
 
-from server.app import create_app
-from server.backends import Backend, Backends
+from server.backends import Backend
 from server.connections import LimitedProtocol
 from server.sockets import listen, url
+from tests.server.apps import app_of
 
 
 @contextmanager
 def serving(*backends: Backend) -> Iterator[str]:
     """Run a server in a thread; yields its address."""
     with listen("127.0.0.1", 0) as socket:
-        app = create_app(Backends(backends))
+        app = app_of(*backends)
         config = uvicorn.Config(app, http=LimitedProtocol, ws="none", log_level="error")
         server = uvicorn.Server(config)
         thread = Thread(target=server.run, kwargs={"sockets": [socket]})

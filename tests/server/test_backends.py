@@ -24,6 +24,7 @@ from sparta.errors import InputError
 from sparta.vse.model import VseModel
 from tests.indexer.sealed import change
 from tests.indexer.tiny_dense import save_dense_model
+from tests.server.apps import settings
 from tests.server.drawings import index_drawings, store_drawings
 
 NAMES = ["sparta", "mv-vse", "vse++", "ensemble"]
@@ -34,13 +35,15 @@ from pathlib import Path
 from fastapi.testclient import TestClient
 from server.app import create_app
 from server.backends import open_backends
+from tests.server.apps import settings
 
 def ask(path):
     response = client.get(path)
     assert response.status_code == 200, response.text
     return response
 
-with TestClient(create_app(open_backends(Path(sys.argv[1]), None))) as client:
+served = settings(index=Path(sys.argv[1]))
+with TestClient(create_app(open_backends(served), served)) as client:
     assert len(ask("/v1/backends").json()["backends"]) == 4
     assert ask("/v1/search?q=red&explain=true").json()["hits"]
     ask("/v1/images/garden/one.png?backend=vse%2B%2B")
@@ -65,12 +68,12 @@ def index(tmp_path_factory: pytest.TempPathFactory, photos: Path) -> Path:
 
 @pytest.fixture
 def backends(index: Path) -> Backends:
-    return open_backends(index, None, ["red"])
+    return open_backends(settings(index=index, examples=["red"]))
 
 
 @pytest.fixture
 def client(backends: Backends) -> Iterator[TestClient]:
-    with TestClient(create_app(backends), raise_server_exceptions=False) as client:
+    with TestClient(create_app(backends, settings()), raise_server_exceptions=False) as client:
         yield client
 
 
@@ -160,6 +163,6 @@ def test_a_part_of_other_images_is_found_before_serving(index: Path) -> None:
     try:
         change(path.parent, images=4)
         with pytest.raises(InputError, match=r"vse\+\+ is of other images"):
-            open_backends(index, None)
+            open_backends(settings(index=index))
     finally:
         path.write_text(text)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from server.app import create_app
-from server.backends import Backend, Backends
+from server.backends import Backend
+from tests.server.apps import app_of
 from tests.server.fake import FakeDense, FakeSearcher
 from tests.server.live import serving
 
@@ -46,7 +46,7 @@ def test_answers_are_as_documented(address: str, tmp_path: Path, configuration: 
 
 
 def test_a_blank_query_does_not_fit_the_document() -> None:
-    app = create_app(Backends([Backend("sparta", FakeSearcher())]))
+    app = app_of(Backend("sparta", FakeSearcher()))
     parameters = app.openapi()["paths"]["/v1/search"]["get"]["parameters"]
     [q] = [one["schema"] for one in parameters if one["name"] == "q"]
     assert (q["minLength"], q["maxLength"]) == (1, 1000)
@@ -58,7 +58,7 @@ def test_a_blank_query_does_not_fit_the_document() -> None:
 
 
 def test_operations_have_names() -> None:
-    app = create_app(Backends([Backend("sparta", FakeSearcher())]))
+    app = app_of(Backend("sparta", FakeSearcher()))
     paths = app.openapi()["paths"].values()
     names = [operation["operationId"] for path in paths for operation in path.values()]
     assert len(set(names)) == len(names)

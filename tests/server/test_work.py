@@ -14,11 +14,11 @@ from fastapi import Request, Response
 from fastapi.testclient import TestClient
 
 from indexer.search.api import Explanation, SearchResult
-from server.app import create_app
-from server.backends import Backend, Backends
+from server.backends import Backend
 from server.problems import ProblemError
 from server.routes import hits as hits_module
 from server.work import CLIENT_GONE, ClientGoneError, Wanted, Work
+from tests.server.apps import app_of
 from tests.server.fake import FakeSearcher
 from tests.server.live import serving
 from tests.server.routes.test_search import Recording
@@ -185,6 +185,6 @@ def test_explanations_are_the_same_in_parts(
 )
 def test_long_queries_and_many_hits_leave_the_event_loop(query: str, quick: bool) -> None:
     searcher = Recording()
-    with TestClient(create_app(Backends([Backend("sparta", searcher, quick=True)]))) as client:
+    with TestClient(app_of(Backend("sparta", searcher, quick=True))) as client:
         assert client.get(f"/v1/search?{query}").status_code == 200
     assert searcher.in_loop is quick

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from indexer.search.api import SearchResult
 from server import processes
-from server.app import create_app
 from server.backends import Backend, Backends
 from server.processes import run, run_workers
 from server.sockets import listen, url
 from sparta.errors import InputError
+from tests.server.apps import app_of, settings
 from tests.server.fake import FakeSearcher
 
 
@@ -61,6 +61,7 @@ def serve(kind: str, workers: int = 2) -> None:
         sys.stdout.write(f"{url('127.0.0.1', listening.getsockname()[1])}\n")
         sys.stdout.flush()
         if workers == 1:
-            run(create_app(open_fakes()), listening)
+            run(app_of(*open_fakes()), listening)
         else:
-            run_workers(workers, kinds.get(kind, partial(open_while, Path(kind))), listening)
+            opener = kinds.get(kind, partial(open_while, Path(kind)))
+            run_workers(settings(workers=workers), opener, listening)

@@ -24,6 +24,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from server.backends import open_backends
+from server.settings import ServerSettings
 from tests.server.live import serving
 from tests.torture.tiny_index import add_vectors, build, make_corpus
 
@@ -57,7 +58,7 @@ def send_requests(
     corpus, index = make_corpus(work / "corpus"), work / "index"
     build(corpus, index, 5)
     add_vectors(corpus, index)
-    with serving(*open_backends(index, None)) as address:
+    with serving(*open_backends(ServerSettings(index=index))) as address:
         found = torment(address, count, seed)
     slowest = f"{1000 * found.slowest_health:.0f} ms"
     report(f"{count} requests, slowest /health {slowest}")

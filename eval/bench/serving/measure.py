@@ -15,6 +15,7 @@ from eval.bench.serving.request_parts import time_parts
 from eval.bench.serving.server_process import Server, serving
 from eval.bench.serving.wrk import Load, drive, search_paths
 from server.backends import open_backends
+from server.settings import ServerSettings
 from sparta.progress import Progress, no_progress
 
 WARM_UP = 5  # seconds; Java compiles hot code during the first 20,000 queries or so
@@ -151,9 +152,10 @@ def measure_serving(
                     progress("load", len(runs), len(settings) * len(connections))
     parts, images = {}, 0
     for engine in dict.fromkeys(setting.engine for setting in settings):
-        backends = open_backends(index, None, engine=engine)
+        served = ServerSettings.model_validate({"index": index, "engine": engine})
+        backends = open_backends(served)
         images = len(backends.default.searcher)
-        parts[engine] = time_parts(backends, queries[:TIMED_PARTS], k)
+        parts[engine] = time_parts(backends, served, queries[:TIMED_PARTS], k)
         backends.close()
     return UnderLoad(images, runs, {e: own | _socket(e, own, runs) for e, own in parts.items()})
 

@@ -16,11 +16,14 @@ from fastapi import FastAPI, Request
 from server.app import create_app
 from server.backends import Backends
 from server.routes.search import search_answer
+from server.settings import ServerSettings
 
 PARTS = ("tokenise", "search", "build", "serialise", "framework")
 
 
-def time_parts(backends: Backends, queries: Sequence[str], k: int) -> dict[str, float]:
+def time_parts(
+    backends: Backends, settings: ServerSettings, queries: Sequence[str], k: int
+) -> dict[str, float]:
     """Answer queries in this process, without a socket, one after the other.
 
     The first half warms up. For each of the others the whole application answers the request; its
@@ -32,7 +35,7 @@ def time_parts(backends: Backends, queries: Sequence[str], k: int) -> dict[str, 
         response model; serialise, to JSON; framework, the rest of FastAPI and our middleware,
         including the switch to a thread where a search runs in one.
     """
-    app = create_app(backends)
+    app = create_app(backends, settings)
     times = asyncio.run(_time_all(app, backends, queries, k))[len(queries) // 2 :]
     return {part: median(column) for part, column in zip(PARTS, np.transpose(times), strict=True)}
 

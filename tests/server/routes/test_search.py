@@ -6,8 +6,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from indexer.search.api import SearchResult
-from server.app import create_app
-from server.backends import Backend, Backends
+from server.backends import Backend
+from tests.server.apps import app_of
 from tests.server.fake import LEFT, RIGHT, FakeSearcher
 
 
@@ -155,7 +155,7 @@ def test_quick_searches_stay_in_the_event_loop_but_never_explain_there(
     quick: bool, photos: Path
 ) -> None:
     searcher = Recording()
-    app = create_app(Backends([Backend("sparta", searcher, photos, quick=quick)]))
+    app = app_of(Backend("sparta", searcher, photos, quick=quick))
     with TestClient(app) as client:
         plain = client.get("/v1/search?q=red").json()
         assert searcher.in_loop is quick
@@ -167,7 +167,7 @@ def test_quick_searches_stay_in_the_event_loop_but_never_explain_there(
 
 
 def test_a_quick_search_that_fails_is_a_problem() -> None:
-    app = create_app(Backends([Backend("sparta", Recording(), quick=True)]))
+    app = app_of(Backend("sparta", Recording(), quick=True))
     with TestClient(app, raise_server_exceptions=False) as client:
         answer = client.get("/v1/search?q=explode")
     assert answer.status_code == 500

@@ -7,9 +7,8 @@ import socket
 import pytest
 from fastapi.testclient import TestClient
 
-from server.app import create_app
-from server.backends import Backend, Backends
-from server.security.hosts import Hosts
+from server.backends import Backend
+from tests.server.apps import app_of
 from tests.server.fake import FakeSearcher
 
 
@@ -38,9 +37,8 @@ from tests.server.fake import FakeSearcher
     ],
 )
 def test_hosts(listening: str, header: str, answered: bool) -> None:
-    app = create_app(
-        Backends([Backend("sparta", FakeSearcher())]), Hosts(listening, ["Photos.example"])
-    )
+    backend = Backend("sparta", FakeSearcher())
+    app = app_of(backend, host=listening, allowed_hosts=["Photos.example"])
     with TestClient(app) as client:
         response = client.get("/v1/search?q=red", headers={"Host": header})
         assert response.status_code == (200 if answered else 421)
@@ -54,7 +52,7 @@ def test_hosts(listening: str, header: str, answered: bool) -> None:
 
 
 def test_two_hosts_are_none() -> None:
-    app = create_app(Backends([Backend("sparta", FakeSearcher())]), Hosts("127.0.0.1"))
+    app = app_of(Backend("sparta", FakeSearcher()), allowed_hosts=())
     with TestClient(app) as client:
         headers = [("Host", "localhost"), ("Host", "evil.example")]
         assert client.get("/v1/search?q=red", headers=headers).status_code == 421

@@ -5,6 +5,7 @@ import pytest
 from eval.bench.serving.request_parts import PARTS, time_parts
 from indexer.search.api import SearchResult
 from server.backends import Backend, Backends
+from tests.server.apps import settings
 from tests.server.fake import FakeSearcher
 
 
@@ -24,7 +25,8 @@ class Recording(FakeSearcher):
 def test_every_query_is_asked_through_the_application_and_directly(quick: bool) -> None:
     searcher = Recording()
     queries = ["red", "blue & green", "100% +", "purple"]
-    parts = time_parts(Backends([Backend("sparta", searcher, quick=quick)]), queries, 3)
+    backends = Backends([Backend("sparta", searcher, quick=quick)])
+    parts = time_parts(backends, settings(), queries, 3)
     assert searcher.asked == [(query, 3) for query in queries for _ in range(2)]
     assert tuple(parts) == PARTS
     assert (parts["tokenise"], parts["search"]) == (0.25, 1.0)  # what the fake one says

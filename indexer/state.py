@@ -1,0 +1,67 @@
+"""The state of an index folder as its manifests describe it, read without opening the index."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from indexer.columns.manifest import FOLDER as COLUMNS
+from indexer.columns.manifest import ColumnManifest, has_columns
+from indexer.dense.manifest import DenseManifest, dense_folder, dense_names
+from indexer.manifest import Manifest
+from indexer.parts import MANIFEST
+
+VERSION_DIGITS = 12
+
+
+@dataclass(frozen=True)
+class IndexState:
+    """What the manifests of an index folder say.
+
+    Attributes:
+        version: names the content of the folder; another build, another dense part and the same
+            built twice have other versions.
+        manifest: of the index.
+        columns: whether it has columns, up to date or not.
+        dense: names of its dense parts.
+        bytes: of all files that the manifests list.
+    """
+
+    version: str
+    manifest: Manifest
+    columns: bool
+    dense: tuple[str, ...]
+    bytes: int
+
+    @classmethod
+    def read(cls, folder: Path) -> IndexState:
+        """Read all manifests of an index folder and check that every file has its size.
+
+        Raises:
+            InputError: if the folder is not an index, has another format, or a part is missing.
+        """
+        manifest = Manifest.open(folder)
+        parts = list(manifest.parts.values())
+        columns = has_columns(folder)
+        if columns:
+            parts += ColumnManifest.open(folder / COLUMNS).parts.values()
+        names = tuple(dense_names(folder))
+        for name in names:
+            parts += DenseManifest.open(folder, name, manifest).parts.values()
+        size = sum(part.bytes for part in parts)
+        return cls(index_version(folder), manifest, columns, names, size)
+
+
+def index_version(folder: Path) -> str:
+    """The first digits of the SHA-256 of an index folder's manifests.
+
+    Columns do not count: they hold what Lucene holds.
+
+    Raises:
+        OSError: if there is no manifest.
+    """
+    digest = hashlib.sha256((folder / MANIFEST).read_bytes())
+    for name in dense_names(folder):
+        digest.update(name.encode() + (dense_folder(folder, name) / MANIFEST).read_bytes())
+    return digest.hexdigest()[:VERSION_DIGITS]
