@@ -21,7 +21,7 @@ from multiprocessing.context import SpawnProcess
 from multiprocessing.synchronize import Event
 
 import uvicorn
-from fastapi import FastAPI
+from starlette.applications import Starlette
 
 from server.app import create_app
 from server.backends import Backends
@@ -35,7 +35,7 @@ PAUSE = 5.0  # seconds before another worker is tried in place of one that could
 log = logging.getLogger(__name__)
 
 
-def run(app: FastAPI, listening: socket.socket) -> None:
+def run(app: Starlette, listening: socket.socket) -> None:
     """Serve on a listening socket until SIGINT or SIGTERM; requests in flight are answered."""
     config = uvicorn.Config(
         app,

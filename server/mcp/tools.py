@@ -1,0 +1,89 @@
+"""The tools: each asks the server through its client."""
+
+from __future__ import annotations
+
+from inspect import getdoc
+from typing import Annotated
+
+import anyio.to_thread
+from mcp.server.mcpserver import Image, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.types import ToolAnnotations
+from pydantic import Field
+
+from server.client.async_client import AsyncClient
+from server.mcp import answers
+from server.mcp.errors import actionable
+from server.mcp.pictures import scaled_down
+from sparta.errors import first_line
+
+Query = Annotated[
+    str, Field(description="What the photo shows, in plain words", min_length=1, max_length=1000)
+]
+ImageId = Annotated[str, Field(description="image_id of a hit, unchanged", min_length=1)]
+Count = Annotated[int, Field(description="Number of hits", ge=1, le=100)]
+Backend = Annotated[
+    str | None,
+    Field(description="Name of a dense model of the server; by default its inverted index"),
+]
+
+
+class Tools:
+    """The functions that agents call; their docstrings are what agents read about them.
+
+    Args:
+        client: of the server that is searched.
+    """
+
+    def __init__(self, client: AsyncClient) -> None:
+        self._client = client
+
+    def add_to(self, server: MCPServer) -> None:
+        """Offer the tools on a server; none of them changes anything."""
+        reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+        for tool in (self.search, self.similar, self.explain, self.image):
+            server.add_tool(tool, description=getdoc(tool), annotations=reads)
+
+    async def search(self, query: Query, k: Count = 10, backend: Backend = None) -> answers.Search:
+        """Find the photos that match a text best, the best first.
+
+        Every hit lists what each word of the query contributes to its score: 0 for a word that the
+        photo does not match. Words in `unknown` match no photo; search again with other words.
+        """
+        with actionable():
+            found = await self._client.search(query, k, explain=True, backend=backend)
+        return answers.search(found)
+
+    async def similar(
+        self, image_id: ImageId, k: Count = 10, backend: Backend = None
+    ) -> answers.Similar:
+        """Find the photos most similar to a photo of the collection, the most similar first.
+
+        `words` are those that describe the photo best, which is also a way to learn what it shows.
+        """
+        with actionable():
+            found = await self._client.similar(image_id, k, explain=True, backend=backend)
+        return answers.similar(found)
+
+    async def explain(self, query: Query, image_id: ImageId) -> answers.Explanation:
+        """Explain why a photo has its score for a text: each word, its share, and where it is.
+
+        Works for any photo of the collection, whether or not a search for the text finds it.
+        """
+        with actionable():
+            found = await self._client.explain(query, image_id)
+        return answers.explanation(found)
+
+    async def image(self, image_id: ImageId) -> Image:
+        """Look at a photo: a picture of at most 1024 pixels a side."""
+        with actionable():
+            photo = await self._client.get_photo(image_id)
+        try:
+            picture = await anyio.to_thread.run_sync(scaled_down, photo.content)
+        except Exception as error:  # anything may come out of a damaged file
+            reason = first_line(error) or type(error).__name__
+            raise ToolError(
+                f"The file of image {image_id!r} cannot be shown as a picture: {reason}. Search, "
+                "similar and explain work without it."
+            ) from error
+        return Image(data=picture, format="jpeg")

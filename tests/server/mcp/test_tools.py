@@ -1,0 +1,178 @@
+"""The tools, called by the protocol's own client in this process."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Awaitable, Callable
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+from mcp import Client
+from mcp.server.mcpserver import MCPServer
+from mcp.types import CallToolResult, ImageContent, TextContent
+from PIL import Image
+
+from server.app import create_app
+from server.backends import Backend, Backends
+from server.client.async_client import AsyncClient
+from server.mcp.service import application_client, mcp_server
+from tests.server.fake import FakeDense, FakeSearcher
+
+Make = Callable[[], MCPServer]  # a server ends with its first client
+
+
+def calling(server: Make, use: Callable[[Client], Awaitable[Any]]) -> Any:
+    """What a function of a connected client returns."""
+
+    async def run() -> Any:
+        async with Client(server()) as client:
+            return await use(client)
+
+    return anyio.run(run)
+
+
+def call(server: Make, tool: str, **arguments: Any) -> Any:
+    """The structured answer of a tool."""
+    result = calling(server, lambda client: client.call_tool(tool, arguments))
+    assert not result.is_error, result
+    return result.structured_content
+
+
+def error(server: Make, tool: str, **arguments: Any) -> str:
+    """The text of a tool's error, without the SDK's first words."""
+    result: CallToolResult = calling(server, lambda client: client.call_tool(tool, arguments))
+    assert result.is_error
+    [content] = result.content
+    assert isinstance(content, TextContent)
+    return content.text.removeprefix(f"Error executing tool {tool}: ")
+
+
+@pytest.fixture
+def searcher() -> FakeSearcher:
+    return FakeSearcher()
+
+
+@pytest.fixture
+def server(photos: Path, searcher: FakeSearcher) -> Make:
+    def make() -> MCPServer:
+        dense = Backend("vse++", FakeDense(), photos)
+        app = create_app(Backends([Backend("sparta", searcher, photos), dense]))
+        return mcp_server(application_client(app), app)
+
+    return make
+
+
+def refusing(status: int, **problem: Any) -> Make:
+    """A server of tools whose every request is refused."""
+    content_type = {"Content-Type": "application/problem+json"} if problem else {}
+    body = {"title": "Refused", "status": status, "type": "about:blank"} | problem
+    answer = httpx.MockTransport(
+        lambda _: httpx.Response(status, json=body if problem else None, headers=content_type)
+    )
+    client = AsyncClient("http://photos.example", retries=0, transport=answer)
+    return lambda: mcp_server(client)
+
+
+def test_agents_read_what_the_tools_do(server: Make) -> None:
+    tools = {t.name: t for t in calling(server, lambda client: client.list_tools()).tools}
+    assert tools.keys() == {"search", "similar", "explain", "image"}
+    for tool in tools.values():
+        assert tool.description and "\n  " not in tool.description
+        assert tool.annotations.read_only_hint is True
+        assert all(p["description"] for p in tool.input_schema["properties"].values())
+    assert tools["search"].input_schema["required"] == ["query"]
+
+
+def test_search(server: Make) -> None:
+    assert call(server, "search", query="red azure red qwx", k=1) == {
+        "hits": [
+            {
+                "image_id": "garden/two.jpg",
+                "score": 450,
+                "metadata": {"width": 240, "height": 320},
+                "words": {"red": 240, "azure → blue": 210},
+            }
+        ],
+        "unknown": ["qwx"],
+        "replaced": {"azure": "blue"},
+    }
+    [hit] = call(server, "search", query="red", k=1, backend="vse++")["hits"]
+    assert (hit["image_id"], hit["words"]) == ("garden/one.png", None)
+
+
+def test_similar(server: Make) -> None:
+    found = call(server, "similar", image_id="garden/one.png")
+    assert found["words"] == ["red", "green"]
+    assert [hit["image_id"] for hit in found["hits"]] == [
+        hit.image_id for hit in FakeSearcher().similar("garden/one.png").hits
+    ]
+
+
+def test_explain(server: Make) -> None:
+    found = call(server, "explain", query="green blue", image_id="garden/one.png")
+    green = {"word": "green", "score": 90, "box": [0, 0, 1, 1], "label": "dark green"}
+    blue = {"word": "blue", "score": 0, "box": None, "label": None}
+    assert found == {"score": 90, "words": [green, blue]}
+
+
+def test_image(server: Make) -> None:
+    result = calling(server, lambda c: c.call_tool("image", {"image_id": "garden/one.png"}))
+    [content] = result.content
+    assert isinstance(content, ImageContent) and content.mime_type == "image/jpeg"
+    with Image.open(BytesIO(base64.b64decode(content.data))) as picture:
+        assert (picture.format, picture.size) == ("JPEG", (320, 240))
+
+
+def test_unknown_images_and_backends(server: Make) -> None:
+    for tool, more in [("image", {}), ("similar", {}), ("explain", {"query": "red"})]:
+        assert error(server, tool, image_id="x.jpg", **more) == (
+            "image 'x.jpg' is not in the index. Take image_id from the hits of search or similar, "
+            "exactly as it is there."
+        )
+    assert error(server, "search", query="red", backend="clip") == (
+        "backend 'clip' is unknown; this server has: sparta, vse++. Leave out backend to "
+        "search the inverted index."
+    )
+
+
+def test_wrong_arguments_are_named(server: Make) -> None:
+    assert "k\n  Input should be less than or equal to 100" in error(
+        server, "search", query="red", k=101
+    )
+    assert error(server, "search", query=" ").startswith("q: the query is empty; give at least one")
+
+
+def test_a_file_that_is_no_photo(server: Make, searcher: FakeSearcher, photos: Path) -> None:
+    searcher.drawings["text.png"] = searcher.drawings["garden/one.png"]
+    (photos / "text.png").write_text("no photo")
+    try:
+        text = error(server, "image", image_id="text.png")
+    finally:
+        (photos / "text.png").unlink()
+    assert text.startswith("The file of image 'text.png' cannot be shown as a picture: cannot ")
+    assert text.endswith("Search, similar and explain work without it.")
+    assert "The photo cannot be shown" in error(server, "image", image_id="text.png")
+
+
+@pytest.mark.parametrize(
+    ("status", "problem", "text"),
+    [
+        (401, {"detail": "give a key"}, "give a key. Ask the operator to set SPARTA_API_KEY to a"),
+        (503, {}, "the answer has no description. Wait a few seconds, then try again."),
+        (429, {"detail": "too many."}, "too many. Wait, then try again with fewer calls."),
+        (418, {"detail": "tea"}, "tea."),
+    ],
+)
+def test_errors_say_what_to_do(status: int, problem: dict[str, str], text: str) -> None:
+    assert error(refusing(status, **problem), "search", query="red").startswith(text)
+
+
+def test_a_server_that_is_down() -> None:
+    client = AsyncClient("http://127.0.0.1:1", retries=0)
+    text = error(lambda: mcp_server(client), "search", query="red")
+    assert text.startswith("http://127.0.0.1:1 does not answer: ")
+    assert text.endswith("Ask the operator to start the server, or to correct its address.")
