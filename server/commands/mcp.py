@@ -80,6 +80,8 @@ def _server(source: str, photos: Path | None, api_key: str | None) -> MCPServer:
         return mcp_server(AsyncClient(source, api_key=api_key))
     from server.app import create_app
     from server.backends import open_backends
+    from server.settings import ServerSettings
 
-    app = create_app(open_backends(Path(source), photos))
+    settings = ServerSettings(index=Path(source), photos=photos)
+    app = create_app(open_backends(settings), settings)
     return mcp_server(application_client(app), app)

@@ -17,6 +17,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 from server.backends import Backend
+from sparta.__main__ import main
 from tests.server.drawings import index_drawings
 from tests.server.fake import FakeSearcher
 from tests.server.live import serving
@@ -61,7 +62,8 @@ def address(photos: Path) -> Iterator[str]:
         yield found[0]
         process.send_signal(signal.SIGINT)
         _, rest = process.communicate(timeout=20)
-        assert (process.returncode, rest) == (0, "")
+        assert process.returncode == 0
+        assert "Traceback" not in rest
 
 
 def test_a_running_server_over_http(address: str) -> None:
@@ -81,8 +83,15 @@ def test_a_running_server_over_http(address: str) -> None:
         (["http://127.0.0.1:1", "--api-key", "two words"], "the API key has spaces"),
     ],
 )
-def test_what_cannot_be_served_is_one_line(arguments: list[str], message: str) -> None:
-    done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True)
-    assert done.returncode == 1
-    assert message in done.stderr and "Traceback" not in done.stderr
-    assert done.stdout == ""
+def test_what_cannot_be_served_is_one_line(
+    arguments: list[str],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["sparta", "mcp", *arguments])
+    with pytest.raises(SystemExit, match="1"):
+        main()
+    shown = capsys.readouterr()
+    assert message in shown.err and shown.err.count("\n") == 1
+    assert shown.out == ""

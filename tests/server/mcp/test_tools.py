@@ -16,10 +16,10 @@ from mcp.server.mcpserver import MCPServer
 from mcp.types import CallToolResult, ImageContent, TextContent
 from PIL import Image
 
-from server.app import create_app
-from server.backends import Backend, Backends
+from server.backends import Backend
 from server.client.async_client import AsyncClient
 from server.mcp.service import application_client, mcp_server
+from tests.server.apps import app_of
 from tests.server.fake import FakeDense, FakeSearcher
 
 Make = Callable[[], MCPServer]  # a server ends with its first client
@@ -60,7 +60,7 @@ def searcher() -> FakeSearcher:
 def server(photos: Path, searcher: FakeSearcher) -> Make:
     def make() -> MCPServer:
         dense = Backend("vse++", FakeDense(), photos)
-        app = create_app(Backends([Backend("sparta", searcher, photos), dense]))
+        app = app_of(Backend("sparta", searcher, photos), dense)
         return mcp_server(application_client(app), app)
 
     return make
