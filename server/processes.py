@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import signal
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
 from multiprocessing.synchronize import Event
@@ -146,12 +148,21 @@ def _work(
 ) -> None:
     """Serve in a worker process; Ctrl+C is handled by the first process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_stop_with_parent, daemon=True).start()
     try:
         app = create_app(open_backends(), settings)
     except InputError as error:
         sys.exit(f"error: {error}")
     ready.set()
     run(app, _SingleAccept(fileno=listening.detach()))
+
+
+def _stop_with_parent() -> None:
+    """Stop this worker as SIGTERM does when the first process ends, even if it was killed."""
+    first = parent_process()
+    if first is not None:
+        first.join()
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 class _SingleAccept(socket.socket):

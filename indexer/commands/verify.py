@@ -9,12 +9,12 @@ from sparta.errors import InputError
 
 Folder = Annotated[
     Path,
-    typer.Argument(metavar="INDEX_OR_STORE", help="An index folder, or a feature store."),
+    typer.Argument(metavar="FOLDER", help="An index, a feature store, or a folder of stores."),
 ]
 
 
 def verify(folder: Folder) -> None:
-    """Check every file of an index or a feature store for damage.
+    """Check every file of an index or of feature stores for damage.
 
     All content is read and compared with the hashes that were recorded when it was written; of an
     index, Lucene's own CheckIndex runs as well. Opening an index checks files up to 16 MB, and
@@ -24,23 +24,25 @@ def verify(folder: Folder) -> None:
 
     sparta verify index/
 
-    sparta verify index.features/plain
+    sparta verify index.features/
     """
     from rich.console import Console
 
     from indexer.manifest import is_index
     from indexer.verify import verify_index
     from sparta.features.store import HEADER
-    from sparta.features.verify import verify_store
+    from sparta.features.verify import stores_in, verify_stores
     from sparta.progress import progress_bars
 
-    if not is_index(folder) and not (folder / HEADER).is_file():
+    stores = [] if is_index(folder) else stores_in(folder)
+    if not is_index(folder) and not stores:
         raise InputError(
-            f"{folder} is neither an index (no manifest.json) nor a feature store (no {HEADER})"
+            f"{folder} is neither an index (no manifest.json) nor a feature store or a folder of "
+            f"them (no {HEADER})"
         )
     stages = {"hash": ("Hashing files", "MB"), "lucene": ("Lucene's CheckIndex", "indexes")}
     with progress_bars(stages, Console(stderr=True)) as progress:
-        problems = (verify_index if is_index(folder) else verify_store)(folder, progress)
+        problems = verify_stores(stores, progress) if stores else verify_index(folder, progress)
     console = Console()
     for problem in problems:
         console.print(problem, soft_wrap=True, highlight=False, markup=False)

@@ -31,14 +31,13 @@ class Stored(NamedTuple):
     metadata: dict[str, Any]
 
 
-def _reading(call: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Let one thread at a time in, and report damage found while reading as one line."""
-    in_its_turn = in_turn(call)
+def _reporting_damage(call: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """Report damage found while reading as one line."""
 
     @wraps(call)
     def wrapped(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         try:
-            return in_its_turn(*args, **kwargs)
+            return call(*args, **kwargs)
         except Exception as error:
             if not _is_damage(error):
                 raise
@@ -48,6 +47,11 @@ def _reading(call: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
             ) from error
 
     return wrapped
+
+
+def _reading(call: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """Let one thread at a time in, and report damage as `_reporting_damage` does."""
+    return _reporting_damage(in_turn(call))
 
 
 def _is_damage(error: Exception) -> bool:
@@ -83,6 +87,8 @@ class LuceneIndex:
         self._parser = classes.parser(white_space())
         self._json = _json_of_arrays(classes.json())
         self._listed, self._explained = _java_set(ID, RAW), _java_set(GROUNDING)
+        # A Java string once and for all: converting the name costs more than reading the field.
+        self._grounding = java("java.lang.String")(GROUNDING)
         # Keeping the order of use costs more than looking up: only where all would be too many.
         kept = None if len(self) <= STORED_CACHE else STORED_CACHE
         self.stored = lru_cache(kept)(self._read_stored)
@@ -134,23 +140,31 @@ class LuceneIndex:
         fields = self.searcher.doc(document, self._listed)
         return Stored(fields.get(ID), json.loads(fields.get(RAW) or ""))
 
-    @_reading
     def grounding(self, document: int) -> Grounding:
         """An image's grounding."""
-        return unpack(self._packed_grounding(document))
+        return self._unpack(*self.packed_groundings([document]))
 
     @_reading
-    def winners(
-        self, document: int, terms: NDArray[np.integer], vocabulary: Sequence[str]
-    ) -> list[Winner]:
-        """What won some terms of an image; see `indexer.grounding.winners`."""
-        return winners(self._packed_grounding(document), terms, vocabulary)
+    def packed_groundings(self, documents: Sequence[int]) -> list[bytes]:
+        """The groundings of some images, as `indexer.grounding.pack` returns them."""
+        return [self._packed_grounding(document) for document in documents]
 
     def _packed_grounding(self, document: int) -> bytes:
-        value = self.searcher.doc(document, self._explained).getBinaryValue(GROUNDING)
+        value = self.searcher.doc(document, self._explained).getBinaryValue(self._grounding)
         start = value.offset
         packed: bytes = value.bytes.tostring()[start : start + value.length]
         return packed
+
+    @_reporting_damage
+    def _unpack(self, packed: bytes) -> Grounding:
+        return unpack(packed)
+
+    @_reporting_damage
+    def winners(
+        self, packed: bytes, terms: NDArray[np.integer], vocabulary: Sequence[str]
+    ) -> list[Winner]:
+        """What won some terms of a packed grounding; see `indexer.grounding.winners`."""
+        return winners(packed, terms, vocabulary)
 
     @_reading
     def document(self, image_id: str) -> int | None:

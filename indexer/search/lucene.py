@@ -151,12 +151,11 @@ class LuceneSearcher:
         documents = [self._document(image_id) for image_id in image_ids]
         impacts = self._finder.impacts(documents, [term.term for term in terms])
         ids = np.array([self._term_ids[term.term] for term in terms], np.int64)
-        winners, vocabulary = self.index.winners, self._tokenizer.vocabulary
+        packed = self.index.packed_groundings(documents)
+        winners = partial(self.index.winners, vocabulary=self._tokenizer.vocabulary)
         return [
-            explanation(
-                image_id, terms, own, ids, partial(winners, document, vocabulary=vocabulary)
-            )
-            for image_id, document, own in zip(image_ids, documents, impacts, strict=True)
+            explanation(image_id, terms, own, ids, partial(winners, data))
+            for image_id, own, data in zip(image_ids, impacts, packed, strict=True)
         ]
 
     def metadata(self, image_id: str) -> dict[str, Any]:

@@ -26,7 +26,7 @@ def flip(path: Path) -> None:
 def test_an_intact_index_and_store(
     index: Path, store: FeatureStore, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for folder in (index, store.folder):
+    for folder in (index, store.folder, store.folder.parent):
         verify(folder)
         assert capsys.readouterr().out == f"{folder}: no damage\n"
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from indexer.search.api import Explanation, UnknownImageError
 from indexer.search.columns import ColumnSearcher
 from indexer.search.lucene import LuceneSearcher
+from sparta.errors import InputError
 from tests.indexer.search.queries import VOCABULARY
 from tests.reference.searcher import ReferenceSearcher
 
@@ -75,6 +76,24 @@ def test_the_query_is_read_once_for_all_images(
     monkeypatch.setattr(searcher._reader, "words", words)
     searcher.explain_all("dog beach", [f"a/{image:05d} é.jpg" for image in range(200)])
     words.assert_called_once_with("dog beach", True)
+
+
+def test_groundings_are_read_once_for_all_images(
+    searcher: LuceneSearcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = Mock(wraps=searcher.index.packed_groundings)
+    monkeypatch.setattr(searcher.index, "packed_groundings", read)
+    searcher.explain_all("dog beach", [f"a/{image:05d} é.jpg" for image in range(200)])
+    read.assert_called_once()
+
+
+def test_a_damaged_grounding_is_one_line(
+    searcher: LuceneSearcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(searcher.index, "packed_groundings", lambda _: [b"\x09" * 20])
+    for call in (searcher.similar, lambda image: searcher.explain("dog", image)):
+        with pytest.raises(InputError, match=r"lucene is damaged \(a grounding .*build the index"):
+            call("a/00007 é.jpg")
 
 
 def test_warming_up_explains_too(searcher: LuceneSearcher, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
-from sparta.features.verify import verify_store
+from sparta.features.verify import stores_in, verify_store, verify_stores
 from tests.indexer.tiny import write_store
 
 
@@ -29,6 +29,19 @@ def test_a_damaged_shard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert opened[0].image_id == "0/0.jpg"
     with pytest.raises(InputError, match=r"shard-00001\.arrow is damaged"):
         opened[8]
+
+
+def test_stores_in_a_folder(tmp_path: Path) -> None:
+    plain, flip, cut = (write_store(tmp_path / name).folder for name in ("plain", "flip", "z"))
+    (tmp_path / "other").mkdir()
+    assert stores_in(tmp_path) == [flip, plain, cut]
+    assert stores_in(plain) == [plain]
+    assert stores_in(tmp_path / "other") == []
+    assert verify_stores(stores_in(tmp_path)) == []
+    (flip / "store.json").write_text("{")
+    (cut / "shard-00000.arrow").unlink()
+    first, second = verify_stores(stores_in(tmp_path))
+    assert "flip" in first and "shard-00000.arrow" in second
 
 
 def test_each_shard_is_hashed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
