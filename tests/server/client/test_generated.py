@@ -1,0 +1,134 @@
+"""Clients that others' generators make of the OpenAPI document work: so the document is right."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import openapi_generator_cli
+import pytest
+
+from server.backends import Backend
+from tests.documents import ROOT, code_blocks
+from tests.server.fake import DRAWINGS, FakeDense, FakeSearcher
+from tests.server.live import serving
+
+PACKAGES = Path(__file__).parent / "typescript/node_modules"
+
+
+@pytest.fixture(scope="module")
+def address(photos: Path) -> Iterator[str]:
+    sparta = Backend("sparta", FakeSearcher(), photos, ("red",))
+    with serving(sparta, Backend("vse++", FakeDense(), photos)) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def document(address: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("document") / "openapi.json"
+    path.write_bytes(httpx.get(f"{address}/openapi.json").content)
+    return path
+
+
+# ---- Python, by OpenAPI Generator: it checks the type of every field ---------------------------
+
+
+@pytest.fixture(scope="module")
+def python(address: str, document: Path) -> Iterator[Any]:
+    """The generated package, and its interface at the address of the server."""
+    out = document.with_name("client")
+    command = ["generate", "-g", "python", "-i", str(document), "-o", str(out)]
+    command += ["--global-property", "apis,models,supportingFiles"]
+    command += ["--additional-properties", "packageName=generated_client"]
+    assert openapi_generator_cli.run(command).returncode == 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(out))
+        package = importlib.import_module("generated_client")
+        with package.ApiClient(package.Configuration(host=address)) as client:
+            yield package.DefaultApi(client)
+
+
+def test_python_searches(python: Any) -> None:
+    answer = python.search(q="red azure qwx", k=3, explain=True)
+    expected = FakeSearcher().search("red azure qwx", 3)
+    assert [(hit.image_id, hit.score) for hit in answer.hits] == [
+        (hit.image_id, hit.score) for hit in expected.hits
+    ]
+    assert (answer.backend, answer.unknown) == ("sparta", ["qwx"])
+    assert [(s.word, s.term, s.similarity) for s in answer.substitutions] == [
+        ("azure", "blue", 0.75)
+    ]
+    for hit in answer.hits:
+        terms = FakeSearcher().explain("red azure qwx", hit.image_id).terms
+        assert [(term.score, term.box and tuple(term.box)) for term in hit.explanation] == [
+            (term.score, term.box) for term in terms
+        ]
+    assert python.search(q="red", backend="vse++").hits[0].view == 0
+    assert [backend.name for backend in python.list_backends().backends] == ["sparta", "vse++"]
+    assert python.health().status == "ok"
+
+
+@pytest.mark.parametrize("image_id", DRAWINGS)
+def test_python_reads_images(python: Any, photos: Path, image_id: str) -> None:
+    assert python.get_photo(image_id=image_id) == (photos / image_id).read_bytes()
+    width, height = DRAWINGS[image_id].size
+    assert python.get_image(image_id).metadata == {"width": width, "height": height}
+    similar = python.similar(image_id, k=2)
+    expected = FakeSearcher().similar(image_id, 2)
+    assert [hit.image_id for hit in similar.hits] == [hit.image_id for hit in expected.hits]
+    assert {term.term: term.count for term in similar.terms} == expected.terms
+    explained = python.explain(image_id, q="green red")
+    assert explained.score == FakeSearcher().explain("green red", image_id).score
+    label = DRAWINGS[image_id].labels.get("green")
+    assert (explained.terms[0].label and explained.terms[0].label.words) == (label and label.words)
+
+
+def test_python_reads_errors(python: Any) -> None:
+    errors = importlib.import_module("generated_client.exceptions")
+    with pytest.raises(errors.NotFoundException) as error:
+        python.get_photo("x.jpg")
+    assert (error.value.data.status, error.value.data.var_field) == (404, "image_id")
+    assert error.value.data.type == "urn:problem-type:visualsparta:unknown-image"
+    with pytest.raises(errors.UnprocessableEntityException) as error:
+        python.explain("garden/one.png", q="red", backend="vse++")
+    assert error.value.data.var_field == "backend"
+
+
+# ---- TypeScript, as docs/clients.md shows ------------------------------------------------------
+
+
+def node(program: str, *arguments: str, folder: Path) -> str:
+    done = subprocess.run(["node", program, *arguments], cwd=folder, capture_output=True, text=True)
+    assert not done.returncode, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_example_in_typescript(
+    address: str, document: Path, photos: Path, tmp_path: Path
+) -> None:
+    if not PACKAGES.is_dir():
+        pytest.skip("the packages of npm are not installed")
+    (tmp_path / "node_modules").symlink_to(PACKAGES)
+    [code] = code_blocks(ROOT / "docs/clients.md", "ts")
+    code = code.replace("http://127.0.0.1:8000", address).replace("two dogs on a beach", "red blue")
+    (tmp_path / "search.mts").write_text(code)
+    packages = "node_modules/openapi-typescript/bin/cli.js", "node_modules/typescript/bin/tsc"
+    node(packages[0], str(document), "--output", "visualsparta.d.ts", folder=tmp_path)
+    options = "--strict --target es2022 --module es2022 --moduleResolution bundler"
+    node(packages[1], *options.split(), "search.mts", folder=tmp_path)
+    *hits, missing = node("search.mjs", folder=tmp_path).splitlines()
+    assert hits == [
+        f"{hit.rank} {hit.image_id} "
+        + " ".join(
+            f"{term.word} {term.score:.0f}"
+            for term in FakeSearcher().explain("red blue", hit.image_id).terms
+        )
+        + f" {(photos / hit.image_id).stat().st_size} bytes"
+        for hit in FakeSearcher().search("red blue", 3).hits
+    ]
+    assert re.match(r"404 image_id image 'no/such\.jpg' is not in the index", missing)
