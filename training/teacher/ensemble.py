@@ -14,7 +14,7 @@ from torch import Tensor
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.tokenizer import Tokenizer
-from sparta.visualsparta.collate import ImageCollator
+from sparta.visualsparta.collate import ImageBatch, ImageCollator
 from sparta.visualsparta.model import VisualSparta
 from training.teacher.stores import batches_of, matching_stores
 
@@ -26,6 +26,7 @@ class Ensemble:
         names: folders or hub names.
         stores: to choose from; each model reads all that hold its features.
         device: to compute on.
+        precision: of matrix products; None as in `VisualSparta.term_scores`.
 
     Raises:
         InputError: if a model cannot be loaded, has no tokenizer or another vocabulary than the
@@ -33,8 +34,13 @@ class Ensemble:
     """
 
     def __init__(
-        self, names: Sequence[str], stores: Sequence[FeatureStore], device: torch.device
+        self,
+        names: Sequence[str],
+        stores: Sequence[FeatureStore],
+        device: torch.device,
+        precision: torch.dtype | None = None,
     ) -> None:
+        self.precision = precision
         loaded = [_load(name) for name in names]
         self.models = [model for model, _ in loaded]
         self.tokenizer: Tokenizer = loaded[0][1]
@@ -64,13 +70,15 @@ class Ensemble:
         for copies in zip(*(batches_of(store, ids, start) for store in used), strict=True):
             images = dict(zip((store.folder for store in used), copies, strict=True))
             scores = [
-                model.term_scores(collate(images[store.folder]), self.wanted).scores[:, self.terms]
-                / len(own)
+                self._scores(model, collate(images[store.folder])) / len(own)
                 for model, collate, own in zip(self.models, collators, self.stores, strict=True)
                 for store in own
             ]
             mean = torch.stack(scores).sum(dim=0) / len(self.models)
             yield mean.cpu().numpy().astype(np.float16)
+
+    def _scores(self, model: VisualSparta, batch: ImageBatch) -> Tensor:
+        return model.term_scores(batch, self.wanted, self.precision).scores[:, self.terms]
 
     def columns(self) -> NDArray[np.int64]:
         """[V] int64: the column of each term of the vocabulary in the scores, -1 if it has none."""

@@ -51,6 +51,8 @@ class TeacherInputs:
         photos: folder of the photos, for dual encoders; None if it is unknown.
         folder: of the cached arrays.
         device: to compute on.
+        precision: of the matrix products of VisualSparta models; None as in
+            `VisualSparta.term_scores`.
         workers: processes that decode photos.
         progress: of `STAGES`.
     """
@@ -61,6 +63,7 @@ class TeacherInputs:
     photos: Path | None
     folder: Path
     device: torch.device
+    precision: torch.dtype | None
     workers: int
     progress: Progress
 
@@ -166,10 +169,10 @@ def _open_dense(name: str, inputs: TeacherInputs) -> Similarities:
 
 
 def _open_ensemble(names: Sequence[str], inputs: TeacherInputs) -> tuple[Similarities, TermTable]:
-    ensemble = Ensemble(names, inputs.stores, inputs.device)
+    ensemble = Ensemble(names, inputs.stores, inputs.device, inputs.precision)
     ids = inputs.image_ids
     seen = [store.fingerprint for own in ensemble.stores for store in own]
-    key = [*map(_model_key, names), *seen, *ids]
+    key = [*map(_model_key, names), *seen, *ids, str(inputs.precision)]
     shape, photos = (len(ids), len(ensemble.terms)), partial(ensemble.photos, ids)
     scores = inputs.cached("photos", Rows("terms", key, shape, np.float16, photos))
     counts = ensemble.counts(inputs.sentences)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+import torch
 from rich.console import Console
 
 from sparta.captions.read import CaptionedPhoto
@@ -84,6 +85,7 @@ def prepare_lesson(
             settings.photos or data.photos or stores[0].photos,
             out / "teacher",
             pick_device("cpu" if config.accelerator == "cpu" else "auto"),
+            torch.bfloat16 if config.precision == "bf16-mixed" else None,
             config.workers,
             progress,
         )

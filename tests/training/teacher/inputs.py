@@ -23,6 +23,7 @@ def teacher_inputs(store: FeatureStore, folder: Path, **changes: Any) -> Teacher
         photos=None,
         folder=folder,
         device=torch.device("cpu"),
+        precision=None,
         workers=0,
         progress=no_progress,
     )

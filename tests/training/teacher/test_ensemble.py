@@ -39,6 +39,9 @@ def test_term_scores_are_averaged_over_models_and_stores(
         for store in stores[:2]
     ]
     assert np.allclose(found, torch.stack(each).mean(dim=0), atol=1e-3)
+    half = Ensemble(names, stores, CPU, torch.bfloat16)
+    rounded = np.concatenate(list(half.photos(stores[0].ids, 1)))
+    assert not np.array_equal(rounded, found) and np.allclose(rounded, found, atol=0.02)
     columns = teacher.columns()
     assert [columns[term] for term in terms] == list(range(len(terms)))
     assert set(columns[[0, 5, 8]]) == {-1}
