@@ -1,4 +1,4 @@
-"""Peak memory of a process and its child processes together."""
+"""Memory of a process and its child processes together, and its peak."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def watch(process: int | None = None) -> Iterator[Peak]:
 
     def sample() -> None:
         while not over.wait(EVERY):
-            resident = [_resident(pid) for pid in _family(process or os.getpid())]
+            resident = [proportional_size(pid) for pid in family(process or os.getpid())]
             if resident[0]:
                 peak.bytes = max(peak.bytes or 0, sum(resident))
 
@@ -47,21 +47,33 @@ def watch(process: int | None = None) -> Iterator[Peak]:
         thread.join()
 
 
-def _family(process: int) -> list[int]:
+def family(process: int) -> list[int]:
     """A process, and from /proc its children, theirs and so on."""
     try:
         tasks = list(Path(f"/proc/{process}/task").iterdir())
         children = [int(pid) for task in tasks for pid in (task / "children").read_text().split()]
     except OSError:  # without /proc, or the process has ended
         children = []
-    return [process, *(pid for child in children for pid in _family(child))]
+    return [process, *(pid for child in children for pid in family(child))]
 
 
-def _resident(pid: int) -> int:
-    """A process's share of memory from /proc; 0 without /proc, or if the process has ended."""
+def proportional_size(pid: int) -> int:
+    """A process's share of memory in bytes; 0 without /proc, or if the process has ended.
+
+    A page that n processes share counts as an nth.
+    """
+    return _sum_of(pid, "Pss")
+
+
+def private_size(pid: int) -> int:
+    """Memory of a process that no file holds, in bytes; 0 as in `proportional_size`."""
+    return _sum_of(pid, "Anonymous")
+
+
+def _sum_of(pid: int, kind: str) -> int:
     try:
         sums = Path(f"/proc/{pid}/smaps_rollup").read_text()
     except OSError:
         return 0
-    found = re.search(r"^Pss:\s+(\d+) kB", sums, re.MULTILINE)
+    found = re.search(rf"^{kind}:\s+(\d+) kB", sums, re.MULTILINE)
     return 1024 * int(found[1]) if found else 0

@@ -26,6 +26,7 @@ def enlarge_index(
     out: Path,
     images: int,
     progress: Progress = no_progress,
+    seed: int = 0,
 ) -> None:
     """Write an index of any size: images drawn with replacement, every impact perturbed by 15 %.
 
@@ -36,6 +37,7 @@ def enlarge_index(
         out: must not exist.
         images: number to write.
         progress: of the stage "write", in images.
+        seed: of the drawn images.
 
     Raises:
         InputError: if the folder is no index.
@@ -43,13 +45,18 @@ def enlarge_index(
     manifest = Manifest.open(index)
     write_index(
         out,
-        _shards(enlarge(read_source(index), images, None, "copies"), images, progress),
+        _shards(enlarge(read_source(index), images, None, "copies", seed), images, progress),
         WordPieceTokenizer.from_folder(index),
         IndexSettings(**{one.name: getattr(manifest, one.name) for one in fields(IndexSettings)}),
         np.load(index / OFFSETS, allow_pickle=False),
         manifest.scale,
         images=images,
     )
+
+
+def image_id(number: int) -> str:
+    """The id of an image; ids rise with the numbers."""
+    return f"{number // 1000:06d}/{number:09d}.jpg"
 
 
 def _shards(
@@ -60,7 +67,7 @@ def _shards(
         numbers = range(first, first + len(rows))
         first += len(rows)
         postings = Postings.without_grounding(
-            ids=[f"{number // 1000:06d}/{number:09d}.jpg" for number in numbers],
+            ids=[image_id(number) for number in numbers],
             metadata=[METADATA] * len(rows),
             starts=rows.starts,
             terms=rows.terms,

@@ -28,10 +28,16 @@ class Server:
     Attributes:
         address: without a path.
         pid: of its first process, the leader of a new session.
+        output: file of what its processes print.
     """
 
     address: str
     pid: int
+    output: IO[bytes]
+
+    def messages(self) -> str:
+        """What its processes have printed so far, one megabyte at most."""
+        return _read(self.output)
 
     def processor_seconds(self) -> float:
         """Processor time of all its running processes so far; nan without /proc."""
@@ -62,7 +68,7 @@ def serving(index: Path, *options: str) -> Iterator[Server]:
         process = subprocess.Popen(command, stderr=output, start_new_session=True)
         try:
             address = _address(process, output)
-            yield Server(address, process.pid)
+            yield Server(address, process.pid, output)
         finally:
             _stop(process)
 

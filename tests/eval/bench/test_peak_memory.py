@@ -28,7 +28,7 @@ def test_a_process_counts_with_all_below_it() -> None:
 
 
 def test_the_peak_is_unknown_without_proc(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peak_memory, "_resident", lambda _: 0)
+    monkeypatch.setattr(peak_memory, "proportional_size", lambda _: 0)
     with watch(-1) as peak:
         time.sleep(0.5)
     assert peak.bytes is None

@@ -1,0 +1,94 @@
+"""The clients of a soak: those that search and check their answers, and those that hang up."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import suppress
+from time import perf_counter
+from urllib.parse import urlencode, urlsplit
+
+import httpx
+
+from eval.bench.soak.judge import Judge
+from eval.bench.soak.pauses import Over
+from eval.bench.soak.plan import SoakPlan
+from eval.bench.soak.tally import Tally
+from server.client.async_client import AsyncClient
+from server.client.errors import ClientError
+
+SLOWEST_HANG_UP = 0.1  # seconds after the request was sent
+BETWEEN_HANG_UPS = 0.2
+EXPENSIVE = 100  # hits that are explained for a client that does not wait for them
+AFTER_FAILURE = 1.0  # seconds
+
+
+async def search(
+    address: str,
+    texts: list[str],
+    plan: SoakPlan,
+    judge: Judge,
+    tally: Tally,
+    over: Over,
+    number: int,
+) -> None:
+    """Search one query after the other, until the soak is over.
+
+    Args:
+        address: of the server.
+        texts: to choose from.
+        plan: of the soak.
+        judge: of the answers.
+        tally: to count in.
+        over: set at the end.
+        number: of this client.
+    """
+    draw = random.Random(f"{plan.seed} {number}")
+    async with AsyncClient(address, transport=_Counting(tally)) as client:
+        while not over.is_set():
+            query, start = draw.choice(texts), perf_counter()
+            try:
+                explain = draw.random() < plan.explained
+                answer = await client.search(query, plan.k, explain=explain)
+            except ClientError as error:
+                tally.failures[str(error)] += 1
+                await over.within(AFTER_FAILURE)
+                continue
+            tally.answered(perf_counter() - start)
+            judge.check(query, answer)
+
+
+async def hang_up(
+    address: str, texts: list[str], plan: SoakPlan, tally: Tally, over: Over, number: int
+) -> None:
+    """Send requests, every second one in part, and close the connection without an answer."""
+    draw = random.Random(f"{plan.seed} hang up {number}")
+    host, port = urlsplit(address).hostname, urlsplit(address).port
+    while not await over.within(BETWEEN_HANG_UPS):
+        query = urlencode({"q": draw.choice(texts), "k": EXPENSIVE, "explain": "true"})
+        request = f"GET /v1/search?{query} HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode()
+        sent = draw.choice([len(request), draw.randrange(len(request))])
+        with suppress(OSError):  # of a worker that was killed
+            _, writer = await asyncio.open_connection(host, port)
+            writer.write(request[:sent])
+            await over.within(draw.uniform(0, SLOWEST_HANG_UP))
+            writer.transport.abort()
+            tally.hung_up += 1
+
+
+class _Counting(httpx.AsyncHTTPTransport):
+    """Counts how attempts end."""
+
+    def __init__(self, tally: Tally) -> None:
+        super().__init__()
+        self._attempts = tally.attempts
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send one attempt."""
+        try:
+            response = await super().handle_async_request(request)
+        except httpx.TransportError as error:
+            self._attempts[type(error).__name__] += 1
+            raise
+        self._attempts[str(response.status_code)] += 1
+        return response
