@@ -81,7 +81,6 @@ def slope(times: Sequence[float], sizes: Sequence[float], planned: float) -> Slo
         return None
     hours = [fmean(at for at, _ in block) / 3600 for block in blocks]
     fit = linregress(hours, [fmean(size for _, size in block) for block in blocks])
-    margin = float(student.ppf((1 + CONFIDENCE) / 2, len(blocks) - 2) * fit.stderr)
-    if math.isnan(margin):
-        return None
+    error = 0.0 if math.isnan(fit.stderr) else float(fit.stderr)  # nan where all sizes are equal
+    margin = float(student.ppf((1 + CONFIDENCE) / 2, len(blocks) - 2)) * error
     return Slope(*(round(float(x), 2) for x in (fit.slope, fit.slope - margin, fit.slope + margin)))

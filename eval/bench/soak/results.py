@@ -84,15 +84,18 @@ class Soaked:
         """The figures as a table."""
         tally, healed = self.tally, self.tally.attempts.total() - self.tally.attempts["200"]
         slopes = [
-            f"Memory of {name}: "
-            + (f"{one.per_hour:+} MB an hour ({one.low} to {one.high})" if one else "too short")
+            f"{name}: "
+            + (
+                f"{one.per_hour:+} MB/h ({one.low} to {one.high})"
+                if one
+                else "too short for a slope"
+            )
             for name, one in self.slopes().items()
         ]
         lines = [
-            f"{self.judge.wrong_count} wrong answers, {tally.failures.total()} failed requests, "
-            f"{healed} attempts that a retry healed",
-            f"{tally.killed} workers killed, {len(tally.rebuilt)} rebuilds, {tally.hung_up} "
-            f"requests hung up, {self.tracebacks} tracebacks",
+            f"wrong answers {self.judge.wrong_count}, failed requests {tally.failures.total()}",
+            f"attempts that a retry healed {healed}, tracebacks {self.tracebacks}",
+            f"workers killed {tally.killed}, rebuilds {len(tally.rebuilt)}, hung up {tally.hung_up}",
             *slopes,
         ]
         table = Table(

@@ -91,8 +91,9 @@ def test_the_table_shows_what_failed() -> None:
     text = shown.get()
     lines = [" ".join(line.split()) for line in text.splitlines()]
     assert "0.0 3 2.0 2.98 3.0 900.1" in lines
-    assert "1 wrong answers, 4 failed requests, 2 attempts that a retry healed" in lines
-    assert "Memory of all processes: +100.0 MB an hour (100.0 to 100.0)" in lines
+    assert "wrong answers 1, failed requests 4" in lines
+    assert "all processes: +100.0 MB/h (100.0 to 100.0)" in lines
+    assert "oldest worker, private: +0.0 MB/h (0.0 to 0.0)" in lines
     record = found.record()
     assert len(record["windows"]) == WINDOWS
     assert record["samples"][3] == [3.0, 900 + 3 / 36, 300.0]

@@ -21,8 +21,8 @@ def test_a_line_is_found_within_its_interval() -> None:
 
 def test_memory_while_it_settles_does_not_count() -> None:
     times = [float(at) for at in range(100)]
-    sizes = [500.0 if at < 20 else 700.0 for at in times]
-    assert slope(times, sizes, 100) == Slope(0, 0, 0)
+    sizes = [500.0 if at < 20 else 700.0 + at for at in times]
+    assert slope(times, sizes, 100) == Slope(3600, 3600, 3600)
 
 
 @pytest.mark.parametrize("count", [0, 1, 2])
