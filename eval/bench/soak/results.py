@@ -95,7 +95,8 @@ class Soaked:
         lines = [
             f"wrong answers {self.judge.wrong_count}, failed requests {tally.failures.total()}",
             f"attempts that a retry healed {healed}, tracebacks {self.tracebacks}",
-            f"workers killed {tally.killed}, rebuilds {len(tally.rebuilt)}, hung up {tally.hung_up}",
+            f"killed workers {tally.killed}, rebuilds {len(tally.rebuilt)}, "
+            f"clients that hung up {tally.hung_up}",
             *slopes,
         ]
         table = Table(
