@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -17,6 +18,9 @@ from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddle
 
 from server import problems, schemas
 from server.backends import Backends
+from server.monitoring.metrics import Metrics
+from server.monitoring.middleware import Monitoring
+from server.monitoring.monitor import measure, open_monitor
 from server.routes import backends as backend_routes
 from server.routes import explain, health, images, search
 from server.security.hosts import HostCheck, Hosts
@@ -31,19 +35,30 @@ COMPRESSION = 4  # of 9: half the time of the default for 5 % more bytes
 PAGE = Path(__file__).parent / "page"
 
 
-def create_app(backends: Backends, settings: ServerSettings) -> FastAPI:
+def create_app(
+    backends: Backends, settings: ServerSettings, metrics: Metrics | None = None
+) -> FastAPI:
     """An application that searches the backends and closes them at shutdown.
 
     Args:
         backends: to search.
         settings: of the server; what opened the backends is not read again.
+        metrics: of the process; None for new ones.
+
+    Raises:
+        OSError: if a log cannot be opened.
     """
-    work = Work()
+    metrics = metrics or Metrics()
+    work = Work(metrics)
+    monitor = open_monitor(settings, metrics)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        measuring = asyncio.create_task(measure(metrics))
         yield
+        measuring.cancel()
         work.close()
+        monitor.close()
         backends.close()
 
     app = FastAPI(
@@ -55,7 +70,8 @@ def create_app(backends: Backends, settings: ServerSettings) -> FastAPI:
         redirect_slashes=False,
         generate_unique_id_function=_operation_id,
     )
-    app.state.backends, app.state.work = backends, work
+    app.state.backends, app.state.work, app.state.metrics = backends, work, metrics
+    app.state.stopping = False
     # The last one added is the first to see a request.
     app.add_middleware(problems.PlainErrors)
     app.add_middleware(
@@ -66,6 +82,7 @@ def create_app(backends: Backends, settings: ServerSettings) -> FastAPI:
     )
     app.add_middleware(HostCheck, hosts=Hosts(settings.host, settings.allowed_hosts))
     app.add_middleware(SecurityHeaders)
+    app.add_middleware(Monitoring, monitor=monitor)
     problems.install(app)
     # An image id may end in "/explain", so the path of an image matches that of its explanation.
     for routes in (search, backend_routes, explain, images, health):

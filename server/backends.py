@@ -23,6 +23,7 @@ class Backend:
         examples: example queries for the page.
         quick: whether a search takes about a millisecond at most. It then runs in the event loop,
             because switching to a thread and back would cost more.
+        engine: "columns", "lucene" or "dense", for the metrics.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Backend:
     photos: Path | None = None
     examples: tuple[str, ...] = ()
     quick: bool = False
+    engine: str = ""
 
 
 class Backends:
@@ -84,7 +86,14 @@ def open_backends(settings: ServerSettings) -> Backends:
     searchers: dict[str, Searcher] = {SPARSE: sparse, **open_dense_lazily(settings.index, sparse)}
     return Backends(
         [
-            Backend(name, searcher, folder, settings.examples, searcher is sparse and sparse.quick)
+            Backend(
+                name,
+                searcher,
+                folder,
+                settings.examples,
+                quick=searcher is sparse and sparse.quick,
+                engine=sparse.engine if searcher is sparse else "dense",
+            )
             for name, searcher in searchers.items()
         ]
     )

@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from indexer.search.api import UnavailableError
+from server.monitoring.record import HEADER, record_of
 from server.schemas import Problem
 from server.security_headers import SECURITY_HEADERS
 
@@ -21,7 +22,7 @@ MEDIA_TYPE = "application/problem+json"
 PROBLEM: dict[str, Any] = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
 RETRY_AFTER = "1"  # seconds
 _SHOWN = 60
-_NO_FIELD = ("overloaded", "wrong-host")
+_NO_FIELD = ("overloaded", "stopping", "wrong-host")
 
 # Kind → status, title, and an example of a detail for the documentation.
 KINDS: dict[str, tuple[int, str, str]] = {
@@ -44,6 +45,11 @@ KINDS: dict[str, tuple[int, str, str]] = {
         503,
         "Too many searches at once",
         "too many searches are running; try again in a second",
+    ),
+    "stopping": (
+        503,
+        "The server is stopping",
+        "the server is stopping; ask another one",
     ),
     "wrong-host": (
         421,
@@ -208,4 +214,5 @@ def _unexpected(request: Request, error: Exception) -> Response:
     detail = "the server failed to answer this request; see its log for the reason"
     problem = _plain(HTTPStatus.INTERNAL_SERVER_ERROR, detail)
     # Starlette answers these outside all middleware, so the headers are set here.
-    return _response(request, problem, SECURITY_HEADERS)
+    headers = SECURITY_HEADERS | {HEADER.decode(): record_of(request.scope).id}
+    return _response(request, problem, headers)

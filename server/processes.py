@@ -6,6 +6,7 @@ a second process. The processes share the memory-mapped files of an index.
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 import os
@@ -21,6 +22,8 @@ from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
 from multiprocessing.synchronize import Event
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import uvicorn
 from starlette.applications import Starlette
@@ -28,6 +31,7 @@ from starlette.applications import Starlette
 from server.app import create_app
 from server.backends import Backends
 from server.connections import LimitedProtocol
+from server.monitoring.metrics import Metrics, forget, share
 from server.settings import ServerSettings
 from sparta.errors import InputError
 
@@ -37,8 +41,14 @@ PAUSE = 5.0  # seconds before another worker is tried in place of one that could
 log = logging.getLogger(__name__)
 
 
-def run(app: Starlette, listening: socket.socket) -> None:
-    """Serve on a listening socket until SIGINT or SIGTERM; requests in flight are answered."""
+def run(app: Starlette, listening: socket.socket, drain: float = 0) -> None:
+    """Serve on a listening socket until SIGINT or SIGTERM; requests in flight are answered.
+
+    Args:
+        app: the application.
+        listening: to accept connections from.
+        drain: seconds to go on after the signal, while the application says it is not ready.
+    """
     config = uvicorn.Config(
         app,
         http=LimitedProtocol,
@@ -54,7 +64,21 @@ def run(app: Starlette, listening: socket.socket) -> None:
     gc.freeze()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with suppress(KeyboardInterrupt):
-        uvicorn.Server(config).run(sockets=[listening])
+        _Server(config, app, drain).run(sockets=[listening])
+
+
+class _Server(uvicorn.Server):
+    """A server that is no longer ready for some time before it stops to accept connections."""
+
+    def __init__(self, config: uvicorn.Config, app: Starlette, drain: float) -> None:
+        super().__init__(config)
+        self._app, self._drain = app, drain
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Say so to those who ask, then answer what is in flight and stop."""
+        self._app.state.stopping = True
+        await asyncio.sleep(self._drain)
+        await super().shutdown(sockets)
 
 
 def run_workers(
@@ -72,19 +96,23 @@ def run_workers(
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
+    with TemporaryDirectory(prefix="visualsparta-metrics-") as folder:
+        _supervise(_Job(settings, open_backends, listening, Path(folder)))
+
+
+def _supervise(job: _Job) -> None:
     workers: list[_Worker] = []
     opened = False
     try:
-        workers += [
-            _Worker.start(settings, open_backends, listening) for _ in range(settings.workers)
-        ]
+        workers += [_Worker.start(job, place) for place in range(job.settings.workers)]
         while True:
             wait([worker.process.sentinel for worker in workers])
             for place, worker in enumerate(workers):
                 opened = opened or worker.ready.is_set()
                 if not worker.process.is_alive():
+                    forget(job.metrics, place)
                     worker.explain_end(opened)
-                    workers[place] = _Worker.start(settings, open_backends, listening)
+                    workers[place] = _Worker.start(job, place)
     except KeyboardInterrupt:
         pass
     finally:
@@ -92,6 +120,23 @@ def run_workers(
             worker.process.terminate()
         for worker in workers:
             worker.process.join()
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What every worker is given.
+
+    Attributes:
+        settings: of the server.
+        open_backends: opens the backends.
+        listening: socket shared by all.
+        metrics: folder of their metrics.
+    """
+
+    settings: ServerSettings
+    open_backends: Callable[[], Backends]
+    listening: socket.socket
+    metrics: Path
 
 
 @dataclass
@@ -107,16 +152,10 @@ class _Worker:
     ready: Event
 
     @classmethod
-    def start(
-        cls,
-        settings: ServerSettings,
-        open_backends: Callable[[], Backends],
-        listening: socket.socket,
-    ) -> _Worker:
+    def start(cls, job: _Job, place: int) -> _Worker:
         context = get_context("spawn")
         ready = context.Event()
-        arguments = (settings, open_backends, listening, ready)
-        process = context.Process(target=_work, args=arguments, daemon=True)
+        process = context.Process(target=_work, args=(job, place, ready), daemon=True)
         process.start()
         return cls(process, ready)
 
@@ -140,21 +179,17 @@ class _Worker:
             time.sleep(PAUSE)
 
 
-def _work(
-    settings: ServerSettings,
-    open_backends: Callable[[], Backends],
-    listening: socket.socket,
-    ready: Event,
-) -> None:
+def _work(job: _Job, place: int, ready: Event) -> None:
     """Serve in a worker process; Ctrl+C is handled by the first process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_stop_with_parent, daemon=True).start()
+    share(job.metrics, place)
     try:
-        app = create_app(open_backends(), settings)
-    except InputError as error:
+        app = create_app(job.open_backends(), job.settings, Metrics(place, job.metrics))
+    except (InputError, OSError) as error:
         sys.exit(f"error: {error}")
     ready.set()
-    run(app, _SingleAccept(fileno=listening.detach()))
+    run(app, _SingleAccept(fileno=job.listening.detach()), job.settings.drain_seconds)
 
 
 def _stop_with_parent() -> None:

@@ -192,10 +192,9 @@ class BackendList(BaseModel):
 
 
 class Health(BaseModel):
-    """The answer of a server that is ready."""
+    """The answer of a server that lives, or is ready."""
 
     status: str = Field(examples=["ok"])
-    version: str = Field(description="Version of the visualsparta package", examples=["0.2.0"])
 
 
 class Problem(BaseModel):

@@ -71,6 +71,25 @@ class ServerSettings(BaseSettings):
         "repeatable. Requests for other names are refused",
     )
 
+    # Operation
+    access_log: str | None = Field(
+        default=None,
+        description="File for a line of JSON a request, without queries; - for standard output",
+    )
+    slow_query_ms: float | None = Field(
+        default=None,
+        ge=0,
+        description="Log searches that take at least so many milliseconds, with their queries",
+    )
+    slow_query_log: str = Field(
+        default="-", description="File of these lines of JSON; - for standard output"
+    )
+    drain_seconds: float = Field(
+        default=0,
+        ge=0,
+        description="Go on this long after SIGTERM, while /readyz tells load balancers to leave",
+    )
+
     @classmethod
     def settings_customise_sources(cls, *_: Any, **sources: Any) -> tuple[Any, ...]:
         """Values come from the caller alone; `load_settings` reads the other sources."""

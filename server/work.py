@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from threading import Event
+from time import perf_counter
 from typing import Any
 
 from fastapi import Request, Response
 
+from server.monitoring.metrics import MS, Metrics
+from server.monitoring.record import RequestRecord, record_of
 from server.problems import ProblemError
 
 THREADS = 8
@@ -45,11 +49,14 @@ class Work:
     """Runs searches in threads that nothing else uses, so that photos never wait for them.
 
     Args:
+        metrics: of the process.
         threads: searches at once.
         waiting: searches that wait for a thread at most.
     """
 
-    def __init__(self, threads: int = THREADS, waiting: int = WAITING) -> None:
+    def __init__(self, metrics: Metrics, threads: int = THREADS, waiting: int = WAITING) -> None:
+        self._metrics = metrics
+        self._threads = threads
         self._pool = ThreadPoolExecutor(threads, "search")
         self._places = threads + waiting
         self._taken = 0
@@ -61,10 +68,12 @@ class Work:
             ProblemError: if too many tasks are running and waiting already.
         """
         if self._taken >= self._places:
+            self._metrics.refused.inc()
             detail = "too many searches are running; try again in a second"
             raise ProblemError("overloaded", detail)
         wanted = Wanted()
-        future = self._start(task, wanted)
+        record = record_of(request.scope)
+        future = self._start(partial(_timed, record, perf_counter(), task, wanted))
         answer = asyncio.wrap_future(future)
         hung_up = asyncio.ensure_future(_hung_up(request))
         try:
@@ -77,20 +86,32 @@ class Work:
                 wanted.withdraw()
                 answer.cancel()  # and with it a task that has not begun
 
-    def _start(self, task: Callable[[Wanted], Response], wanted: Wanted) -> Future[Response]:
+    def _start(self, task: Callable[[], Response]) -> Future[Response]:
         loop = asyncio.get_running_loop()
-        self._taken += 1
-        future = self._pool.submit(task, wanted)
+        self._count(1)
+        future = self._pool.submit(task)
         # A task that runs keeps its place until its thread is free, even if its client has gone.
         future.add_done_callback(lambda _: loop.call_soon_threadsafe(self._free))
         return future
 
     def _free(self) -> None:
-        self._taken -= 1
+        self._count(-1)
+
+    def _count(self, change: int) -> None:
+        self._taken += change
+        running = min(self._taken, self._threads)
+        self._metrics.work(running, self._taken - running)
 
     def close(self) -> None:
         """Wait for the tasks that run; those that wait are dropped."""
         self._pool.shutdown(cancel_futures=True)
+
+
+def _timed(
+    record: RequestRecord, start: float, task: Callable[[Wanted], Response], wanted: Wanted
+) -> Response:
+    record.stages["queue"] = (perf_counter() - start) * MS
+    return task(wanted)
 
 
 async def _hung_up(request: Request) -> None:

@@ -55,6 +55,7 @@ class ColumnSearcher(LuceneSearcher):
     """
 
     quick = True
+    engine = "columns"
 
     def __init__(self, folder: str | Path) -> None:
         super().__init__(folder)

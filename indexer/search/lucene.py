@@ -54,6 +54,7 @@ class LuceneSearcher:
         manifest: of the index folder.
         index: the Lucene index, with ids and metadata of the images.
         quick: whether a search takes at most a millisecond, for any number of images.
+        engine: its name, as `--engine` takes it.
 
     Args:
         folder: an index folder made by `sparta index`.
@@ -63,6 +64,7 @@ class LuceneSearcher:
     """
 
     quick = False
+    engine = "lucene"
 
     def __init__(self, folder: str | Path) -> None:
         folder = Path(folder)

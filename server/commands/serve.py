@@ -29,7 +29,7 @@ def _option(field: str) -> Any:
     """A flag with the help and the default of its setting."""
     setting = ServerSettings.model_fields[field]
     text, default = setting.description, setting.default
-    if isinstance(default, str | int):
+    if isinstance(default, str | int | float):
         text = f"{text} (default: {default})"
     return typer.Option(_flag(field), help=text, show_default=False)
 
@@ -44,6 +44,10 @@ Host = Annotated[str | None, _option("host")]
 Port = Annotated[int | None, _option("port")]
 Workers = Annotated[int | None, _option("workers")]
 AllowedHosts = Annotated[list[str] | None, _option("allowed_hosts")]
+AccessLog = Annotated[str | None, _option("access_log")]
+SlowQueryMs = Annotated[float | None, _option("slow_query_ms")]
+SlowQueryLog = Annotated[str | None, _option("slow_query_log")]
+DrainSeconds = Annotated[float | None, _option("drain_seconds")]
 Config = Annotated[
     Path | None,
     typer.Option(
@@ -67,6 +71,10 @@ def serve(
     engine: Engine = None,
     allowed_hosts: AllowedHosts = None,
     examples: Examples = None,
+    access_log: AccessLog = None,
+    slow_query_ms: SlowQueryMs = None,
+    slow_query_log: SlowQueryLog = None,
+    drain_seconds: DrainSeconds = None,
     config: Config = None,
     check: Check = False,
 ) -> None:
@@ -116,7 +124,7 @@ def _run(settings: ServerSettings) -> None:
             )
         console.print("Stop with Ctrl+C.")
         if settings.workers == 1:
-            run(create_app(backends, settings), socket)
+            run(create_app(backends, settings), socket, settings.drain_seconds)
         else:
             backends.close()
             run_workers(settings, open_all, socket)

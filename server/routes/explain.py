@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from time import perf_counter
+
 from fastapi import APIRouter, Request, Response
 
 from indexer.search.api import Explainer
 from server import schemas
 from server.backends import Backend, Backends
+from server.monitoring.metrics import MS
+from server.monitoring.record import record_of
 from server.problems import ProblemError, responses
 from server.routes.hits import json_response, photo_url
 from server.routes.images import stored_metadata
@@ -61,7 +65,9 @@ def explain_answer(
         able = [other.name for other in backends if isinstance(other.searcher, Explainer)]
         detail = f"backend: {backend.name!r} cannot explain scores; these can: {', '.join(able)}"
         raise ProblemError("invalid-parameter", detail, "backend")
+    start = perf_counter()
     explanation = searcher.explain(q, image_id, substitute=substitute)
+    record_of(request.scope).stages["explain"] = (perf_counter() - start) * MS
     return schemas.ExplanationAnswer(
         query=q,
         backend=backend.name,

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from indexer.search.api import Explanation, SearchResult
 from server import schemas
 from server.backends import Backend, Backends
+from server.monitoring.record import record_of
 from server.problems import ProblemError
 from server.work import Wanted
 
@@ -53,11 +54,13 @@ def hits_and_timings(
         )
         for hit in result.hits
     ]
+    record = record_of(request.scope)
+    record.searched(backend.name, backend.engine, result.timings)
     timings = schemas.TimingsAnswer.model_validate(result.timings)
     if explain is not None:
         start = perf_counter()
         _explain_hits(hits, explain, wanted or Wanted())
-        timings.explain_ms = (perf_counter() - start) * 1000
+        timings.explain_ms = record.stages["explain"] = (perf_counter() - start) * 1000
     return hits, timings
 
 

@@ -17,7 +17,7 @@ from server.problems import ProblemError, problem_response
 from server.sockets import is_loopback
 
 # Asked by programs that know the machine by any name, and without anything to protect.
-EXEMPT = frozenset({"/health"})
+EXEMPT = frozenset({"/livez", "/readyz"})
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 

@@ -21,7 +21,7 @@ def test_json_is_compressed_and_photos_are_not(client: TestClient) -> None:
         assert "Accept-Encoding" in found.headers.get("vary", "")
         assert len(found.json()["hits"]) == 5
     headers = {"Accept-Encoding": "gzip"}
-    small = client.get("/health", headers=headers)
+    small = client.get("/livez", headers=headers)
     photo = client.get("/v1/images/garden/one.png/file", headers=headers)
     assert int(photo.headers["content-length"]) == len(photo.content) > 500
     assert not {"content-encoding"} & {*small.headers, *photo.headers}

@@ -95,7 +95,7 @@ def test_a_large_head_is_refused(address: str, sent: bytes) -> None:
 
 def test_a_large_body_is_no_large_head(address: str) -> None:
     with connect(address) as connection:
-        head = b"GET /health HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n"
+        head = b"GET /livez HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n"
         connection.sendall(head + b"Connection: close\r\n\r\n" + b"x" * 100_000)
         assert answer(connection).startswith(b"HTTP/1.1 200 ")
 
@@ -156,7 +156,7 @@ def test_more_connections_than_allowed_are_refused_at_once(address: str) -> None
     for one in idle:
         one.close()
     time.sleep(0.1)
-    assert httpx.get(f"{address}/health").status_code == 200
+    assert httpx.get(f"{address}/livez").status_code == 200
 
 
 def test_requests_one_after_the_other_on_a_connection(address: str) -> None:

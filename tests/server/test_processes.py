@@ -85,9 +85,9 @@ def test_a_dead_worker_is_replaced(tmp_path: Path) -> None:
             index.unlink()
         os.kill(min(before), signal.SIGKILL)
         with suppress(httpx.TransportError):  # of a connection that the killed one had accepted
-            httpx.get(f"{address}/health", timeout=60)
+            httpx.get(f"{address}/livez", timeout=60)
         for _ in range(5):
-            assert httpx.get(f"{address}/health", timeout=60).status_code == 200
+            assert httpx.get(f"{address}/livez", timeout=60).status_code == 200
         if broken:
             assert process.stderr is not None
             while "exit code 1" not in process.stderr.readline():

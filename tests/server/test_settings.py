@@ -86,7 +86,7 @@ def test_a_wrong_variable_is_named(
         ("port: many", r"serve\.yaml: port: input should be a valid integer"),
         (
             "prot: 80",
-            r"serve\.yaml: prot: there is no such setting; the settings are allowed_hosts",
+            r"serve\.yaml: prot: there is no such setting; the settings are access_log, ",
         ),
         ("1: 80", r"serve\.yaml: 1: there is no such setting"),
         ("- port", r"serve\.yaml: expected keys and values, found list"),

@@ -15,6 +15,7 @@ from fastapi.testclient import TestClient
 
 from indexer.search.api import Explanation, SearchResult
 from server.backends import Backend
+from server.monitoring.metrics import Metrics
 from server.problems import ProblemError
 from server.routes import hits as hits_module
 from server.work import CLIENT_GONE, ClientGoneError, Wanted, Work
@@ -50,7 +51,7 @@ def test_more_than_there_is_room_for_is_refused_at_once() -> None:
     release, started = Event(), list[int]()
 
     async def flood() -> list[Response]:
-        work, task = Work(threads=2, waiting=3), blocking(release, started)
+        work, task = Work(Metrics(), threads=2, waiting=3), blocking(release, started)
         runs = [asyncio.create_task(work.run(request(), task)) for _ in range(5)]
         await asyncio.sleep(0)
         begin = monotonic()
@@ -72,7 +73,7 @@ def test_work_of_clients_that_have_gone_does_not_begin() -> None:
 
     async def hang_up() -> None:
         leaves = asyncio.Event()
-        work, task = Work(threads=1, waiting=50), blocking(release, started)
+        work, task = Work(Metrics(), threads=1, waiting=50), blocking(release, started)
         runs = [asyncio.create_task(work.run(request(leaves), task)) for _ in range(45)]
         while not started:
             await asyncio.sleep(0.01)
@@ -133,7 +134,7 @@ def test_photos_and_health_answer_while_all_threads_search(photos: Path) -> None
             assert refused.headers["retry-after"] == "1"
             assert refused.headers["content-type"] == "application/problem+json"
             assert refused.json()["type"].endswith("overloaded")
-        for target in ("/health", "/v1/images/garden/one.png/file", "/v1/backends", "/"):
+        for target in ("/livez", "/v1/images/garden/one.png/file", "/v1/backends", "/"):
             assert (await ask(address, target)).status_code == 200
         assert not searcher.release.is_set()
         searcher.release.set()
@@ -151,7 +152,7 @@ def test_nothing_is_explained_to_a_client_that_has_gone(photos: Path) -> None:
             httpx.get(f"{address}/v1/search?q=slow&explain=true", timeout=0.5)
         assert searcher.searching.wait(20)
         for _ in range(3):  # when these are answered, the server has seen the client go
-            assert httpx.get(f"{address}/health").status_code == 200
+            assert httpx.get(f"{address}/livez").status_code == 200
         searcher.release.set()
     assert searcher.explained == 0
     with serving(Backend("sparta", searcher, photos)) as address:

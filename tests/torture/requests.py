@@ -30,7 +30,7 @@ from tests.torture.tiny_index import add_vectors, build, make_corpus
 
 CLIENTS = 16
 TIMEOUT = 60.0  # seconds
-HEALTH_BOUND = 5.0  # seconds in which /health answers while the requests run
+LIVEZ_BOUND = 5.0  # seconds in which /livez answers while the requests run
 HEAD_BYTES = 65_536
 PROBLEM = "application/problem+json"
 NO_ANSWER = b"HTTP/1.1 599 No Answer\r\n\r\n"  # in place of one, and as wrong as any other 5xx
@@ -42,12 +42,12 @@ class RequestReport:
 
     Attributes:
         statuses: how many answers had each status; 0 for connections closed without one.
-        slowest_health: seconds.
+        slowest_livez: seconds.
         failures: a line for every answer that was wrong.
     """
 
     statuses: Counter[int] = field(default_factory=Counter)
-    slowest_health: float = 0.0
+    slowest_livez: float = 0.0
     failures: list[str] = field(default_factory=list)
 
 
@@ -60,20 +60,20 @@ def send_requests(
     add_vectors(corpus, index)
     with serving(*open_backends(ServerSettings(index=index))) as address:
         found = torment(address, count, seed)
-    slowest = f"{1000 * found.slowest_health:.0f} ms"
-    report(f"{count} requests, slowest /health {slowest}")
+    slowest = f"{1000 * found.slowest_livez:.0f} ms"
+    report(f"{count} requests, slowest /livez {slowest}")
     statuses = {str(status): times for status, times in sorted(found.statuses.items())}
     return {
         "requests": count,
         "seed": seed,
         "answers": statuses,
-        "slowest_health": slowest,
+        "slowest_livez": slowest,
         "wrong": found.failures,
     }
 
 
 def torment(address: str, requests: int = 500, seed: int = 0) -> RequestReport:
-    """Send requests, many at once, while /health is watched.
+    """Send requests, many at once, while /livez is watched.
 
     Args:
         address: of the server, without a path.
@@ -86,7 +86,7 @@ def torment(address: str, requests: int = 500, seed: int = 0) -> RequestReport:
     made = [rng.choice(kinds)(rng) for _ in range(requests)]
     stays = [rng.random() < 0.8 for _ in made]  # the others hang up at once
     with ThreadPoolExecutor(CLIENTS + 1) as pool:
-        watch = pool.submit(_watch_health, address, over)
+        watch = pool.submit(_watch_livez, address, over)
         answers = pool.map(lambda one: send(address, *one), zip(made, stays, strict=True))
         for request, stay, answer in zip(made, stays, answers, strict=True):
             if stay:
@@ -94,9 +94,9 @@ def torment(address: str, requests: int = 500, seed: int = 0) -> RequestReport:
                 if wrong := check_answer(answer):
                     report.failures.append(f"{request[:120]!r}: {wrong}")
         over.set()
-        report.slowest_health = watch.result()
-    if report.slowest_health > HEALTH_BOUND:
-        report.failures.append(f"/health took {report.slowest_health:.1f} s")
+        report.slowest_livez = watch.result()
+    if report.slowest_livez > LIVEZ_BOUND:
+        report.failures.append(f"/livez took {report.slowest_livez:.1f} s")
     return report
 
 
@@ -148,12 +148,12 @@ def _read(connection: socket.socket) -> bytes:
     return b"".join(parts)
 
 
-def _watch_health(address: str, over: Event) -> float:
-    """The most seconds that /health took, until the requests are over."""
+def _watch_livez(address: str, over: Event) -> float:
+    """The most seconds that /livez took, until the requests are over."""
     slowest = 0.0
     while not over.wait(0.05):
         start = time.perf_counter()
-        answer = send(address, _get("/health"))
+        answer = send(address, _get("/livez"))
         slowest = max(slowest, time.perf_counter() - start)
         if status_of(answer) != 200:
             return float("inf")
@@ -204,7 +204,7 @@ def _malformed(rng: random.Random) -> bytes:
             _get("/page/../../secret"),
             _get("/v1/search?q=a", "Content-Length: 5") + b"12345",
             _get("/v1/search?q=a", "Transfer-Encoding: chunked") + b"zz\r\n",
-            _get("/health", "Content-Length: -1"),
+            _get("/livez", "Content-Length: -1"),
         ]
     )
 
@@ -219,7 +219,7 @@ def main(arguments: Sequence[str]) -> int:
     report = torment(given.address, given.requests, given.seed)
     counts = ", ".join(f"{status}: {count}" for status, count in sorted(report.statuses.items()))
     sys.stdout.write(f"answers by status: {counts}\n")
-    sys.stdout.write(f"slowest /health: {1000 * report.slowest_health:.0f} ms\n")
+    sys.stdout.write(f"slowest /livez: {1000 * report.slowest_livez:.0f} ms\n")
     for failure in report.failures:
         sys.stdout.write(f"wrong: {failure}\n")
     return int(bool(report.failures))

@@ -26,22 +26,22 @@ def test_a_server_withstands_them(address: str, capsys: pytest.CaptureFixture[st
     report = torment(address, 150, seed=1)
     assert report.failures == []
     assert {200, 400, 404, 405, 422, 431} <= set(report.statuses)
-    assert 0 < report.slowest_health < requests.HEALTH_BOUND
+    assert 0 < report.slowest_livez < requests.LIVEZ_BOUND
     assert main([address, "--requests", "5"]) == 0
-    assert "slowest /health" in capsys.readouterr().out
+    assert "slowest /livez" in capsys.readouterr().out
 
 
-def test_a_slow_health_is_a_failure(
+def test_a_slow_livez_is_a_failure(
     address: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(requests, "HEALTH_BOUND", 0.0)
+    monkeypatch.setattr(requests, "LIVEZ_BOUND", 0.0)
     assert main([address, "--requests", "40"]) == 1
-    assert "wrong: /health took" in capsys.readouterr().out
+    assert "wrong: /livez took" in capsys.readouterr().out
 
 
-def test_a_server_without_health(tmp_path: Path) -> None:
+def test_a_server_without_livez(tmp_path: Path) -> None:
     report = torment("http://127.0.0.1:1", 3)
-    assert report.slowest_health in (0.0, float("inf"))
+    assert report.slowest_livez in (0.0, float("inf"))
     assert set(report.statuses) <= {0}
 
 

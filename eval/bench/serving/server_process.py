@@ -78,7 +78,7 @@ def _address(process: subprocess.Popen[bytes], output: IO[bytes]) -> str:
     while process.poll() is None:
         found = re.search(r"http://127\.0\.0\.1:\d+", _read(output))
         if found:
-            with suppress(OSError), urllib.request.urlopen(f"{found[0]}/health", timeout=1):
+            with suppress(OSError), urllib.request.urlopen(f"{found[0]}/readyz", timeout=1):
                 return found[0]
         time.sleep(0.05)
     last = (_read(output).strip().splitlines() or ["nothing"])[-1]

@@ -42,7 +42,7 @@ def test_hosts(listening: str, header: str, answered: bool) -> None:
     with TestClient(app) as client:
         response = client.get("/v1/search?q=red", headers={"Host": header})
         assert response.status_code == (200 if answered else 421)
-        assert client.get("/health", headers={"Host": header}).status_code == 200
+        assert client.get("/livez", headers={"Host": header}).status_code == 200
         if not answered:
             assert response.headers["content-type"] == "application/problem+json"
             assert "content-security-policy" in response.headers

@@ -1,0 +1,1 @@
+"""What operators look at: metrics, logs of requests and slow queries, traces."""

@@ -1,0 +1,146 @@
+"""The metrics of a server for Prometheus, of one process or of several together.
+
+Several processes write their values to files that they all read. Each has a number that its
+replacement takes over: it continues the counters of a process that died, so that they never fall,
+and the number of files does not grow.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TypeAlias
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+    values,
+)
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+
+FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"  # read by the library
+MS = 1000
+REQUEST_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+SEARCH_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5)
+_STATM = Path("/proc/self/statm")
+
+
+Children: TypeAlias = dict[tuple[str, ...], Histogram]
+
+
+def share(folder: Path, worker: int) -> None:
+    """Let this process write its metrics to files of a folder, before any are made.
+
+    Args:
+        folder: of all processes of a server.
+        worker: number of this one; no other that lives has it.
+    """
+    os.environ[FOLDER_VARIABLE] = str(folder)
+    values.ValueClass = values.MultiProcessValue(lambda: worker)
+
+
+def forget(folder: Path, worker: int) -> None:
+    """Drop what a process that ended can no longer have, such as searches that run in it."""
+    mark_process_dead(worker, str(folder))
+
+
+class Metrics:
+    """All metrics of a process.
+
+    Args:
+        worker: number of the process.
+        folder: of the files of all processes, see `share`; None for a process of its own.
+    """
+
+    def __init__(self, worker: int = 0, folder: Path | None = None) -> None:
+        disable_created_metrics()
+        self._folder = folder
+        self._worker = str(worker)
+        self._registry = CollectorRegistry()
+        self._requests = self._histogram(
+            "request_duration_seconds",
+            "Time from a request's arrival to the end of its answer",
+            ("method", "route", "code"),
+            REQUEST_BUCKETS,
+        )
+        self._searches = self._histogram(
+            "search_duration_seconds",
+            "Time of a search, without waiting and explanations",
+            ("backend", "engine"),
+            SEARCH_BUCKETS,
+        )
+        # Looking them up in the library takes as long as counting.
+        self._request_children: Children = {}
+        self._search_children: Children = {}
+        self.refused = self._counter("searches_refused", "Searches refused as too many")
+        self.reloads = self._counter("index_changes", "Rebuilt indexes found", ("result",))
+        self.lost_lines = self._counter("log_lines_lost", "Lines that a log could not take")
+        self._running = self._gauge("searches_running", "Searches that run in threads")
+        self._waiting = self._gauge("searches_waiting", "Searches that wait for a thread")
+        worker_label = ("worker",)
+        self._images = self._gauge("index_images", "Images of the index", worker_label)
+        self._bytes = self._gauge("index_bytes", "Bytes of the index's files", worker_label)
+        self._created = self._gauge(
+            "index_created_timestamp_seconds", "When the index was built", worker_label
+        )
+        self._memory = self._gauge(
+            "process_resident_memory_bytes", "Memory of a process, shared files too", worker_label
+        )
+
+    def request(self, method: str, route: str, code: int, seconds: float) -> None:
+        """A request was answered."""
+        _child(self._requests, self._request_children, (method, route, str(code))).observe(seconds)
+
+    def search(self, backend: str, engine: str, milliseconds: float) -> None:
+        """A search ended."""
+        found = _child(self._searches, self._search_children, (backend, engine))
+        found.observe(milliseconds / MS)
+
+    def work(self, running: int, waiting: int) -> None:
+        """Searches run and wait."""
+        self._running.set(running)
+        self._waiting.set(waiting)
+
+    def index(self, images: int, size: int, created: float) -> None:
+        """An index is served: so many images, bytes, and built at this time (Unix)."""
+        self._images.labels(self._worker).set(images)
+        self._bytes.labels(self._worker).set(size)
+        self._created.labels(self._worker).set(created)
+
+    def measure_memory(self) -> None:
+        """Look how much memory the process has; nothing happens without /proc."""
+        if _STATM.exists():
+            pages = int(_STATM.read_text().split()[1])
+            self._memory.labels(self._worker).set(pages * os.sysconf("SC_PAGE_SIZE"))
+
+    def text(self) -> bytes:
+        """The metrics of all processes as Prometheus reads them."""
+        registry = self._registry
+        if self._folder is not None:
+            registry = CollectorRegistry()
+            MultiProcessCollector(registry, str(self._folder))
+        return generate_latest(registry)
+
+    def _histogram(
+        self, name: str, text: str, labels: tuple[str, ...], buckets: tuple[float, ...]
+    ) -> Histogram:
+        name = f"visualsparta_{name}"
+        return Histogram(name, text, labels, registry=self._registry, buckets=buckets)
+
+    def _counter(self, name: str, text: str, labels: tuple[str, ...] = ()) -> Counter:
+        return Counter(f"visualsparta_{name}", text, labels, registry=self._registry)
+
+    def _gauge(self, name: str, text: str, labels: tuple[str, ...] = ()) -> Gauge:
+        name = f"visualsparta_{name}"
+        return Gauge(name, text, labels, registry=self._registry, multiprocess_mode="livesum")
+
+
+def _child(metric: Histogram, children: Children, labels: tuple[str, ...]) -> Histogram:
+    found = children.get(labels)
+    if found is None:
+        found = children[labels] = metric.labels(*labels)
+    return found

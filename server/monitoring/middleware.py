@@ -1,0 +1,37 @@
+"""The outermost middleware: gives every request an id and records its answer."""
+
+from __future__ import annotations
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from server.monitoring.monitor import Monitor
+from server.monitoring.record import HEADER, begin
+
+
+class Monitoring:
+    """Middleware that gives every request an id and records its answer."""
+
+    def __init__(self, app: ASGIApp, monitor: Monitor) -> None:
+        self.app, self.monitor = app, monitor
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request and record it."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        record = begin(scope)
+
+        async def send_recorded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                record.status = message["status"]
+                message["headers"] = [*message["headers"], (HEADER, record.id.encode())]
+            else:
+                record.bytes += len(message.get("body", b""))
+            await send(message)
+
+        try:
+            await self.app(scope, receive, send_recorded)
+        finally:
+            # Without an answer it is an unexpected error, which is answered outside of this.
+            record.status = record.status or 500
+            self.monitor.finished(scope, record)

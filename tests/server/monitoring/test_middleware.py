@@ -1,0 +1,87 @@
+"""Ids of requests, the access log and the slow-query log."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from server.backends import Backend
+from tests.server.apps import app_of
+from tests.server.fake import FakeDense, FakeSearcher
+
+
+def logged(tmp_path: Path, *paths: str, **values: Any) -> list[dict[str, Any]]:
+    """The lines of the log after some requests."""
+    log = tmp_path / "log"
+    sparta = Backend("sparta", FakeSearcher(), engine="columns")
+    app = app_of(sparta, Backend("vse++", FakeDense(), engine="dense"), **values)
+    with TestClient(app, raise_server_exceptions=False) as client:
+        for path in paths:
+            client.get(path, headers={"X-Request-ID": "mine", "Authorization": "Bearer hunter2"})
+    assert not log.exists() or log.stat().st_mode & 0o007 == 0
+    return [json.loads(line) for line in log.read_text().splitlines()]
+
+
+def test_a_line_a_request_without_queries_and_keys(tmp_path: Path) -> None:
+    search = "/v1/search?q=red+secret&explain=true&key=hunter2"
+    missing = "/v1/images/a%20%22b%0A.png?key=hunter2"
+    found = logged(tmp_path, search, missing, access_log=str(tmp_path / "log"))
+    assert "secret" not in str(found) and "hunter2" not in str(found)
+    first, second = found
+    assert first.pop("time") and first.pop("bytes") > 100
+    assert first.pop("ms") >= sum(first["stages_ms"].values()) - 1.25  # what the fake one says
+    stages = first.pop("stages_ms")
+    assert list(stages) == ["queue", "tokenise", "search", "explain"]
+    assert (stages["tokenise"], stages["search"]) == (0.25, 1.0)
+    assert first == {
+        "event": "request",
+        "request_id": "mine",
+        "client": "testclient",
+        "method": "GET",
+        "path": "/v1/search",
+        "route": "/v1/search",
+        "status": 200,
+        "backend": "sparta",
+        "engine": "columns",
+        "index": "",
+    }
+    assert (second["status"], second["path"]) == (404, '/v1/images/a "b\n.png')
+    assert "stages_ms" not in second
+
+
+def test_slow_searches_are_logged_with_their_queries(tmp_path: Path) -> None:
+    values = {"slow_query_log": str(tmp_path / "log")}
+    paths = ["/livez", "/v1/search?q=red&k=3&key=hunter2", "/v1/search?q=red&backend=vse%2B%2B"]
+    _, dense = found = logged(tmp_path, *paths, slow_query_ms=0.0, **values)
+    assert found[0]["event"] == "slow_query"
+    assert found[0]["parameters"] == {"q": "red", "k": "3"}
+    assert dense["stages_ms"]["encode"] == 12.5
+    (tmp_path / "log").unlink()
+    assert logged(tmp_path, *paths, slow_query_ms=60_000.0, **values) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [("a-1.B:2/c=", True), ("x" * 128, True), ("x" * 129, False), ("a b", False), ('"', False)],
+)
+def test_ids_are_taken_over_if_they_need_no_quoting(
+    client: TestClient, given: str, kept: bool
+) -> None:
+    answer = client.get("/livez", headers={"X-Request-ID": given})
+    assert (answer.headers["x-request-id"] == given) is kept
+
+
+def test_every_request_has_an_id_of_its_own(client: TestClient) -> None:
+    paths = ["/livez", "/livez", "/nowhere", "/v1/search", "/page/app.js", "/v1/search?q=explode"]
+    ids = [client.get(path).headers["x-request-id"] for path in paths]
+    assert len(set(ids)) == len(paths)
+
+
+def test_errors_of_the_server_are_recorded(tmp_path: Path) -> None:
+    values = {"access_log": str(tmp_path / "log")}
+    [line] = logged(tmp_path, "/v1/search?q=explode", **values)
+    assert line["status"] == 500
