@@ -103,14 +103,14 @@ def test_a_dead_worker_is_replaced(tmp_path: Path) -> None:
 def test_workers_end_with_a_first_process_that_was_killed() -> None:
     process = start("fakes")
     address = address_of(process)
-    assert httpx.get(f"{address}/health", timeout=60).status_code == 200
+    assert httpx.get(f"{address}/livez", timeout=60).status_code == 200
     process.kill()
     # Both workers have its error stream: it ends with the last of them.
     _, errors = process.communicate(timeout=60)
     assert process.returncode == -signal.SIGKILL
     assert "Traceback" not in errors
     with pytest.raises(httpx.ConnectError):
-        httpx.get(f"{address}/health")
+        httpx.get(f"{address}/livez")
 
 
 def test_a_burst_of_connections_is_accepted_one_by_one() -> None:
