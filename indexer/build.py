@@ -11,6 +11,7 @@ from indexer.encoding.term_scores import ImageEncoder
 from indexer.impacts import ImpactParameters, encode_rows
 from indexer.index_writer import write_index
 from indexer.manifest import Manifest
+from indexer.metadata import Metadata, described
 from indexer.offsets import OFFSET_SAMPLE, TermOffsets, measure_offsets
 from indexer.postings import PostingShard
 from indexer.quantisation import Quantiser
@@ -33,6 +34,7 @@ def build_index(
     out: Path,
     pruning: PruningSettings = DEFAULT_PRUNING,
     *,
+    metadata: Metadata | None = None,
     batch_size: int = 32,
     device: str = "auto",
     progress: Progress = no_progress,
@@ -52,6 +54,7 @@ def build_index(
             substitutes is taken from the first.
         out: the index folder.
         pruning: how term scores become impacts.
+        metadata: of images, returned with every hit beside the photo's width and height.
         batch_size: images per pass of a model.
         device: "auto" takes a GPU if there is one.
         progress: stages "convert", in models, and "offset", "encode", "write", "merge" and
@@ -68,7 +71,8 @@ def build_index(
         check_target(out)
         encoder = ImageEncoder.open(stores, models, batch_size, device, pruning.terms, progress)
         with full_disk_reported(out):
-            return _build(encoder, out, pruning, read_substitutes(models[0]), progress)
+            substitutes = read_substitutes(models[0])
+            return _build(encoder, out, pruning, substitutes, metadata or {}, progress)
 
 
 def _build(
@@ -76,6 +80,7 @@ def _build(
     out: Path,
     pruning: PruningSettings,
     substitutes: SubstituteTable,
+    metadata: Metadata,
     progress: Progress,
 ) -> Manifest:
     asked = asked_terms(encoder, pruning.asked, pruning.asked_power)
@@ -86,9 +91,11 @@ def _build(
     check_room(out, _estimated_bytes(encoder, settings) - work.size)
     offsets = _offsets(encoder, settings, asked, work, progress)
     quantiser = Quantiser.fit(offsets.largest, settings.bits)
+    parameters = _parameters(encoder, settings, offsets, quantiser, asked)
+    shards = _shards(encoder, parameters, work, progress)
     manifest = write_index(
         work.index,
-        _shards(encoder, _parameters(encoder, settings, offsets, quantiser, asked), work, progress),
+        (described(shard, metadata) for shard in shards),
         encoder.tokenizer,
         settings,
         offsets.offset,

@@ -85,6 +85,16 @@ AskedPower = Annotated[
         f"(default: {USUAL.asked_power:g})."
     ),
 ]
+MetadataFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--metadata",
+        help="JSON Lines with metadata of photos, returned with every hit: "
+        '{"image": "beach/a.jpg", "taken": "2024-05-01"}.',
+        exists=True,
+        dir_okay=False,
+    ),
+]
 
 
 def index(
@@ -99,6 +109,7 @@ def index(
     terms: Terms = "trained",
     asked: Asked = "model",
     asked_power: AskedPower = None,
+    metadata: MetadataFile = None,
     batch_size: BatchSize = 32,
     device: Device = "auto",
 ) -> None:
@@ -132,6 +143,7 @@ def index(
     from indexer.build import build_index
     from indexer.encoding.asked import check_asked
     from indexer.encoding.stores import open_stores
+    from indexer.metadata import read_metadata
     from indexer.settings import PruningSettings
     from sparta.features.skipped import skipped_summary
     from sparta.progress import progress_bars
@@ -143,6 +155,7 @@ def index(
         asked=asked,
     )
     check_asked(asked)  # before photos are extracted
+    about = read_metadata(metadata) if metadata else {}
     console = Console()
     with progress_bars(STAGES, console) as show:
         stores = open_stores(
@@ -156,7 +169,14 @@ def index(
             notice=partial(console.print, soft_wrap=True, highlight=False, markup=False),
         )
         manifest = build_index(
-            stores, model, out, pruning, batch_size=batch_size, device=device, progress=show
+            stores,
+            model,
+            out,
+            pruning,
+            metadata=about,
+            batch_size=batch_size,
+            device=device,
+            progress=show,
         )
     console.print(f"{out}: {summary(manifest)}", soft_wrap=True, highlight=False)
     if asked == "model" and manifest.asked == "none" and manifest.top_n is not None:

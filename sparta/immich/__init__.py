@@ -1,0 +1,1 @@
+"""Photos of an immich library, read through its REST interface."""

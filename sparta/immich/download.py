@@ -1,0 +1,149 @@
+"""A folder with the photos of a library and their metadata; continued and brought up to date."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sparta.errors import InputError
+from sparta.features.skipped import SKIPPED, Skipped
+from sparta.immich.library import Asset, Library, Picture, PictureError
+from sparta.immich.metadata import metadata
+from sparta.lock import writing
+from sparta.progress import Progress, no_progress
+
+PHOTOS, METADATA = "photos", "metadata.jsonl"
+VERSION = "version"  # in a line of METADATA: that of the picture in the folder
+SUFFIXES = {
+    "image/jpeg": ".jpg",
+    "image/webp": ".webp",
+    "image/png": ".png",
+    "image/avif": ".avif",
+    "image/heic": ".heic",
+    "image/heif": ".heif",
+    "image/gif": ".gif",
+    "image/tiff": ".tif",
+    "image/bmp": ".bmp",
+    "image/jp2": ".jp2",
+}
+
+
+@dataclass
+class Downloaded:
+    """What a download did.
+
+    Attributes:
+        photos: in the folder now.
+        new: pictures that were downloaded.
+        removed: pictures of assets that the library has no more.
+        skipped: assets without a picture that can be indexed, with the reasons.
+    """
+
+    photos: int = 0
+    new: int = 0
+    removed: int = 0
+    skipped: list[Skipped] = field(default_factory=list)
+
+
+def download(
+    library: Library, out: Path, original: bool = False, progress: Progress = no_progress
+) -> Downloaded:
+    """Make a folder equal to a library: `photos/ID.jpg` and so on, and `metadata.jsonl`.
+
+    Pictures that are there already are not downloaded again, unless they have changed in immich,
+    so that an interrupted run continues. Pictures of assets that are gone are deleted, others in
+    the folder are left alone.
+
+    Args:
+        library: of immich.
+        out: the folder.
+        original: whether the files themselves are downloaded, instead of immich's previews.
+        progress: stage "download", in photos; the total is what immich has listed so far.
+
+    Raises:
+        InputError: if immich does not answer or refuses the key, the folder's metadata cannot be
+            read, or another process writes it.
+    """
+    (out / PHOTOS).mkdir(parents=True, exist_ok=True)
+    with writing(out):
+        before = _read(out / METADATA)
+        done = Downloaded()
+        lines: dict[str, dict[str, Any]] = {}
+        for asset, total in library.assets():
+            try:
+                version = f"{asset.version} original" if original else asset.version
+                name = _present(asset.id, version, out, before)
+                name = name or _fetch(library, asset, out, original, done)
+                lines[name] = metadata(asset, library.address) | {VERSION: version}
+            except PictureError as error:
+                done.skipped.append(Skipped(asset.id, str(error)))
+            progress("download", len(lines) + len(done.skipped), total)
+        for name in before.keys() - lines.keys():
+            (out / PHOTOS / name).unlink(missing_ok=True)
+            done.removed += 1
+        done.photos = len(lines)
+        _write(out / METADATA, ({"image": name} | line for name, line in lines.items()))
+        _write(out / SKIPPED, ({"id": s.image_id, "reason": s.reason} for s in done.skipped))
+    return done
+
+
+def _present(asset_id: str, version: str, out: Path, before: dict[str, str]) -> str | None:
+    """The name of an asset's picture, if it is there in this version.
+
+    A picture that is there without a line was downloaded by a run that was interrupted.
+    """
+    for suffix in SUFFIXES.values():
+        name = asset_id + suffix
+        if (out / PHOTOS / name).is_file() and before.get(name, version) == version:
+            return name
+    return None
+
+
+def _fetch(library: Library, asset: Asset, out: Path, original: bool, done: Downloaded) -> str:
+    picture = library.picture(asset, original)
+    name = asset.id + _suffix(picture)
+    part = out / PHOTOS / f".{name}.part"
+    part.write_bytes(picture.content)
+    part.replace(out / PHOTOS / name)
+    done.new += 1
+    return name
+
+
+def _suffix(picture: Picture) -> str:
+    suffix = SUFFIXES.get(picture.media_type)
+    if suffix is None:
+        raise PictureError(f"{picture.media_type} is not indexed; previews are, in any case")
+    return suffix
+
+
+def _read(path: Path) -> dict[str, str]:
+    """The lines of an earlier run: name of the picture → its version."""
+    if not path.is_file():
+        return {}
+    found = {}
+    for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        try:
+            line = json.loads(text)
+            name = str(line["image"])
+            found[name] = str(line[VERSION])
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(
+                f"{path}, line {number} is damaged: delete the file, and pictures are compared by "
+                "name alone"
+            ) from error
+        if Path(name).name != name:
+            raise InputError(f"{path}, line {number}: {name!r} is not the name of a picture")
+    return found
+
+
+def _write(path: Path, lines: Iterator[dict[str, Any]]) -> None:
+    part = path.with_name(f".{path.name}.part")
+    with part.open("w", encoding="utf-8") as file:
+        file.writelines(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
