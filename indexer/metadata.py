@@ -22,6 +22,7 @@ def read_metadata(path: Path) -> dict[str, dict[str, Any]]:
 
     Raises:
         InputError: naming the line that is not such an object, or has an id of an earlier one.
+        OSError: if the file cannot be read.
     """
     found: dict[str, dict[str, Any]] = {}
     try:

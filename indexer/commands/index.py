@@ -91,8 +91,6 @@ MetadataFile = Annotated[
         "--metadata",
         help="JSON Lines with metadata of photos, returned with every hit: "
         '{"image": "beach/a.jpg", "taken": "2024-05-01"}.',
-        exists=True,
-        dir_okay=False,
     ),
 ]
 

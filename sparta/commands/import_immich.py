@@ -7,16 +7,17 @@ from typing import Annotated
 
 import typer
 
+from sparta.errors import InputError
+
 Address = Annotated[str, typer.Argument(metavar="URL", help="Address of the immich server.")]
 Out = Annotated[Path, typer.Option(help="Folder for the photos and their metadata.")]
 Key = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--api-key",
         envvar="IMMICH_API_KEY",
         help="API key of immich with the permissions asset.read, asset.view and, for --originals, "
         "asset.download; other users of this machine see options, but not the environment.",
-        show_default=False,
     ),
 ]
 Originals = Annotated[
@@ -27,7 +28,9 @@ Originals = Annotated[
 ]
 
 
-def import_immich(address: Address, out: Out, api_key: Key, originals: Originals = False) -> None:
+def import_immich(
+    address: Address, out: Out, api_key: Key = None, originals: Originals = False
+) -> None:
     """Download the photos of an immich library, with their metadata, to be indexed.
 
     A photo's id in the index is its id in immich with the suffix of the file. The command
@@ -47,6 +50,8 @@ def import_immich(address: Address, out: Out, api_key: Key, originals: Originals
     from sparta.immich.library import Library
     from sparta.progress import progress_bars
 
+    if not api_key:
+        raise InputError("set IMMICH_API_KEY to an API key of immich: see docs/immich.md")
     console = Console()
     stages = {"download": ("Downloading photos", "photos")}
     with Library(address, api_key) as library, progress_bars(stages, console) as show:

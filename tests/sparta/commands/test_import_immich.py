@@ -47,3 +47,9 @@ def test_hits_have_the_ids_and_the_metadata_of_immich(
             assert (found["immich_id"], found["name"], found["city"]) == (id, asset.name, "Lisbon")
             assert (found["width"], found["height"]) == (96, 64)
         searcher.close()
+
+
+def test_a_key_is_needed(tmp_path: Path) -> None:
+    done = CliRunner().invoke(cli, ["import-immich", "http://a.example", "--out", str(tmp_path)])
+    assert done.exit_code == 1
+    assert "set IMMICH_API_KEY to an API key of immich" in str(done.exception)
