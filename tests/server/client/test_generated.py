@@ -70,7 +70,7 @@ def test_python_searches(python: Any) -> None:
         ]
     assert python.search(q="red", backend="vse++").hits[0].view == 0
     assert [backend.name for backend in python.list_backends().backends] == ["sparta", "vse++"]
-    assert python.health().status == "ok"
+    assert python.livez().status == "ok"
 
 
 @pytest.mark.parametrize("image_id", DRAWINGS)
