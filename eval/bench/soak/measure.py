@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import httpx
+
 from eval.bench.query_latency.collections.impact_source import read_source
 from eval.bench.query_latency.collections.queries import tokenise
 from eval.bench.serving.server_process import Server, serving
@@ -18,12 +20,13 @@ from eval.bench.soak.memory import Sample, sample
 from eval.bench.soak.pauses import Over
 from eval.bench.soak.plan import SoakPlan
 from eval.bench.soak.results import Soaked
+from eval.bench.soak.scrape import scrape
 from eval.bench.soak.tally import Tally
 from sparta.errors import InputError
 from sparta.progress import Progress, no_progress
 from sparta.tokenizer import WordPieceTokenizer
 
-QUERIES = 1000
+QUERIES = 500
 TRACEBACK = "Traceback (most recent call last)"
 
 
@@ -34,7 +37,7 @@ def soak(
 
     Args:
         source: index whose images the served editions are made of.
-        texts: queries; 1,000 of them are sent in random order.
+        texts: queries; 500 of them are sent in random order.
         plan: of the soak.
         progress: of the stages "prepare", in steps, and "soak", in seconds.
 
@@ -70,11 +73,13 @@ class _Run:
     async def all(self, source: Path, index: Path, texts: list[str], progress: Progress) -> None:
         """Everything at once; an error of ours ends it."""
         plan, tally, address, over = self.plan, self.tally, self.server.address, Over()
-        async with asyncio.TaskGroup() as group:
+        monitor = httpx.AsyncClient(base_url=address)
+        async with monitor, asyncio.TaskGroup() as group:
             for number in range(plan.clients):
                 group.create_task(search(address, texts, plan, self.judge, tally, over, number))
             for number in range(plan.hanging_up):
                 group.create_task(hang_up(address, texts, plan, tally, over, number))
+            group.create_task(scrape(monitor, plan.clients, tally, over))
             group.create_task(kill_workers(self.server.pid, plan, tally, over))
             group.create_task(rebuild_index(source, index, plan, tally, over))
             await self._watch(progress)

@@ -32,7 +32,7 @@ class SoakPlan:
     rebuilt_every: float = 60
     hanging_up: int = 4
     explained: float = 0.1
-    sampled_every: float = 5
+    sampled_every: float = 15
     seed: int = 0
 
     @property

@@ -72,6 +72,7 @@ class Soaked:
             "killed_workers": tally.killed,
             "rebuild_seconds": tally.rebuilt,
             "hung_up": tally.hung_up,
+            "metrics_read": tally.scraped,
             "memory_mb_per_hour": {
                 name: None if found is None else asdict(found)
                 for name, found in self.slopes().items()

@@ -27,6 +27,7 @@ class Tally:
         hung_up: requests whose client hung up.
         killed: workers.
         rebuilt: seconds that each rebuild took.
+        scraped: times that the metrics were read.
     """
 
     seconds: float
@@ -37,11 +38,17 @@ class Tally:
     hung_up: int = 0
     killed: int = 0
     rebuilt: list[float] = field(default_factory=list)
+    scraped: int = 0
 
     @property
     def elapsed(self) -> float:
         """Seconds since the start."""
         return perf_counter() - self.start
+
+    @property
+    def answers(self) -> int:
+        """How many arrived."""
+        return sum(map(len, self.times))
 
     def answered(self, seconds: float) -> None:
         """Count an answer.
