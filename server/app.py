@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -18,6 +18,9 @@ from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddle
 
 from server import problems, schemas
 from server.backends import Backends
+from server.changeover.leases import Current
+from server.changeover.middleware import OneIndex
+from server.changeover.watch import IndexWatch
 from server.monitoring.metrics import Metrics
 from server.monitoring.middleware import Monitoring
 from server.monitoring.monitor import measure, open_monitor
@@ -36,7 +39,10 @@ PAGE = Path(__file__).parent / "page"
 
 
 def create_app(
-    backends: Backends, settings: ServerSettings, metrics: Metrics | None = None
+    backends: Backends,
+    settings: ServerSettings,
+    metrics: Metrics | None = None,
+    reopen: Callable[[], Backends] | None = None,
 ) -> FastAPI:
     """An application that searches the backends and closes them at shutdown.
 
@@ -44,6 +50,7 @@ def create_app(
         backends: to search.
         settings: of the server; what opened the backends is not read again.
         metrics: of the process; None for new ones.
+        reopen: opens the backends again when the index has been rebuilt; None if it is not watched.
 
     Raises:
         OSError: if a log cannot be opened.
@@ -51,15 +58,21 @@ def create_app(
     metrics = metrics or Metrics()
     work = Work(metrics)
     monitor = open_monitor(settings, metrics)
+    current = Current(backends)
+    watch = _watch(settings, current, metrics, reopen) if reopen else None
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        measuring = asyncio.create_task(measure(metrics))
+        measuring = asyncio.create_task(measure(metrics, lambda: current.resource.figures))
+        if watch:
+            watch.start()
         yield
         measuring.cancel()
+        if watch:
+            watch.stop()
         work.close()
         monitor.close()
-        backends.close()
+        current.close()
 
     app = FastAPI(
         title="VisualSparta",
@@ -70,9 +83,10 @@ def create_app(
         redirect_slashes=False,
         generate_unique_id_function=_operation_id,
     )
-    app.state.backends, app.state.work, app.state.metrics = backends, work, metrics
+    app.state.work, app.state.metrics = work, metrics
     app.state.stopping = False
     # The last one added is the first to see a request.
+    app.add_middleware(OneIndex, current=current)
     app.add_middleware(problems.PlainErrors)
     app.add_middleware(
         GZipMiddleware,
@@ -96,6 +110,20 @@ def create_app(
 def _operation_id(route: APIRoute) -> str:
     """The endpoint's function names its operation, from which generated clients name theirs."""
     return route.name
+
+
+def _watch(
+    settings: ServerSettings,
+    current: Current[Backends],
+    metrics: Metrics,
+    reopen: Callable[[], Backends],
+) -> IndexWatch[Backends]:
+    def open_as_before() -> Backends:
+        found = reopen()
+        found.load_as(current.resource)
+        return found
+
+    return IndexWatch(settings.index, open_as_before, current, metrics.index_change)
 
 
 async def _index() -> FileResponse:

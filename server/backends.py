@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
+
+from fastapi import Request
 
 from indexer.dense.manifest import SPARSE
 from indexer.search.api import Searcher
+from indexer.search.lazy import LazySearcher
+from indexer.state import IndexState, index_version
+from server.changeover.leases import lease_of
 from server.problems import ProblemError
 from server.settings import ServerSettings
+from sparta.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -35,11 +42,30 @@ class Backend:
 
 
 class Backends:
-    """Backends by name; the first is the default."""
+    """Backends by name; the first is the default.
 
-    def __init__(self, backends: Sequence[Backend]) -> None:
+    Args:
+        backends: at least one.
+        state: of the index folder they were opened from, None if from none.
+    """
+
+    def __init__(self, backends: Sequence[Backend], state: IndexState | None = None) -> None:
         self._by_name = {backend.name: backend for backend in backends}
         self.default = backends[0]
+        self._state = state
+
+    @property
+    def version(self) -> str:
+        """Of the index, "unknown" for searchers of no index folder."""
+        return self._state.version if self._state else "unknown"
+
+    @property
+    def figures(self) -> tuple[int, int, float]:
+        """Images, bytes of the index's files, and when it was built (Unix time)."""
+        if self._state is None:
+            return len(self.default.searcher), 0, 0.0
+        created = datetime.fromisoformat(self._state.manifest.created).timestamp()
+        return len(self.default.searcher), self._state.bytes, created
 
     def __iter__(self) -> Iterator[Backend]:
         return iter(self._by_name.values())
@@ -59,10 +85,29 @@ class Backends:
             raise ProblemError("unknown-backend", detail, "backend")
         return self._by_name[name]
 
+    def load_as(self, former: Backends) -> None:
+        """Load the dense models that are loaded in the former backends, before a query waits."""
+        loaded = {backend.name for backend in former if _is_loaded(backend.searcher)}
+        for backend in self:
+            if backend.name in loaded and isinstance(backend.searcher, LazySearcher):
+                backend.searcher.opened()
+
     def close(self) -> None:
         """Close all searchers."""
         for backend in self:
             backend.searcher.close()
+
+
+def _is_loaded(searcher: Searcher) -> bool:
+    return isinstance(searcher, LazySearcher) and searcher.is_open
+
+
+def backends_of(request: Request) -> Backends:
+    """The backends that a request uses, the same from its beginning to its end."""
+    lease = lease_of(request.scope)
+    assert lease is not None, "the middleware OneIndex keeps a lease"
+    backends: Backends = lease.resource
+    return backends
 
 
 def open_backends(settings: ServerSettings) -> Backends:
@@ -72,11 +117,12 @@ def open_backends(settings: ServerSettings) -> Backends:
         settings: with the index folder, the photos, the example queries and the engine.
 
     Raises:
-        InputError: if the folder is not an index or is damaged.
+        InputError: if the folder is not an index or is damaged, or was replaced meanwhile.
     """
     # Imported here, because this starts Java.
     from indexer.search.open import open_dense_lazily, open_index
 
+    state = IndexState.read(settings.index)
     sparse = open_index(settings.index, settings.engine)
     sparse.warm_up()
     recorded = sparse.manifest.photos
@@ -84,6 +130,9 @@ def open_backends(settings: ServerSettings) -> Backends:
     if folder and not folder.is_dir():
         folder = None
     searchers: dict[str, Searcher] = {SPARSE: sparse, **open_dense_lazily(settings.index, sparse)}
+    if index_version(settings.index) != state.version:
+        sparse.close()
+        raise InputError(f"{settings.index} was replaced while it was opened: start again")
     return Backends(
         [
             Backend(
@@ -95,5 +144,6 @@ def open_backends(settings: ServerSettings) -> Backends:
                 engine=sparse.engine if searcher is sparse else "dense",
             )
             for name, searcher in searchers.items()
-        ]
+        ],
+        state,
     )

@@ -26,6 +26,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import uvicorn
+from fastapi import FastAPI
 from starlette.applications import Starlette
 
 from server.app import create_app
@@ -185,7 +186,7 @@ def _work(job: _Job, place: int, ready: Event) -> None:
     threading.Thread(target=_stop_with_parent, daemon=True).start()
     share(job.metrics, place)
     try:
-        app = create_app(job.open_backends(), job.settings, Metrics(place, job.metrics))
+        app = _app(job, Metrics(place, job.metrics))
     except (InputError, OSError) as error:
         sys.exit(f"error: {error}")
     ready.set()
@@ -198,6 +199,10 @@ def _stop_with_parent() -> None:
     if first is not None:
         first.join()
         os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _app(job: _Job, metrics: Metrics) -> FastAPI:
+    return create_app(job.open_backends(), job.settings, metrics, job.open_backends)
 
 
 class _SingleAccept(socket.socket):

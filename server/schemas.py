@@ -10,6 +10,13 @@ from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny
 Box = tuple[float, float, float, float]
 
 
+INDEX_VERSION: Any = Field(
+    description="Version of the index that gave the answer, as in X-Index-Version: answers of two "
+    "versions may differ",
+    examples=["0f3a52b1c9de"],
+)
+
+
 class _Answer(BaseModel):
     model_config = ConfigDict(from_attributes=True)
 
@@ -112,6 +119,7 @@ class SearchAnswer(BaseModel):
 
     query: str = Field(examples=["two dogs on a beach"])
     backend: str = Field(examples=["sparta"])
+    index_version: str = INDEX_VERSION
     hits: list[HitAnswer]
     unknown: list[str] = Field(
         description="Words of the query that the backend does not know and did not replace",
@@ -138,6 +146,7 @@ class SimilarAnswer(BaseModel):
         description="Path of the image's photo on this server", examples=["/v1/images/x.jpg/file"]
     )
     backend: str = Field(examples=["sparta"])
+    index_version: str = INDEX_VERSION
     terms: list[QueryTerm] = Field(
         description="The terms of the query, which are the image's top ten, by descending impact; "
         "empty for a dense model"
@@ -151,6 +160,7 @@ class ExplanationAnswer(BaseModel):
 
     query: str = Field(examples=["two dogs on a beach"])
     backend: str = Field(examples=["sparta"])
+    index_version: str = INDEX_VERSION
     image_id: str = Field(examples=["beach/two dogs.jpg"])
     url: str | None = Field(
         description="Path of the photo on this server; null without a photos folder",

@@ -12,6 +12,7 @@ from typing import Any
 
 from fastapi import Request, Response
 
+from server.changeover.leases import Lease, lease_of
 from server.monitoring.metrics import MS, Metrics
 from server.monitoring.record import RequestRecord, record_of
 from server.problems import ProblemError
@@ -73,7 +74,8 @@ class Work:
             raise ProblemError("overloaded", detail)
         wanted = Wanted()
         record = record_of(request.scope)
-        future = self._start(partial(_timed, record, perf_counter(), task, wanted))
+        timed = partial(_timed, record, perf_counter(), task, wanted)
+        future = self._start(timed, lease_of(request.scope))
         answer = asyncio.wrap_future(future)
         hung_up = asyncio.ensure_future(_hung_up(request))
         try:
@@ -86,16 +88,21 @@ class Work:
                 wanted.withdraw()
                 answer.cancel()  # and with it a task that has not begun
 
-    def _start(self, task: Callable[[], Response]) -> Future[Response]:
+    def _start(self, task: Callable[[], Response], lease: Lease[Any] | None) -> Future[Response]:
         loop = asyncio.get_running_loop()
         self._count(1)
+        if lease is not None:
+            lease.take()
         future = self._pool.submit(task)
-        # A task that runs keeps its place until its thread is free, even if its client has gone.
-        future.add_done_callback(lambda _: loop.call_soon_threadsafe(self._free))
+        # A task that runs keeps its place and its index until its thread is free, even if its
+        # client has gone.
+        future.add_done_callback(lambda _: loop.call_soon_threadsafe(self._free, lease))
         return future
 
-    def _free(self) -> None:
+    def _free(self, lease: Lease[Any] | None) -> None:
         self._count(-1)
+        if lease is not None:
+            lease.give_back()
 
     def _count(self, change: int) -> None:
         self._taken += change

@@ -75,6 +75,10 @@ class ImageTable:
         found = place < len(chunk) and _text(chunk[place]) == image_id
         return self._starts[number] + place if found else None
 
+    def close(self) -> None:
+        """Let the file be unmapped as soon as nothing else refers to this table."""
+        vars(self).pop("stored", None)  # a circle, as in `LuceneIndex.close`
+
     def _read(self, document: int) -> Stored:
         metadata = json.loads(self._metadata[document].as_py())
         return Stored(self._ids[document].as_py(), metadata)

@@ -204,6 +204,9 @@ class LuceneIndex:
     def close(self) -> None:
         """Close the files."""
         self._reader.close()
+        # This circle would keep the memory until the collector comes, which never looks at frozen
+        # objects.
+        vars(self).pop("stored", None)
 
 
 class _Classes(NamedTuple):

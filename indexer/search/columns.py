@@ -72,6 +72,11 @@ class ColumnSearcher(LuceneSearcher):
             self._columns.document = self.index.document
         self._finder = self._columns
 
+    def close(self) -> None:
+        """Close the index's files, and let the columns be unmapped."""
+        self._columns.images.close()
+        super().close()
+
     def warm_up(self) -> None:
         """Read the columns from disk, which takes seconds, and warm up as `LuceneSearcher`."""
         self._columns.index.read_ahead()

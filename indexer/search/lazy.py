@@ -42,6 +42,11 @@ class LazySearcher(Generic[Opened]):
                     self._opened = self._open_now()
         return self._opened
 
+    @property
+    def is_open(self) -> bool:
+        """Whether a query has opened it."""
+        return self._opened is not None
+
     def _open_now(self) -> Opened:
         try:
             searcher = self._open()

@@ -124,7 +124,7 @@ def _run(settings: ServerSettings) -> None:
             )
         console.print("Stop with Ctrl+C.")
         if settings.workers == 1:
-            run(create_app(backends, settings), socket, settings.drain_seconds)
+            run(create_app(backends, settings, reopen=open_all), socket, settings.drain_seconds)
         else:
             backends.close()
             run_workers(settings, open_all, socket)

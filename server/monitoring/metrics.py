@@ -77,7 +77,9 @@ class Metrics:
         self._request_children: Children = {}
         self._search_children: Children = {}
         self.refused = self._counter("searches_refused", "Searches refused as too many")
-        self.reloads = self._counter("index_changes", "Rebuilt indexes found", ("result",))
+        self._changes = self._counter(
+            "index_changes", "Rebuilt indexes that were opened or refused", ("result",)
+        )
         self.lost_lines = self._counter("log_lines_lost", "Lines that a log could not take")
         self._running = self._gauge("searches_running", "Searches that run in threads")
         self._waiting = self._gauge("searches_waiting", "Searches that wait for a thread")
@@ -99,6 +101,10 @@ class Metrics:
         """A search ended."""
         found = _child(self._searches, self._search_children, (backend, engine))
         found.observe(milliseconds / MS)
+
+    def index_change(self, result: str) -> None:
+        """A rebuilt index was "opened" or "refused"."""
+        self._changes.labels(result).inc()
 
     def work(self, running: int, waiting: int) -> None:
         """Searches run and wait."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -69,10 +70,16 @@ def open_monitor(settings: ServerSettings, metrics: Metrics) -> Monitor:
     return Monitor(metrics, access, slow, slow_ms or 0.0)
 
 
-async def measure(metrics: Metrics) -> None:
-    """Look at the memory again and again."""
+async def measure(metrics: Metrics, index: Callable[[], tuple[int, int, float]]) -> None:
+    """Look at the memory and the index again and again.
+
+    Args:
+        metrics: of the process.
+        index: images, bytes and time of the index that is served.
+    """
     while True:
         metrics.measure_memory()
+        metrics.index(*index())
         await asyncio.sleep(MEASURED)
 
 

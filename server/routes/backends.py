@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 
 from indexer.search.api import Explainer
 from server import schemas
-from server.backends import Backends
+from server.backends import backends_of
 from server.problems import responses
 
 router = APIRouter(prefix="/v1")
@@ -15,7 +15,7 @@ router = APIRouter(prefix="/v1")
 @router.get("/backends", summary="List the backends", responses=responses("wrong-host"))
 async def list_backends(request: Request) -> schemas.BackendList:
     """Every backend with its number of images and example queries, the default backend first."""
-    backends: Backends = request.app.state.backends
+    backends = backends_of(request)
     return schemas.BackendList(
         backends=[
             schemas.BackendInfo(
@@ -27,5 +27,5 @@ async def list_backends(request: Request) -> schemas.BackendList:
                 examples=list(backend.examples),
             )
             for backend in backends
-        ]
+        ],
     )

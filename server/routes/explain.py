@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 
 from indexer.search.api import Explainer
 from server import schemas
-from server.backends import Backend, Backends
+from server.backends import Backend, backends_of
 from server.monitoring.metrics import MS
 from server.monitoring.record import record_of
 from server.problems import ProblemError, responses
@@ -61,7 +61,7 @@ def explain_answer(
     metadata = stored_metadata(backend, image_id)
     searcher = backend.searcher
     if not isinstance(searcher, Explainer):
-        backends: Backends = request.app.state.backends
+        backends = backends_of(request)
         able = [other.name for other in backends if isinstance(other.searcher, Explainer)]
         detail = f"backend: {backend.name!r} cannot explain scores; these can: {', '.join(able)}"
         raise ProblemError("invalid-parameter", detail, "backend")
@@ -71,6 +71,7 @@ def explain_answer(
     return schemas.ExplanationAnswer(
         query=q,
         backend=backend.name,
+        index_version=backends_of(request).version,
         image_id=image_id,
         url=photo_url(request, backend, image_id),
         metadata=metadata,

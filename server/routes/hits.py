@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from indexer.search.api import Explanation, SearchResult
 from server import schemas
-from server.backends import Backend, Backends
+from server.backends import Backend, backends_of
 from server.monitoring.record import record_of
 from server.problems import ProblemError
 from server.work import Wanted
@@ -91,5 +91,5 @@ def photo_url(request: Request, backend: Backend, image_id: str) -> str | None:
     if backend.photos is None:
         return None
     url = f"{request.scope.get('root_path', '')}/v1/images/{quote(image_id)}/file"
-    backends: Backends = request.app.state.backends
+    backends = backends_of(request)
     return url if backend is backends.default else f"{url}?backend={quote(backend.name, safe='')}"

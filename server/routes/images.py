@@ -11,7 +11,7 @@ from starlette.convertors import Convertor, register_url_convertor
 
 from indexer.search.api import Explainer, UnknownImageError
 from server import schemas
-from server.backends import Backend
+from server.backends import Backend, backends_of
 from server.conditional import entity_tag, not_modified
 from server.photo_files import find_photo, media_type
 from server.problems import PROBLEM, ProblemError, responses
@@ -125,6 +125,7 @@ def similar_answer(
         image_id=image_id,
         url=photo_url(request, backend, image_id),
         backend=backend.name,
+        index_version=backends_of(request).version,
         terms=terms,
         hits=hits,
         timings=timings,

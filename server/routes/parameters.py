@@ -8,7 +8,7 @@ from fastapi import Depends, Query, Request
 from pydantic import AfterValidator
 from pydantic_core import PydanticCustomError
 
-from server.backends import Backend, Backends
+from server.backends import Backend, backends_of
 
 MAX_K = 1000
 MAX_QUERY_LENGTH = 1000
@@ -23,7 +23,7 @@ async def _backend(
         Query(description="Name of a backend, with + written as %2B; by default the first one"),
     ] = None,
 ) -> Backend:
-    backends: Backends = request.app.state.backends
+    backends = backends_of(request)
     return backends.get(backend)
 
 

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 
 from indexer.search.api import Explainer
 from server import schemas
-from server.backends import Backend
+from server.backends import Backend, backends_of
 from server.problems import responses
 from server.routes.hits import hits_and_timings, json_response
 from server.routes.parameters import (
@@ -78,6 +78,7 @@ def search_answer(
     return schemas.SearchAnswer(
         query=q,
         backend=backend.name,
+        index_version=backends_of(request).version,
         hits=hits,
         unknown=result.unknown,
         substitutions=[

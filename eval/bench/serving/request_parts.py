@@ -15,6 +15,7 @@ from fastapi import FastAPI, Request
 
 from server.app import create_app
 from server.backends import Backends
+from server.changeover.leases import Lease, keep_lease
 from server.routes.search import search_answer
 from server.settings import ServerSettings
 
@@ -43,7 +44,9 @@ def time_parts(
 async def _time_all(
     app: FastAPI, backends: Backends, queries: Sequence[str], k: int
 ) -> list[list[float]]:
-    request = Request({"type": "http", "app": app})
+    scope = {"type": "http", "app": app}
+    keep_lease(scope, Lease(backends))
+    request = Request(scope)
     times = []
     for query in queries:
         start = time.perf_counter()

@@ -47,7 +47,7 @@ def test_a_line_a_request_without_queries_and_keys(tmp_path: Path) -> None:
         "status": 200,
         "backend": "sparta",
         "engine": "columns",
-        "index": "",
+        "index": "unknown",
     }
     assert (second["status"], second["path"]) == (404, '/v1/images/a "b\n.png')
     assert "stages_ms" not in second

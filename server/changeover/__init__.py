@@ -1,0 +1,1 @@
+"""Changing over to a rebuilt index while requests are answered."""

@@ -1,0 +1,107 @@
+"""Watches the folder of an index, and changes over when it has been rebuilt."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+from threading import Event, Thread
+from typing import Generic, TypeAlias
+
+from indexer.dense.manifest import FOLDER as DENSE
+from indexer.parts import MANIFEST
+from indexer.state import index_version
+from server.changeover.leases import Current, Kind
+
+INTERVAL = 1.0  # seconds between two looks
+RETRY = 60.0  # seconds after which an index that was refused is tried again
+
+Stamp: TypeAlias = tuple[tuple[int, int, int], ...]
+
+log = logging.getLogger(__name__)
+
+
+class IndexWatch(Generic[Kind]):
+    """Opens an index again when one of its manifests has been replaced.
+
+    Requests that run finish on the former one, which is closed then. An index that cannot be
+    opened is refused with a warning, and the former one stays.
+
+    Args:
+        folder: of the index.
+        reopen: opens the index that is there now; called in a thread.
+        current: what requests use.
+        report: called with "opened" or "refused".
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        reopen: Callable[[], Kind],
+        current: Current[Kind],
+        report: Callable[[str], None],
+    ) -> None:
+        self._folder, self._reopen, self._current = folder, reopen, current
+        self._report = report
+        # Not what is there now: it may have been replaced since it was opened.
+        self._seen: Stamp | None = None
+        self._retry = math.inf
+        self._stopped = Event()
+        self._thread = Thread(target=self._run, name="index watch", daemon=True)
+
+    def start(self) -> None:
+        """Begin to watch, in a thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop to watch; an index that is being opened is waited for."""
+        self._stopped.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(INTERVAL):
+            self.look()
+
+    def look(self) -> None:
+        """Change over if the index has been replaced, and close what is no longer used."""
+        self._current.close_unused()
+        stamp = stamp_of(self._folder)
+        known = stamp == self._seen
+        if stamp is None or (known and time.monotonic() < self._retry):
+            return
+        self._seen, self._retry = stamp, math.inf
+        try:
+            self._change()
+        except Exception as error:  # whatever is wrong with it, the former index is served
+            if stamp_of(self._folder) != stamp:
+                return  # replaced while it was opened: the next look opens what is there then
+            self._retry = time.monotonic() + RETRY
+            if not known:
+                self._report("refused")
+                log.warning("the rebuilt index is refused, the former one stays: %s", error)
+
+    def _change(self) -> None:
+        if index_version(self._folder) == self._current.resource.version:
+            return
+        start = time.monotonic()
+        found = self._reopen()
+        self._current.change(found)
+        # As at the start: the collector need not look through what stays.
+        gc.collect()
+        gc.freeze()
+        self._report("opened")
+        seconds = time.monotonic() - start
+        log.warning("changed over to index %s, opened in %.1f seconds", found.version, seconds)
+
+
+def stamp_of(folder: Path) -> Stamp | None:
+    """What shows that a manifest of an index was replaced; None while one is being replaced."""
+    paths = [folder / MANIFEST, *sorted((folder / DENSE).glob(f"*/{MANIFEST}"))]
+    try:
+        stats = [path.stat() for path in paths]
+    except OSError:
+        return None
+    return tuple((found.st_ino, found.st_mtime_ns, found.st_size) for found in stats)

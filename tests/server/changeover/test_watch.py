@@ -1,0 +1,201 @@
+"""Rebuilt indexes are opened; damaged ones are refused, and the former one goes on."""
+
+from __future__ import annotations
+
+import gc
+import logging
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from indexer.state import index_version
+from server.app import create_app
+from server.backends import Backends, open_backends
+from server.changeover import watch as module
+from server.changeover.leases import Current
+from server.changeover.watch import IndexWatch, stamp_of
+from sparta.atomic import replace_folder, work_folder
+from sparta.errors import InputError
+from tests.server.apps import settings
+from tests.server.changeover.test_leases import Book
+from tests.server.drawings import index_drawings
+
+
+class Watched:
+    """A folder with a manifest of any content, watched."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.results = folder, list[str]()
+        self.problem: Exception | None = None
+        self.write("first")
+        self.current = Current(Book(index_version(folder)))
+        self.watch = IndexWatch(folder, self.reopen, self.current, self.results.append)
+
+    def write(self, content: str) -> None:
+        new = self.folder / "new"
+        new.write_text(content)
+        new.rename(self.folder / "manifest.json")
+
+    def reopen(self) -> Book:
+        if self.problem:
+            raise self.problem
+        return Book(index_version(self.folder))
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> Watched:
+    return Watched(tmp_path)
+
+
+def test_nothing_happens_until_the_manifest_is_replaced(watched: Watched) -> None:
+    first = watched.current.resource
+    watched.watch.look()
+    watched.write("first")  # as it was
+    watched.watch.look()
+    assert watched.current.resource is first
+    watched.write("second")
+    watched.watch.look()
+    assert watched.current.resource.version == index_version(watched.folder) != first.version
+    assert not first.closed
+    watched.watch.look()
+    assert first.closed
+    assert watched.results == ["opened"]
+
+
+def test_what_cannot_be_opened_is_refused_once_and_tried_again(
+    watched: Watched, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, watched.problem = watched.current.resource, InputError("columns are damaged")
+    watched.write("second")
+    for _ in range(3):
+        watched.watch.look()
+    assert watched.results == ["refused"]
+    assert caplog.messages == [
+        "the rebuilt index is refused, the former one stays: columns are damaged"
+    ]
+    assert watched.current.resource is first and not first.closed
+    watched.problem = None
+    watched.watch.look()
+    assert watched.current.resource is first
+    monkeypatch.setattr(module, "RETRY", -1.0)
+    watched.write("third")
+    watched.problem = RuntimeError("a bug")
+    watched.watch.look()
+    watched.problem = None
+    watched.watch.look()
+    assert watched.results == ["refused", "refused", "opened"]
+
+
+def test_replaced_while_it_was_opened(watched: Watched) -> None:
+    opened: list[str] = []
+
+    def reopen() -> Book:
+        opened.append(index_version(watched.folder))
+        if len(opened) == 1:
+            watched.write("third")
+            raise InputError("the files do not fit together")
+        return Book(opened[-1])
+
+    watch = IndexWatch(watched.folder, reopen, watched.current, watched.results.append)
+    watched.write("second")
+    watch.look()
+    assert watched.results == []
+    watch.look()
+    assert watched.results == ["opened"]
+    assert watched.current.resource.version == index_version(watched.folder)
+
+
+def test_a_manifest_that_is_away_is_waited_for(watched: Watched) -> None:
+    (watched.folder / "manifest.json").unlink()
+    assert stamp_of(watched.folder) is None
+    watched.watch.look()
+    assert watched.results == []
+
+
+def test_a_dense_part_counts(watched: Watched) -> None:
+    before = stamp_of(watched.folder)
+    part = watched.folder / "dense" / "vse++" / "manifest.json"
+    part.parent.mkdir(parents=True)
+    part.touch()
+    assert stamp_of(watched.folder) != before
+    watched.watch.look()
+    assert watched.results == ["opened"]
+
+
+# ---- a whole server ----------------------------------------------------------------------------
+
+
+def rebuild(index: Path, photos: Path, damaged: bool = False) -> None:
+    """Replace an index as `sparta index` does."""
+    with work_folder(index) as work:
+        new = index_drawings(work / "new", photos, features=f"damaged {damaged}")
+        if damaged:
+            (new / "columns" / "images.arrow").write_bytes(b"nothing")
+        replace_folder(new, index, work)
+
+
+def mapped(index: Path) -> list[str]:
+    """Files of the former index that are still mapped."""
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    return [line for line in lines if str(index.parent) in line and "(deleted)" in line]
+
+
+def ask(client: TestClient, **parameters: Any) -> str:
+    """The version of the index in an answer; it is in the header too."""
+    answer = client.get("/v1/search", params={"q": "red", **parameters})
+    assert [hit["score"] for hit in answer.json()["hits"]] == [200, 120, 20]
+    version = str(answer.json()["index_version"])
+    assert answer.headers["x-index-version"] == version
+    return version
+
+
+def test_a_server_changes_over(
+    tmp_path: Path,
+    photos: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(module, "INTERVAL", 0.01)
+    changed = Event()
+    record = IndexWatch.look
+
+    def look(watch: IndexWatch[Backends]) -> None:
+        record(watch)
+        changed.set()
+
+    monkeypatch.setattr(IndexWatch, "look", look)
+    index = index_drawings(tmp_path / "index", photos)
+    served = settings(index=index)
+    app = create_app(open_backends(served), served, reopen=lambda: open_backends(served))
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    try:
+        with TestClient(app) as client:
+            first = ask(client)
+            assert first == index_version(index)
+            rebuild(index, photos)
+            second = index_version(index)
+            while ask(client, explain=True) == first:
+                changed.wait(0.01)
+            for _ in range(3):
+                changed.clear()
+                changed.wait(20)
+            assert ask(client) == second
+            assert mapped(index) == []
+            rebuild(index, photos, damaged=True)
+            while "refused" not in caplog.text:
+                changed.wait(0.01)
+            assert ask(client) == second
+            assert "images.arrow" in caplog.text
+            metrics = client.get("/metrics").text
+            assert 'visualsparta_index_changes_total{result="opened"} 1.0' in metrics
+            assert 'visualsparta_index_changes_total{result="refused"} 1.0' in metrics
+            assert client.get("/v1/backends").headers["x-index-version"] == second
+    finally:
+        gc.unfreeze()
+        gc.enable()
+    assert any(record.levelno == logging.WARNING for record in caplog.records)
