@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from time import perf_counter
 from urllib.parse import urlencode, urlsplit
 
@@ -23,57 +25,57 @@ EXPENSIVE = 100  # hits that are explained for a client that does not wait for t
 AFTER_FAILURE = 1.0  # seconds
 
 
-async def search(
-    address: str,
-    texts: list[str],
-    plan: SoakPlan,
-    judge: Judge,
-    tally: Tally,
-    over: Over,
-    number: int,
-) -> None:
-    """Search one query after the other, until the soak is over.
+@dataclass(frozen=True)
+class Clients:
+    """All clients of a server.
 
-    Args:
+    Attributes:
         address: of the server.
-        texts: to choose from.
+        texts: queries to choose from.
         plan: of the soak.
         judge: of the answers.
         tally: to count in.
         over: set at the end.
-        number: of this client.
     """
-    draw = random.Random(f"{plan.seed} {number}")
-    async with AsyncClient(address, transport=_Counting(tally)) as client:
-        while not over.is_set():
-            query, start = draw.choice(texts), perf_counter()
-            try:
-                explain = draw.random() < plan.explained
-                answer = await client.search(query, plan.k, explain=explain)
-            except ClientError as error:
-                tally.failures[str(error)] += 1
-                await over.within(AFTER_FAILURE)
-                continue
-            tally.answered(perf_counter() - start)
-            judge.check(query, answer)
 
+    address: str
+    texts: Sequence[str]
+    plan: SoakPlan
+    judge: Judge
+    tally: Tally
+    over: Over
 
-async def hang_up(
-    address: str, texts: list[str], plan: SoakPlan, tally: Tally, over: Over, number: int
-) -> None:
-    """Send requests, every second one in part, and close the connection without an answer."""
-    draw = random.Random(f"{plan.seed} hang up {number}")
-    host, port = urlsplit(address).hostname, urlsplit(address).port
-    while not await over.within(BETWEEN_HANG_UPS):
-        query = urlencode({"q": draw.choice(texts), "k": EXPENSIVE, "explain": "true"})
-        request = f"GET /v1/search?{query} HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode()
-        sent = draw.choice([len(request), draw.randrange(len(request))])
-        with suppress(OSError):  # of a worker that was killed
-            _, writer = await asyncio.open_connection(host, port)
-            writer.write(request[:sent])
-            await over.within(draw.uniform(0, SLOWEST_HANG_UP))
-            writer.transport.abort()
-            tally.hung_up += 1
+    async def search(self, number: int) -> None:
+        """Search one query after the other as client `number`, until the soak is over."""
+        draw = random.Random(f"{self.plan.seed} {number}")
+        transport = _Counting(self.tally)
+        async with AsyncClient(self.address, transport=transport) as client:
+            while not self.over.is_set():
+                query, start = draw.choice(self.texts), perf_counter()
+                try:
+                    explain = draw.random() < self.plan.explained
+                    answer = await client.search(query, self.plan.k, explain=explain)
+                except ClientError as error:
+                    self.tally.failures[str(error)] += 1
+                    await self.over.within(AFTER_FAILURE)
+                    continue
+                self.tally.answered(perf_counter() - start)
+                self.judge.check(query, answer)
+
+    async def hang_up(self, number: int) -> None:
+        """Send requests, every second one in part, and close the connection without an answer."""
+        draw = random.Random(f"{self.plan.seed} {number}")
+        server = urlsplit(self.address)
+        while not await self.over.within(BETWEEN_HANG_UPS):
+            query = urlencode({"q": draw.choice(self.texts), "k": EXPENSIVE, "explain": "true"})
+            request = f"GET /v1/search?{query} HTTP/1.1\r\nHost: {server.netloc}\r\n\r\n".encode()
+            sent = draw.choice([len(request), draw.randrange(len(request))])
+            with suppress(OSError):  # of a worker that was killed
+                _, writer = await asyncio.open_connection(server.hostname, server.port)
+                writer.write(request[:sent])
+                await self.over.within(draw.uniform(0, SLOWEST_HANG_UP))
+                writer.transport.abort()
+                self.tally.hung_up += 1
 
 
 class _Counting(httpx.AsyncHTTPTransport):

@@ -6,14 +6,19 @@ import asyncio
 import os
 import signal
 from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from time import perf_counter
 
-from eval.bench.soak.editions import EDITIONS, start_rebuild
+from eval.bench.soak.editions import EDITIONS, rebuild
+from eval.bench.soak.judge import Judge, Version
 from eval.bench.soak.pauses import Over
 from eval.bench.soak.plan import SoakPlan
 from eval.bench.soak.tally import Tally
 from eval.bench.soak.workers import workers_of
+from indexer.state import index_version
+from sparta.errors import InputError
 
 
 async def kill_workers(server: int, plan: SoakPlan, tally: Tally, over: Over) -> None:
@@ -29,25 +34,44 @@ async def kill_workers(server: int, plan: SoakPlan, tally: Tally, over: Over) ->
                 tally.killed += 1
 
 
-async def rebuild_index(
-    source: Path, index: Path, plan: SoakPlan, tally: Tally, over: Over
-) -> None:
-    """Replace the index by the next edition, again and again.
+@dataclass(frozen=True)
+class Rebuilds:
+    """Replaces the served index by one edition after the other.
 
-    Args:
+    Attributes:
         source: index whose images the editions are made of.
         index: that is served.
         plan: of the soak.
-        tally: to count in.
-        over: set at the end; a rebuild that has begun is finished.
+        judge: is told the version of every rebuilt index.
     """
-    edition = 0
-    while not await over.within(plan.rebuilt_every):
-        edition = (edition + 1) % EDITIONS
+
+    source: Path
+    index: Path
+    plan: SoakPlan
+    judge: Judge
+
+    async def repeat(self, tally: Tally, over: Over) -> None:
+        """Rebuild until the soak is over; a rebuild that has begun is finished."""
+        edition = 0
+        while not await over.within(self.plan.rebuilt_every):
+            edition = (edition + 1) % EDITIONS
+            try:
+                await asyncio.to_thread(self.build, edition)
+            except InputError as error:
+                tally.failures[str(error)] += 1
+
+    def build(self, edition: int) -> None:
+        """Rebuild in a process of its own, as `sparta index` does.
+
+        Raises:
+            InputError: if the process fails.
+        """
         start = perf_counter()
-        process = start_rebuild(source, index, plan.images, edition)
-        await asyncio.to_thread(process.join)
+        arguments = (self.source, self.index, self.plan.images, edition)
+        process = get_context("spawn").Process(target=rebuild, args=arguments)
+        process.start()
+        process.join()
         if process.exitcode:
-            tally.failures[f"a rebuild ended with exit code {process.exitcode}"] += 1
-        else:
-            tally.rebuilt.append(round(perf_counter() - start, 1))
+            raise InputError(f"a rebuild ended with exit code {process.exitcode}")
+        ready = perf_counter()
+        self.judge.register(index_version(self.index), Version(edition, ready - start, ready))

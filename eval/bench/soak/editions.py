@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from multiprocessing import get_context
-from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -73,13 +71,6 @@ def _answers(
                 pairs = zip(best.documents.tolist(), best.scores.tolist(), strict=True)
                 found[query.text] = tuple((image_id(n), float(score)) for n, score in pairs)
     return found
-
-
-def start_rebuild(source: Path, out: Path, images: int, edition: int) -> SpawnProcess:
-    """Replace an index by an edition, in a process of its own, as `sparta index` does."""
-    process = get_context("spawn").Process(target=rebuild, args=(source, out, images, edition))
-    process.start()
-    return process
 
 
 def rebuild(source: Path, out: Path, images: int, edition: int) -> None:

@@ -2,14 +2,38 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
 from eval.bench.soak.editions import Editions
 from server.schemas import SearchAnswer
 
 SHOWN = 10  # wrong answers that are described
 
 
+@dataclass(frozen=True)
+class Version:
+    """A version of the index that has been served or should be.
+
+    Attributes:
+        edition: that it is.
+        rebuilt_s: how long the rebuild took.
+        ready: when it was in its place, by `perf_counter`.
+    """
+
+    edition: int
+    rebuilt_s: float
+    ready: float
+
+
 class Judge:
-    """Compares answers with those of the editions.
+    """Compares answers with those of the edition whose version they name.
+
+    The version of a rebuilt index is known when its rebuild has ended, which may be after the first
+    answers from it: answers are compared with every edition at once, and with the one of their
+    version in the end.
 
     Attributes:
         wrong: descriptions of the first wrong answers.
@@ -18,8 +42,15 @@ class Judge:
 
     def __init__(self, editions: Editions) -> None:
         self._editions = editions
+        self._versions: dict[str, Version] = {}
+        self._answers: Counter[tuple[str, frozenset[int]]] = Counter()
+        self._first: dict[str, float] = {}
         self.wrong: list[str] = []
         self.wrong_count = 0
+
+    def register(self, name: str, version: Version) -> None:
+        """An index of this version is in its place."""
+        self._versions[name] = version
 
     def check(self, query: str, answer: SearchAnswer) -> None:
         """Compare an answer, its explanations included, with those that are right.
@@ -29,7 +60,10 @@ class Judge:
             answer: to it.
         """
         ranking = tuple((hit.image_id, hit.score) for hit in answer.hits)
-        if not self._editions.fitting(query, ranking):
+        fitting = self._editions.fitting(query, ranking)
+        self._answers[answer.index_version, fitting] += 1
+        self._first.setdefault(answer.index_version, perf_counter())
+        if not fitting:
             self._note(f"{query!r}: {ranking[:3]}… is the answer of no edition")
         for hit in answer.hits:
             if hit.explanation is not None and sum(t.score for t in hit.explanation) != hit.score:
@@ -39,3 +73,37 @@ class Judge:
         self.wrong_count += 1
         if len(self.wrong) < SHOWN:
             self.wrong.append(text)
+
+    @property
+    def misplaced(self) -> int:
+        """Right answers of another edition than that of the version they name."""
+        return sum(
+            count
+            for (name, fitting), count in self._answers.items()
+            if fitting and not (name in self._versions and self._versions[name].edition in fitting)
+        )
+
+    @property
+    def unserved(self) -> int:
+        """Rebuilt indexes that no answer names; the last may have come too late."""
+        names = list(self._versions)
+        return sum(name not in self._first for name in names[:-1])
+
+    def versions(self) -> list[dict[str, Any]]:
+        """Every version in the order of the rebuilds.
+
+        `served_after_s` is from its rebuild to the first answer that names it, None without one.
+        """
+        return [
+            {
+                "version": name,
+                "edition": version.edition,
+                "rebuilt_s": round(version.rebuilt_s, 1),
+                "served_after_s": self._served_after(name, version),
+                "answers": sum(n for (own, _), n in self._answers.items() if own == name),
+            }
+            for name, version in self._versions.items()
+        ]
+
+    def _served_after(self, name: str, version: Version) -> float | None:
+        return round(self._first[name] - version.ready, 1) if name in self._first else None

@@ -11,10 +11,10 @@ import httpx
 
 from eval.bench.query_latency.collections.impact_source import read_source
 from eval.bench.query_latency.collections.queries import tokenise
-from eval.bench.serving.server_process import Server, serving
-from eval.bench.soak.clients import hang_up, search
-from eval.bench.soak.disturbances import kill_workers, rebuild_index
-from eval.bench.soak.editions import Editions, rebuild
+from eval.bench.serving.server_process import serving
+from eval.bench.soak.clients import Clients
+from eval.bench.soak.disturbances import Rebuilds, kill_workers
+from eval.bench.soak.editions import Editions
 from eval.bench.soak.judge import Judge
 from eval.bench.soak.memory import Sample, sample
 from eval.bench.soak.pauses import Over
@@ -51,46 +51,48 @@ def soak(
     judge = Judge(Editions.of(read_source(source), queries, plan.images, plan.k))
     progress("prepare", 1, 2)
     with TemporaryDirectory() as folder:
-        index = Path(folder) / "index"
-        rebuild(source, index, plan.images, edition=0)
+        rebuilds = Rebuilds(source, Path(folder) / "index", plan, judge)
+        rebuilds.build(0)
         progress("prepare", 2, 2)
-        with serving(index, "--workers", str(plan.workers)) as server:
-            run = _Run(server, plan, judge, Tally(plan.seconds), [])
-            asyncio.run(run.all(source, index, [query.text for query in queries], progress))
+        with serving(rebuilds.index, "--workers", str(plan.workers)) as server:
+            tally, over, samples = Tally(plan.seconds), Over(), list[Sample]()
+            sent = [query.text for query in queries]
+            clients = Clients(server.address, sent, plan, judge, tally, over)
+            run = _all(server.pid, clients, rebuilds, samples, progress)
+            asyncio.run(run)
             messages = server.messages()
-    return Soaked(plan, run.tally, judge, run.samples, messages.count(TRACEBACK))
+    return Soaked(plan, tally, judge, samples, messages.count(TRACEBACK))
 
 
-class _Run:
-    """One soak while it runs."""
+async def _all(
+    server: int,
+    clients: Clients,
+    rebuilds: Rebuilds,
+    samples: list[Sample],
+    progress: Progress,
+) -> None:
+    """Everything at once; an error of ours ends it."""
+    plan, tally, over = clients.plan, clients.tally, clients.over
+    monitor = httpx.AsyncClient(base_url=clients.address)
+    async with monitor, asyncio.TaskGroup() as group:
+        for number in range(plan.clients):
+            group.create_task(clients.search(number))
+        for number in range(plan.clients, plan.clients + plan.hanging_up):
+            group.create_task(clients.hang_up(number))
+        group.create_task(scrape(monitor, plan.clients, tally, over))
+        group.create_task(kill_workers(server, plan, tally, over))
+        group.create_task(rebuilds.repeat(tally, over))
+        await _watch(server, plan, tally, samples, progress)
+        over.set()
 
-    def __init__(
-        self, server: Server, plan: SoakPlan, judge: Judge, tally: Tally, samples: list[Sample]
-    ) -> None:
-        self.server, self.plan, self.judge = server, plan, judge
-        self.tally, self.samples = tally, samples
 
-    async def all(self, source: Path, index: Path, texts: list[str], progress: Progress) -> None:
-        """Everything at once; an error of ours ends it."""
-        plan, tally, address, over = self.plan, self.tally, self.server.address, Over()
-        monitor = httpx.AsyncClient(base_url=address)
-        async with monitor, asyncio.TaskGroup() as group:
-            for number in range(plan.clients):
-                group.create_task(search(address, texts, plan, self.judge, tally, over, number))
-            for number in range(plan.hanging_up):
-                group.create_task(hang_up(address, texts, plan, tally, over, number))
-            group.create_task(scrape(monitor, plan.clients, tally, over))
-            group.create_task(kill_workers(self.server.pid, plan, tally, over))
-            group.create_task(rebuild_index(source, index, plan, tally, over))
-            await self._watch(progress)
-            over.set()
-
-    async def _watch(self, progress: Progress) -> None:
-        """Sample the memory until the time is up."""
-        total = int(self.plan.seconds)
-        while self.tally.elapsed < self.plan.seconds:
-            seconds = self.tally.elapsed
-            self.samples.append(await asyncio.to_thread(sample, self.server.pid, seconds))
-            progress("soak", min(int(seconds), total), total)
-            await asyncio.sleep(min(self.plan.sampled_every, self.plan.seconds - seconds))
-        progress("soak", total, total)
+async def _watch(
+    server: int, plan: SoakPlan, tally: Tally, samples: list[Sample], progress: Progress
+) -> None:
+    """Sample the memory until the time is up."""
+    total = int(plan.seconds)
+    while (seconds := tally.elapsed) < plan.seconds:
+        samples.append(await asyncio.to_thread(sample, server, seconds))
+        progress("soak", int(seconds), total)
+        await asyncio.sleep(min(plan.sampled_every, plan.seconds - seconds))
+    progress("soak", total, total)

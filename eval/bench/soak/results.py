@@ -37,8 +37,10 @@ class Soaked:
 
     @property
     def failed(self) -> int:
-        """Wrong answers, requests that no retry healed, failed rebuilds and tracebacks."""
-        return self.judge.wrong_count + self.tally.failures.total() + self.tracebacks
+        """Wrong answers, failures of requests and rebuilds, unserved rebuilds, tracebacks."""
+        judge = self.judge
+        wrong = judge.wrong_count + judge.misplaced + judge.unserved
+        return wrong + self.tally.failures.total() + self.tracebacks
 
     def slopes(self) -> dict[str, Slope | None]:
         """Growth of the memory; see `memory.slope`."""
@@ -66,11 +68,13 @@ class Soaked:
             "plan": asdict(self.plan),
             "overall": tally.overall(),
             "wrong": {"answers": judge.wrong_count, "first": judge.wrong},
+            "of_another_version": judge.misplaced,
+            "unserved_rebuilds": judge.unserved,
             "failures": dict(tally.failures.most_common()),
             "attempts": dict(tally.attempts.most_common()),
             "tracebacks": self.tracebacks,
             "killed_workers": tally.killed,
-            "rebuild_seconds": tally.rebuilt,
+            "versions": judge.versions(),
             "hung_up": tally.hung_up,
             "metrics_read": tally.scraped,
             "memory_mb_per_hour": {
@@ -94,9 +98,10 @@ class Soaked:
             for name, one in self.slopes().items()
         ]
         lines = [
-            f"wrong answers {self.judge.wrong_count}, failed requests {tally.failures.total()}",
+            f"wrong answers {self.judge.wrong_count}, of another version {self.judge.misplaced}",
+            f"failures {tally.failures.total()}, unserved rebuilds {self.judge.unserved}",
             f"attempts that a retry healed {healed}, tracebacks {self.tracebacks}",
-            f"killed workers {tally.killed}, rebuilds {len(tally.rebuilt)}, "
+            f"killed workers {tally.killed}, versions {len(self.judge.versions())}, "
             f"clients that hung up {tally.hung_up}",
             *slopes,
         ]

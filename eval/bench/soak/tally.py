@@ -26,7 +26,6 @@ class Tally:
         failures: what is wrong → requests that no retry healed.
         hung_up: requests whose client hung up.
         killed: workers.
-        rebuilt: seconds that each rebuild took.
         scraped: times that the metrics were read.
     """
 
@@ -37,7 +36,6 @@ class Tally:
     failures: Counter[str] = field(default_factory=Counter)
     hung_up: int = 0
     killed: int = 0
-    rebuilt: list[float] = field(default_factory=list)
     scraped: int = 0
 
     @property

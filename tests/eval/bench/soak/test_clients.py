@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from eval.bench.soak import clients
-from eval.bench.soak.clients import hang_up, search
+from eval.bench.soak.clients import Clients
 from eval.bench.soak.editions import Editions
 from eval.bench.soak.judge import Judge
 from eval.bench.soak.pauses import Over
@@ -24,10 +24,10 @@ def test_failures_are_counted_once_all_retries_failed(monkeypatch: pytest.Monkey
 
     async def run() -> None:
         over = Over()
-        judge = Judge(Editions(["red"], []))
+        found = Clients(NOWHERE, ["red"], PLAN, Judge(Editions(["red"], [])), tally, over)
         async with asyncio.TaskGroup() as group:
-            group.create_task(search(NOWHERE, ["red"], PLAN, judge, tally, over, 0))
-            group.create_task(hang_up(NOWHERE, ["red"], PLAN, tally, over, 0))
+            group.create_task(found.search(0))
+            group.create_task(found.hang_up(1))
             await asyncio.sleep(0.2)
             over.set()
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from eval.bench.soak import measure
-from eval.bench.soak.disturbances import rebuild_index
+from eval.bench.soak.disturbances import Rebuilds
 from eval.bench.soak.editions import Editions
 from eval.bench.soak.judge import Judge
 from eval.bench.soak.measure import soak
@@ -29,13 +29,15 @@ TEXTS = ["red", "blue things", "dark green", "a yellow % car", "red blue"]
 
 @needs_proc
 def test_a_short_soak_finds_nothing_wrong(drawings: Path) -> None:
-    plan = SoakPlan(0.2, 4, 2, 40, killed_every=4, rebuilt_every=1, hanging_up=1, sampled_every=1)
+    plan = SoakPlan(0.2, 4, 2, 40, killed_every=4, rebuilt_every=7, hanging_up=1, sampled_every=1)
     steps: list[tuple[str, int, int]] = []
     found = soak(drawings, TEXTS, plan, lambda *step: steps.append(step))
     record = json.loads(json.dumps(found.record()))
     assert found.failed == 0, record
     assert record["overall"]["answers"] > 20
-    assert found.tally.killed and found.tally.rebuilt and found.tally.hung_up
+    assert found.tally.killed and found.tally.hung_up and found.tally.scraped
+    first, second = record["versions"]
+    assert (first["edition"], second["edition"]) == (0, 1) and first["answers"] > 0
     assert steps[0] == ("prepare", 0, 2) and steps[-1] == ("soak", 12, 12)
     assert found.samples[0].oldest_mb > 10
 
@@ -56,19 +58,17 @@ def test_editions_differ_and_have_answers(drawings: Path) -> None:
 def test_a_failed_rebuild_counts(tmp_path: Path) -> None:
     plan = SoakPlan(1, 1, 2, 3, rebuilt_every=0.01)
     tally = Tally(plan.seconds)
+    rebuilds = Rebuilds(tmp_path / "absent", tmp_path / "index", plan, Judge(Editions([], [])))
 
     async def run() -> None:
         over = Over()
-        rebuilding = asyncio.create_task(
-            rebuild_index(tmp_path / "absent", tmp_path / "index", plan, tally, over)
-        )
+        rebuilding = asyncio.create_task(rebuilds.repeat(tally, over))
         await asyncio.sleep(0.5)
         over.set()
         await rebuilding
 
     asyncio.run(run())
     assert tally.failures == {"a rebuild ended with exit code 1": 1}
-    assert not tally.rebuilt
 
 
 def failing() -> Soaked:
@@ -91,7 +91,8 @@ def test_the_table_shows_what_failed() -> None:
     text = shown.get()
     lines = [" ".join(line.split()) for line in text.splitlines()]
     assert "0.0 3 2.0 2.98 3.0 900.1" in lines
-    assert "wrong answers 1, failed requests 4" in lines
+    assert "wrong answers 1, of another version 0" in lines
+    assert "failures 4, unserved rebuilds 0" in lines
     assert "all processes: +100.0 MB/h (100.0 to 100.0)" in lines
     assert "oldest worker, private: +0.0 MB/h (0.0 to 0.0)" in lines
     record = found.record()
