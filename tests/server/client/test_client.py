@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,15 @@ def test_backends(client: Any) -> None:
     first, second = client.list_backends()
     assert (first.name, first.images, first.examples) == ("sparta", len(DRAWINGS), ["red"])
     assert (second.name, second.explains) == ("vse++", False)
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_a_server_that_goes_is_not_missed(kind: str, address: str, photos: Path) -> None:
+    with ExitStack() as stack:
+        with serving(Backend("going", FakeSearcher(), photos)) as going:
+            client = stack.enter_context(connected(kind, [going, address]))
+            assert [client.search("red").backend for _ in range(3)] == ["going", "sparta", "going"]
+        assert [client.search("red").backend for _ in range(5)] == ["sparta"] * 5
 
 
 def test_errors_are_the_server_s(client: Any) -> None:
