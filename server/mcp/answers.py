@@ -15,6 +15,9 @@ from server.schemas import (
     TermAnswer,
 )
 
+CONTINUED = "##"  # begins word pieces that are no words of their own
+DIGITS = 3  # of a box: a pixel of a thousand
+
 
 class Found(BaseModel):
     """One photo."""
@@ -23,7 +26,8 @@ class Found(BaseModel):
     score: float = Field(description="Comparable within one answer only")
     metadata: dict[str, Any] = Field(description="Width, height and what else the index stores")
     words: dict[str, float] | None = Field(
-        description="What each word contributes to the score; null for a dense model"
+        description="Each word that the photo matches, with its share of the score; null for a "
+        "dense model"
     )
 
 
@@ -43,7 +47,7 @@ class Similar(BaseModel):
     """The photos most similar to one, the most similar first."""
 
     hits: list[Found]
-    words: list[str] = Field(description="The words that describe the photo best, best first")
+    words: list[str] = Field(description="Words that describe the photo best, best first")
 
 
 class Word(BaseModel):
@@ -52,7 +56,8 @@ class Word(BaseModel):
     word: str
     score: float = Field(description="0 if the photo does not match the word")
     box: Box | None = Field(
-        description="Where in the photo: x1, y1, x2, y2 relative to its width and height"
+        description="Where in the photo: x1, y1, x2, y2 relative to its width and height. A long "
+        "word may have several places, one for each of its pieces"
     )
     label: str | None = Field(description="What a detector calls the object there")
 
@@ -72,7 +77,8 @@ def search(answer: SearchAnswer) -> Search:
 
 def similar(answer: SimilarAnswer) -> Similar:
     """The answer to a search by image."""
-    return Similar(hits=_hits(answer.hits), words=[term.term for term in answer.terms])
+    words = [term.term for term in answer.terms if not term.term.startswith(CONTINUED)]
+    return Similar(hits=_hits(answer.hits), words=words)
 
 
 def explanation(answer: ExplanationAnswer) -> Explanation:
@@ -81,7 +87,7 @@ def explanation(answer: ExplanationAnswer) -> Explanation:
         Word(
             word=_shown(term),
             score=term.score,
-            box=term.box,
+            box=_rounded(term.box),
             label=term.label.words if term.label else None,
         )
         for term in answer.terms
@@ -101,8 +107,16 @@ def _words(hit: HitAnswer) -> dict[str, float] | None:
         return None
     words: dict[str, float] = {}
     for term in hit.explanation:  # several terms may be pieces of one word
-        words[_shown(term)] = words.get(_shown(term), 0) + term.score
+        if term.score:
+            words[_shown(term)] = words.get(_shown(term), 0) + term.score
     return words
+
+
+def _rounded(box: Box | None) -> Box | None:
+    if box is None:
+        return None
+    x1, y1, x2, y2 = (round(side, DIGITS) for side in box)
+    return x1, y1, x2, y2
 
 
 def _shown(term: TermAnswer) -> str:

@@ -47,8 +47,8 @@ class Tools:
     async def search(self, query: Query, k: Count = 10, backend: Backend = None) -> answers.Search:
         """Find the photos that match a text best, the best first.
 
-        Every hit lists what each word of the query contributes to its score: 0 for a word that the
-        photo does not match. Words in `unknown` match no photo; search again with other words.
+        Every hit lists the words of the query that the photo matches, with their shares of its
+        score. Words in `unknown` match no photo at all; search again with other words.
         """
         with actionable():
             found = await self._client.search(query, k, explain=True, backend=backend)
