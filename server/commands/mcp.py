@@ -70,6 +70,8 @@ def mcp(source: Source, photos: Photos = None, port: Port = None, api_key: Key =
 
 
 def _server(source: str, photos: Path | None, api_key: str | None) -> MCPServer:
+    from functools import partial
+
     from server.client.async_client import AsyncClient
     from server.mcp.service import application_client, mcp_server
     from sparta.errors import InputError
@@ -83,5 +85,6 @@ def _server(source: str, photos: Path | None, api_key: str | None) -> MCPServer:
     from server.settings import ServerSettings
 
     settings = ServerSettings(index=Path(source), photos=photos)
-    app = create_app(open_backends(settings), settings)
+    open_all = partial(open_backends, settings)
+    app = create_app(open_all(), settings, reopen=open_all)
     return mcp_server(application_client(app), app)
