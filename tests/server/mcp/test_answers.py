@@ -13,7 +13,7 @@ def term(term: str, word: str, score: int) -> dict[str, Any]:
 
 
 PIECES = [term("kay", "kayak", 156), term("##ak", "kayak", 168), term("on", "on", 0)]
-IMAGE = {"image_id": "a.jpg", "url": None, "metadata": {}, "score": 324}
+IMAGE: dict[str, Any] = {"image_id": "a.jpg", "url": None, "metadata": {}, "score": 324}
 FROM = {"backend": "sparta", "index_version": "1"}
 
 
