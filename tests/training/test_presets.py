@@ -112,7 +112,7 @@ def test_a_variant_is_trained_as_transformers_usually_are(name: str) -> None:
     assert config.model_copy(update=same) == published
 
 
-@pytest.mark.parametrize("name", ["flickr8k-mobilenet", "flickr8k-lite2", "sample"])
+@pytest.mark.parametrize("name", ["flickr8k-mobilenet", "flickr8k-lite2-student", "sample"])
 def test_models_of_the_package_were_trained_with_a_warm_up(name: str) -> None:
     config = sparse(name)
     assert optimisation(config) == (0.1, "linear", 1.0, True, "photos")
