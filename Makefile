@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 DEMO := demo
 TYPESCRIPT := tests/server/client/typescript
 
-.PHONY: help install demo lint test fuzz torture package docs dead-code clean
+.PHONY: help install demo lint test fuzz torture package docker-check docs dead-code clean
 
 help:
 	@echo "make demo             draw photos, index them, search them, and open the server"
@@ -14,6 +14,7 @@ help:
 	@echo "make fuzz SECONDS=300 property tests with random inputs; failures go to tests/examples"
 	@echo "make torture          kill 50 builds, damage 200 files, send 500 hostile requests"
 	@echo "make package          build the wheel, install it in new environments, search outside this folder"
+	@echo "make docker-check     lint docker/, and build, measure and run the image, as far as tools are here"
 	@echo "make docs             the documentation as HTML, in build/docs"
 	@echo "make dead-code        names that nothing uses"
 	@echo "make install          make the virtual environment .venv with everything in it"
@@ -88,6 +89,9 @@ torture: install
 
 package: install
 	$(BIN)/python -m pytest -m packaging tests/packaging
+
+docker-check: install
+	$(BIN)/python -m tests.docker
 
 docs: install
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict

