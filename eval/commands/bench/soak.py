@@ -15,6 +15,13 @@ Workers = Annotated[int, typer.Option(min=2, help="Processes of the server.")]
 ImageCount = Annotated[
     int | None, typer.Option(min=1, help="Images to serve (default: as many as the index has).")
 ]
+Picture = Annotated[
+    Path | None,
+    typer.Option(
+        help="PNG file to write: latency and memory over time; the numbers are written beside it, "
+        "as .json."
+    ),
+]
 
 STAGES = {"prepare": ("Preparing", "steps"), "soak": ("Soak", "s")}
 
@@ -30,6 +37,7 @@ def soak(
     k: Hits = 10,
     as_json: AsJson = False,
     out: Out = None,
+    figure: Picture = None,
 ) -> None:
     """Search for an hour while the index is rebuilt, workers die and clients hang up.
 
@@ -45,7 +53,7 @@ def soak(
 
     sparta bench soak index/ --queries captions.txt
 
-    sparta bench soak index/ --queries captions.txt --minutes 5 --images 113287 --out soak.json
+    sparta bench soak index/ --queries captions.txt --minutes 5 --images 113287 --figure soak.png
     """
     import signal
 
@@ -59,6 +67,10 @@ def soak(
     from sparta.progress import progress_bars
 
     check_out(out)
+    if figure is not None:
+        from eval.plotting import check_picture
+
+        check_picture(figure, "--figure")
     texts = read_queries(queries)
     plan = SoakPlan(minutes, clients, workers, images or Manifest.open(index).images, k)
     # SIGTERM ends the command as Ctrl+C does, so that the server it started is stopped too.
@@ -66,5 +78,10 @@ def soak(
     with progress_bars(STAGES, Console(stderr=True)) as progress:
         found = run_soak(index, texts, plan, progress)
     report(found, context.params, out, as_json)
+    if figure is not None:
+        from eval.bench.soak.figure import draw
+        from eval.plotting import save
+
+        save(draw(found), found.record(), figure, context.params)
     if found.failed:
         raise InputError(f"the server failed {found.failed} times; see above")

@@ -112,12 +112,23 @@ def test_the_command_fails_with_the_server(
     app = typer.Typer()
     app.command()(soak_command)
     arguments = [str(drawings), "--queries", str(tmp_path / "queries.txt"), "--json"]
+    arguments += ["--figure", str(tmp_path / "soak.png")]
     if raises:
         with pytest.raises(InputError, match="the server failed 7 times"):
             CliRunner().invoke(app, arguments, catch_exceptions=False)
     else:
         done = CliRunner().invoke(app, arguments, catch_exceptions=False)
         assert json.loads(done.stdout)["overall"]["answers"] == 0
+    assert (tmp_path / "soak.png").stat().st_size > 1000
+
+
+def test_a_figure_that_could_not_be_written(drawings: Path, tmp_path: Path) -> None:
+    (tmp_path / "queries.txt").write_text("red\nblue\n")
+    app = typer.Typer()
+    app.command()(soak_command)
+    arguments = [str(drawings), "--queries", str(tmp_path / "queries.txt"), "--figure", "soak.jpg"]
+    with pytest.raises(InputError, match=r"--figure soak\.jpg must be a \.png"):
+        CliRunner().invoke(app, arguments, catch_exceptions=False)
 
 
 def test_without_proc(drawings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
