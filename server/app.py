@@ -25,9 +25,10 @@ from server.monitoring.metrics import Metrics
 from server.monitoring.middleware import Monitoring
 from server.monitoring.monitor import measure, open_monitor
 from server.routes import backends as backend_routes
-from server.routes import explain, health, images, search
-from server.security.hosts import HostCheck, Hosts
-from server.security_headers import SecurityHeaders
+from server.routes import explain, health, images, keys, search, session
+from server.security import install as security
+from server.security.openapi import describe
+from server.security.rate_limit import Buckets
 from server.settings import ServerSettings
 from server.work import Work
 
@@ -43,6 +44,7 @@ def create_app(
     settings: ServerSettings,
     metrics: Metrics | None = None,
     reopen: Callable[[], Backends] | None = None,
+    buckets: Buckets | None = None,
 ) -> FastAPI:
     """An application that searches the backends and closes them at shutdown.
 
@@ -51,6 +53,7 @@ def create_app(
         settings: of the server; what opened the backends is not read again.
         metrics: of the process; None for new ones.
         reopen: opens the backends again when the index has been rebuilt; None if it is not watched.
+        buckets: of the rate limit, where several workers share them; None for new ones.
 
     Raises:
         OSError: if a log cannot be opened.
@@ -94,12 +97,11 @@ def create_app(
         compresslevel=COMPRESSION,
         exclude_content_types=NOT_COMPRESSED,
     )
-    app.add_middleware(HostCheck, hosts=Hosts(settings.host, settings.allowed_hosts))
-    app.add_middleware(SecurityHeaders)
+    security.install(app, settings, buckets or Buckets())
     app.add_middleware(Monitoring, monitor=monitor)
     problems.install(app)
     # An image id may end in "/explain", so the path of an image matches that of its explanation.
-    for routes in (search, backend_routes, explain, images, health):
+    for routes in (search, backend_routes, explain, images, session, keys, health):
         app.include_router(routes.router)
     app.add_api_route("/", _index, methods=["GET", "HEAD"], include_in_schema=False)
     app.mount("/page", StaticFiles(directory=PAGE))
@@ -140,9 +142,10 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
         parts["Problem"] = schemas.Problem.model_json_schema()
         for default in ("HTTPValidationError", "ValidationError"):
             parts.pop(default, None)
-        for path in schema["paths"].values():
-            answers = path["get"]["responses"]
-            if "HTTPValidationError" in str(answers.get("422")):
-                del answers["422"]
+        for operations in schema["paths"].values():
+            for operation in operations.values():
+                if "HTTPValidationError" in str(operation["responses"].get("422")):
+                    del operation["responses"]["422"]
+        describe(schema)
         app.openapi_schema = schema
     return app.openapi_schema

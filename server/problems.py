@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
@@ -22,7 +23,18 @@ MEDIA_TYPE = "application/problem+json"
 PROBLEM: dict[str, Any] = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
 RETRY_AFTER = "1"  # seconds
 _SHOWN = 60
-_NO_FIELD = ("overloaded", "stopping", "wrong-host")
+# Kinds of problems that no parameter causes.
+_NO_FIELD = (
+    "overloaded",
+    "stopping",
+    "wrong-host",
+    "key-needed",
+    "scope-missing",
+    "other-site",
+    "too-many-requests",
+    "body-too-large",
+    "length-required",
+)
 
 # Kind → status, title, and an example of a detail for the documentation.
 KINDS: dict[str, tuple[int, str, str]] = {
@@ -56,6 +68,37 @@ KINDS: dict[str, tuple[int, str, str]] = {
         "The server does not answer for this host",
         "the request is for 'photos.example'; if that is this server, add --allowed-host",
     ),
+    "key-needed": (
+        401,
+        "A key is needed",
+        "this needs an API key: send it as 'Authorization: Bearer KEY'; whoever runs the server "
+        "makes one with: sparta keys create NAME",
+    ),
+    "scope-missing": (
+        403,
+        "The key does not allow this",
+        "this needs a key of scope admin; the key 1f0c92ab allows search",
+    ),
+    "other-site": (
+        403,
+        "The request comes from another site",
+        "the request comes from a page of https://evil.example",
+    ),
+    "too-many-requests": (
+        429,
+        "Too many requests",
+        "key 1f0c92ab has sent more requests than it may; wait",
+    ),
+    "body-too-large": (
+        413,
+        "The body is too large",
+        "the body has 1,000,000 bytes; 65,536 are allowed",
+    ),
+    "length-required": (
+        411,
+        "The length of the body is missing",
+        "the length of the body is missing: send Content-Length",
+    ),
     "unknown-image": (
         404,
         "The index has no such image",
@@ -81,11 +124,18 @@ class ProblemError(Exception):
         kind: a key of `KINDS`.
         detail: what is wrong with this request.
         field: the parameter that caused it, None if it was none.
+        headers: of the answer.
     """
 
-    def __init__(self, kind: str, detail: str, field: str | None = None) -> None:
+    def __init__(
+        self,
+        kind: str,
+        detail: str,
+        field: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         super().__init__(detail)
-        self.kind, self.detail, self.field = kind, detail, field
+        self.kind, self.detail, self.field, self.headers = kind, detail, field, headers
 
 
 def install(app: FastAPI) -> None:
@@ -123,7 +173,7 @@ def problem_response(request: Request, error: ProblemError) -> Response:
     """The answer to a request that failed with a problem of a known kind."""
     status, title, _ = KINDS[error.kind]
     problem = {"type": _urn(error.kind), "title": title, "status": status}
-    headers = {"Retry-After": RETRY_AFTER} if error.kind == "overloaded" else None
+    headers = {"Retry-After": RETRY_AFTER} if error.kind == "overloaded" else error.headers
     return _response(request, problem | {"detail": error.detail, "field": error.field}, headers)
 
 
@@ -193,7 +243,8 @@ def _invalid(request: Request, error: Exception) -> Response:
     first = error.errors()[0]
     field = str(first["loc"][-1])
     detail = f"{field}: {first['msg'][0].lower()}{first['msg'][1:]}"
-    if first["type"] != "missing":
+    # Bodies are not shown: they have keys.
+    if first["type"] != "missing" and first["loc"][0] != "body":
         found = str(first["input"])
         detail += f" (found {found[:_SHOWN]!r}{'…' if len(found) > _SHOWN else ''})"
     return _known(request, ProblemError("invalid-parameter", detail, field))

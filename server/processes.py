@@ -33,6 +33,7 @@ from server.app import create_app
 from server.backends import Backends
 from server.connections import LimitedProtocol
 from server.monitoring.metrics import Metrics, forget, share
+from server.security.rate_limit import Buckets
 from server.settings import ServerSettings
 from sparta.errors import InputError
 
@@ -42,14 +43,21 @@ PAUSE = 5.0  # seconds before another worker is tried in place of one that could
 log = logging.getLogger(__name__)
 
 
-def run(app: Starlette, listening: socket.socket, drain: float = 0) -> None:
+def run(
+    app: Starlette,
+    listening: socket.socket,
+    drain: float = 0,
+    certificate: tuple[Path, Path] | None = None,
+) -> None:
     """Serve on a listening socket until SIGINT or SIGTERM; requests in flight are answered.
 
     Args:
         app: the application.
         listening: to accept connections from.
         drain: seconds to go on after the signal, while the application says it is not ready.
+        certificate: files of the certificate and its key, to serve HTTPS; None for HTTP.
     """
+    chain, key = certificate or (None, None)
     config = uvicorn.Config(
         app,
         http=LimitedProtocol,
@@ -58,6 +66,9 @@ def run(app: Starlette, listening: socket.socket, drain: float = 0) -> None:
         log_level="warning",
         access_log=False,
         server_header=False,
+        proxy_headers=False,  # those of named proxies alone are believed; see server.security
+        ssl_certfile=chain,
+        ssl_keyfile=key,
         timeout_graceful_shutdown=DRAIN,
     )
     # What is open now stays: the collector need not look through it after every large answer.
@@ -98,7 +109,7 @@ def run_workers(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     with TemporaryDirectory(prefix="visualsparta-metrics-") as folder:
-        _supervise(_Job(settings, open_backends, listening, Path(folder)))
+        _supervise(_Job(settings, open_backends, listening, Path(folder), Buckets()))
 
 
 def _supervise(job: _Job) -> None:
@@ -132,12 +143,14 @@ class _Job:
         open_backends: opens the backends.
         listening: socket shared by all.
         metrics: folder of their metrics.
+        buckets: of the limits, which they share.
     """
 
     settings: ServerSettings
     open_backends: Callable[[], Backends]
     listening: socket.socket
     metrics: Path
+    buckets: Buckets
 
 
 @dataclass
@@ -190,7 +203,8 @@ def _work(job: _Job, place: int, ready: Event) -> None:
     except (InputError, OSError) as error:
         sys.exit(f"error: {error}")
     ready.set()
-    run(app, _SingleAccept(fileno=job.listening.detach()), job.settings.drain_seconds)
+    listening, settings = _SingleAccept(fileno=job.listening.detach()), job.settings
+    run(app, listening, settings.drain_seconds, settings.certificate)
 
 
 def _stop_with_parent() -> None:
@@ -202,7 +216,7 @@ def _stop_with_parent() -> None:
 
 
 def _app(job: _Job, metrics: Metrics) -> FastAPI:
-    return create_app(job.open_backends(), job.settings, metrics, job.open_backends)
+    return create_app(job.open_backends(), job.settings, metrics, job.open_backends, job.buckets)
 
 
 class _SingleAccept(socket.socket):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny
@@ -205,6 +206,37 @@ class Health(BaseModel):
     """The answer of a server that lives, or is ready."""
 
     status: str = Field(examples=["ok"])
+
+
+class KeyInfo(_Answer):
+    """What is known of an API key; not the key itself, of which a server has only a hash."""
+
+    id: str = Field(description="By which it is listed and revoked", examples=["1f0c92ab"])
+    name: str = Field(description="Who or what uses it", examples=["phone"])
+    scope: str = Field(
+        description="What it allows: search, write, admin or metrics", examples=["search"]
+    )
+    created: datetime
+    expires: datetime | None = Field(description="When it ends; null if it does not")
+
+
+class KeyList(BaseModel):
+    """All keys of a server."""
+
+    keys: list[KeyInfo]
+
+
+class SignIn(BaseModel):
+    """The key to sign in with."""
+
+    key: str = Field(examples=["sparta_1f0c92ab_…"])
+
+
+class Session(BaseModel):
+    """Who sends the requests."""
+
+    key: KeyInfo | None = Field(description="The key; null for requests that need none")
+    allows: list[str] = Field(description="What the requests may do", examples=[["search"]])
 
 
 class Problem(BaseModel):

@@ -36,7 +36,7 @@ class SecurityHeaders:
         async def send_completed(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                if scope["path"] == "/docs":
+                if scope["path"].removeprefix(scope.get("root_path", "")) == "/docs":
                     headers["Content-Security-Policy"] = DOCS_POLICY
                 for name, value in SECURITY_HEADERS.items():
                     headers.setdefault(name, value)

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
 import yaml
-from pydantic import BeforeValidator, DirectoryPath, Field, SecretStr, ValidationError
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    DirectoryPath,
+    Field,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, SettingsConfigDict
 
 from sparta.errors import InputError, first_line
@@ -28,6 +38,26 @@ def _as_list(value: object) -> object:
     if value.lstrip().startswith("["):
         return json.loads(value)
     return [part.strip() for part in value.split(",") if part.strip()]
+
+
+def _check_origins(origins: tuple[str, ...]) -> tuple[str, ...]:
+    for origin in origins:
+        if not re.fullmatch(r"https?://[^/?#*\s]+", origin):
+            raise ValueError(f"expected a site such as https://app.example: {origin}")
+    return origins
+
+
+def _check_addresses(addresses: tuple[str, ...]) -> tuple[str, ...]:
+    for address in addresses:
+        ipaddress.ip_network(address)  # its errors name the address
+    return addresses
+
+
+def _check_root_path(path: str) -> str:
+    path = path.rstrip("/")
+    if path and not re.fullmatch(r"(/[\w.~-]+)+", path):
+        raise ValueError("expected a path such as /photos")
+    return path
 
 
 Texts = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_as_list)]
@@ -70,6 +100,58 @@ class ServerSettings(BaseSettings):
         description="Name under which the server is reached, as through a proxy, besides --host; "
         "repeatable. Requests for other names are refused",
     )
+    keys: Path | None = Field(
+        default=None,
+        description="File of the API keys, see sparta keys; by default visualsparta/keys.json in "
+        "~/.config. Without it, this machine alone may search",
+    )
+    rate: float = Field(
+        default=100,
+        ge=0,
+        allow_inf_nan=False,
+        description="Requests a second of one key or address, ten seconds' worth of them at once; "
+        "0 for any number",
+    )
+    concurrency: int = Field(
+        default=32,
+        ge=1,
+        description="Requests of one key or address that a process answers at once",
+    )
+    cors_origins: Annotated[Texts, AfterValidator(_check_origins)] = Field(
+        default=(),
+        description="Site whose pages may use the REST interface with a key, such as "
+        "https://app.example; repeatable",
+    )
+    tls_certificate: Path | None = Field(
+        default=None, description="Chain of certificates in PEM form, to serve HTTPS"
+    )
+    tls_key: Path | None = Field(default=None, description="Private key of --tls-certificate")
+    trusted_proxies: Annotated[Texts, AfterValidator(_check_addresses)] = Field(
+        default=(),
+        description="Address or network of a proxy whose X-Forwarded-For and X-Forwarded-Proto "
+        "are believed; repeatable",
+    )
+    root_path: Annotated[str, AfterValidator(_check_root_path)] = Field(
+        default="", description="Path below which a proxy shows the server, such as /photos"
+    )
+
+    @model_validator(mode="after")
+    def _check_tls(self) -> Self:
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise ValueError("--tls-certificate and --tls-key go together: give both, or neither")
+        return self
+
+    @property
+    def certificate(self) -> tuple[Path, Path] | None:
+        """The files of the certificate and its key; None to serve HTTP."""
+        if self.tls_certificate is None or self.tls_key is None:
+            return None
+        return self.tls_certificate, self.tls_key
+
+    @property
+    def scheme(self) -> str:
+        """Of the server's addresses."""
+        return "https" if self.certificate else "http"
 
     # Operation
     access_log: str | None = Field(

@@ -20,6 +20,15 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_keys(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No API keys but those of a test: a developer's own would be asked for."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
+        patch.delenv("SPARTA_KEYS", raising=False)
+        yield
+
+
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """Folder with real photos, backbones and captions beside the checkout."""

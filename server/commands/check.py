@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from indexer.state import IndexState
+from server.security.exposure import check_exposure
 from server.settings import LoadedSettings, ServerSettings
 from server.sockets import url
 
@@ -15,18 +16,21 @@ def print_check(loaded: LoadedSettings) -> None:
     """Print what would run.
 
     Raises:
-        InputError: if the index is none, or is damaged as far as sizes and manifests show.
+        InputError: if there must be a key first, or the index is none, or is damaged as far as
+            sizes and manifests show.
     """
     settings = loaded.settings
     typer.echo("Settings, and where each comes from:")
     _print_aligned(_settings(loaded))
     for name in loaded.ignored:
         typer.echo(f"Ignored: {name} is set and names no setting.")
+    check_exposure(settings)
     state = IndexState.read(settings.index)
     typer.echo(f"\nIndex {settings.index}:")
     _print_aligned(_facts(state, settings))
     workers = f"{settings.workers} {'process' if settings.workers == 1 else 'processes'}"
-    typer.echo(f"\nWould serve at {url(settings.host, settings.port)} with {workers}.")
+    address = url(settings.host, settings.port, settings.scheme)
+    typer.echo(f"\nWould serve at {address} with {workers}.")
 
 
 def _settings(loaded: LoadedSettings) -> list[tuple[str, ...]]:

@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 
 ARGUMENT = "INDEX"
 # Flags that are not --NAME-OF-THE-SETTING: repeatable ones, in the singular.
-SINGULAR = {"allowed_hosts": "--allowed-host", "examples": "--example"}
+SINGULAR = {
+    "allowed_hosts": "--allowed-host",
+    "cors_origins": "--cors-origin",
+    "examples": "--example",
+    "trusted_proxies": "--trusted-proxy",
+}
 
 
 def _flag(field: str) -> str:
@@ -29,7 +34,7 @@ def _option(field: str) -> Any:
     """A flag with the help and the default of its setting."""
     setting = ServerSettings.model_fields[field]
     text, default = setting.description, setting.default
-    if isinstance(default, str | int | float) and not isinstance(default, bool):
+    if isinstance(default, str | int | float) and default != "" and not isinstance(default, bool):
         text = f"{text} (default: {default})"
     return typer.Option(_flag(field), help=text, show_default=False)
 
@@ -49,6 +54,14 @@ SlowQueryMs = Annotated[float | None, _option("slow_query_ms")]
 SlowQueryLog = Annotated[str | None, _option("slow_query_log")]
 Tracing = Annotated[bool | None, _option("tracing")]
 DrainSeconds = Annotated[float | None, _option("drain_seconds")]
+Keys = Annotated[Path | None, _option("keys")]
+Rate = Annotated[float | None, _option("rate")]
+Concurrency = Annotated[int | None, _option("concurrency")]
+CorsOrigins = Annotated[list[str] | None, _option("cors_origins")]
+TlsCertificate = Annotated[Path | None, _option("tls_certificate")]
+TlsKey = Annotated[Path | None, _option("tls_key")]
+TrustedProxies = Annotated[list[str] | None, _option("trusted_proxies")]
+RootPath = Annotated[str | None, _option("root_path")]
 Config = Annotated[
     Path | None,
     typer.Option(
@@ -71,6 +84,14 @@ def serve(
     workers: Workers = None,
     engine: Engine = None,
     allowed_hosts: AllowedHosts = None,
+    keys: Keys = None,
+    rate: Rate = None,
+    concurrency: Concurrency = None,
+    cors_origins: CorsOrigins = None,
+    tls_certificate: TlsCertificate = None,
+    tls_key: TlsKey = None,
+    trusted_proxies: TrustedProxies = None,
+    root_path: RootPath = None,
     examples: Examples = None,
     access_log: AccessLog = None,
     slow_query_ms: SlowQueryMs = None,
@@ -111,22 +132,20 @@ def _run(settings: ServerSettings) -> None:
     from server.app import create_app
     from server.backends import open_backends
     from server.processes import run, run_workers
-    from server.sockets import is_loopback, listen, url
+    from server.security.exposure import check_exposure
+    from server.sockets import listen, url
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
+    check_exposure(settings)
     open_all = partial(open_backends, settings)
     backends = open_all()
     with listen(settings.host, settings.port) as socket:
-        address = url(settings.host, socket.getsockname()[1])
+        address = url(settings.host, socket.getsockname()[1], settings.scheme)
         _announce(console, backends, settings.index, address)
-        if not is_loopback(settings.host):
-            console.print(
-                f"[yellow]Warning: with --host {settings.host} everybody who reaches this machine "
-                "can search and see the photos; there is no password.[/]"
-            )
         console.print("Stop with Ctrl+C.")
         if settings.workers == 1:
-            run(create_app(backends, settings, reopen=open_all), socket, settings.drain_seconds)
+            app = create_app(backends, settings, reopen=open_all)
+            run(app, socket, settings.drain_seconds, settings.certificate)
         else:
             backends.close()
             run_workers(settings, open_all, socket)

@@ -14,6 +14,7 @@ from mcp.server.mcpserver import MCPServer
 from server.client.async_client import AsyncClient
 from server.mcp.tools import Tools
 from server.processes import run
+from server.security.access import in_process
 
 INSTRUCTIONS = (
     "Finds photos of one collection by what they show. Search with plain words for things, people, "
@@ -26,7 +27,9 @@ IN_PROCESS = "http://127.0.0.1"  # the address by which requests to an applicati
 
 def application_client(app: FastAPI) -> AsyncClient:
     """A client whose requests an application answers in this process, without a socket."""
-    return AsyncClient(IN_PROCESS, transport=httpx.ASGITransport(app, raise_app_exceptions=False))
+    return AsyncClient(
+        IN_PROCESS, transport=httpx.ASGITransport(in_process(app), raise_app_exceptions=False)
+    )
 
 
 def mcp_server(client: AsyncClient, app: FastAPI | None = None) -> MCPServer:

@@ -2,28 +2,48 @@
 
 /** A failed request: an error response, or no response at all. */
 export class Problem extends Error {
-  constructor(title, detail) {
+  constructor(title, detail, status) {
     super(detail);
     this.title = title;
+    this.status = status;
   }
 }
 
-async function get(path, signal) {
+async function send(path, options) {
   let response;
   try {
-    response = await fetch(path, { signal });
+    response = await fetch(path, options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Problem("The server does not answer", "Is “sparta serve” still running?");
   }
   const body = await response.json().catch(() => ({}));
   if (!response.ok) {
-    throw new Problem(body.title ?? "The server failed", body.detail ?? `Status ${response.status}`);
+    throw new Problem(body.title ?? "The server failed", body.detail ?? `Status ${response.status}`, response.status);
   }
   return body;
 }
 
-export const backends = async () => (await get("/v1/backends")).backends;
+/** An answer of the server; if that needs a key, the event "key-needed" asks for it. */
+async function get(path, signal) {
+  try {
+    return await send(path, { signal });
+  } catch (error) {
+    if (error.status === 401) dispatchEvent(new Event("key-needed"));
+    throw error;
+  }
+}
+
+/** Store a key in a cookie that this script cannot read, if the server accepts the key. */
+export const signIn = (key) =>
+  send("v1/sign-in", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ key }) });
+
+export const signOut = () => send("v1/sign-out", { method: "POST" });
+
+/** The key with which this browser is signed in, null if none is needed. */
+export const currentKey = async () => (await get("v1/session")).key;
+
+export const backends = async () => (await get("v1/backends")).backends;
 
 /** Search for a query {q, like, k, backend}, by text or by image; hits come with explanations. */
 export async function search({ q, like, k, backend }, signal) {
@@ -31,8 +51,8 @@ export async function search({ q, like, k, backend }, signal) {
   if (backend) params.set("backend", backend);
   if (like) {
     const photo = like.split("/").map(encodeURIComponent).join("/");
-    return { ...(await get(`/v1/images/${photo}/similar?${params}`, signal)), unknown: [], substitutions: [] };
+    return { ...(await get(`v1/images/${photo}/similar?${params}`, signal)), unknown: [], substitutions: [] };
   }
   params.set("q", q);
-  return get(`/v1/search?${params}`, signal);
+  return get(`v1/search?${params}`, signal);
 }

@@ -5,6 +5,7 @@ import { backends } from "./api.js";
 import { makeColumn, plural } from "./column.js";
 import { make } from "./dom.js";
 import { makeQueryImage } from "./query_image.js";
+import { showSignOut } from "./sign_in.js";
 
 const at = (id) => document.getElementById(id);
 const form = at("form");
@@ -101,3 +102,4 @@ addEventListener("popstate", showResults);
 
 showResults();
 loadBackends().catch(first.fail);
+showSignOut().catch(() => {}); // the same error as of the others

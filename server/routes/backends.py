@@ -7,12 +7,11 @@ from fastapi import APIRouter, Request
 from indexer.search.api import Explainer
 from server import schemas
 from server.backends import backends_of
-from server.problems import responses
 
 router = APIRouter(prefix="/v1")
 
 
-@router.get("/backends", summary="List the backends", responses=responses("wrong-host"))
+@router.get("/backends", summary="List the backends")
 async def list_backends(request: Request) -> schemas.BackendList:
     """Every backend with its number of images and example queries, the default backend first."""
     backends = backends_of(request)

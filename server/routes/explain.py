@@ -29,7 +29,6 @@ router = APIRouter(prefix="/v1/images")
         "unknown-backend",
         "backend-unavailable",
         "overloaded",
-        "wrong-host",
     ),
     response_model=schemas.ExplanationAnswer,
 )

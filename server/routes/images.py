@@ -58,7 +58,10 @@ router = APIRouter(prefix="/v1/images")
         400: {"description": "Range cannot be read", "content": PROBLEM},
         416: {"description": "The file has no such range", "content": PROBLEM},
         **responses(
-            "unknown-image", "photo-missing", "photo-forbidden", "unknown-backend", "wrong-host"
+            "unknown-image",
+            "photo-missing",
+            "photo-forbidden",
+            "unknown-backend",
         ),
     },
 )
@@ -87,7 +90,6 @@ def get_photo(request: Request, backend: BackendParameter, image_id: str) -> Res
         "unknown-backend",
         "backend-unavailable",
         "overloaded",
-        "wrong-host",
     ),
     response_model=schemas.SimilarAnswer,
 )
@@ -135,7 +137,7 @@ def similar_answer(
 @router.get(
     "/{image_id:image_id}",
     summary="Get the metadata of an image",
-    responses=responses("unknown-image", "unknown-backend", "wrong-host"),
+    responses=responses("unknown-image", "unknown-backend"),
 )
 def get_image(request: Request, backend: BackendParameter, image_id: str) -> schemas.ImageAnswer:
     """The metadata that the index stores for an image."""

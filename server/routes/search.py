@@ -31,7 +31,10 @@ router = APIRouter(prefix="/v1")
     summary="Search photos by text",
     response_model=schemas.SearchAnswer,
     responses=responses(
-        "invalid-parameter", "unknown-backend", "backend-unavailable", "overloaded", "wrong-host"
+        "invalid-parameter",
+        "unknown-backend",
+        "backend-unavailable",
+        "overloaded",
     ),
 )
 async def search(

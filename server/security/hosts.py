@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from server.problems import ProblemError, problem_response
+from server.security.root_path import route_path
 from server.sockets import is_loopback
 
 # Asked by programs that know the machine by any name, and without anything to protect.
@@ -52,7 +53,7 @@ class HostCheck:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
-        if scope["type"] == "http" and scope["path"] not in EXEMPT:
+        if scope["type"] == "http" and route_path(scope) not in EXEMPT:
             headers = scope["headers"]
             found = [value.decode("latin-1") for name, value in headers if name == b"host"]
             if len(found) != 1 or found[0] not in self.hosts:
@@ -62,6 +63,12 @@ class HostCheck:
                 await response(scope, receive, send)
                 return
         await self.app(scope, receive, send)
+
+
+def is_loopback_name(header: str) -> bool:
+    """Whether a Host header, with or without a port, names the machine itself."""
+    name = _name(header)
+    return name in LOOPBACK or is_loopback(name)
 
 
 def _name(host: str) -> str:

@@ -14,6 +14,10 @@ log = logging.getLogger(__name__)
 _State = tuple[int, int, int]  # a file's inode, change time and size
 
 
+class BadKeyError(Exception):
+    """Raised for a key that is not valid; the text says why."""
+
+
 class KeyRing:
     """Finds keys by their text, as their file is at the time.
 
@@ -35,11 +39,19 @@ class KeyRing:
         self._refresh()
         return self._state is not None
 
-    def find(self, text: str) -> Key | None:
-        """The key with this text, expired ones included; None if there is none."""
+    def valid(self, text: str) -> Key:
+        """The key with this text.
+
+        Raises:
+            BadKeyError: if there is none, or it has expired.
+        """
         self._refresh()
         key = self._keys.get(id_of(text))
-        return key if key is not None and key.matches(text) else None
+        if key is None or not key.matches(text):
+            raise BadKeyError("the key is unknown, or was revoked")
+        if key.is_expired():
+            raise BadKeyError(f"the key {key.id} has expired")
+        return key
 
     def __iter__(self) -> Iterator[Key]:
         self._refresh()

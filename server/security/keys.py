@@ -142,4 +142,4 @@ def write_keys(path: Path, keys: Iterable[Key]) -> None:
 
 
 def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,14 +1,19 @@
 """Fixtures: the drawn photos, and a client of a server that shows them."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
+from playwright.sync_api import Browser, sync_playwright
 
 from server.backends import Backend
-from tests.server.apps import app_of
+from tests.server.apps import app_of, client_of
 from tests.server.fake import FakeDense, FakeSearcher, draw
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 
 
 @pytest.fixture(scope="session")
@@ -28,5 +33,17 @@ def client(photos: Path, searcher: FakeSearcher) -> Iterator[TestClient]:
     seeing = Backend("third", FakeSearcher(), photos)
     dense = Backend("vse++", FakeDense(), photos)
     app = app_of(sparta, blind, seeing, dense)
-    with TestClient(app, raise_server_exceptions=False) as client:
+    with client_of(app, raise_server_exceptions=False) as client:
         yield client
+
+
+# Not of the session: Playwright runs an event loop in this thread until it ends.
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    path = next(filter(None, map(shutil.which, NAMES)), None)
+    if path is None:
+        pytest.skip(f"no browser is installed: none of {', '.join(NAMES)} is in PATH")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
+        yield browser
+        browser.close()

@@ -6,6 +6,7 @@ import http.client
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Thread
+from typing import Any
 from urllib.parse import urlsplit
 
 import uvicorn
@@ -17,11 +18,13 @@ from tests.server.apps import app_of
 
 
 @contextmanager
-def serving(*backends: Backend) -> Iterator[str]:
-    """Run a server in a thread; yields its address."""
+def serving(*backends: Backend, **values: Any) -> Iterator[str]:
+    """Run a server with some settings in a thread; yields its address."""
     with listen("127.0.0.1", 0) as socket:
-        app = app_of(*backends)
-        config = uvicorn.Config(app, http=LimitedProtocol, ws="none", log_level="error")
+        app = app_of(*backends, **values)
+        config = uvicorn.Config(
+            app, http=LimitedProtocol, ws="none", log_level="error", proxy_headers=False
+        )
         server = uvicorn.Server(config)
         thread = Thread(target=server.run, kwargs={"sockets": [socket]})
         thread.start()

@@ -24,7 +24,7 @@ from sparta.errors import InputError
 from sparta.vse.model import VseModel
 from tests.indexer.sealed import change
 from tests.indexer.tiny_dense import save_dense_model
-from tests.server.apps import settings
+from tests.server.apps import client_of, settings
 from tests.server.drawings import index_drawings, store_drawings
 
 NAMES = ["sparta", "mv-vse", "vse++", "ensemble"]
@@ -32,10 +32,9 @@ NAMES = ["sparta", "mv-vse", "vse++", "ensemble"]
 LAZY = """
 import sys
 from pathlib import Path
-from fastapi.testclient import TestClient
 from server.app import create_app
 from server.backends import open_backends
-from tests.server.apps import settings
+from tests.server.apps import client_of, settings
 
 def ask(path):
     response = client.get(path)
@@ -43,7 +42,7 @@ def ask(path):
     return response
 
 served = settings(index=Path(sys.argv[1]))
-with TestClient(create_app(open_backends(served), served)) as client:
+with client_of(create_app(open_backends(served), served)) as client:
     assert len(ask("/v1/backends").json()["backends"]) == 4
     assert ask("/v1/search?q=red&explain=true").json()["hits"]
     ask("/v1/images/garden/one.png?backend=vse%2B%2B")
@@ -73,7 +72,7 @@ def backends(index: Path) -> Backends:
 
 @pytest.fixture
 def client(backends: Backends) -> Iterator[TestClient]:
-    with TestClient(create_app(backends, settings()), raise_server_exceptions=False) as client:
+    with client_of(create_app(backends, settings()), raise_server_exceptions=False) as client:
         yield client
 
 

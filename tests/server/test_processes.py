@@ -15,7 +15,9 @@ import httpx
 import pytest
 
 from server.processes import _SingleAccept
+from server.security.keys import write_keys
 from server.sockets import listen
+from tests.server.apps import make_key
 
 
 def start(kind: str, workers: int = 2) -> "subprocess.Popen[str]":
@@ -98,6 +100,26 @@ def test_a_dead_worker_is_replaced(tmp_path: Path) -> None:
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 0
     assert "Traceback" not in errors
+
+
+def test_every_worker_knows_a_revoked_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "keys.json"
+    monkeypatch.setenv("SPARTA_KEYS", str(file))
+    key = make_key(file)
+    process = start("fakes")
+    address = address_of(process)
+
+    def statuses() -> set[int]:
+        """Of requests on connections of their own, which both workers take."""
+        headers = {"X-API-Key": key, "Connection": "close"}
+        search = f"{address}/v1/search?q=red"
+        return {httpx.get(search, headers=headers, timeout=60).status_code for _ in range(12)}
+
+    assert statuses() == {200}
+    write_keys(file, [])
+    assert statuses() == {401}
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
 
 
 def test_workers_end_with_a_first_process_that_was_killed() -> None:

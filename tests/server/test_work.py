@@ -19,7 +19,7 @@ from server.monitoring.metrics import Metrics
 from server.problems import ProblemError
 from server.routes import hits as hits_module
 from server.work import CLIENT_GONE, ClientGoneError, Wanted, Work
-from tests.server.apps import app_of
+from tests.server.apps import app_of, client_of
 from tests.server.fake import FakeSearcher
 from tests.server.live import serving
 from tests.server.routes.test_search import Recording
@@ -186,6 +186,6 @@ def test_explanations_are_the_same_in_parts(
 )
 def test_long_queries_and_many_hits_leave_the_event_loop(query: str, quick: bool) -> None:
     searcher = Recording()
-    with TestClient(app_of(Backend("sparta", searcher, quick=True))) as client:
+    with client_of(app_of(Backend("sparta", searcher, quick=True))) as client:
         assert client.get(f"/v1/search?{query}").status_code == 200
     assert searcher.in_loop is quick

@@ -2,6 +2,7 @@
 
 import re
 import signal
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,8 @@ from urllib.parse import quote
 import httpx
 import pytest
 
+from tests.server.apps import make_key
+from tests.server.certificates import AUTHORITY, make_certificate
 from tests.server.drawings import index_drawings
 from tests.server.fake import DRAWINGS, FakeSearcher
 
@@ -109,3 +112,38 @@ def test_a_folder_that_is_not_an_index_is_an_error(tmp_path: Path) -> None:
     assert process.returncode == 1
     assert "is not an index" in errors
     assert "Traceback" not in errors
+
+
+def test_a_server_for_others_without_a_key_is_an_error(index: Path) -> None:
+    process = start(str(index), "--port", "0", "--host", "0.0.0.0")
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "create one with: sparta keys create NAME" in " ".join(errors.split())
+    assert "Traceback" not in errors
+
+
+def test_a_server_for_others_with_tls_and_no_key_in_its_log(index: Path, tmp_path: Path) -> None:
+    certificate, secret = make_certificate(tmp_path)
+    file = tmp_path / "keys.json"
+    key = make_key(file)
+    options = ["--host", "0.0.0.0", "--port", "0", "--keys", str(file)]
+    options += ["--tls-certificate", str(certificate), "--tls-key", str(secret)]
+    process = start(str(index), *options)
+    assert process.stderr is not None
+    found = re.search(r"https://127\.0\.0\.1:(\d+)", process.stderr.readline())
+    assert found
+    trust = ssl.create_default_context()
+    AUTHORITY.configure_trust(trust)
+    with httpx.Client(base_url=f"https://localhost:{found[1]}", verify=trust) as client:
+        search = "/v1/search?q=red"
+        assert client.get(search).status_code == 401
+        for headers in ({"X-API-Key": key}, {"Authorization": f"Bearer {key}"}):
+            assert client.get(search, headers=headers).json()["hits"]
+        signed_in = client.post("/v1/sign-in", json={"key": key})
+        assert "Secure" in signed_in.headers["set-cookie"]
+        assert client.get(search).json()["hits"]
+        assert client.get(f"{search}&k={key}", headers={"X-API-Key": "wrong"}).status_code == 401
+    process.send_signal(signal.SIGINT)
+    _, log = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert key[-20:] not in log

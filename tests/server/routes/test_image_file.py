@@ -7,7 +7,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from server.backends import Backend
-from tests.server.apps import app_of
+from tests.server.apps import app_of, client_of
 from tests.server.fake import DRAWINGS, FakeSearcher
 
 TYPES = {".png": "image/png", ".jpg": "image/jpeg", ".webp": "image/webp"}
@@ -63,7 +63,7 @@ def test_only_what_has_changed_since(client: TestClient) -> None:
 def test_a_replaced_photo_is_a_new_one(photos: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(photos, tmp_path / "photos")
     url, file = "/v1/images/garden/one.png/file", folder / "garden/one.png"
-    with TestClient(app_of(Backend("sparta", FakeSearcher(), folder))) as client:
+    with client_of(app_of(Backend("sparta", FakeSearcher(), folder))) as client:
         old = client.get(url)
         # Of the same size and time, as a copy with its times may be.
         changed, times = bytearray(file.read_bytes()), file.stat()

@@ -7,7 +7,7 @@ from fastapi.testclient import TestClient
 
 from indexer.search.api import SearchResult
 from server.backends import Backend
-from tests.server.apps import app_of
+from tests.server.apps import app_of, client_of
 from tests.server.fake import LEFT, RIGHT, FakeSearcher
 
 
@@ -156,7 +156,7 @@ def test_quick_searches_stay_in_the_event_loop_but_never_explain_there(
 ) -> None:
     searcher = Recording()
     app = app_of(Backend("sparta", searcher, photos, quick=quick))
-    with TestClient(app) as client:
+    with client_of(app) as client:
         plain = client.get("/v1/search?q=red").json()
         assert searcher.in_loop is quick
         explained = client.get("/v1/search?q=red&explain=true").json()
@@ -168,7 +168,7 @@ def test_quick_searches_stay_in_the_event_loop_but_never_explain_there(
 
 def test_a_quick_search_that_fails_is_a_problem() -> None:
     app = app_of(Backend("sparta", Recording(), quick=True))
-    with TestClient(app, raise_server_exceptions=False) as client:
+    with client_of(app, raise_server_exceptions=False) as client:
         answer = client.get("/v1/search?q=explode")
     assert answer.status_code == 500
     assert answer.headers["content-type"] == "application/problem+json"

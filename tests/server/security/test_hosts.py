@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 
 import pytest
-from fastapi.testclient import TestClient
 
 from server.backends import Backend
-from tests.server.apps import app_of
+from tests.server.apps import app_of, client_of, make_key
 from tests.server.fake import FakeSearcher
 
 
@@ -36,11 +36,12 @@ from tests.server.fake import FakeSearcher
         ("0.0.0.0", "evil.example", False),
     ],
 )
-def test_hosts(listening: str, header: str, answered: bool) -> None:
-    backend = Backend("sparta", FakeSearcher())
-    app = app_of(backend, host=listening, allowed_hosts=["Photos.example"])
-    with TestClient(app) as client:
-        response = client.get("/v1/search?q=red", headers={"Host": header})
+def test_hosts(listening: str, header: str, answered: bool, tmp_path: Path) -> None:
+    backend, keys = Backend("sparta", FakeSearcher()), tmp_path / "keys.json"
+    sent = {"Host": header, "X-API-Key": make_key(keys)}
+    app = app_of(backend, host=listening, allowed_hosts=["Photos.example"], keys=keys)
+    with client_of(app) as client:
+        response = client.get("/v1/search?q=red", headers=sent)
         assert response.status_code == (200 if answered else 421)
         assert client.get("/livez", headers={"Host": header}).status_code == 200
         if not answered:
@@ -53,6 +54,6 @@ def test_hosts(listening: str, header: str, answered: bool) -> None:
 
 def test_two_hosts_are_none() -> None:
     app = app_of(Backend("sparta", FakeSearcher()), allowed_hosts=())
-    with TestClient(app) as client:
+    with client_of(app) as client:
         headers = [("Host", "localhost"), ("Host", "evil.example")]
         assert client.get("/v1/search?q=red", headers=headers).status_code == 421

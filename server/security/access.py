@@ -1,0 +1,156 @@
+"""Middleware that decides on every request: who sent it, whether it may, and how often."""
+
+from __future__ import annotations
+
+from collections import Counter
+from math import ceil
+from typing import Any
+
+from fastapi import Request, Security
+from fastapi.openapi.models import HTTPBearer
+from fastapi.security.base import SecurityBase
+from starlette.types import ASGIApp, Receive, Send
+from starlette.types import Scope as ASGIScope
+
+from server.problems import ProblemError, problem_response
+from server.security.callers import LOCAL_ALLOWS, Caller, Callers
+from server.security.keys import Scope
+from server.security.rate_limit import RateLimit
+from server.security.root_path import route_path
+
+# Asked by whatever watches the server, and never refused.
+HEALTH = frozenset({"/livez", "/readyz"})
+# The page itself, which asks for a key, and signing in and out.
+PUBLIC = frozenset({"/", "/v1/sign-in", "/v1/sign-out"})
+PUBLIC_FOLDER = "/page/"
+# Everything else needs the scope that is named here, or "search"; see `requires` for more.
+NEEDS: dict[str, Scope] = {"/metrics": "metrics"}
+MAX_BODY = 64 * 1024  # bytes
+BEARER = "bearer"  # name of the scheme in the OpenAPI document
+
+
+class Access:
+    """Lets a request pass, or answers it with a problem.
+
+    Args:
+        app: the application behind.
+        callers: recognises who sends requests.
+        rate: limit on requests a second of each key or address; None for none.
+        at_once: requests of each key or address that one process answers at the same time.
+    """
+
+    def __init__(
+        self, app: ASGIApp, callers: Callers, rate: RateLimit | None, at_once: int
+    ) -> None:
+        self.app, self._callers, self._rate, self._at_once = app, callers, rate, at_once
+        self._running: Counter[str] = Counter()
+
+    async def __call__(self, scope: ASGIScope, receive: Receive, send: Send) -> None:
+        """Answer a request, or refuse it."""
+        if (
+            scope["type"] != "http"
+            or (path := route_path(scope)) in HEALTH
+            or "caller" in scope  # set by `in_process`; nothing that is sent becomes a part of it
+        ):
+            return await self.app(scope, receive, send)
+        try:
+            caller = self._admit(scope, path)
+        except ProblemError as problem:
+            return await problem_response(Request(scope), problem)(scope, receive, send)
+        scope["caller"] = caller
+        self._running[caller.name] += 1
+        try:
+            await self.app(scope, receive, send)
+        finally:
+            self._running[caller.name] -= 1
+            if not self._running[caller.name]:
+                del self._running[caller.name]
+
+    def _admit(self, scope: ASGIScope, path: str) -> Caller:
+        _check_body(scope)
+        caller = self._callers.identify(scope)
+        if caller.limited:
+            self._limit(caller)
+        if caller.refused:
+            raise key_needed(caller.refused, error="invalid_token")
+        if path not in PUBLIC and not path.startswith(PUBLIC_FOLDER):
+            _check_scope(caller, NEEDS.get(path, "search"))
+        return caller
+
+    def _limit(self, caller: Caller) -> None:
+        if self._running[caller.name] >= self._at_once:
+            detail = f"{caller.name} has {self._at_once} requests running; wait for one to end"
+            raise _too_many(detail, 1)
+        if self._rate is not None and (wait := self._rate.take(caller.name)):
+            raise _too_many(f"{caller.name} has sent more requests than it may; wait", wait)
+
+
+def in_process(app: ASGIApp) -> ASGIApp:
+    """An application as code in this very process may use it: without a key, and without limits."""
+
+    async def call(scope: ASGIScope, receive: Receive, send: Send) -> None:
+        await app({**scope, "caller": Caller("this process", LOCAL_ALLOWS)}, receive, send)
+
+    return call
+
+
+class _Needs(SecurityBase):
+    """A dependency that refuses requests without a scope; see `requires`.
+
+    FastAPI describes what is a `SecurityBase` as such in the OpenAPI document.
+    """
+
+    def __init__(self, needed: Scope) -> None:
+        self._needed = needed
+        self.scheme_name, self.model = BEARER, HTTPBearer()
+
+    async def __call__(self, request: Request) -> None:
+        caller: Caller | None = request.scope.get("caller")
+        if caller is None:  # an application without `Access`
+            raise key_needed(_NO_KEY)
+        _check_scope(caller, self._needed)
+
+
+def requires(needed: Scope) -> Any:
+    """Declare that a route needs a scope: `dependencies=[requires("admin")]`.
+
+    All routes need "search" without saying so, but for those in `PUBLIC`.
+    """
+    return Security(_Needs(needed), scopes=[needed])
+
+
+_NO_KEY = (
+    "this needs an API key: send it as 'Authorization: Bearer KEY'; whoever runs the server makes "
+    "one with: sparta keys create NAME"
+)
+
+
+def _check_scope(caller: Caller, needed: Scope) -> None:
+    if needed in caller.allows:
+        return
+    if caller.key is None:
+        raise key_needed(_NO_KEY if needed == "search" else f"{_NO_KEY} --scope {needed}")
+    allowed = ", ".join(sorted(caller.allows))
+    detail = f"this needs a key of scope {needed}; the key {caller.key.id} allows {allowed}"
+    raise ProblemError("scope-missing", detail)
+
+
+def _check_body(scope: ASGIScope) -> None:
+    for name, value in scope["headers"]:
+        if name == b"transfer-encoding":
+            detail = "the length of the body is missing: send Content-Length"
+            raise ProblemError("length-required", detail)
+        if name == b"content-length" and int(value) > MAX_BODY:
+            detail = f"the body has {int(value):,} bytes; {MAX_BODY:,} are allowed"
+            raise ProblemError("body-too-large", detail)
+
+
+def key_needed(detail: str, error: str = "") -> ProblemError:
+    """A problem of a missing key, or of one that is not valid, with an error code of RFC 6750."""
+    challenge = 'Bearer realm="VisualSparta"' + (f', error="{error}"' if error else "")
+    return ProblemError("key-needed", detail, headers={"WWW-Authenticate": challenge})
+
+
+def _too_many(detail: str, seconds: float) -> ProblemError:
+    headers = {"Retry-After": str(ceil(seconds))}
+    return ProblemError("too-many-requests", detail, headers=headers)

@@ -1,0 +1,58 @@
+"""Everything that a request passes before it reaches the routes."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI
+from starlette.middleware.cors import CORSMiddleware
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
+
+from server.security.access import Access
+from server.security.callers import Callers
+from server.security.hosts import HostCheck, Hosts
+from server.security.key_ring import KeyRing
+from server.security.keys import default_file
+from server.security.rate_limit import Buckets, RateLimit
+from server.security.root_path import RootPath
+from server.security_headers import SecurityHeaders
+from server.settings import ServerSettings
+
+BURST = 10  # seconds of the permitted rate that may be used at once
+
+
+def install(app: FastAPI, settings: ServerSettings, buckets: Buckets) -> None:
+    """Add the middleware that decides who may do what.
+
+    Args:
+        app: the application; its `state.keys` becomes the ring of its keys.
+        settings: of the server.
+        buckets: of the rate limit, shared by all workers.
+    """
+    ring = app.state.keys = KeyRing(settings.keys or default_file())
+    rate = settings.rate
+    # The last one added is the first to see a request.
+    app.add_middleware(
+        Access,
+        callers=Callers(ring, direct=not is_proxied(settings)),
+        rate=RateLimit(rate, max(1, round(rate * BURST)), buckets) if rate else None,
+        at_once=settings.concurrency,
+    )
+    if settings.cors_origins:
+        # Without credentials: scripts of other sites send keys in headers, and never our cookie.
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=settings.cors_origins,
+            allow_headers=("authorization", "x-api-key"),
+            expose_headers=("retry-after",),
+        )
+    app.add_middleware(HostCheck, hosts=Hosts(settings.host, settings.allowed_hosts))
+    app.add_middleware(SecurityHeaders)
+    if settings.root_path:
+        app.add_middleware(RootPath, root_path=settings.root_path)
+    if settings.trusted_proxies:
+        trusted = list(settings.trusted_proxies)
+        app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=trusted)
+
+
+def is_proxied(settings: ServerSettings) -> bool:
+    """Whether requests are said to come through a proxy."""
+    return bool(settings.trusted_proxies or settings.root_path)

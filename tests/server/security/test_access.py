@@ -1,0 +1,247 @@
+"""What is answered, to whom and how often."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import APIRouter, FastAPI
+from fastapi.testclient import TestClient
+from starlette.routing import Mount, Route
+
+from server.backends import Backend
+from server.security import rate_limit
+from server.security.access import MAX_BODY, in_process, requires
+from tests.server.apps import app_of, client_of, make_key
+from tests.server.fake import FakeSearcher
+
+SEARCH = "/v1/search?q=red"
+ELSEWHERE = "192.0.2.7"
+# Everything but the page, signing in, and the checks of health.
+GUARDED = [
+    SEARCH,
+    "/v1/backends",
+    "/v1/images/garden/one.png",
+    "/v1/images/garden/one.png/file",
+    "/v1/images/garden/one.png/similar",
+    "/v1/images/garden/one.png/explain?q=red",
+    "/v1/session",
+    "/docs",
+    "/openapi.json",
+    "/metrics",
+    "/nowhere",
+    "/page",
+    "/livez/",
+    "/v1/session/",
+]
+SIGNING = ("/v1/sign-in", "/v1/sign-out")
+OPEN = ["/", "/page/app.js", "/page/style.css", "/livez", "/readyz"]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "keys.json"
+
+
+@pytest.fixture
+def app(photos: Path, file: Path) -> FastAPI:
+    app = app_of(Backend("sparta", FakeSearcher(), photos), keys=file, rate=1, concurrency=2)
+    router = APIRouter()
+
+    @router.post("/v1/change", dependencies=[requires("write")])
+    async def change() -> None:
+        """Stands for a route that changes something."""
+
+    app.include_router(router)
+    return app
+
+
+def ask(client: TestClient, path: str, key: str = "", method: str = "GET") -> Any:
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    return client.request(method, path, headers=headers)
+
+
+def test_other_machines_get_nothing_without_a_key(app: FastAPI, file: Path) -> None:
+    client = client_of(app, address=ELSEWHERE)
+    for keys in (False, True):
+        for path in GUARDED[:9]:
+            answer = ask(client, path)
+            assert answer.status_code == 401, path
+            assert answer.headers["www-authenticate"] == 'Bearer realm="VisualSparta"'
+            assert answer.json()["type"].endswith(":key-needed")
+            assert "content-security-policy" in answer.headers
+        client = client_of(app, address="192.0.2.8")
+        if not keys:
+            make_key(file)
+
+
+@pytest.mark.parametrize("path", GUARDED[9:])
+def test_paths_beside_the_open_ones_need_a_key(app: FastAPI, path: str) -> None:
+    assert ask(client_of(app, address=ELSEWHERE), path).status_code == 401
+
+
+def test_the_page_and_health_are_open(app: FastAPI, file: Path) -> None:
+    make_key(file)
+    client = client_of(app, address=ELSEWHERE)
+    assert [ask(client, path).status_code for path in OPEN] == [200] * len(OPEN)
+
+
+def test_every_route_is_guarded_or_open(app: FastAPI) -> None:
+    """A new route is in one of the lists above."""
+    paths = {path.partition("?")[0] for path in GUARDED + OPEN}
+    named = {"/v1/images/{image_id}" + p for p in ("", "/file", "/similar", "/explain")}
+    documented = set(app.openapi()["paths"])
+    assert documented - {"/v1/keys", "/v1/change", *SIGNING, *named} <= paths
+    plain = {r.path for r in app.routes if isinstance(r, Route | Mount)}
+    assert plain <= paths | {"/docs/oauth2-redirect"}
+
+
+def test_a_key_for_searching_changes_nothing(app: FastAPI, file: Path) -> None:
+    client = client_of(app, address=ELSEWHERE)
+    search, write = make_key(file), make_key(file, "write")
+    metrics, admin = make_key(file, "metrics"), make_key(file, "admin")
+    expected = {search: (200, 403, 403), write: (200, 200, 403), admin: (200, 200, 200)}
+    for key, statuses in (expected | {metrics: (403, 403, 403)}).items():
+        asked = (SEARCH, "GET"), ("/v1/change", "POST"), ("/v1/keys", "GET")
+        assert tuple(ask(client, path, key, how).status_code for path, how in asked) == statuses
+    refused = ask(client, "/v1/keys", search).json()
+    assert refused["type"].endswith(":scope-missing")
+    assert "needs a key of scope admin; the key" in refused["detail"]
+
+
+def test_what_changes_something_needs_a_key_on_this_machine_too(app: FastAPI) -> None:
+    client = client_of(app)
+    assert ask(client, SEARCH).status_code == 200
+    assert ask(client, "/v1/change", method="POST").status_code == 401
+    refused = ask(client, "/v1/keys")
+    assert refused.status_code == 401 and "--scope admin" in refused.json()["detail"]
+
+
+def test_code_in_this_process_needs_no_key(app: FastAPI, file: Path) -> None:
+    make_key(file)
+    client = TestClient(in_process(app), base_url="http://localhost")
+    assert [ask(client, SEARCH).status_code for _ in range(30)] == [200] * 30
+    assert ask(client, "/v1/keys").status_code == 401
+
+
+def test_without_the_middleware_scopes_are_refused() -> None:
+    app = FastAPI(dependencies=[requires("search")])
+    app.add_api_route("/", lambda: None)
+    with pytest.raises(Exception, match="needs an API key"):
+        TestClient(app).get("/")
+
+
+def test_a_key_is_revoked_at_once(app: FastAPI, file: Path) -> None:
+    client, key = client_of(app, address=ELSEWHERE), make_key(file)
+    assert ask(client, SEARCH, key).status_code == 200
+    file.write_text('{"format_version": 1, "keys": []}')
+    answer = ask(client, SEARCH, key)
+    assert answer.status_code == 401
+    assert 'error="invalid_token"' in answer.headers["www-authenticate"]
+
+
+def test_keys_in_addresses_are_no_keys(app: FastAPI, file: Path) -> None:
+    client, key = client_of(app, address=ELSEWHERE), make_key(file)
+    for name in ("key", "api_key", "x-api-key", "access_token", "sparta_key"):
+        assert client.get(f"{SEARCH}&{name}={key}").status_code == 401
+
+
+def test_answers_never_show_a_key(app: FastAPI, file: Path) -> None:
+    client, key = client_of(app, address=ELSEWHERE), make_key(file, "metrics")
+    wrong = key[:-1] + ("a" if key[-1] != "a" else "b")
+    for sent in (key, wrong):
+        answers: list[Any] = [
+            ask(client, SEARCH, sent),
+            client.post("/v1/sign-in", json={"key": sent}),
+        ]
+        answers.append(client.post("/v1/sign-in", content=f'{{"key": "{sent}"'))
+        answers.append(client.post("/v1/sign-in", json=[sent]))
+        for answer in answers:
+            assert answer.status_code >= 400
+            assert sent[-20:] not in answer.text + str(answer.headers)
+
+
+# ---- limits --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(autouse=True)
+def stopped_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rate_limit, "monotonic", lambda: 1000.0)
+
+
+def statuses(client: TestClient, count: int, key: str = "", path: str = SEARCH) -> list[int]:
+    return [ask(client, path, key).status_code for _ in range(count)]
+
+
+def test_a_key_has_a_rate(app: FastAPI, file: Path) -> None:
+    client, key, other = client_of(app), make_key(file), make_key(file)
+    assert statuses(client, 11, key) == [200] * 10 + [429]
+    assert statuses(client_of(app, address=ELSEWHERE), 1, key) == [429]
+    answer = ask(client, SEARCH, key)
+    assert answer.headers["retry-after"] == "1"
+    assert answer.json()["type"].endswith(":too-many-requests")
+    assert statuses(client, 1, other) == [200]
+
+
+def test_an_address_without_a_key_has_a_rate(app: FastAPI, file: Path) -> None:
+    make_key(file)
+    client = client_of(app, address=ELSEWHERE)
+    assert statuses(client, 11) == [401] * 10 + [429]
+    assert statuses(client, 1, path="/") == [429]
+    assert statuses(client, 1, path="/livez") == [200]
+    assert statuses(client_of(app, address="192.0.2.8"), 1) == [401]
+
+
+def test_guesses_count(app: FastAPI, file: Path) -> None:
+    make_key(file)
+    client = client_of(app, address=ELSEWHERE)
+    assert statuses(client, 11, "sparta_00000000_a") == [401] * 10 + [429]
+
+
+def test_this_machine_without_keys_has_no_limits(app: FastAPI) -> None:
+    assert statuses(client_of(app), 30) == [200] * 30
+
+
+def test_no_rate(photos: Path, file: Path) -> None:
+    app = app_of(Backend("sparta", FakeSearcher(), photos), keys=file, rate=0)
+    assert statuses(client_of(app), 30, make_key(file)) == [200] * 30
+
+
+def test_a_key_has_so_many_requests_at_once(file: Path) -> None:
+    release = Event()
+
+    class Waiting(FakeSearcher):
+        def search(self, *arguments: Any, **options: Any) -> Any:
+            release.wait(20)
+            return super().search(*arguments, **options)
+
+    app = app_of(Backend("sparta", Waiting()), keys=file, concurrency=2)
+    first, second = ({"X-API-Key": make_key(file)} for _ in range(2))
+
+    async def ask_all() -> tuple[int, str, list[int]]:
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            running = [asyncio.create_task(client.get(SEARCH, headers=first)) for _ in range(2)]
+            running.append(asyncio.create_task(client.get(SEARCH, headers=second)))
+            await asyncio.sleep(0.1)
+            refused = await client.get(SEARCH, headers=first)
+            release.set()
+            ended = [(await one).status_code for one in running]
+            again = await client.get(SEARCH, headers=first)
+            return refused.status_code, refused.headers["retry-after"], [*ended, again.status_code]
+
+    assert asyncio.run(ask_all()) == (429, "1", [200] * 4)
+
+
+def test_bodies_have_a_limit_and_say_their_length(app: FastAPI, file: Path) -> None:
+    client, key = client_of(app), make_key(file)
+    headers = {"X-API-Key": key, "Content-Type": "application/json"}
+    for size, status in {MAX_BODY: 422, MAX_BODY + 1: 413}.items():
+        answer = client.post("/v1/sign-in", content=b" " * size, headers=headers)
+        assert answer.status_code == status
+    chunked = client.post("/v1/sign-in", content=iter([b"{}"]), headers=headers)
+    assert chunked.status_code == 411
