@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fastapi import Request
 
@@ -17,6 +18,9 @@ from server.changeover.leases import lease_of
 from server.problems import ProblemError
 from server.settings import ServerSettings
 from sparta.errors import InputError
+
+if TYPE_CHECKING:
+    from indexer.search.lucene import LuceneSearcher
 
 
 @dataclass(frozen=True)
@@ -120,10 +124,21 @@ def open_backends(settings: ServerSettings) -> Backends:
         InputError: if the folder is not an index or is damaged, or was replaced meanwhile.
     """
     # Imported here, because this starts Java.
-    from indexer.search.open import open_dense_lazily, open_index
+    from indexer.search.open import open_index
 
     state = IndexState.read(settings.index)
     sparse = open_index(settings.index, settings.engine)
+    try:
+        return _opened(settings, state, sparse)
+    except BaseException:
+        sparse.close()  # Java would keep its files
+        raise
+
+
+def _opened(settings: ServerSettings, state: IndexState, sparse: LuceneSearcher) -> Backends:
+    """The backends beside an open index, which is warmed up."""
+    from indexer.search.open import open_dense_lazily
+
     sparse.warm_up()
     recorded = sparse.manifest.photos
     folder = settings.photos or (Path(recorded) if recorded else None)
@@ -131,7 +146,6 @@ def open_backends(settings: ServerSettings) -> Backends:
         folder = None
     searchers: dict[str, Searcher] = {SPARSE: sparse, **open_dense_lazily(settings.index, sparse)}
     if index_version(settings.index) != state.version:
-        sparse.close()
         raise InputError(f"{settings.index} was replaced while it was opened: start again")
     return Backends(
         [

@@ -59,7 +59,14 @@ class ColumnSearcher(LuceneSearcher):
 
     def __init__(self, folder: str | Path) -> None:
         super().__init__(folder)
-        self._columns = ColumnFinder(Path(folder) / FOLDER, self._term_ids)
+        try:
+            self._open_columns(Path(folder))
+        except BaseException:
+            self.index.close()  # Java would keep its files
+            raise
+
+    def _open_columns(self, folder: Path) -> None:
+        self._columns = ColumnFinder(folder / FOLDER, self._term_ids)
         wanted = self.index.documents
         for found in (len(self._columns.index), len(self._columns.images)):
             if found != wanted:

@@ -128,10 +128,10 @@ def test_a_dense_part_counts(watched: Watched) -> None:
 # ---- a whole server ----------------------------------------------------------------------------
 
 
-def rebuild(index: Path, photos: Path, damaged: bool = False) -> None:
+def rebuild(index: Path, photos: Path, features: str, damaged: bool = False) -> None:
     """Replace an index as `sparta index` does."""
     with work_folder(index) as work:
-        new = index_drawings(work / "new", photos, features=f"damaged {damaged}")
+        new = index_drawings(work / "new", photos, features=features)
         if damaged:
             (new / "columns" / "images.arrow").write_bytes(b"nothing")
         replace_folder(new, index, work)
@@ -177,7 +177,7 @@ def test_a_server_changes_over(
         with TestClient(app) as client:
             first = ask(client)
             assert first == index_version(index)
-            rebuild(index, photos)
+            rebuild(index, photos, "second")
             second = index_version(index)
             while ask(client, explain=True) == first:
                 changed.wait(0.01)
@@ -186,15 +186,22 @@ def test_a_server_changes_over(
                 changed.wait(20)
             assert ask(client) == second
             assert mapped(index) == []
-            rebuild(index, photos, damaged=True)
+            rebuild(index, photos, "damaged", damaged=True)
             while "refused" not in caplog.text:
                 changed.wait(0.01)
             assert ask(client) == second
             assert "images.arrow" in caplog.text
+            rebuild(index, photos, "third")
+            while ask(client) == second:
+                changed.wait(0.01)
+            for _ in range(3):
+                changed.clear()
+                changed.wait(20)
+            assert mapped(index) == []  # nor is what was refused
             metrics = client.get("/metrics").text
-            assert 'visualsparta_index_changes_total{result="opened"} 1.0' in metrics
+            assert 'visualsparta_index_changes_total{result="opened"} 2.0' in metrics
             assert 'visualsparta_index_changes_total{result="refused"} 1.0' in metrics
-            assert client.get("/v1/backends").headers["x-index-version"] == second
+            assert client.get("/v1/backends").headers["x-index-version"] == ask(client)
     finally:
         gc.unfreeze()
         gc.enable()
