@@ -31,6 +31,7 @@ class Clients:
 
     Attributes:
         address: of the server.
+        keys: of the clients, by number.
         texts: queries to choose from.
         plan: of the soak.
         judge: of the answers.
@@ -39,6 +40,7 @@ class Clients:
     """
 
     address: str
+    keys: Sequence[str]
     texts: Sequence[str]
     plan: SoakPlan
     judge: Judge
@@ -48,8 +50,8 @@ class Clients:
     async def search(self, number: int) -> None:
         """Search one query after the other as client `number`, until the soak is over."""
         draw = random.Random(f"{self.plan.seed} {number}")
-        transport = _Counting(self.tally)
-        async with AsyncClient(self.address, transport=transport) as client:
+        key, transport = self.keys[number], _Counting(self.tally)
+        async with AsyncClient(self.address, api_key=key, transport=transport) as client:
             while not self.over.is_set():
                 query, start = draw.choice(self.texts), perf_counter()
                 try:
@@ -68,7 +70,10 @@ class Clients:
         server = urlsplit(self.address)
         while not await self.over.within(BETWEEN_HANG_UPS):
             query = urlencode({"q": draw.choice(self.texts), "k": EXPENSIVE, "explain": "true"})
-            request = f"GET /v1/search?{query} HTTP/1.1\r\nHost: {server.netloc}\r\n\r\n".encode()
+            request = (
+                f"GET /v1/search?{query} HTTP/1.1\r\nHost: {server.netloc}\r\n"
+                f"Authorization: Bearer {self.keys[number]}\r\n\r\n"
+            ).encode()
             sent = draw.choice([len(request), draw.randrange(len(request))])
             with suppress(OSError):  # of a worker that was killed
                 _, writer = await asyncio.open_connection(server.hostname, server.port)

@@ -12,6 +12,7 @@ import httpx
 from eval.bench.query_latency.collections.impact_source import read_source
 from eval.bench.query_latency.collections.queries import tokenise
 from eval.bench.serving.server_process import serving
+from eval.bench.soak.access import Access
 from eval.bench.soak.clients import Clients
 from eval.bench.soak.disturbances import Rebuilds, kill_workers
 from eval.bench.soak.editions import Editions
@@ -51,14 +52,16 @@ def soak(
     judge = Judge(Editions.of(read_source(source), queries, plan.images, plan.k))
     progress("prepare", 1, 2)
     with TemporaryDirectory() as folder:
+        access = Access.create(Path(folder) / "keys.json", plan.clients + plan.hanging_up)
         rebuilds = Rebuilds(source, Path(folder) / "index", plan, judge)
         rebuilds.build(0)
         progress("prepare", 2, 2)
-        with serving(rebuilds.index, "--workers", str(plan.workers)) as server:
+        options = ["--workers", str(plan.workers), "--keys", str(access.file)]
+        with serving(rebuilds.index, *options) as server:
             tally, over, samples = Tally(plan.seconds), Over(), list[Sample]()
             sent = [query.text for query in queries]
-            clients = Clients(server.address, sent, plan, judge, tally, over)
-            run = _all(server.pid, clients, rebuilds, samples, progress)
+            clients = Clients(server.address, access.search, sent, plan, judge, tally, over)
+            run = _all(server.pid, access.metrics, clients, rebuilds, samples, progress)
             asyncio.run(run)
             messages = server.messages()
     return Soaked(plan, tally, judge, samples, messages.count(TRACEBACK))
@@ -66,6 +69,7 @@ def soak(
 
 async def _all(
     server: int,
+    key: str,
     clients: Clients,
     rebuilds: Rebuilds,
     samples: list[Sample],
@@ -73,7 +77,8 @@ async def _all(
 ) -> None:
     """Everything at once; an error of ours ends it."""
     plan, tally, over = clients.plan, clients.tally, clients.over
-    monitor = httpx.AsyncClient(base_url=clients.address)
+    headers = {"Authorization": f"Bearer {key}"}  # to the metrics
+    monitor = httpx.AsyncClient(base_url=clients.address, headers=headers)
     async with monitor, asyncio.TaskGroup() as group:
         for number in range(plan.clients):
             group.create_task(clients.search(number))

@@ -24,7 +24,9 @@ def test_failures_are_counted_once_all_retries_failed(monkeypatch: pytest.Monkey
 
     async def run() -> None:
         over = Over()
-        found = Clients(NOWHERE, ["red"], PLAN, Judge(Editions(["red"], [])), tally, over)
+        found = Clients(
+            NOWHERE, ["a", "b"], ["red"], PLAN, Judge(Editions(["red"], [])), tally, over
+        )
         async with asyncio.TaskGroup() as group:
             group.create_task(found.search(0))
             group.create_task(found.hang_up(1))
