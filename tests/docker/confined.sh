@@ -3,7 +3,7 @@
 # with docker/compose.yaml's restrictions would: user 10001 without capabilities, the root file
 # system read-only, /tmp in memory and not executable. Needs root.
 set -eu
-exec unshare --mount --pid --fork --kill-child sh -ec '
+exec unshare --mount sh -ec '
   root=$1 data=$2 photos=$3
   shift 3
   mkdir -p "$root/photos"
