@@ -19,7 +19,7 @@ from server.changeover.leases import Current
 from server.changeover.watch import IndexWatch, stamp_of
 from sparta.atomic import replace_folder, work_folder
 from sparta.errors import InputError
-from tests.server.apps import settings
+from tests.server.apps import client_of, settings
 from tests.server.changeover.test_leases import Book
 from tests.server.drawings import index_drawings
 
@@ -168,13 +168,13 @@ def test_a_server_changes_over(
 
     monkeypatch.setattr(IndexWatch, "look", look)
     index = index_drawings(tmp_path / "index", photos)
-    served = settings(index=index)
+    served = settings(index=index, rate=0)
     app = create_app(open_backends(served), served, reopen=lambda: open_backends(served))
     gc.collect()
     gc.freeze()
     gc.disable()
     try:
-        with TestClient(app) as client:
+        with client_of(app) as client:
             first = ask(client)
             assert first == index_version(index)
             rebuild(index, photos, "second")

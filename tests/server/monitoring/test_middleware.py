@@ -10,7 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from server.backends import Backend
-from tests.server.apps import app_of
+from tests.server.apps import app_of, client_of, make_key
 from tests.server.fake import FakeDense, FakeSearcher
 
 
@@ -18,10 +18,12 @@ def logged(tmp_path: Path, *paths: str, **values: Any) -> list[dict[str, Any]]:
     """The lines of the log after some requests."""
     log = tmp_path / "log"
     sparta = Backend("sparta", FakeSearcher(), engine="columns")
-    app = app_of(sparta, Backend("vse++", FakeDense(), engine="dense"), **values)
-    with TestClient(app, raise_server_exceptions=False) as client:
+    key, dense = make_key(tmp_path / "keys.json"), Backend("vse++", FakeDense(), engine="dense")
+    app = app_of(sparta, dense, keys=tmp_path / "keys.json", **values)
+    with client_of(app, raise_server_exceptions=False) as client:
         for path in paths:
-            client.get(path, headers={"X-Request-ID": "mine", "Authorization": "Bearer hunter2"})
+            client.get(path, headers={"X-Request-ID": "mine", "Authorization": f"Bearer {key}"})
+    assert not log.exists() or key not in log.read_text()
     assert not log.exists() or log.stat().st_mode & 0o007 == 0
     return [json.loads(line) for line in log.read_text().splitlines()]
 
@@ -40,7 +42,7 @@ def test_a_line_a_request_without_queries_and_keys(tmp_path: Path) -> None:
     assert first == {
         "event": "request",
         "request_id": "mine",
-        "client": "testclient",
+        "client": "127.0.0.1",
         "method": "GET",
         "path": "/v1/search",
         "route": "/v1/search",

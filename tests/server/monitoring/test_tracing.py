@@ -10,7 +10,6 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
 
 import pytest
-from fastapi.testclient import TestClient
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, Span, Status
 
@@ -18,7 +17,7 @@ from server.backends import Backend
 from server.monitoring.metrics import Metrics
 from server.monitoring.monitor import open_monitor
 from sparta.extras import missing_extra
-from tests.server.apps import app_of, settings
+from tests.server.apps import app_of, client_of, settings
 from tests.server.fake import FakeSearcher
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -58,7 +57,7 @@ def collected(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ResourceSpans]]:
 
 def ask(*paths: str) -> None:
     app = app_of(Backend("sparta", FakeSearcher(), engine="columns"), tracing=True)
-    with TestClient(app, raise_server_exceptions=False) as client:
+    with client_of(app, raise_server_exceptions=False) as client:
         for path in paths:
             headers = {"traceparent": f"00-{TRACE}-{PARENT}-01", "X-Request-ID": "mine"}
             client.get(path, headers=headers)
