@@ -45,7 +45,7 @@ def test_every_variable_is_a_setting() -> None:
     given = {*image_variables(), *COMPOSE["services"]["server"]["environment"]}
     given |= {v["name"] for container in containers() for v in container.get("env", [])}
     settings = {f"SPARTA_{field.upper()}" for field in ServerSettings.model_fields}
-    assert given <= settings | {"SPARTA_KEYS"}  # of sparta keys
+    assert given <= settings
 
 
 def test_every_copied_file_exists_and_is_sent_to_the_build() -> None:
