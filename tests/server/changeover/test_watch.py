@@ -133,7 +133,8 @@ def rebuild(index: Path, photos: Path, features: str, damaged: bool = False) -> 
     with work_folder(index) as work:
         new = index_drawings(work / "new", photos, features=features)
         if damaged:
-            (new / "columns" / "images.arrow").write_bytes(b"nothing")
+            file = new / "columns" / "images.arrow"
+            file.write_bytes(bytes(file.stat().st_size))  # found only when Lucene is open
         replace_folder(new, index, work)
 
 
