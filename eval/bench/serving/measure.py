@@ -11,6 +11,7 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from eval.bench.serving.access import Access
 from eval.bench.serving.request_parts import time_parts
 from eval.bench.serving.server_process import Server, serving
 from eval.bench.serving.wrk import Load, drive, search_paths
@@ -21,6 +22,7 @@ from sparta.progress import Progress, no_progress
 WARM_UP = 5  # seconds; Java compiles hot code during the first 20,000 queries or so
 WARM_UP_CONNECTIONS = 8
 TIMED_PARTS = 2000  # queries
+RATE, CONCURRENCY = 1_000_000, 1000  # limits that are counted and never reached
 SOCKET = "socket"  # the part that only a server has
 
 
@@ -127,6 +129,8 @@ def measure_serving(
 ) -> UnderLoad:
     """Start a server for each setting, warm it up, and load it over each number of connections.
 
+    Every request has an API key. Limits are counted, and so high that they refuse nothing.
+
     Args:
         index: as `sparta index` makes it.
         queries: sent in this order, repeatedly.
@@ -143,28 +147,31 @@ def measure_serving(
     with TemporaryDirectory() as folder:
         paths = Path(folder) / "paths.txt"
         paths.write_text("\n".join(search_paths(queries, k)) + "\n", encoding="ascii")
+        access = Access.create(Path(folder) / "keys.json", 1)
+        limits = {"keys": access.file, "rate": RATE, "concurrency": CONCURRENCY}
+        flags = [text for name, value in limits.items() for text in (f"--{name}", str(value))]
         for setting in settings:
-            options = ["--engine", setting.engine, "--workers", str(setting.workers)]
+            options = ["--engine", setting.engine, "--workers", str(setting.workers), *flags]
             with serving(index, *options) as server:
-                drive(server.address, paths, WARM_UP_CONNECTIONS, WARM_UP)
+                drive(server.address, paths, WARM_UP_CONNECTIONS, WARM_UP, access.search[0])
                 for number in connections:
-                    runs.append(_load(server, setting, paths, number, seconds))
+                    runs.append(_load(server, setting, paths, number, seconds, access.search[0]))
                     progress("load", len(runs), len(settings) * len(connections))
-    parts, images = {}, 0
-    for engine in dict.fromkeys(setting.engine for setting in settings):
-        served = ServerSettings.model_validate({"index": index, "engine": engine})
-        backends = open_backends(served)
-        images = len(backends.default.searcher)
-        parts[engine] = time_parts(backends, served, queries[:TIMED_PARTS], k)
-        backends.close()
+        parts, images = {}, 0
+        for engine in dict.fromkeys(setting.engine for setting in settings):
+            served = ServerSettings.model_validate({"index": index, "engine": engine, **limits})
+            backends = open_backends(served)
+            images = len(backends.default.searcher)
+            parts[engine] = time_parts(backends, served, queries[:TIMED_PARTS], k, access.search[0])
+            backends.close()
     return UnderLoad(images, runs, {e: own | _socket(e, own, runs) for e, own in parts.items()})
 
 
 def _load(
-    server: Server, setting: ServeSetting, paths: Path, connections: int, seconds: int
+    server: Server, setting: ServeSetting, paths: Path, connections: int, seconds: int, key: str
 ) -> Served:
     before = server.processor_seconds()
-    load = drive(server.address, paths, connections, seconds)
+    load = drive(server.address, paths, connections, seconds, key)
     used = server.processor_seconds() - before
     return Served(setting, load, 1000 * used / max(1, load.requests))
 

@@ -23,7 +23,7 @@ PARTS = ("tokenise", "search", "build", "serialise", "framework")
 
 
 def time_parts(
-    backends: Backends, settings: ServerSettings, queries: Sequence[str], k: int
+    backends: Backends, settings: ServerSettings, queries: Sequence[str], k: int, key: str
 ) -> dict[str, float]:
     """Answer queries in this process, without a socket, one after the other.
 
@@ -37,12 +37,12 @@ def time_parts(
         including the switch to a thread where a search runs in one.
     """
     app = create_app(backends, settings)
-    times = asyncio.run(_time_all(app, backends, queries, k))[len(queries) // 2 :]
+    times = asyncio.run(_time_all(app, backends, queries, k, key))[len(queries) // 2 :]
     return {part: median(column) for part, column in zip(PARTS, np.transpose(times), strict=True)}
 
 
 async def _time_all(
-    app: FastAPI, backends: Backends, queries: Sequence[str], k: int
+    app: FastAPI, backends: Backends, queries: Sequence[str], k: int, key: str
 ) -> list[list[float]]:
     scope = {"type": "http", "app": app}
     keep_lease(scope, Lease(backends))
@@ -50,7 +50,7 @@ async def _time_all(
     times = []
     for query in queries:
         start = time.perf_counter()
-        body = await _request(app, urlencode({"q": query, "k": k}))
+        body = await _request(app, urlencode({"q": query, "k": k}), key)
         whole = time.perf_counter() - start
         timings = json.loads(body)["timings"]
         start = time.perf_counter()
@@ -65,7 +65,7 @@ async def _time_all(
     return times
 
 
-async def _request(app: FastAPI, parameters: str) -> bytes:
+async def _request(app: FastAPI, parameters: str, key: str) -> bytes:
     """The response body of a search, called as an ASGI server calls the application."""
     scope: dict[str, Any] = {
         "type": "http",
@@ -77,7 +77,8 @@ async def _request(app: FastAPI, parameters: str) -> bytes:
         "raw_path": b"/v1/search",
         "root_path": "",
         "query_string": parameters.encode(),
-        "headers": [(b"host", b"127.0.0.1")],
+        "headers": [(b"host", b"127.0.0.1"), (b"x-api-key", key.encode())],
+        "client": ("127.0.0.1", 1),
     }
     sent: list[Any] = []
     received = iter([{"type": "http.request", "body": b"", "more_body": False}])

@@ -69,7 +69,7 @@ def search_paths(queries: Iterable[str], k: int) -> list[str]:
     return [f"/v1/search?{urlencode({'q': query, 'k': k})}" for query in queries]
 
 
-def drive(address: str, paths: Path, connections: int, seconds: int) -> Load:
+def drive(address: str, paths: Path, connections: int, seconds: int, key: str) -> Load:
     """Send requests from one thread, in the order of a file, repeatedly.
 
     Args:
@@ -77,11 +77,13 @@ def drive(address: str, paths: Path, connections: int, seconds: int) -> Load:
         paths: file of paths, one a line.
         connections: to open.
         seconds: of the load.
+        key: API key, sent with every request.
 
     Raises:
         InputError: if wrk is not installed, or fails.
     """
     numbers = ["--threads", "1", "--connections", str(connections), "--duration", f"{seconds}s"]
+    numbers += ["--header", f"X-API-Key: {key}"]
     command = [find_wrk(), *numbers, "--script", str(SCRIPT), address, "--", str(paths)]
     before = _processor_seconds()
     done = subprocess.run(command, capture_output=True, text=True)

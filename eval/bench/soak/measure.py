@@ -11,8 +11,8 @@ import httpx
 
 from eval.bench.query_latency.collections.impact_source import read_source
 from eval.bench.query_latency.collections.queries import tokenise
+from eval.bench.serving.access import Access
 from eval.bench.serving.server_process import serving
-from eval.bench.soak.access import Access
 from eval.bench.soak.clients import Clients
 from eval.bench.soak.disturbances import Rebuilds, kill_workers
 from eval.bench.soak.editions import Editions

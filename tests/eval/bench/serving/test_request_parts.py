@@ -1,7 +1,10 @@
 """One request taken apart."""
 
+from pathlib import Path
+
 import pytest
 
+from eval.bench.serving.access import Access
 from eval.bench.serving.request_parts import PARTS, time_parts
 from indexer.search.api import SearchResult
 from server.backends import Backend, Backends
@@ -22,11 +25,14 @@ class Recording(FakeSearcher):
 
 
 @pytest.mark.parametrize("quick", [False, True])
-def test_every_query_is_asked_through_the_application_and_directly(quick: bool) -> None:
+def test_every_query_is_asked_through_the_application_and_directly(
+    quick: bool, tmp_path: Path
+) -> None:
     searcher = Recording()
     queries = ["red", "blue & green", "100% +", "purple"]
     backends = Backends([Backend("sparta", searcher, quick=quick)])
-    parts = time_parts(backends, settings(), queries, 3)
+    access = Access.create(tmp_path / "keys.json", 1)
+    parts = time_parts(backends, settings(keys=access.file), queries, 3, access.search[0])
     assert searcher.asked == [(query, 3) for query in queries for _ in range(2)]
     assert tuple(parts) == PARTS
     assert (parts["tokenise"], parts["search"]) == (0.25, 1.0)  # what the fake one says

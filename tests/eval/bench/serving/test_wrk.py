@@ -90,7 +90,7 @@ def address() -> Iterator[str]:
 def test_one_connection_asks_in_order_over_and_over(address: str, tmp_path: Path) -> None:
     paths = ["/one", "/two?q=a%20b", "/three"]
     (tmp_path / "paths").write_text("\n".join(paths) + "\n")
-    load = drive(address, tmp_path / "paths", 1, 1)
+    load = drive(address, tmp_path / "paths", 1, 1, "k")
     assert load.requests > len(paths)
     # wrk makes one request more than it sends, the first, to look at it.
     assert Recorder.asked == [paths[(i + 1) % 3] for i in range(len(Recorder.asked))]
@@ -103,7 +103,7 @@ def test_one_connection_asks_in_order_over_and_over(address: str, tmp_path: Path
 @needs_wrk
 def test_failures_are_counted(address: str, tmp_path: Path) -> None:
     (tmp_path / "paths").write_text("/there\n/missing\n")
-    load = drive(address, tmp_path / "paths", 2, 1)
+    load = drive(address, tmp_path / "paths", 2, 1, "k")
     missing = sum(path == "/missing" for path in Recorder.asked)
     assert missing - 2 <= load.errors["status"] <= missing
     assert load.errors["status"] > 0
@@ -113,4 +113,4 @@ def test_failures_are_counted(address: str, tmp_path: Path) -> None:
 def test_a_server_that_is_not_there_is_said(tmp_path: Path) -> None:
     (tmp_path / "paths").write_text("/\n")
     with pytest.raises(InputError, match="wrk failed: unable to connect"):
-        drive("http://127.0.0.1:1", tmp_path / "paths", 1, 1)
+        drive("http://127.0.0.1:1", tmp_path / "paths", 1, 1, "k")

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from eval.bench.soak.access import Access
+from eval.bench.serving.access import Access
 from server.security.keys import id_of, read_keys
 
 

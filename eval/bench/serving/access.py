@@ -1,4 +1,4 @@
-"""The API keys of a soak's clients."""
+"""The API keys of a benchmark's clients."""
 
 from __future__ import annotations
 
