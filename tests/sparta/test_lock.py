@@ -22,9 +22,13 @@ import os, sys, time
 from pathlib import Path
 from sparta.lock import writing
 with writing(Path(sys.argv[1])):
-    if sys.argv[2] == "fork" and os.fork() == 0:
-        time.sleep(30)
-        os._exit(0)
+    if sys.argv[2] == "fork":
+        parent, child = os.pipe()
+        if os.fork() == 0:
+            os.write(child, b"!")  # it has let go of what it inherited
+            time.sleep(30)
+            os._exit(0)
+        os.read(parent, 1)
     print("held", flush=True)
     time.sleep(30)
 """
