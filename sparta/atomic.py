@@ -77,7 +77,7 @@ def recover(out: Path) -> None:
     for work in find_work(out):
         if os.path.lexists(work / REPLACED) and not os.path.lexists(out):
             (work / REPLACED).rename(out)
-            _sync(out.parent)
+            sync(out.parent)
     for path in _candidates(out):
         # Killed, or the disk full, while its marker was written or removed.
         if {entry.name for entry in path.iterdir()} <= {MARKER}:
@@ -104,13 +104,13 @@ def replace_folder(new: Path, out: Path, work: Path) -> None:
     try:
         if os.path.lexists(out):
             out.rename(work / REPLACED)
-            _sync(work)
+            sync(work)
         new.rename(out)
     except BaseException:
         recover(out)
         raise
-    _sync(work)
-    _sync(out.parent)
+    sync(work)
+    sync(out.parent)
 
 
 def _prefix(out: Path) -> str:
@@ -143,11 +143,11 @@ def remove_entry(path: Path) -> None:
 
 def _sync_tree(folder: Path) -> None:
     for path in folder.rglob("*"):
-        _sync(path)
-    _sync(folder)
+        sync(path)
+    sync(folder)
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
     """Wait until a file's content, or a folder's list of names, is on the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:

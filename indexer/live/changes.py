@@ -1,0 +1,138 @@
+"""Changes of a live index, and their form in Arrow."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from indexer.grounding import Inputs
+from indexer.postings import ImagePostings, Postings
+
+SCHEMA = pa.schema(
+    {
+        "kind": pa.uint8(),  # place in KINDS
+        "image_id": pa.string(),
+        "metadata": pa.string(),  # JSON
+        "terms": pa.list_(pa.int32()),
+        "impacts": pa.list_(pa.int32()),
+        "positions": pa.list_(pa.int16()),
+        "boxes": pa.list_(pa.list_(pa.float32(), 4)),
+        "label_terms": pa.list_(pa.int32()),
+        "label_regions": pa.list_(pa.int16()),
+    }
+)
+NOT_CHANGES = (ValueError, TypeError, IndexError, EOFError, OSError)  # of Arrow and JSON
+OF_TERMS = ("terms", "impacts", "positions")
+OF_LABELS = ("label_terms", "label_regions")
+
+
+@dataclass(frozen=True)
+class Add:
+    """Adds an image, or replaces the one that has its id."""
+
+    image: ImagePostings
+
+    @property
+    def image_id(self) -> str:
+        """Of the image."""
+        return self.image.image_id
+
+
+@dataclass(frozen=True)
+class MetadataChange:
+    """Replaces the metadata of an image; its postings stay.
+
+    Attributes:
+        image_id: of an image in the index.
+        metadata: all of it, not only what changes.
+    """
+
+    image_id: str
+    metadata: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Delete:
+    """Deletes an image; nothing happens if the index lacks it."""
+
+    image_id: str
+
+
+Change = Add | MetadataChange | Delete
+KINDS = (Add, MetadataChange, Delete)
+
+
+def pack_changes(changes: Sequence[Change]) -> bytes:
+    """Changes as one Arrow record batch of `SCHEMA`, without the schema."""
+    images = Postings.of([_image(change) for change in changes])
+    corners = pa.FixedSizeListArray.from_arrays(images.boxes.reshape(-1), 4)
+    columns = {
+        "kind": pa.array([KINDS.index(type(change)) for change in changes], pa.uint8()),
+        "image_id": pa.array(images.ids, pa.string()),
+        "metadata": pa.array(map(json.dumps, images.metadata), pa.string()),
+        "boxes": _lists(images.box_starts, corners),
+    }
+    for name in OF_TERMS:
+        columns[name] = _lists(images.starts, getattr(images, name))
+    for name in OF_LABELS:
+        columns[name] = _lists(images.label_starts, getattr(images, name))
+    ordered = [columns[name] for name in SCHEMA.names]
+    packed: bytes = pa.record_batch(ordered, schema=SCHEMA).serialize().to_pybytes()
+    return packed
+
+
+def unpack_changes(data: bytes) -> Iterator[Change]:
+    """The changes of a record batch.
+
+    Raises:
+        Exception: one of `NOT_CHANGES`, if it is something else.
+    """
+    batch = pa.ipc.read_record_batch(pa.py_buffer(data), SCHEMA)
+    batch.validate(full=True)
+    columns = {name: batch.column(name) for name in batch.schema.names}
+    images = Postings(
+        ids=columns["image_id"].to_pylist(),
+        metadata=list(map(json.loads, columns["metadata"].to_pylist())),
+        starts=_starts(columns["terms"]),
+        **{name: columns[name].flatten().to_numpy() for name in OF_TERMS + OF_LABELS},
+        box_starts=_starts(columns["boxes"]),
+        boxes=columns["boxes"].flatten().flatten().to_numpy().reshape(-1, 4),
+        label_starts=_starts(columns["label_terms"]),
+    )
+    for kind, image in zip(columns["kind"].to_pylist(), images, strict=True):
+        yield _change(kind, image)
+
+
+def _change(kind: int, image: ImagePostings) -> Change:
+    if KINDS[kind] is Add:
+        return Add(image)
+    if KINDS[kind] is MetadataChange:
+        return MetadataChange(image.image_id, image.metadata)
+    return Delete(image.image_id)
+
+
+def _image(change: Change) -> ImagePostings:
+    """The change as an image, which has no postings if none are added."""
+    if isinstance(change, Add):
+        return change.image
+    metadata = change.metadata if isinstance(change, MetadataChange) else {}
+    nothing = np.empty(0, np.int32)
+    inputs = Inputs(np.empty((0, 4), np.float32), nothing, nothing.astype(np.int16))
+    return ImagePostings(
+        change.image_id, metadata, nothing, nothing, nothing.astype(np.int16), inputs
+    )
+
+
+def _lists(starts: NDArray[np.int64], values: Any) -> pa.ListArray:
+    return pa.ListArray.from_arrays(pa.array(starts, pa.int32()), values)
+
+
+def _starts(column: pa.ListArray) -> NDArray[np.int64]:
+    starts: NDArray[np.int64] = column.offsets.to_numpy().astype(np.int64)
+    return starts

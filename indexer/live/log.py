@@ -1,0 +1,212 @@
+"""The change log of a live index: append-only, synced before a write is acknowledged.
+
+A record is a header and changes in Arrow. The header has a CRC-32 of its own and one of the
+changes, and says up to which position the log was synced when the record was appended. So what a
+killed writer or a power cut left, an unfinished record at the end, is told from damage: nothing
+after the last sync was acknowledged.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import BinaryIO, NamedTuple
+from zlib import crc32
+
+from indexer.live.changes import NOT_CHANGES, Change, pack_changes, unpack_changes
+from sparta.atomic import sync
+from sparta.errors import InputError
+
+MAGIC = b"VSL1"
+# Magic, bytes of the changes, position of the last sync, CRC-32 of the changes.
+_FIELDS = struct.Struct("<4sIQI")
+_CHECKSUM = struct.Struct("<I")  # of these fields
+HEADER_BYTES = _FIELDS.size + _CHECKSUM.size
+
+
+class ChangeLog:
+    """A log open for appending, by one writer. Safe from any thread.
+
+    A record that cannot be written whole is taken back. After a sync that failed, it is unknown
+    what is on the disk, and every later call fails.
+
+    Args:
+        path: created if there is none; what an earlier writer left unfinished at the end is cut
+            off.
+        synced: position up to which all is known to be synced, such as a commit's.
+
+    Raises:
+        InputError: if the file is damaged, or missing and something was synced.
+    """
+
+    def __init__(self, path: Path, synced: int = 0) -> None:
+        self.path = path
+        exists = path.exists()
+        if synced and not exists:
+            raise _missing(path)
+        self._end = _whole(path, synced) if exists else 0
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self._appending, self._syncing = Lock(), Lock()
+        self._failure: OSError | None = None
+        os.ftruncate(self._file, self._end)
+        os.fsync(self._file)
+        if not exists:
+            sync(path.parent)
+        self._synced = self._end
+
+    @property
+    def end(self) -> int:
+        """Position after the last record."""
+        return self._end
+
+    @property
+    def synced(self) -> int:
+        """Position up to which all is on the disk."""
+        return self._synced
+
+    def append(self, changes: Sequence[Change]) -> int:
+        """Append changes as one record, which is read whole or not at all.
+
+        Returns:
+            the position after it, for `sync`.
+
+        Raises:
+            OSError: if it cannot be written.
+        """
+        payload = pack_changes(changes)
+        with self._appending:
+            self._check()
+            data = _header(payload, self._synced) + payload
+            try:
+                _write(self._file, data)
+            except OSError:
+                os.ftruncate(self._file, self._end)
+                raise
+            self._end += len(data)
+            return self._end
+
+    def sync(self, position: int | None = None) -> None:
+        """Wait until the log is on the disk up to a position, or whole.
+
+        Threads that wait at the same time share one sync.
+
+        Raises:
+            OSError: if the disk fails.
+        """
+        wanted = self._end if position is None else position
+        with self._syncing:
+            self._check()
+            if self._synced >= wanted:
+                return
+            end = self._end
+            try:
+                os.fsync(self._file)
+            except OSError as error:
+                self._failure = error
+                raise
+            self._synced = end
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            raise OSError(f"{self.path} could not be synced before: {self._failure}")
+
+    def close(self) -> None:
+        """Close the file; what was not synced may be lost."""
+        os.close(self._file)
+
+
+def read_log(path: Path, start: int = 0, end: int | None = None) -> Iterator[Change]:
+    """The changes between two positions of a log, in order.
+
+    Args:
+        path: the log.
+        start: position after some record.
+        end: position after a later one, such as a commit's; None for the end of the file.
+
+    Raises:
+        InputError: if the log is damaged or cut off between them.
+    """
+    try:
+        file = path.open("rb")
+    except FileNotFoundError as error:
+        raise _missing(path) from error
+    with file:
+        last = os.fstat(file.fileno()).st_size if end is None else end
+        while start < last:
+            record = _read(file, start)
+            if record is None or record.end > last:
+                raise _damaged(path, start)
+            try:
+                yield from unpack_changes(record.payload)
+            except NOT_CHANGES as error:
+                raise _damaged(path, start) from error
+            start = record.end
+
+
+class _Record(NamedTuple):
+    synced: int
+    payload: bytes
+    end: int
+
+
+def _header(payload: bytes, synced: int) -> bytes:
+    fields = _FIELDS.pack(MAGIC, len(payload), synced, crc32(payload))
+    return fields + _CHECKSUM.pack(crc32(fields))
+
+
+def _read(file: BinaryIO, position: int) -> _Record | None:
+    """The record at a position, None if there is no whole one."""
+    file.seek(position)
+    header = file.read(HEADER_BYTES)
+    fields = header[: _FIELDS.size]
+    if len(header) < HEADER_BYTES or header[_FIELDS.size :] != _CHECKSUM.pack(crc32(fields)):
+        return None
+    magic, size, synced, checksum = _FIELDS.unpack(fields)
+    payload = file.read(size)
+    if magic != MAGIC or len(payload) < size or crc32(payload) != checksum:
+        return None
+    return _Record(synced, payload, position + HEADER_BYTES + size)
+
+
+def _whole(path: Path, synced: int) -> int:
+    """The position after the last whole record.
+
+    Raises:
+        InputError: if something before is damaged: a part that was synced.
+    """
+    position = 0
+    with path.open("rb") as file:
+        while record := _read(file, position):
+            position = record.end
+        if position < max(synced, _synced_later(file, position)):
+            raise _damaged(path, position)
+    return position
+
+
+def _synced_later(file: BinaryIO, position: int) -> int:
+    """How far the log was synced according to whole records after a position that has none."""
+    file.seek(position)
+    rest = file.read()
+    synced, found = 0, rest.find(MAGIC)
+    while found >= 0:
+        if record := _read(file, position + found):
+            synced = max(synced, record.synced)
+        found = rest.find(MAGIC, found + 1)
+    return synced
+
+
+def _missing(path: Path) -> InputError:
+    return InputError(f"{path} is missing: the index is damaged; build it again")
+
+
+def _damaged(path: Path, position: int) -> InputError:
+    return InputError(f"{path} is damaged at byte {position}: build the index again")
+
+
+def _write(file: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(file, rest) :]

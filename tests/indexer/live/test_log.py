@@ -1,0 +1,193 @@
+"""The change log: what is synced stays, what is unfinished is cut off, damage is reported."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from indexer.live.changes import Change, Delete
+from indexer.live.log import HEADER_BYTES, MAGIC, ChangeLog, _header, read_log
+from sparta.errors import InputError
+from tests.indexer.live.some_changes import CHANGES, plain
+
+
+def write_log(path: Path, groups: Sequence[Sequence[Sequence[Change]]]) -> list[int]:
+    """Append groups of records, each group synced at its end; returns the records' ends."""
+    log, ends = ChangeLog(path), [0]
+    for group in groups:
+        ends += [log.append(changes) for changes in group]
+        log.sync()
+    assert log.synced == log.end == path.stat().st_size
+    log.close()
+    return ends
+
+
+def deletes(*names: str) -> list[Delete]:
+    return [Delete(name) for name in names]
+
+
+@settings(max_examples=20)
+@given(st.lists(st.lists(CHANGES, max_size=3), max_size=5), st.data())
+def test_changes_between_two_positions_come_back(
+    records: list[list[Change]], data: st.DataObject
+) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "log")
+        ends = write_log(path, [[changes] for changes in records])
+        first = data.draw(st.integers(0, len(records)))
+        last = data.draw(st.integers(first, len(records)))
+        found = list(read_log(path, ends[first], ends[last]))
+        right = [change for changes in records[first:last] for change in changes]
+        assert list(map(plain, found)) == list(map(plain, right))
+        whole = [change for changes in records for change in changes]
+        assert list(map(plain, read_log(path))) == list(map(plain, whole))
+
+
+def test_a_log_cut_off_anywhere_keeps_its_whole_records(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    ends = write_log(path, [[deletes("a")], [deletes("b", "c"), deletes("d")]])
+    content = path.read_bytes()
+    for size in range(len(content) + 1):
+        path.write_bytes(content[:size])
+        log = ChangeLog(path)
+        whole = sum(end <= size for end in ends) - 1
+        assert log.end == log.synced == ends[whole] == path.stat().st_size
+        log.append(deletes("e"))
+        log.sync()
+        log.close()
+        right = [deletes("a"), deletes("b", "c"), deletes("d")][:whole]
+        assert list(read_log(path)) == [*(one for part in right for one in part), Delete("e")]
+
+
+def test_a_log_cut_off_before_a_commit_is_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    ends = write_log(path, [[deletes("a")], [deletes("b")]])
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(InputError, match=rf"{path} is damaged at byte {ends[1]}: build"):
+        ChangeLog(path, ends[2])
+    with pytest.raises(InputError, match=rf"{path} is damaged at byte {ends[1]}: build"):
+        list(read_log(path, ends[1], ends[2]))
+    with pytest.raises(InputError, match="damaged at byte 0"):
+        list(read_log(path, 0, ends[1] - 1))
+    ChangeLog(path, ends[1]).close()
+    path.unlink()
+    for call in (lambda: list(read_log(path)), lambda: ChangeLog(path, ends[1])):
+        with pytest.raises(InputError, match=rf"^{path} is missing: the index is damaged"):
+            call()
+    ChangeLog(path).close()
+
+
+def test_a_changed_byte_of_what_was_synced_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    ends = write_log(path, [[deletes("a")], [deletes("b")], [deletes("c")]])
+    content = path.read_bytes()
+    for place in range(ends[2]):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        at = ends[place >= ends[1]]
+        with pytest.raises(InputError, match=rf"^{path} is damaged at byte {at}: build"):
+            ChangeLog(path)
+        with pytest.raises(InputError, match=f"damaged at byte {at}"):
+            list(read_log(path))
+        assert path.stat().st_size == len(content)
+
+
+def test_pages_of_an_unfinished_group_may_reach_the_disk_in_any_order(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    ends = write_log(path, [[deletes("a")], [deletes("b"), deletes(MAGIC.decode()), deletes("d")]])
+    content = path.read_bytes()
+    path.write_bytes(content[: ends[1]] + bytes(ends[2] - ends[1]) + content[ends[2] :])
+    log = ChangeLog(path, ends[1])
+    assert log.end == ends[1]
+    log.close()
+    assert list(read_log(path)) == deletes("a")
+
+
+@pytest.mark.parametrize("payload", [b"letters", b""])
+def test_a_record_of_something_else_is_damage(tmp_path: Path, payload: bytes) -> None:
+    (tmp_path / "log").write_bytes(_header(payload, 0) + payload)
+    with pytest.raises(InputError, match=r"log is damaged at byte 0: build"):
+        list(read_log(tmp_path / "log"))
+
+
+def test_threads_that_wait_share_a_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = ChangeLog(tmp_path / "log")
+    first, others = log.append(deletes("a")), threading.Barrier(4)
+    calls: list[int] = []
+    entered, go = threading.Event(), threading.Event()
+
+    def slow(handle: int) -> None:
+        calls.append(handle)
+        entered.set()
+        assert go.wait(30)
+
+    monkeypatch.setattr("indexer.live.log.os.fsync", slow)
+
+    def write(name: str) -> None:
+        position = log.append(deletes(name))
+        others.wait(30)
+        log.sync(position)
+
+    threads = [threading.Thread(target=log.sync, args=(first,))]
+    threads[0].start()
+    assert entered.wait(30)  # the first sync has begun, and does not count for what follows
+    threads += [threading.Thread(target=write, args=(name,)) for name in "bcd"]
+    for thread in threads[1:]:
+        thread.start()
+    others.wait(30)
+    go.set()
+    for thread in threads:
+        thread.join()
+    assert len(calls) == 2
+    assert log.synced == log.end
+    log.sync()
+    assert len(calls) == 2  # nothing new
+    monkeypatch.undo()
+    log.close()
+
+
+def test_a_record_that_does_not_fit_is_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = ChangeLog(tmp_path / "log")
+    log.append(deletes("a"))
+    write = os.write
+
+    def partly(handle: int, data: memoryview) -> int:
+        if len(data) <= HEADER_BYTES:
+            raise OSError(28, "No space left on device")
+        return write(handle, data[: len(data) - HEADER_BYTES])
+
+    monkeypatch.setattr("indexer.live.log.os.write", partly)
+    with pytest.raises(OSError, match="No space left"):
+        log.append(deletes("b"))
+    monkeypatch.undo()
+    log.append(deletes("c"))
+    log.sync()
+    log.close()
+    assert list(read_log(tmp_path / "log")) == deletes("a", "c")
+
+
+def test_nothing_is_acknowledged_after_a_failed_sync(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = ChangeLog(tmp_path / "log")
+    log.append(deletes("a"))
+
+    def fail(handle: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr("indexer.live.log.os.fsync", fail)
+    with pytest.raises(OSError, match="Input/output error"):
+        log.sync()
+    monkeypatch.undo()
+    for call in (log.sync, lambda: log.append(deletes("b"))):
+        with pytest.raises(OSError, match=r"log could not be synced before: .*Input/output"):
+            call()
+    log.close()
