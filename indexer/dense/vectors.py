@@ -109,12 +109,20 @@ class ImageVectors:
         found: NDArray[np.float32] = self._flat.reconstruct_n(image * self.views, self.views)
         return found
 
-    def nearest(self, query: NDArray[np.float32], k: int) -> Nearest:
-        """The k best images for a query's vector [D]; all of them if there are fewer."""
-        if self._index is not self._flat:
+    def nearest(
+        self, query: NDArray[np.float32], k: int, allowed: NDArray[np.bool_] | None = None
+    ) -> Nearest:
+        """The k best images for a query's vector [D]; all of them if there are fewer.
+
+        Args:
+            query: [D].
+            k: images at most.
+            allowed: [N] images that may be found, all of which are then compared; None for all.
+        """
+        if self._index is not self._flat and allowed is None:
             return self._walk(query, k)
         scores = self.scores(query)
-        found = best(scores.max(axis=1), k)
+        found = best(scores.max(axis=1), k, allowed)
         return self._with_views(found, scores[found.images].argmax(axis=1))
 
     def scores(self, query: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -151,11 +159,12 @@ class ImageVectors:
         return found._replace(views=views) if self.views > 1 else found
 
 
-def best(scores: NDArray[np.float32], k: int) -> Nearest:
-    """The k largest of the scores [N] of N images."""
-    candidates = np.arange(len(scores))
-    if k < len(scores):
-        candidates = np.flatnonzero(scores >= np.partition(scores, -k)[-k])
+def best(scores: NDArray[np.float32], k: int, allowed: NDArray[np.bool_] | None = None) -> Nearest:
+    """The k largest of the scores [N] of N images, or of those of them that are allowed."""
+    candidates = np.arange(len(scores)) if allowed is None else np.flatnonzero(allowed)
+    if k < len(candidates):
+        own = scores[candidates]
+        candidates = candidates[own >= np.partition(own, -k)[-k]]
     images = candidates[np.argsort(-scores[candidates], kind="stable")][:k]
     return Nearest(images, scores[images])
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable, Sequence
-from functools import cache, lru_cache, wraps
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, cached_property, lru_cache, wraps
 from pathlib import Path
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
@@ -13,11 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexer.grounding import Grounding, Winner, unpack, winners
+from indexer.lucene.allowed import leaves_of, live_documents, search_allowed
 from indexer.lucene.jvm import declare, in_turn, java
 from indexer.lucene.schema import CONTENTS, GROUNDING, ID, RAW
 from sparta.errors import InputError, first_line
 
 STORED_CACHE = 100_000  # images whose id and metadata are kept, some 300 bytes each
+FEW = 200  # documents allowed, the impacts of which are looked up one by one
 
 
 Arguments = ParamSpec("Arguments")
@@ -80,6 +83,7 @@ class LuceneIndex:
         # Every word of a long query counts; Lucene would stop at 1,024.
         classes.searcher.setMaxClauseCount(2**31 - 1)
         self.searcher = classes.searcher(self._reader)
+        self._leaves = leaves_of(self._reader)
         self.searcher.setSimilarity(java("io.anserini.search.similarity.ImpactSimilarity")())
         # One call builds the whole query, one more reads all hits: a call into Java for each
         # term and each hit would cost as much as the search itself.
@@ -108,8 +112,19 @@ class LuceneIndex:
         """In how many images a term has an impact."""
         return int(self._reader.docFreq(self._term(CONTENTS, term)))
 
+    @cached_property
+    def live(self) -> NDArray[np.bool_] | None:
+        """[documents] whether each is still there; None if none was deleted."""
+        return self._live_documents()
+
     @_reading
-    def top(self, terms: str, k: int) -> list[tuple[int, float]]:
+    def _live_documents(self) -> NDArray[np.bool_] | None:
+        return live_documents(self._reader)
+
+    @_reading
+    def top(
+        self, terms: str, k: int, allowed: NDArray[np.bool_] | None = None
+    ) -> list[tuple[int, float]]:
         """The k documents with the largest sums of count × impact, and those sums.
 
         Descending by score, ties by document number, which is the order of image ids.
@@ -117,9 +132,31 @@ class LuceneIndex:
         Args:
             terms: of the query, with white space between them.
             k: documents at most.
+            allowed: [documents] that may be found; None for all.
         """
+        if allowed is None:
+            query = self.query(terms)
+            return self._best(query, k) if query is not None else []
+        allowed = allowed if self.live is None else allowed & self.live
+        count = int(np.count_nonzero(allowed))
+        if count <= FEW:
+            return self._best_of(np.flatnonzero(allowed), Counter(terms.split()), k)
         query = self.query(terms)
-        return self._best(query, k) if query is not None else []
+        if query is None:
+            return []
+        best = min(k, count)
+        return self._pairs(search_allowed(self.searcher, self._leaves, query, best, allowed))
+
+    def _best_of(
+        self, documents: NDArray[np.int64], counts: Mapping[str, int], k: int
+    ) -> list[tuple[int, float]]:
+        """The k best of a few rising documents, by looking up the impacts of each."""
+        impacts = self.impacts(documents.tolist(), list(counts))
+        scores = impacts @ np.array(list(counts.values()), np.int64)
+        order = np.argsort(-scores, kind="stable")[: min(k, np.count_nonzero(scores))]
+        return list(
+            zip(documents[order].tolist(), scores[order].astype(float).tolist(), strict=True)
+        )
 
     def query(self, terms: str) -> Any:
         """Lucene's query of some terms, None without any.
@@ -129,7 +166,11 @@ class LuceneIndex:
         return self._parser.createBooleanQuery(CONTENTS, terms)
 
     def _best(self, query: Any, k: int) -> list[tuple[int, float]]:
-        _, found = json.loads(self._json.writeValueAsString(self.searcher.search(query, k)))
+        return self._pairs(self.searcher.search(query, k))
+
+    def _pairs(self, top: Any) -> list[tuple[int, float]]:
+        """Documents and scores of Lucene's `TopDocs`."""
+        _, found = json.loads(self._json.writeValueAsString(top))
         return [(document, score) for score, document, _ in found]
 
     def _term(self, field: str, text: str) -> Any:
@@ -228,6 +269,8 @@ def _classes() -> _Classes:
         "(Lorg/apache/lucene/index/IndexReader;)V",
         search=f"(L{search}Query;I)L{search}TopDocs;",
         doc=f"(ILjava/util/Set;){document}",
+        rewrite=f"(L{search}Query;)L{search}Query;",
+        createWeight=f"(L{search}Query;L{search}ScoreMode;F)L{search}Weight;",
         setSimilarity=f"(L{search}similarities/Similarity;)V",
         setMaxClauseCount="static (I)V",
     )

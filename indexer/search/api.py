@@ -10,8 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
+from numpy.typing import NDArray
+
 from indexer.grounding import Box, WinningLabel
 from sparta.errors import InputError
+
+Allowed = NDArray[np.bool_]  # [N], the documents that may be found
 
 WHOLE_PHOTO = 0.999  # share of the photo's area from which a box locates nothing
 
@@ -157,7 +162,14 @@ class UnavailableError(InputError):
 class Searcher(Protocol):
     """Searches one collection of images: an inverted index, or the vectors of dense models."""
 
-    def search(self, query: str, k: int = 10, *, substitute: bool = True) -> SearchResult:
+    def search(
+        self,
+        query: str,
+        k: int = 10,
+        *,
+        substitute: bool = True,
+        allowed: Allowed | None = None,
+    ) -> SearchResult:
         """The k best images for a text.
 
         Args:
@@ -165,14 +177,22 @@ class Searcher(Protocol):
             k: hits at most.
             substitute: whether words that the index lacks are replaced by the nearest trained
                 terms, where the index has a table of substitutes; dense models have none.
+            allowed: documents that may be found; None for all.
 
         Raises:
             ValueError: if k is not positive.
         """
         ...
 
-    def similar(self, image_id: str, k: int = 10) -> SimilarResult:
+    def similar(
+        self, image_id: str, k: int = 10, *, allowed: Allowed | None = None
+    ) -> SimilarResult:
         """The k images most similar to an indexed one, without itself.
+
+        Args:
+            image_id: of the indexed one, which need not be allowed.
+            k: hits at most.
+            allowed: documents that may be found; None for all.
 
         Raises:
             ValueError: if k is not positive.

@@ -13,6 +13,7 @@ from indexer.columns.image_table import ImageTable
 from indexer.columns.index import ColumnIndex
 from indexer.columns.manifest import FOLDER, ColumnManifest
 from indexer.parts import check_small_parts
+from indexer.search.api import Allowed
 from indexer.search.lucene import LuceneSearcher
 from sparta.errors import InputError
 
@@ -33,10 +34,10 @@ class ColumnFinder:
         self.document = self.images.document
         self._term_ids = term_ids
 
-    def top(self, terms: str, k: int) -> list[tuple[int, float]]:
+    def top(self, terms: str, k: int, allowed: Allowed | None = None) -> list[tuple[int, float]]:
         """The k best documents and their scores; see `LuceneIndex.top`."""
         counts = Counter(map(self._term_ids.__getitem__, terms.split()))
-        documents, scores = self.index.top(counts, k)
+        documents, scores = self.index.top(counts, k, allowed)
         return list(zip(documents.tolist(), scores.astype(float).tolist(), strict=True))
 
     def impacts(self, documents: Sequence[int], terms: Sequence[str]) -> NDArray[np.int64]:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from indexer.dense.vectors import ImageVectors, Nearest, best
 from indexer.lucene.reader import Stored
 from indexer.search.api import (
+    Allowed,
     Hit,
     SearchResult,
     SimilarResult,
@@ -62,14 +63,21 @@ class VectorSearcher(ABC):
         """A query as `nearest` takes it."""
 
     @abstractmethod
-    def nearest(self, encoded: Any, k: int) -> Nearest:
-        """The k best images."""
+    def nearest(self, encoded: Any, k: int, allowed: Allowed | None) -> Nearest:
+        """The k best images of those allowed."""
 
     @abstractmethod
     def similarities(self, image: int) -> NDArray[np.float32]:
         """The similarity of an image to every image, [N]; exact even where `nearest` is not."""
 
-    def search(self, query: str, k: int = 10, *, substitute: bool = True) -> SearchResult:
+    def search(
+        self,
+        query: str,
+        k: int = 10,
+        *,
+        substitute: bool = True,
+        allowed: Allowed | None = None,
+    ) -> SearchResult:
         """The k nearest images for a text; see `Searcher.search`. There are no substitutes."""
         if k < 1:
             raise ValueError(f"k must be at least 1, got {k}")
@@ -78,18 +86,20 @@ class VectorSearcher(ABC):
         tokenised = time.perf_counter()
         encoded = self.encode(query)
         ready = time.perf_counter()
-        hits = self._hits(self.nearest(encoded, k))
+        hits = self._hits(self.nearest(encoded, k, allowed))
         end = time.perf_counter()
         times = (tokenised - start, end - ready, end - start, ready - tokenised)
         return SearchResult(hits, unknown, Timings(*(1000 * time for time in times)))
 
-    def similar(self, image_id: str, k: int = 10) -> SimilarResult:
+    def similar(
+        self, image_id: str, k: int = 10, *, allowed: Allowed | None = None
+    ) -> SimilarResult:
         """The k images nearest to an indexed one; see `Searcher.similar`."""
         if k < 1:
             raise ValueError(f"k must be at least 1, got {k}")
         start = time.perf_counter()
         image = self._document(image_id)
-        found = best(self.similarities(image), k + 1)
+        found = best(self.similarities(image), k + 1, allowed)
         rest = np.flatnonzero(found.images != image)[:k]
         hits = self._hits(Nearest(found.images[rest], found.scores[rest]))
         milliseconds = 1000 * (time.perf_counter() - start)
@@ -145,9 +155,11 @@ class DenseSearcher(VectorSearcher):
         """The query's vector [D]."""
         return self._encoder.encode(query)
 
-    def nearest(self, encoded: NDArray[np.float32], k: int) -> Nearest:
-        """The k images with the nearest view."""
-        return self._vectors.nearest(encoded, k)
+    def nearest(
+        self, encoded: NDArray[np.float32], k: int, allowed: Allowed | None = None
+    ) -> Nearest:
+        """The k images with the nearest view, of those allowed."""
+        return self._vectors.nearest(encoded, k, allowed)
 
     def similarities(self, image: int) -> NDArray[np.float32]:
         """The cosine of the most similar pair of their views."""
@@ -183,12 +195,14 @@ class EnsembleSearcher(VectorSearcher):
         """The query's vector for each member."""
         return [member.encode(query) for member in self._members]
 
-    def nearest(self, encoded: list[NDArray[np.float32]], k: int) -> Nearest:
-        """The k images with the largest mean."""
+    def nearest(
+        self, encoded: list[NDArray[np.float32]], k: int, allowed: Allowed | None = None
+    ) -> Nearest:
+        """The k images with the largest mean, of those allowed."""
         scores = [
             member.scores(vector) for member, vector in zip(self._members, encoded, strict=True)
         ]
-        return best(np.mean(scores, axis=0), k)
+        return best(np.mean(scores, axis=0), k, allowed)
 
     def similarities(self, image: int) -> NDArray[np.float32]:
         """The mean over the members."""

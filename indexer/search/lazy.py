@@ -6,7 +6,7 @@ from collections.abc import Callable
 from threading import RLock
 from typing import Any, Generic, TypeVar
 
-from indexer.search.api import Searcher, SearchResult, SimilarResult, UnavailableError
+from indexer.search.api import Allowed, Searcher, SearchResult, SimilarResult, UnavailableError
 from sparta.errors import InputError
 
 Opened = TypeVar("Opened", bound=Searcher)
@@ -56,21 +56,30 @@ class LazySearcher(Generic[Opened]):
         searcher.search("a photo", 1)
         return searcher
 
-    def search(self, query: str, k: int = 10, *, substitute: bool = True) -> SearchResult:
+    def search(
+        self,
+        query: str,
+        k: int = 10,
+        *,
+        substitute: bool = True,
+        allowed: Allowed | None = None,
+    ) -> SearchResult:
         """The k best images for a text; see `Searcher.search`.
 
         Raises:
             UnavailableError: if the searcher cannot be opened.
         """
-        return self.opened().search(query, k, substitute=substitute)
+        return self.opened().search(query, k, substitute=substitute, allowed=allowed)
 
-    def similar(self, image_id: str, k: int = 10) -> SimilarResult:
+    def similar(
+        self, image_id: str, k: int = 10, *, allowed: Allowed | None = None
+    ) -> SimilarResult:
         """The k images most similar to an indexed one; see `Searcher.similar`.
 
         Raises:
             UnavailableError: if the searcher cannot be opened.
         """
-        return self.opened().similar(image_id, k)
+        return self.opened().similar(image_id, k, allowed=allowed)
 
     def metadata(self, image_id: str) -> dict[str, Any]:
         """An image's stored metadata; see `Searcher.metadata`."""

@@ -16,6 +16,7 @@ from indexer.lucene.reader import LuceneIndex, Stored
 from indexer.manifest import Manifest
 from indexer.parts import LUCENE, check_small_parts
 from indexer.search.api import (
+    Allowed,
     Explanation,
     Hit,
     SearchResult,
@@ -38,7 +39,9 @@ READ_AHEAD = 20_000  # images; reading them takes a quarter of a second
 class Finder(Protocol):
     """Finds the best documents and their ids: a `LuceneIndex`, or columns in memory."""
 
-    def top(self, terms: str, k: int) -> list[tuple[int, float]]: ...  # noqa: D102
+    def top(  # noqa: D102
+        self, terms: str, k: int, allowed: Allowed | None = None
+    ) -> list[tuple[int, float]]: ...
     def document(self, image_id: str) -> int | None: ...  # noqa: D102
     def impacts(  # noqa: D102
         self, documents: Sequence[int], terms: Sequence[str]
@@ -84,20 +87,29 @@ class LuceneSearcher:
         self._reader = QueryReader(self._tokenizer, table, self.index.document_frequency)
         self._term_ids = {term: i for i, term in enumerate(self._tokenizer.vocabulary)}
 
-    def search(self, query: str, k: int = 10, *, substitute: bool = True) -> SearchResult:
+    def search(
+        self,
+        query: str,
+        k: int = 10,
+        *,
+        substitute: bool = True,
+        allowed: Allowed | None = None,
+    ) -> SearchResult:
         """The k best images for a text; see `Searcher.search`."""
         if k < 1:
             raise ValueError(f"k must be at least 1, got {k}")
         start = time.perf_counter()
         read = self._reader.read(query, substitute)
         tokenised = time.perf_counter()
-        hits = self._hits(self._finder.top(read.terms, k))
+        hits = self._hits(self._finder.top(read.terms, k, allowed))
         end = time.perf_counter()
         tokenise, search = 1000 * (tokenised - start), 1000 * (end - tokenised)
         timings = Timings(tokenise, search, tokenise + search)
         return SearchResult(hits, read.unknown, timings, substitutions=read.substitutions)
 
-    def similar(self, image_id: str, k: int = 10) -> SimilarResult:
+    def similar(
+        self, image_id: str, k: int = 10, *, allowed: Allowed | None = None
+    ) -> SimilarResult:
         """The k images most similar to an indexed one; see `Searcher.similar`."""
         if k < 1:
             raise ValueError(f"k must be at least 1, got {k}")
@@ -108,7 +120,7 @@ class LuceneSearcher:
         query = image_query(dict(zip(terms, impacts, strict=True)))
         read = time.perf_counter()
         hits = self._hits(
-            without_document(self._finder.top(repeated_terms(query), k + 1), document, k)
+            without_document(self._finder.top(repeated_terms(query), k + 1, allowed), document, k)
         )
         end = time.perf_counter()
         timings = Timings(*(1000 * t for t in (read - start, end - read, end - start)))

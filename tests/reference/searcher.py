@@ -13,6 +13,7 @@ from scipy.sparse import csr_array
 from indexer.grounding import Grounding
 from indexer.postings import Postings
 from indexer.search.api import (
+    Allowed,
     Explanation,
     Hit,
     SearchResult,
@@ -48,7 +49,14 @@ class ReferenceSearcher:
         self._frequencies = np.bincount(postings.terms, minlength=shape[1])
         self._substitutes = substitutes or {}
 
-    def search(self, query: str, k: int = 10, *, substitute: bool = True) -> SearchResult:
+    def search(
+        self,
+        query: str,
+        k: int = 10,
+        *,
+        substitute: bool = True,
+        allowed: Allowed | None = None,
+    ) -> SearchResult:
         """The k best images; see `Searcher.search`."""
         if k < 1:
             raise ValueError(f"k must be at least 1, got {k}")
@@ -57,7 +65,7 @@ class ReferenceSearcher:
         tokenised = time.perf_counter()
         hits = [
             Hit(rank, self._postings.ids[row], score, self._postings.metadata[row])
-            for rank, (row, score) in enumerate(self.top(parsed.terms, k), start=1)
+            for rank, (row, score) in enumerate(self.top(parsed.terms, k, allowed), start=1)
         ]
         end = time.perf_counter()
         timings = Timings(*(1000 * t for t in (tokenised - start, end - tokenised, end - start)))
@@ -65,7 +73,9 @@ class ReferenceSearcher:
             hits, self._unknown(parsed), timings, substitutions=list(dict.fromkeys(found))
         )
 
-    def similar(self, image_id: str, k: int = 10) -> SimilarResult:
+    def similar(
+        self, image_id: str, k: int = 10, *, allowed: Allowed | None = None
+    ) -> SimilarResult:
         """The k images most similar to an indexed one; see `Searcher.similar`."""
         if k < 1:
             raise ValueError(f"k must be at least 1, got {k}")
@@ -76,7 +86,7 @@ class ReferenceSearcher:
         query = image_query(dict(zip(terms, image.impacts.tolist(), strict=True)))
         read = time.perf_counter()
         hits: list[Hit] = []
-        for other, score in self.top(query, len(self)):
+        for other, score in self.top(query, len(self), allowed):
             if other != row and len(hits) < k:
                 image_id, metadata = self._postings.ids[other], self._postings.metadata[other]
                 hits.append(Hit(len(hits) + 1, image_id, score, metadata))
@@ -84,12 +94,22 @@ class ReferenceSearcher:
         timings = Timings(*(1000 * t for t in (read - start, end - read, end - start)))
         return SimilarResult(hits, [], timings, query)
 
-    def top(self, terms: Mapping[str, int], k: int) -> list[tuple[int, float]]:
-        """Rows and scores of the k best images of those that share a term with the query."""
+    def top(
+        self, terms: Mapping[str, int], k: int, allowed: Allowed | None = None
+    ) -> list[tuple[int, float]]:
+        """Rows and scores of the k best images of those that share a term with the query.
+
+        Args:
+            terms: of the query, with their counts.
+            k: images at most.
+            allowed: [N] by the place of the image in the order of ids; None for all.
+        """
         counts = np.zeros(self._impacts.shape[1], np.int64)
         for term, count in terms.items():
             counts[self._term_ids[term]] = count
         scores: NDArray[np.int64] = np.asarray(self._impacts @ counts)
+        if allowed is not None:
+            scores = scores * allowed[self._places]
         best = np.lexsort((self._places, -scores))[:k]
         return [(int(row), float(scores[row])) for row in best if scores[row] > 0]
 

@@ -13,6 +13,7 @@ from PIL import Image, ImageDraw
 
 from indexer.grounding import Box, WinningLabel
 from indexer.search.api import (
+    Allowed,
     Explanation,
     Hit,
     SearchResult,
@@ -85,7 +86,14 @@ class FakeSearcher:
     drawings: dict[str, Drawing] = field(default_factory=lambda: dict(DRAWINGS))
     closed: bool = False
 
-    def search(self, query: str, k: int = 10, *, substitute: bool = True) -> SearchResult:
+    def search(
+        self,
+        query: str,
+        k: int = 10,
+        *,
+        substitute: bool = True,
+        allowed: Allowed | None = None,
+    ) -> SearchResult:
         if "explode" in query:
             raise RuntimeError("secret internals at /home/someone/index")
         scores = {i: self.explain(query, i, substitute=substitute).score for i in self.drawings}
@@ -115,7 +123,9 @@ class FakeSearcher:
             terms.append(TermExplanation(term, *found_there, near.similarity if near else None))
         return Explanation(image_id, sum(term.score for term in terms), terms)
 
-    def similar(self, image_id: str, k: int = 10) -> SimilarResult:
+    def similar(
+        self, image_id: str, k: int = 10, *, allowed: Allowed | None = None
+    ) -> SimilarResult:
         impacts = {t: impact for t, (impact, _) in sorted(self._drawing(image_id).terms.items())}
         terms = image_query(impacts)
         found = self.search(repeated_terms(terms), len(self.drawings)).hits
@@ -153,7 +163,14 @@ class FakeDense:
     def __init__(self) -> None:
         self._sparse = FakeSearcher()
 
-    def search(self, query: str, k: int = 10, *, substitute: bool = True) -> SearchResult:
+    def search(
+        self,
+        query: str,
+        k: int = 10,
+        *,
+        substitute: bool = True,
+        allowed: Allowed | None = None,
+    ) -> SearchResult:
         drawings = self._sparse.drawings
         explain = partial(self._sparse.explain, query, substitute=False)
         scores = {image_id: explain(image_id).score / 1000 for image_id in drawings}
@@ -165,7 +182,9 @@ class FakeDense:
         unknown = [word for word in query.split() if word.lower() not in VOCABULARY]
         return SearchResult(hits, unknown, Timings(0.25, 1.0, 13.75, 12.5))
 
-    def similar(self, image_id: str, k: int = 10) -> SimilarResult:
+    def similar(
+        self, image_id: str, k: int = 10, *, allowed: Allowed | None = None
+    ) -> SimilarResult:
         terms = self._sparse.similar(image_id).terms
         found = self.search(repeated_terms(terms), len(self)).hits
         rest = [hit for hit in found if hit.image_id != image_id][:k]

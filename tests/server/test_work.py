@@ -13,7 +13,7 @@ import pytest
 from fastapi import Request, Response
 from fastapi.testclient import TestClient
 
-from indexer.search.api import Explanation, SearchResult
+from indexer.search.api import Allowed, Explanation, SearchResult
 from server.backends import Backend
 from server.monitoring.metrics import Metrics
 from server.problems import ProblemError
@@ -106,7 +106,14 @@ class Slow(FakeSearcher):
         self.release, self.searching = Event(), Event()
         self.explained = 0
 
-    def search(self, query: str, k: int = 10, *, substitute: bool = True) -> SearchResult:
+    def search(
+        self,
+        query: str,
+        k: int = 10,
+        *,
+        substitute: bool = True,
+        allowed: Allowed | None = None,
+    ) -> SearchResult:
         if query == "slow":
             self.searching.set()
             self.release.wait(20)

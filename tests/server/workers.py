@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from indexer.search.api import SearchResult
+from indexer.search.api import Allowed, SearchResult
 from server import processes
 from server.backends import Backend, Backends
 from server.processes import run, run_workers
@@ -22,11 +22,18 @@ from tests.server.fake import FakeSearcher
 class Slow(FakeSearcher):
     """Takes two seconds for "slow"."""
 
-    def search(self, query: str, k: int = 10, *, substitute: bool = True) -> SearchResult:
+    def search(
+        self,
+        query: str,
+        k: int = 10,
+        *,
+        substitute: bool = True,
+        allowed: Allowed | None = None,
+    ) -> SearchResult:
         if query == "slow":
             time.sleep(2)
             query = "red"
-        return super().search(query, k, substitute=substitute)
+        return super().search(query, k, substitute=substitute, allowed=allowed)
 
 
 def open_fakes() -> Backends:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from indexer.search.api import Hit, SearchResult, SimilarResult, Timings, UnknownImageError
+from indexer.search.api import Allowed, Hit, SearchResult, SimilarResult, Timings, UnknownImageError
 
 
 class RankedSearcher:
@@ -17,14 +17,23 @@ class RankedSearcher:
         self.searches: list[tuple[str, int]] = []
         self.substituted: set[bool] = set()
 
-    def search(self, query: str, k: int = 10, *, substitute: bool = True) -> SearchResult:
+    def search(
+        self,
+        query: str,
+        k: int = 10,
+        *,
+        substitute: bool = True,
+        allowed: Allowed | None = None,
+    ) -> SearchResult:
         self.searches.append((query, k))
         self.substituted.add(substitute)
         found = self.answers[query][:k]
         hits = [Hit(rank, image_id, 1.0) for rank, image_id in enumerate(found, 1)]
         return SearchResult(hits, [], Timings(0.0, 2.0, 2.0 if k == 10 else 1000.0))
 
-    def similar(self, image_id: str, k: int = 10) -> SimilarResult:
+    def similar(
+        self, image_id: str, k: int = 10, *, allowed: Allowed | None = None
+    ) -> SimilarResult:
         raise UnknownImageError(image_id)
 
     def metadata(self, image_id: str) -> dict[str, Any]:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from indexer.search.api import UnknownImageError
 from indexer.search.columns import ColumnSearcher
 from indexer.search.lucene import LuceneSearcher
+from tests.indexer.bitmaps import bitmaps
 from tests.indexer.search.queries import VOCABULARY, answer
 from tests.indexer.vocabulary import COMMON, RARE
 from tests.reference.searcher import ReferenceSearcher
@@ -34,6 +37,27 @@ def test_answers_equal_the_reference(
     assert answer(found) == answer(right)
     assert [hit.metadata for hit in found.hits] == [hit.metadata for hit in right.hits]
     assert found.unknown == right.unknown
+
+
+@settings(max_examples=100)
+@given(
+    words=st.lists(st.sampled_from(VOCABULARY), min_size=1, max_size=25),
+    k=st.integers(1, 320),
+    allowed=bitmaps(300),
+)
+def test_answers_among_some_images_equal_the_reference(
+    columns: ColumnSearcher,
+    exact: ReferenceSearcher,
+    words: list[str],
+    k: int,
+    allowed: NDArray[np.bool_] | None,
+) -> None:
+    query = " ".join(words)
+    right = exact.search(query, k, allowed=allowed)
+    assert answer(columns.search(query, k, allowed=allowed)) == answer(right)
+    image_id = f"a/{k % 300:05d} é.jpg"
+    near = exact.similar(image_id, k, allowed=allowed)
+    assert answer(columns.similar(image_id, k, allowed=allowed)) == answer(near)
 
 
 def test_the_rest_is_as_with_lucene(columns: ColumnSearcher, lucene: LuceneSearcher) -> None:

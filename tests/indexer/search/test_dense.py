@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -76,6 +77,27 @@ def test_hits_are_a_matrix_products_ranking(
             row = vectors[ids.index(hit.image_id)] @ encoder.encode(query)
             assert hit.view == (None if views == 1 else row.argmax())
             assert hit.metadata == {"width": ids.index(hit.image_id)}
+    found.close()
+
+
+@pytest.mark.parametrize("kind", ["flat", "hnsw"])
+@pytest.mark.parametrize("images", [0, 1, 40, 299])
+def test_the_images_allowed_are_ranked_exactly(
+    index: Path, ids: list[str], kind: VectorIndexKind, images: int
+) -> None:
+    vectors, encoder = array(3), CountingEncoder()
+    found = searcher(index, vectors, encoder, kind)
+    allowed = np.random.default_rng(images).permutation(IMAGES) < images
+    scores = (vectors @ encoder.encode("dad fed")).max(axis=1)
+    scores[~allowed] = -np.inf
+    hits = found.search("dad fed", 30, allowed=allowed).hits
+    right = slow_answer(ids, scores, min(images, 30))
+    assert [(h.rank, h.image_id, h.score) for h in hits] == right
+    both = EnsembleSearcher([found, found])
+    assert both.search("dad fed", 30, allowed=allowed).hits == [replace(h, view=None) for h in hits]
+    near = found.similar(ids[0], 30, allowed=allowed).hits
+    assert len(near) == min(30, images - bool(allowed[0]))
+    assert all(allowed[ids.index(hit.image_id)] for hit in near)
     found.close()
 
 

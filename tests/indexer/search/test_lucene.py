@@ -10,14 +10,17 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from indexer.postings import Postings
 from indexer.search.api import UnknownImageError
 from indexer.search.lucene import LuceneSearcher
 from sparta.tokenizer import WordPieceTokenizer
+from tests.indexer.bitmaps import bitmaps
 from tests.indexer.random_postings import random_postings
 from tests.indexer.search.queries import VOCABULARY, answer
 from tests.indexer.vocabulary import COMMON, RARE
@@ -58,6 +61,31 @@ def test_random_queries_equal_the_reference(
     assert lucene.search(query, k).unknown == exact.search(query, k).unknown
 
 
+@pytest.mark.parametrize("few", [0, 20, 1000])
+@settings(max_examples=100)
+@given(
+    words=st.lists(st.sampled_from(VOCABULARY), min_size=1, max_size=25),
+    k=st.integers(1, 320),
+    allowed=bitmaps(300),
+)
+def test_answers_among_some_images_equal_the_reference(
+    lucene: LuceneSearcher,
+    exact: ReferenceSearcher,
+    few: int,
+    words: list[str],
+    k: int,
+    allowed: NDArray[np.bool_] | None,
+) -> None:
+    query = " ".join(words)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("indexer.lucene.reader.FEW", few)
+        found = lucene.search(query, k, allowed=allowed)
+        image_id = f"a/{k % 300:05d} é.jpg"
+        near = lucene.similar(image_id, k, allowed=allowed)
+    assert answer(found) == answer(exact.search(query, k, allowed=allowed))
+    assert answer(near) == answer(exact.similar(image_id, k, allowed=allowed))
+
+
 def test_ties_are_in_the_order_of_image_ids_beyond_lucenes_early_stop(
     tokenizer: WordPieceTokenizer, make_index: Callable[[Path, Postings], Path], tmp_path: Path
 ) -> None:
@@ -66,6 +94,9 @@ def test_ties_are_in_the_order_of_image_ids_beyond_lucenes_early_stop(
     exact = ReferenceSearcher(postings, tokenizer)
     for query in (COMMON, "dog beach", "dog cat beach ball red sky run the the"):
         assert answer(lucene.search(query, 30)) == answer(exact.search(query, 30))
+        allowed = np.arange(4000) % 3 > 0
+        found = lucene.search(query, 30, allowed=allowed)
+        assert answer(found) == answer(exact.search(query, 30, allowed=allowed))
     lucene.close()
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from indexer.search.api import SearchResult
+from indexer.search.api import Allowed, SearchResult
 from server.backends import Backend
 from tests.server.apps import app_of, client_of
 from tests.server.fake import LEFT, RIGHT, FakeSearcher
@@ -141,13 +141,20 @@ def test_a_dense_backend_has_no_explanation_but_views(client: TestClient) -> Non
 class Recording(FakeSearcher):
     """Records whether the last search ran in an event loop."""
 
-    def search(self, query: str, k: int = 10, *, substitute: bool = True) -> SearchResult:
+    def search(
+        self,
+        query: str,
+        k: int = 10,
+        *,
+        substitute: bool = True,
+        allowed: Allowed | None = None,
+    ) -> SearchResult:
         try:
             asyncio.get_running_loop()
             self.in_loop = True
         except RuntimeError:
             self.in_loop = False
-        return super().search(query, k, substitute=substitute)
+        return super().search(query, k, substitute=substitute, allowed=allowed)
 
 
 @pytest.mark.parametrize("quick", [False, True])

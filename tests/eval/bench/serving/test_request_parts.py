@@ -6,7 +6,7 @@ import pytest
 
 from eval.bench.serving.access import Access
 from eval.bench.serving.request_parts import PARTS, time_parts
-from indexer.search.api import SearchResult
+from indexer.search.api import Allowed, SearchResult
 from server.backends import Backend, Backends
 from tests.server.apps import settings
 from tests.server.fake import FakeSearcher
@@ -19,9 +19,16 @@ class Recording(FakeSearcher):
         super().__init__()
         self.asked: list[tuple[str, int]] = []
 
-    def search(self, query: str, k: int = 10, *, substitute: bool = True) -> SearchResult:
+    def search(
+        self,
+        query: str,
+        k: int = 10,
+        *,
+        substitute: bool = True,
+        allowed: Allowed | None = None,
+    ) -> SearchResult:
         self.asked.append((query, k))
-        return super().search(query, k, substitute=substitute)
+        return super().search(query, k, substitute=substitute, allowed=allowed)
 
 
 @pytest.mark.parametrize("quick", [False, True])
