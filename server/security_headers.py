@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 SECURITY_HEADERS = {
@@ -24,6 +23,10 @@ DOCS_POLICY = (
 )
 
 
+_RAW = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
+_DOCS = [(name, DOCS_POLICY.encode() if name == _RAW[0][0] else value) for name, value in _RAW]
+
+
 class SecurityHeaders:
     """Middleware that adds `SECURITY_HEADERS` where a response does not set its own."""
 
@@ -35,11 +38,11 @@ class SecurityHeaders:
 
         async def send_completed(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                if scope["path"].removeprefix(scope.get("root_path", "")) == "/docs":
-                    headers["Content-Security-Policy"] = DOCS_POLICY
-                for name, value in SECURITY_HEADERS.items():
-                    headers.setdefault(name, value)
+                headers = message["headers"]
+                present = {name for name, _ in headers}
+                docs = scope["path"].removeprefix(scope.get("root_path", "")) == "/docs"
+                missing = [one for one in (_DOCS if docs else _RAW) if one[0] not in present]
+                message["headers"] = [*headers, *missing]
             await send(message)
 
         await self.app(scope, receive, send_completed)

@@ -1,15 +1,13 @@
-"""The innermost middleware: one index for the whole of a request, named in its answer."""
+"""The innermost middleware: one index for the whole of a request."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from server.changeover.leases import Current, keep_lease
 from server.monitoring.record import record_of
-
-HEADER = b"x-index-version"
 
 
 class OneIndex:
@@ -25,15 +23,8 @@ class OneIndex:
             return
         lease = self.current.take()
         keep_lease(scope, lease)
-        version = lease.resource.version
-        record_of(scope).index = version
-
-        async def send_version(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], (HEADER, version.encode())]
-            await send(message)
-
+        record_of(scope).index = lease.resource.version
         try:
-            await self.app(scope, receive, send_version)
+            await self.app(scope, receive, send)
         finally:
             lease.give_back()

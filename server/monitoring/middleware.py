@@ -1,15 +1,17 @@
-"""The outermost middleware: gives every request an id and records its answer."""
+"""The outermost middleware: gives every request an id, and records its answer."""
 
 from __future__ import annotations
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.monitoring.monitor import Monitor
-from server.monitoring.record import HEADER, begin
+from server.monitoring.record import HEADER, RequestRecord, begin
+
+INDEX_HEADER = b"x-index-version"
 
 
 class Monitoring:
-    """Middleware that gives every request an id and records its answer."""
+    """Middleware that records every request; the answer names its id and the index it is of."""
 
     def __init__(self, app: ASGIApp, monitor: Monitor) -> None:
         self.app, self.monitor = app, monitor
@@ -24,7 +26,7 @@ class Monitoring:
         async def send_recorded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 record.status = message["status"]
-                message["headers"] = [*message["headers"], (HEADER, record.id.encode())]
+                message["headers"] = [*message["headers"], *_headers(record)]
             else:
                 record.bytes += len(message.get("body", b""))
             await send(message)
@@ -35,3 +37,9 @@ class Monitoring:
             # Without an answer it is an unexpected error, which is answered outside of this.
             record.status = record.status or 500
             self.monitor.finished(scope, record)
+
+
+def _headers(record: RequestRecord) -> list[tuple[bytes, bytes]]:
+    headers = [(HEADER, record.id.encode())]
+    # Without an index the request was refused before it reached one.
+    return [*headers, (INDEX_HEADER, record.index.encode())] if record.index else headers

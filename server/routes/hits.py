@@ -42,12 +42,13 @@ def hits_and_timings(
     Raises:
         ProblemError: if the terms of all hits are too many to explain.
     """
+    url = photo_urls(request, backend)
     hits = [
         schemas.HitAnswer(
             rank=hit.rank,
             image_id=hit.image_id,
             score=hit.score,
-            url=photo_url(request, backend, hit.image_id),
+            url=url(hit.image_id),
             metadata=hit.metadata,
             view=hit.view,
             explanation=None,
@@ -88,8 +89,14 @@ def json_response(answer: BaseModel) -> Response:
 
 def photo_url(request: Request, backend: Backend, image_id: str) -> str | None:
     """Path of the photo on this server, None if the backend has no photos folder."""
+    return photo_urls(request, backend)(image_id)
+
+
+def photo_urls(request: Request, backend: Backend) -> Callable[[str], str | None]:
+    """As `photo_url`, for the images of one answer."""
     if backend.photos is None:
-        return None
-    url = f"{request.scope.get('root_path', '')}/v1/images/{quote(image_id)}/file"
-    backends = backends_of(request)
-    return url if backend is backends.default else f"{url}?backend={quote(backend.name, safe='')}"
+        return lambda _: None
+    start = f"{request.scope.get('root_path', '')}/v1/images/"
+    default = backend is backends_of(request).default
+    end = "/file" if default else f"/file?backend={quote(backend.name, safe='')}"
+    return lambda image_id: f"{start}{quote(image_id)}{end}"

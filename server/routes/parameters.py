@@ -1,11 +1,13 @@
-"""Query parameters that several endpoints share."""
+"""Query parameters that several endpoints share, and those of a search."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
+from urllib.parse import parse_qsl
 
 from fastapi import Depends, Query, Request
-from pydantic import AfterValidator
+from fastapi.exceptions import RequestValidationError
+from pydantic import AfterValidator, BaseModel, ValidationError
 from pydantic_core import PydanticCustomError
 
 from server.backends import Backend, backends_of
@@ -16,15 +18,14 @@ MAX_QUERY_LENGTH = 1000
 NOT_BLANK = r"[^\s\x1c-\x1f\x85]"
 
 
-async def _backend(
-    request: Request,
-    backend: Annotated[
-        str | None,
-        Query(description="Name of a backend, with + written as %2B; by default the first one"),
-    ] = None,
-) -> Backend:
-    backends = backends_of(request)
-    return backends.get(backend)
+BackendName = Annotated[
+    str | None,
+    Query(description="Name of a backend, with + written as %2B; by default the first one"),
+]
+
+
+async def _backend(request: Request, backend: BackendName = None) -> Backend:
+    return backends_of(request).get(backend)
 
 
 def _not_blank(text: str) -> str:
@@ -55,3 +56,40 @@ SubstituteParameter = Annotated[
 ExplainParameter = Annotated[
     bool, Query(description="Explain each hit: the score of every term, and the region that won it")
 ]
+
+
+class SearchParameters(BaseModel):
+    """What a search is asked; `read_search` reads it."""
+
+    q: QueryParameter
+    backend: BackendName = None
+    k: CountParameter = 10
+    explain: ExplainParameter = False
+    substitute: SubstituteParameter = True
+
+
+def read_search(request: Request) -> SearchParameters:
+    """The parameters of a search, a repeated one as it comes last.
+
+    FastAPI would take five times as long for them as pydantic: a tenth of a search's time.
+
+    Raises:
+        RequestValidationError: if one is missing or wrong.
+    """
+    text = request.scope["query_string"].decode("latin-1")
+    try:
+        return SearchParameters.model_validate(dict(parse_qsl(text, keep_blank_values=True)))
+    except ValidationError as error:
+        raise RequestValidationError(
+            [{**one, "loc": ("query", *one["loc"])} for one in error.errors()]
+        ) from error
+
+
+def documented(model: type[BaseModel]) -> dict[str, Any]:
+    """OpenAPI documentation of query parameters that a route reads by itself: `openapi_extra`."""
+    schema = model.model_json_schema()
+    listed = [
+        {"name": name, "in": "query", "required": name in schema["required"], "schema": values}
+        for name, values in schema["properties"].items()
+    ]
+    return {"parameters": [one | {"description": one["schema"]["description"]} for one in listed]}

@@ -11,13 +11,7 @@ from server import schemas
 from server.backends import Backend, backends_of
 from server.problems import responses
 from server.routes.hits import hits_and_timings, json_response
-from server.routes.parameters import (
-    BackendParameter,
-    CountParameter,
-    ExplainParameter,
-    QueryParameter,
-    SubstituteParameter,
-)
+from server.routes.parameters import SearchParameters, documented, read_search
 from server.work import Wanted, Work
 
 QUICK_HITS = 100  # with more, or a longer query, a quick search is none
@@ -36,15 +30,9 @@ router = APIRouter(prefix="/v1")
         "backend-unavailable",
         "overloaded",
     ),
+    openapi_extra=documented(SearchParameters),
 )
-async def search(
-    request: Request,
-    backend: BackendParameter,
-    q: QueryParameter,
-    k: CountParameter = 10,
-    explain: ExplainParameter = False,
-    substitute: SubstituteParameter = True,
-) -> schemas.SearchAnswer | Response:
+async def search(request: Request) -> Response:
     """The photos that match the query best.
 
     Words that the backend does not know are listed in `unknown`, unless a substitute was searched
@@ -54,10 +42,15 @@ async def search(
     with the photos, always finds the nearest ones and explains nothing; it is loaded at its first
     query, which takes seconds.
     """
-    answer = partial(search_answer, request, backend, q, k, explain, substitute)
+    asked = read_search(request)
+    backend = backends_of(request).get(asked.backend)
+    answer = partial(
+        search_answer, request, backend, asked.q, asked.k, asked.explain, asked.substitute
+    )
     # A quick search takes less time than switching to a thread; others would block the event loop.
-    if backend.quick and not explain and k <= QUICK_HITS and len(q) <= QUICK_LENGTH:
-        return answer()
+    quick = asked.k <= QUICK_HITS and len(asked.q) <= QUICK_LENGTH and not asked.explain
+    if backend.quick and quick:
+        return json_response(answer())
     work: Work = request.app.state.work
     return await work.run(request, lambda wanted: json_response(answer(wanted)))
 
