@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from indexer.parts import MANIFEST, Part, Parts, check_size
+from indexer.parts import LUCENE, MANIFEST, Part, Parts, check_size
 from sparta.errors import InputError
 
 if TYPE_CHECKING:
@@ -73,6 +73,19 @@ class Manifest:
     mean_error: float
     largest_error: float
     parts: Parts
+
+    @property
+    def live(self) -> bool:
+        """Whether the index may have been written to since it was built.
+
+        Lucene's files are then those of its commit, and counts are those of the build.
+        """
+        return not any(map(_is_lucene, self.parts))
+
+    def as_live(self) -> Manifest:
+        """The manifest without Lucene's files, so that they may change."""
+        parts = {name: part for name, part in self.parts.items() if not _is_lucene(name)}
+        return replace(self, parts=parts)
 
     def save(self, folder: Path) -> None:
         """Write `folder/manifest.json`."""
@@ -159,6 +172,10 @@ def parts_of(manifest: DataclassInstance) -> Parts:
 def is_index(folder: Path) -> bool:
     """Whether a folder is an index, complete or damaged."""
     return (folder / MANIFEST).is_file()
+
+
+def _is_lucene(name: str) -> bool:
+    return name.startswith(f"{LUCENE}/")
 
 
 def _seal(values: dict[str, Any]) -> str:

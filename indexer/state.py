@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from indexer.columns.manifest import FOLDER as COLUMNS
 from indexer.columns.manifest import ColumnManifest, has_columns
 from indexer.dense.manifest import DenseManifest, dense_folder, dense_names
+from indexer.live.commit import FOLDER as LIVE
 from indexer.manifest import Manifest
-from indexer.parts import MANIFEST
+from indexer.parts import LUCENE, MANIFEST
 
 VERSION_DIGITS = 12
 
@@ -21,11 +23,11 @@ class IndexState:
 
     Attributes:
         version: names the content of the folder; another build, another dense part and the same
-            built twice have other versions.
-        manifest: of the index.
+            built twice have other versions. Commits of a live index have numbers besides.
+        manifest: of the index; counts of a live index are those of its build.
         columns: whether it has columns, up to date or not.
         dense: names of its dense parts.
-        bytes: of all files that the manifests list.
+        bytes: of all files that the manifests list, and those of a live index besides.
     """
 
     version: str
@@ -50,13 +52,15 @@ class IndexState:
         for name in names:
             parts += DenseManifest.open(folder, name, manifest).parts.values()
         size = sum(part.bytes for part in parts)
+        if manifest.live:
+            size += _bytes_below(folder / LUCENE) + _bytes_below(folder / LIVE)
         return cls(index_version(folder), manifest, columns, names, size)
 
 
 def index_version(folder: Path) -> str:
     """The first digits of the SHA-256 of an index folder's manifests.
 
-    Columns do not count: they hold what Lucene holds.
+    Columns do not count: they hold what Lucene holds. Nor do commits of a live index.
 
     Raises:
         OSError: if there is no manifest.
@@ -65,3 +69,12 @@ def index_version(folder: Path) -> str:
     for name in dense_names(folder):
         digest.update(name.encode() + (dense_folder(folder, name) / MANIFEST).read_bytes())
     return digest.hexdigest()[:VERSION_DIGITS]
+
+
+def _bytes_below(folder: Path) -> int:
+    """Size of all files below a folder, some of which are removed meanwhile."""
+    size = 0
+    for path in folder.rglob("*"):
+        with suppress(FileNotFoundError):
+            size += path.stat().st_size
+    return size

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from indexer.columns.image_table import ImageTable
@@ -11,7 +12,10 @@ from indexer.columns.index import ColumnIndex
 from indexer.columns.manifest import FOLDER as COLUMNS
 from indexer.columns.manifest import ColumnManifest, has_columns
 from indexer.dense.manifest import DenseManifest, dense_folder, dense_names
+from indexer.live.commit import Commit, log_path
+from indexer.live.log import read_log
 from indexer.lucene.integrity import check_index
+from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import Manifest
 from indexer.parts import LUCENE, Part, check_hash, check_size
 from sparta.checksum import sha256
@@ -21,7 +25,7 @@ from sparta.tokenizer import WordPieceTokenizer
 
 
 def verify_index(index: Path, progress: Progress = no_progress) -> list[str]:
-    """Check an index folder, its columns and its dense parts, each file whole.
+    """Check an index folder, its columns, its dense parts and its change log, each file whole.
 
     Args:
         index: the folder.
@@ -48,6 +52,9 @@ def verify_index(index: Path, progress: Progress = no_progress) -> list[str]:
     with _noting(problems):
         check_index(index / LUCENE)
     progress("lucene", 1, 1)
+    if manifest.live and not problems:
+        with _noting(problems):
+            _check_log(index)
     if not problems:
         with _noting(problems):
             _check_references(index, manifest)
@@ -77,6 +84,14 @@ def _check_file(path: Path, part: Part, advance: Callable[[int], None]) -> None:
         advance(part.bytes)
     else:
         check_hash(path, part, sha256(path, advance))
+
+
+def _check_log(index: Path) -> None:
+    """Whether the change log is whole up to the last commit."""
+    with closing(LuceneIndex(index / LUCENE)) as lucene:
+        commit = Commit.of(lucene.commit_data, index)
+    if commit.log:
+        deque(read_log(log_path(index, commit.log), 0, commit.bytes), maxlen=0)
 
 
 def _check_references(index: Path, manifest: Manifest) -> None:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
+from indexer.lucene.commits import newest_commit
 from indexer.manifest import open_manifest, read_manifest, save_manifest
 from indexer.parts import LUCENE, MANIFEST, Parts, describe_parts
 
@@ -71,5 +72,5 @@ def columns_fit(index: Path) -> bool:
 
 def lucene_fingerprint(index: Path) -> str:
     """SHA-256 of what Lucene wrote at its last commit, which no two commits share."""
-    newest = max((index / LUCENE).glob("segments_*"), key=lambda path: int(path.name[9:], 36))
-    return hashlib.sha256(newest.read_bytes()).hexdigest()
+    newest = newest_commit(index / LUCENE)
+    return hashlib.sha256(newest.read_bytes() if newest else b"").hexdigest()

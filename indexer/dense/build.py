@@ -78,12 +78,17 @@ def add_dense(
         progress: stage "embed NAME", in images.
 
     Raises:
-        InputError: if the folder is not an index, its images are others, the model does not fit,
-            or another process is writing the index.
+        InputError: if the folder is not an index, or was written to since it was built, its images
+            are others, the model does not fit, or another process is writing the index.
     """
     check_index(index)
     with writing(index):
         manifest = Manifest.open(index)
+        if manifest.live:
+            raise InputError(
+                f"{index} has been written to since it was built, and dense parts do not follow "
+                "that yet: build the index again, and add them before it is written to"
+            )
         check_models({name: str(model)}, store)
         with closing(LuceneIndex(index / LUCENE)) as images:
             ids = [images.stored(document).image_id for document in range(len(images))]

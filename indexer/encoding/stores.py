@@ -65,19 +65,9 @@ def open_stores(
         _check_folder(folder)
     stores = [folder for folder in folders if (folder / HEADER).is_file()]
     if not stores and len(folders) == 1:
-        source = _feature_source(models, kind)
-        return extract_augmented(
-            folders[0],
-            out.with_name(out.name + ".features"),
-            source.backbone or None,
-            augmentations or 1,
-            detection=DetectorSettings.of(source),
-            image_size=source.image_size or None,
-            labels=source.label_count,
-            grid=source.extra.get("grid"),
-            device=device,
-            progress=progress,
-            notice=notice,
+        features = out.with_name(out.name + ".features")
+        return extract_stores(
+            folders[0], models, kind, features, augmentations or 1, None, device, progress, notice
         )
     if augmentations is not None:
         raise InputError(
@@ -91,6 +81,51 @@ def open_stores(
                 "alone, or feature stores"
             )
     return [FeatureStore.open(folder) for folder in folders]
+
+
+def extract_stores(
+    photos: Path,
+    models: Sequence[str | Path],
+    kind: ModelKind,
+    out: Path,
+    augmentations: int = 1,
+    ids: Sequence[str] | None = None,
+    device: str = "auto",
+    progress: Progress = no_progress,
+    notice: Notice = no_notice,
+) -> list[FeatureStore]:
+    """Extract photos as models require, once for each augmentation, into `out/plain` and so on.
+
+    Args:
+        photos: folder that ids are relative to.
+        models: folders or hub names of the models that will read the features.
+        kind: of the models.
+        out: folder of the stores.
+        augmentations: how many.
+        ids: of the photos to take, sorted; None for all that the folder has.
+        device: of the extraction.
+        progress: stage "extract", in photos, over all augmentations.
+        notice: is called with one line if photos have changed since.
+
+    Raises:
+        InputError: if no photo can be used, or the models do not record what made their features,
+            or disagree on it.
+    """
+    source = _feature_source(models, kind)
+    return extract_augmented(
+        photos,
+        out,
+        source.backbone or None,
+        augmentations,
+        ids=ids,
+        detection=DetectorSettings.of(source),
+        image_size=source.image_size or None,
+        labels=source.label_count,
+        grid=source.extra.get("grid"),
+        device=device,
+        progress=progress,
+        notice=notice,
+    )
 
 
 def check_stores(stores: Sequence[FeatureStore]) -> None:

@@ -52,7 +52,12 @@ def live_documents(reader: Any) -> NDArray[np.bool_] | None:
 
 
 def search_allowed(
-    searcher: Any, leaves: list[Leaf], query: Any, k: int, allowed: NDArray[np.bool_]
+    searcher: Any,
+    leaves: list[Leaf],
+    query: Any,
+    k: int,
+    allowed: NDArray[np.bool_],
+    order: Any = None,
 ) -> Any:
     """Lucene's `TopDocs` of the k best documents that are allowed.
 
@@ -62,8 +67,12 @@ def search_allowed(
         query: of Lucene.
         k: documents at most, and at most as many as are allowed.
         allowed: [documents], none of them deleted.
+        order: Lucene's `Sort` of the answer; None for score, then document number.
     """
-    collector = _classes().collector.create(k, COUNTED)
+    if order is None:
+        collector = _classes().collector.create(k, COUNTED)
+    else:
+        collector = _classes().sorted_collector.create(order, k, COUNTED)
     weight = searcher.createWeight(searcher.rewrite(query), collector.scoreMode(), 1.0)
     for leaf in leaves:
         own = allowed[leaf.documents]
@@ -86,6 +95,7 @@ def _size(context: Any) -> int:
 
 class _Classes(NamedTuple):
     collector: Any
+    sorted_collector: Any
     bit_set: Any
     bits: Any
 
@@ -112,6 +122,13 @@ def _classes() -> _Classes:
         getLeafCollector=f"({leaf})L{search}LeafCollector;",
         topDocs=f"()L{search}TopDocs;",
     )
+    sorted_collector = declare(
+        search + "TopFieldCollector",
+        create=f"static (L{search}Sort;II)L{search}TopFieldCollector;",
+        scoreMode=f"()L{search}ScoreMode;",
+        getLeafCollector=f"({leaf})L{search}LeafCollector;",
+        topDocs=f"()L{search}TopFieldDocs;",
+    )
     declare(util + "Bits")
     bit_set = declare(
         util + "FixedBitSet",
@@ -123,4 +140,4 @@ def _classes() -> _Classes:
         index + "MultiBits",
         getLiveDocs=f"static (L{index}IndexReader;)L{util}Bits;",
     )
-    return _Classes(collector, bit_set, bits)
+    return _Classes(collector, sorted_collector, bit_set, bits)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from zlib import crc32
 
-from indexer.lucene.jvm import in_turn, java, start
+from indexer.lucene.jvm import in_turn, java, java_path, start
 from sparta.errors import InputError, first_line
 
 # Larger indexes are checked by `sparta verify` alone: a search must not read gigabytes to open.
@@ -14,20 +16,31 @@ CHECKED_AT_OPENING = 2**26
 CHECKSUM_BYTES = 8
 
 
-def check_small_index(folder: Path) -> None:
+def check_small_index(folder: Path, names: Sequence[str] | None = None) -> None:
     """Compare the files of an index up to 64 MB with the checksums they end with.
+
+    Args:
+        folder: of the index.
+        names: of the files of an open commit, which are gone once a later one has replaced them;
+            None for all that is there.
 
     Raises:
         InputError: if one is damaged.
     """
-    files = [path for path in folder.iterdir() if path.is_file() and path.suffix != ".lock"]
-    if sum(path.stat().st_size for path in files) > CHECKED_AT_OPENING:
-        return
-    for path in sorted(files):
-        content = memoryview(path.read_bytes())
-        stored = int.from_bytes(content[-CHECKSUM_BYTES:], "big")
-        if crc32(content[:-CHECKSUM_BYTES]) != stored:
-            raise InputError(f"{path} is damaged: its checksum is wrong; build the index again")
+    if names is None:
+        names = [path.name for path in folder.iterdir() if path.is_file()]
+    paths = [folder / name for name in sorted(names) if not name.endswith(".lock")]
+    sizes = [path.stat().st_size for path in paths if path.is_file()]
+    for path in paths if sum(sizes) <= CHECKED_AT_OPENING else ():
+        with suppress(FileNotFoundError):
+            _check_checksum(path)
+
+
+def _check_checksum(path: Path) -> None:
+    content = memoryview(path.read_bytes())
+    stored = int.from_bytes(content[-CHECKSUM_BYTES:], "big")
+    if crc32(content[:-CHECKSUM_BYTES]) != stored:
+        raise InputError(f"{path} is damaged: its checksum is wrong; build the index again")
 
 
 @in_turn
@@ -41,7 +54,7 @@ def check_index(folder: Path) -> None:
     from jnius import JavaException
 
     store = "org.apache.lucene.store."
-    path = java("java.nio.file.Paths").get(str(folder))
+    path = java_path(folder)
     # Without a lock file, so that the folder need not be writable.
     locks = java(store + "NoLockFactory").INSTANCE
     report = java("java.io.ByteArrayOutputStream")()

@@ -9,10 +9,13 @@ import importlib.util
 import os
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache, wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
+
+from sparta.errors import first_line
 
 JAVA_MINIMUM = 21
 # Serial collection starts fastest and queries make little garbage; -Xrs leaves Ctrl-C to Python.
@@ -156,3 +159,22 @@ def _attach() -> None:
         and threading.current_thread() is not threading.main_thread()
     ):
         _thread.attachment = _Attachment()
+
+
+@contextmanager
+def java_errors() -> Iterator[None]:
+    """Raise what Java could not write as an `OSError`, which can leave this process too."""
+    try:
+        yield
+    except Exception as error:
+        start()
+        from jnius import JavaException
+
+        if not isinstance(error, JavaException):
+            raise
+        raise OSError(f"Lucene cannot write: {first_line(error)}") from error
+
+
+def java_path(path: Path) -> Any:
+    """A path of Java's."""
+    return java("java.nio.file.Paths").get(str(path))

@@ -19,8 +19,9 @@ from multiprocessing import get_context, parent_process
 from pathlib import Path
 from types import TracebackType
 
+from indexer.lucene.document import check_vocabulary
 from indexer.lucene.jvm import start
-from indexer.lucene.segment_writer import check_vocabulary, merge_segments, write_segment
+from indexer.lucene.segment_writer import merge_segments, write_segment
 from indexer.postings import Postings
 from sparta.progress import Progress, no_progress
 

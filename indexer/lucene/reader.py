@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 
 from indexer.grounding import Grounding, Winner, unpack, winners
 from indexer.lucene.allowed import leaves_of, live_documents, search_allowed
-from indexer.lucene.jvm import declare, in_turn, java
+from indexer.lucene.jvm import declare, in_turn, java, java_path
 from indexer.lucene.schema import CONTENTS, GROUNDING, ID, RAW
+from indexer.postings import ImagePostings
 from sparta.errors import InputError, first_line
 
+IGNORED = "com.fasterxml.jackson.annotation.JsonIgnoreProperties$Value"
 STORED_CACHE = 100_000  # images whose id and metadata are kept, some 300 bytes each
 FEW = 200  # documents allowed, the impacts of which are looked up one by one
 
@@ -67,18 +69,25 @@ def _is_damage(error: Exception) -> bool:
 class LuceneIndex:
     """An open index: terms in, documents and scores out. Safe from any thread.
 
+    It stays at the commit at which it was opened, whatever is written since.
+
+    Args:
+        folder: of the index.
+        reader: Lucene's `DirectoryReader` of it, opened here if None.
+
     Attributes:
         folder: of the index.
         searcher: Lucene's own `IndexSearcher`.
+        commit_data: what the writer stored with the commit; empty as built.
 
     Raises:
         InputError: if the folder holds no Lucene index that this version of Lucene can read.
     """
 
     @in_turn
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, reader: Any = None) -> None:
         self.folder = folder
-        self._reader = _open_reader(folder)
+        self._reader = reader or _open_reader(folder)
         classes = _classes()
         # Every word of a long query counts; Lucene would stop at 1,024.
         classes.searcher.setMaxClauseCount(2**31 - 1)
@@ -90,6 +99,10 @@ class LuceneIndex:
         white_space = java("org.apache.lucene.analysis.core.WhitespaceAnalyzer")
         self._parser = classes.parser(white_space())
         self._json = _json_of_arrays(classes.json())
+        commit = self._reader.getIndexCommit()
+        self.commit_data: dict[str, str] = self._plain(commit.getUserData())
+        # As built, documents are in the order of the ids; in segments merged later, in any.
+        self._order = _by_score_and_id() if self.commit_data else None
         self._listed, self._explained = _java_set(ID, RAW), _java_set(GROUNDING)
         # A Java string once and for all: converting the name costs more than reading the field.
         self._grounding = java("java.lang.String")(GROUNDING)
@@ -101,6 +114,19 @@ class LuceneIndex:
     def __len__(self) -> int:
         return int(self._reader.numDocs())
 
+    @_reading
+    def refreshed(self) -> LuceneIndex | None:
+        """The index at its newest commit, None if that is this one; to be closed by itself."""
+        readers = java("org.apache.lucene.index.DirectoryReader")
+        newer = readers.openIfChanged(self._reader)
+        return LuceneIndex(self.folder, newer) if newer is not None else None
+
+    @property
+    @_reading
+    def files(self) -> list[str]:
+        """Names of the files of the commit."""
+        return sorted(self._plain(self._reader.getIndexCommit().getFileNames()))
+
     @property
     @_reading
     def documents(self) -> int:
@@ -109,8 +135,11 @@ class LuceneIndex:
 
     @_reading
     def document_frequency(self, term: str) -> int:
-        """In how many images a term has an impact."""
-        return int(self._reader.docFreq(self._term(CONTENTS, term)))
+        """In how many images a term has an impact, without those that were deleted."""
+        if not self._reader.hasDeletions():
+            return int(self._reader.docFreq(self._term(CONTENTS, term)))
+        query = self.query(term)
+        return int(self.searcher.count(query)) if query is not None else 0
 
     @cached_property
     def live(self) -> NDArray[np.bool_] | None:
@@ -127,7 +156,7 @@ class LuceneIndex:
     ) -> list[tuple[int, float]]:
         """The k documents with the largest sums of count × impact, and those sums.
 
-        Descending by score, ties by document number, which is the order of image ids.
+        Descending by score, ties by image id.
 
         Args:
             terms: of the query, with white space between them.
@@ -136,7 +165,7 @@ class LuceneIndex:
         """
         if allowed is None:
             query = self.query(terms)
-            return self._best(query, k) if query is not None else []
+            return self._pairs(self._search(query, k)) if query is not None else []
         allowed = allowed if self.live is None else allowed & self.live
         count = int(np.count_nonzero(allowed))
         if count <= FEW:
@@ -144,8 +173,10 @@ class LuceneIndex:
         query = self.query(terms)
         if query is None:
             return []
-        best = min(k, count)
-        return self._pairs(search_allowed(self.searcher, self._leaves, query, best, allowed))
+        found = search_allowed(
+            self.searcher, self._leaves, query, min(k, count), allowed, self._order
+        )
+        return self._pairs(found)
 
     def _best_of(
         self, documents: NDArray[np.int64], counts: Mapping[str, int], k: int
@@ -153,10 +184,11 @@ class LuceneIndex:
         """The k best of a few rising documents, by looking up the impacts of each."""
         impacts = self.impacts(documents.tolist(), list(counts))
         scores = impacts @ np.array(list(counts.values()), np.int64)
-        order = np.argsort(-scores, kind="stable")[: min(k, np.count_nonzero(scores))]
-        return list(
-            zip(documents[order].tolist(), scores[order].astype(float).tolist(), strict=True)
-        )
+        found = [pair for pair in zip(documents.tolist(), scores.tolist(), strict=True) if pair[1]]
+        if self._order is not None:
+            found.sort(key=lambda pair: self.stored(pair[0]).image_id)
+        found.sort(key=lambda pair: -pair[1])
+        return [(document, float(score)) for document, score in found[:k]]
 
     def query(self, terms: str) -> Any:
         """Lucene's query of some terms, None without any.
@@ -165,13 +197,22 @@ class LuceneIndex:
         """
         return self._parser.createBooleanQuery(CONTENTS, terms)
 
-    def _best(self, query: Any, k: int) -> list[tuple[int, float]]:
-        return self._pairs(self.searcher.search(query, k))
+    def _search(self, query: Any, k: int) -> Any:
+        """Lucene's `TopDocs` of the k best, ties by image id."""
+        if self._order is None:
+            return self.searcher.search(query, k)
+        return self.searcher.searchAfter(None, query, k, self._order, False)
 
     def _pairs(self, top: Any) -> list[tuple[int, float]]:
         """Documents and scores of Lucene's `TopDocs`."""
-        _, found = json.loads(self._json.writeValueAsString(top))
-        return [(document, score) for score, document, _ in found]
+        _, found = self._plain(top)
+        if self._order is None:
+            return [(document, score) for score, document, _ in found]
+        return [(document, sorted_by[0]) for _, document, _, sorted_by in found]
+
+    def _plain(self, value: Any) -> Any:
+        """A Java object as Python's, by one call."""
+        return json.loads(self._json.writeValueAsString(value))
 
     def _term(self, field: str, text: str) -> Any:
         return _classes().term(field, text)
@@ -213,8 +254,8 @@ class LuceneIndex:
         if not _is_unicode(image_id):
             return None
         query = java("org.apache.lucene.search.TermQuery")(self._term(ID, image_id))
-        found = self._best(query, 1)
-        return found[0][0] if found else None
+        _, found = self._plain(self.searcher.search(query, 1))
+        return found[0][1] if found else None
 
     def impacts(self, documents: Sequence[int], terms: Sequence[str]) -> NDArray[np.int64]:
         """The impacts [documents, terms] of some images, 0 where one lacks a term."""
@@ -223,6 +264,25 @@ class LuceneIndex:
         for column, term in enumerate(terms):
             self._read_impacts(term, documents, rising, impacts[:, column])
         return impacts
+
+    def image(self, document: int, vocabulary: Sequence[str]) -> ImagePostings:
+        """An image as it was written, but for the rounding of its boxes.
+
+        Args:
+            document: its number.
+            vocabulary: [V] terms in id order.
+        """
+        image_id, metadata = self.stored(document)
+        terms, positions, inputs = vars(self.grounding(document)).values()
+        [impacts] = self.impacts([document], [vocabulary[term] for term in terms.tolist()])
+        return ImagePostings(
+            image_id,
+            metadata,
+            terms.astype(np.int32),
+            impacts.astype(np.int32),
+            positions.astype(np.int16),
+            inputs,
+        )
 
     @_reading
     def _read_impacts(
@@ -268,6 +328,8 @@ def _classes() -> _Classes:
         search + "IndexSearcher",
         "(Lorg/apache/lucene/index/IndexReader;)V",
         search=f"(L{search}Query;I)L{search}TopDocs;",
+        searchAfter=f"(L{search}ScoreDoc;L{search}Query;IL{search}Sort;Z)L{search}TopFieldDocs;",
+        count=f"(L{search}Query;)I",
         doc=f"(ILjava/util/Set;){document}",
         rewrite=f"(L{search}Query;)L{search}Query;",
         createWeight=f"(L{search}Query;L{search}ScoreMode;F)L{search}Weight;",
@@ -296,6 +358,7 @@ def _classes() -> _Classes:
     terms = declare(index + "MultiTerms", getTermPostingsEnum=f"static {postings}")
     # Declared so that what a search gives back is not looked into member by member.
     declare(search + "TopDocs")
+    declare(search + "TopFieldDocs")
     declare(search + "BooleanQuery")
     return _Classes(searcher, parser, mapper, term, text, terms)
 
@@ -304,14 +367,31 @@ def _json_of_arrays(mapper: Any) -> Any:
     """Let a mapper write what a search found as values alone: half the text, half the time.
 
     Returns:
-        the mapper; of a search's answer it makes [totals, [[score, document, shard], …]].
+        the mapper; of a search's answer it makes [totals, [[score, document, shard], …]], of one
+        that was sorted [totals, [["NaN", document, shard, [score, …]], …]].
     """
     formats = "com.fasterxml.jackson.annotation.JsonFormat$"
     array = java(formats + "Value").forShape(java(formats + "Shape").ARRAY)
-    for name in ("TopDocs", "ScoreDoc", "TotalHits"):
-        found = java("java.lang.Class").forName("org.apache.lucene.search." + name)
-        mapper.configOverride(found).setFormat(array)
+    for name, ignored in (
+        ("search.TopDocs", ()),
+        ("search.TopFieldDocs", ("fields",)),
+        ("search.ScoreDoc", ()),
+        ("search.FieldDoc", ()),
+        ("search.TotalHits", ()),
+        ("util.BytesRef", ("bytes", "offset", "valid")),  # ids that hits were sorted by
+    ):
+        kind = java("java.lang.Class").forName("org.apache.lucene." + name)
+        left_out = java(IGNORED).forIgnoredProperties(_java_set(*ignored))
+        mapper.configOverride(kind).setFormat(array).setIgnorals(left_out)
     return mapper
+
+
+@cache
+def _by_score_and_id() -> Any:
+    """Lucene's order of hits by descending score, then by image id."""
+    field = java("org.apache.lucene.search.SortField")
+    by_id = field(ID, java("org.apache.lucene.search.SortField$Type").STRING_VAL)
+    return java("org.apache.lucene.search.Sort")(field.FIELD_SCORE, by_id)
 
 
 def _is_unicode(text: str) -> bool:
@@ -333,7 +413,7 @@ def _java_set(*values: str) -> Any:
 def _open_reader(folder: Path) -> Any:
     directories = java("org.apache.lucene.store.FSDirectory")
     readers = java("org.apache.lucene.index.DirectoryReader")
-    path = java("java.nio.file.Paths").get(str(folder))
+    path = java_path(folder)
     from jnius import JavaException
 
     try:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from indexer.grounding import Box, WinningLabel
+from indexer.live.commit import Commit
 from sparta.errors import InputError
 
 Allowed = NDArray[np.bool_]  # [N], the documents that may be found
@@ -214,6 +215,21 @@ class Searcher(Protocol):
 
     def close(self) -> None:
         """Close the files."""
+        ...
+
+
+@runtime_checkable
+class Follower(Searcher, Protocol):
+    """A searcher of one commit of an index that may be written to.
+
+    Attributes:
+        commit: the one.
+    """
+
+    commit: Commit
+
+    def refreshed(self) -> Self | None:
+        """A searcher of the newest commit, None if this one is; both are to be closed."""
         ...
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from indexer.live.commit import Commit
 from indexer.lucene.integrity import check_small_index
 from indexer.lucene.reader import LuceneIndex, Stored
 from indexer.manifest import Manifest
@@ -56,6 +58,7 @@ class LuceneSearcher:
     Attributes:
         manifest: of the index folder.
         index: the Lucene index, with ids and metadata of the images.
+        commit: the state of a live index that is searched.
         quick: whether a search takes at most a millisecond, for any number of images.
         engine: its name, as `--engine` takes it.
 
@@ -70,22 +73,36 @@ class LuceneSearcher:
     engine = "lucene"
 
     def __init__(self, folder: str | Path) -> None:
-        folder = Path(folder)
+        self._folder = folder = Path(folder)
         self.manifest = Manifest.open(folder)
         check_small_parts(folder, self.manifest.parts)
-        check_small_index(folder / LUCENE)
-        self._tokenizer = WordPieceTokenizer.from_folder(folder)
-        self.manifest.check_vocabulary(folder, self._tokenizer.vocabulary_hash)
-        self.index = LuceneIndex(folder / LUCENE)
-        if len(self.index) != self.manifest.images:
-            raise InputError(
-                f"{folder}: the manifest counts {self.manifest.images} images, Lucene "
-                f"{len(self.index)}; build the index again"
-            )
-        self._finder: Finder = self.index
-        table = SubstituteTable.open(folder)
-        self._reader = QueryReader(self._tokenizer, table, self.index.document_frequency)
-        self._term_ids = {term: i for i, term in enumerate(self._tokenizer.vocabulary)}
+        index = open_lucene(folder, self.manifest)
+        try:
+            self._tokenizer = WordPieceTokenizer.from_folder(folder)
+            self.manifest.check_vocabulary(folder, self._tokenizer.vocabulary_hash)
+            self._table = SubstituteTable.open(folder)
+            self._term_ids = {term: i for i, term in enumerate(self._tokenizer.vocabulary)}
+            self._use(index)
+        except BaseException:
+            index.close()  # Java would keep its files
+            raise
+
+    def _use(self, index: LuceneIndex) -> None:
+        """Answer from the commit at which a Lucene index is open."""
+        self.index = index
+        self.commit = Commit.of(index.commit_data, self._folder)
+        self._finder: Finder = index
+        self._reader = QueryReader(self._tokenizer, self._table, index.document_frequency)
+        self._images = len(index)
+
+    def refreshed(self) -> Self | None:
+        """A searcher of the newest commit, None if this one is; both are to be closed."""
+        index = self.index.refreshed()
+        if index is None:
+            return None
+        newer = copy(self)
+        newer._use(index)
+        return newer
 
     def search(
         self,
@@ -183,8 +200,31 @@ class LuceneSearcher:
         return document
 
     def __len__(self) -> int:
-        return self.manifest.images
+        return self._images
 
     def close(self) -> None:
         """Close the index's files."""
         self.index.close()
+
+
+def open_lucene(folder: Path, manifest: Manifest) -> LuceneIndex:
+    """Open the Lucene index of an index folder, as far as that is quick checked for damage.
+
+    Raises:
+        InputError: if it is damaged, or its images are not those of the manifest.
+    """
+    if not manifest.live:
+        check_small_index(folder / LUCENE)
+    index = LuceneIndex(folder / LUCENE)
+    try:
+        if manifest.live:
+            check_small_index(folder / LUCENE, index.files)
+        elif len(index) != manifest.images:
+            raise InputError(
+                f"{folder}: the manifest counts {manifest.images} images, Lucene {len(index)}; "
+                "build the index again"
+            )
+    except InputError:
+        index.close()  # Java would keep its files
+        raise
+    return index

@@ -18,14 +18,12 @@ from indexer.dense.manifest import (
     dense_names,
 )
 from indexer.dense.vectors import ImageVectors, import_faiss
-from indexer.lucene.integrity import check_small_index
-from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import Manifest
-from indexer.parts import LUCENE, check_hash, check_small_parts
+from indexer.parts import check_hash, check_small_parts
 from indexer.search.api import Searcher
 from indexer.search.dense import DenseSearcher, EnsembleSearcher, StoredImages
 from indexer.search.lazy import LazySearcher
-from indexer.search.lucene import LuceneSearcher
+from indexer.search.lucene import LuceneSearcher, open_lucene
 from sparta.checksum import sha256
 from sparta.errors import InputError
 from sparta.progress import Progress, no_progress
@@ -53,9 +51,14 @@ def open_index(
     folder = Path(folder)
     if engine not in ENGINES:
         raise InputError(f"--engine must be one of {', '.join(ENGINES)}, got {engine!r}")
-    Manifest.open(folder)
+    live = Manifest.open(folder).live
+    if live and engine == "columns":
+        raise InputError(
+            f"--engine columns: {folder} has been written to since it was built, and columns do "
+            "not follow that yet: use lucene or auto"
+        )
     # numba takes a second to load, which a search in Lucene does not need.
-    if engine == "lucene" or (engine == "auto" and not has_columns(folder)):
+    if live or engine == "lucene" or (engine == "auto" and not has_columns(folder)):
         return LuceneSearcher(folder)
     from indexer.search.columns import ColumnSearcher
 
@@ -86,8 +89,7 @@ def open_backend(folder: Path, name: str = SPARSE, engine: str = "auto") -> Sear
     if name == ENSEMBLE and len(names) < 2:
         raise InputError(f"{folder} has {len(names)} dense parts, an ensemble needs two")
     parts = {part: DenseManifest.open(folder, part, manifest) for part in names}
-    check_small_index(folder / LUCENE)
-    images = LuceneIndex(folder / LUCENE)
+    images = open_lucene(folder, manifest)
     members = [_open_part(dense_folder(folder, part), parts[part], images) for part in names]
     return EnsembleSearcher(members) if name == ENSEMBLE else members[0]
 

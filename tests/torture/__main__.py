@@ -1,6 +1,6 @@
-"""Break builds and files, send hostile requests, and report what was lost or answered wrongly.
+"""Kill builds and writers, break files, send hostile requests, and report what went wrong.
 
-python -m tests.torture [--kills 50] [--damages 200] [--requests 500] [--seed 0]
+python -m tests.torture [--kills 50] [--writes 50] [--damages 200] [--requests 500] [--seed 0]
     [--out eval/results/torture.json]
 
 A suite of which there are to be 0 is left out, and its former result stays in the file.
@@ -21,6 +21,7 @@ from rich.table import Table
 from eval.machine import circumstances
 from tests.torture.damages import damage_files
 from tests.torture.kills import kill_builds
+from tests.torture.live_kills import kill_writers
 from tests.torture.requests import send_requests
 
 Suite = Callable[[int, int, Path, Callable[[str], None]], dict[str, Any]]
@@ -28,6 +29,7 @@ Suite = Callable[[int, int, Path, Callable[[str], None]], dict[str, Any]]
 # Name → suite and how many.
 SUITES: dict[str, tuple[Suite, int]] = {
     "kills": (kill_builds, 50),
+    "writes": (kill_writers, 50),
     "damages": (damage_files, 200),
     "requests": (send_requests, 500),
 }

@@ -39,7 +39,7 @@ def kill_builds(count: int, seed: int, work: Path, report: Callable[[str], None]
             point, index, following = row["killed_at"], row["index"], row["next_build"]
             report(f"kill {number + 1} of {count}, at {point}: index {index}, next {following}")
     outcomes = ("index", "next_build", "next_index", "users_folder")
-    summary = {key: _counted(rows, key) for key in outcomes}
+    summary = {key: counted(rows, key) for key in outcomes}
     bad = [row for row in rows if _is_bad(row)]
     return {"kills": count, "seed": seed, **summary, "wrong": bad}
 
@@ -131,7 +131,7 @@ def _is_bad(row: dict[str, Any]) -> bool:
     return wrong or row["index"] not in ("old", "new") or bool(row["left_over"])
 
 
-def _counted(rows: list[dict[str, Any]], key: str) -> dict[str, int]:
+def counted(rows: list[dict[str, Any]], key: str) -> dict[str, int]:
     values = [str(row[key]) for row in rows]
     return {value: values.count(value) for value in sorted(set(values))}
 

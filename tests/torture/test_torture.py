@@ -10,6 +10,7 @@ import pytest
 from tests.torture import __main__ as torture
 from tests.torture.damages import damage_files
 from tests.torture.kills import kill_builds
+from tests.torture.live_kills import kill_writers
 from tests.torture.requests import send_requests
 
 
@@ -18,6 +19,13 @@ def test_the_build_after_a_killed_one_succeeds(tmp_path: Path) -> None:
     assert found["wrong"] == []
     assert found["next_build"] == {"succeeded": 3}
     assert found["next_index"] == {"right": 3}
+
+
+def test_a_killed_writer_loses_nothing_that_it_acknowledged(tmp_path: Path) -> None:
+    found = kill_writers(4, 7, tmp_path, lambda _: None)
+    assert found["wrong"] == []
+    assert found["recovered"] == {"all that was acknowledged": 4}
+    assert found["acknowledged"] > 0
 
 
 def test_damaged_files_are_detected_or_harmless(tmp_path: Path) -> None:

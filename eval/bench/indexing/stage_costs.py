@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from eval.bench.indexing.encoded_images import EncodedImages
 from indexer.grounding import Grounding, pack
 from indexer.impacts import ImpactParameters, keep_terms, split_images
+from indexer.lucene.document import DocumentMaker
 from indexer.lucene.segment_writer import SegmentWriter, merge_segments
 from indexer.postings import Postings
 from sparta.progress import Progress, no_progress
@@ -83,11 +84,12 @@ def _keep(postings: Postings, folder: Path, costs: Costs) -> None:
 
 def _write(postings: Postings, images: EncodedImages, folder: Path, costs: Costs) -> None:
     parts = [folder / "0", folder / "1"]
+    documents = DocumentMaker(images.tokenizer.vocabulary)
     for part in parts:
         with SegmentWriter(part, images.tokenizer.vocabulary) as writer:
             with _timed(costs, "make text"):
                 for image in postings:
-                    writer.text(image)
+                    documents.text(image)
             with _timed(costs, "pack regions"):
                 for image in postings:
                     pack(Grounding(image.terms, image.positions, image.inputs))

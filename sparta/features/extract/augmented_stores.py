@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from sparta.features.extract.detector_settings import DetectorSettings
@@ -22,6 +23,7 @@ def extract_augmented(
     backbone: str | None,
     count: int,
     *,
+    ids: Sequence[str] | None = None,
     detection: DetectorSettings | None = None,
     image_size: int | None = None,
     labels: int = 0,
@@ -38,6 +40,7 @@ def extract_augmented(
         backbone: hub name or folder of a vision network, or "pixels"; None where a detector
             gives the vectors too.
         count: of augmentations, the plain photo included.
+        ids: of the photos to take, sorted; None for all that the folder has.
         detection: the detector whose regions to take, None for a grid.
         image_size: side of the square the photos are stretched to; None for the backbone's own.
         labels: classes of the backbone's classifier that name the whole photo.
@@ -61,6 +64,7 @@ def extract_augmented(
             photos,
             out / name,
             backbone,
+            ids=ids,
             detection=detection,
             image_size=image_size,
             labels=labels,

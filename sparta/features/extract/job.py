@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -70,6 +70,7 @@ def extract_photos(
     out: Path,
     backbone: str | None,
     *,
+    ids: Sequence[str] | None = None,
     detection: DetectorSettings | None = None,
     image_size: int | None = None,
     labels: int = 0,
@@ -92,6 +93,7 @@ def extract_photos(
         out: folder of the store.
         backbone: hub name or folder of a vision network, or "pixels"; None where a detector
             gives the vectors too.
+        ids: of the photos to take, sorted; None for all that the folder has.
         detection: the detector whose regions to take, None for a grid.
         image_size: side of the square the photos are stretched to; None for the backbone's own.
         labels: classes of the backbone's classifier that name the whole photo.
@@ -110,7 +112,7 @@ def extract_photos(
     """
     started = time.perf_counter()
     chosen = Augmentation(augmentation)
-    ids = find_photos(photos)
+    ids = find_photos(photos) if ids is None else list(ids)
     extractor = load_extractor(backbone, detection, image_size, labels, device, grid, progress)
     stamps = file_stamps(photos, ids)
     listing = {"files": f"{len(ids)} with hash {listing_hash(stamps)}"}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from indexer.lucene.jvm import java_home
+from indexer.lucene.jvm import java, java_errors, java_home
 
 
 def test_old_or_missing_java_is_passed_over(
@@ -107,3 +107,10 @@ def test_eight_threads_get_the_answers_of_one(index: Path) -> None:
         command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[3]
     )
     assert run.returncode == 0, run.stderr[-3000:]
+
+
+def test_what_java_cannot_write_is_an_os_error(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match=r"^Lucene cannot write: .*absent"), java_errors():
+        java("java.io.RandomAccessFile")(str(tmp_path / "absent" / "file"), "rw")
+    with pytest.raises(ZeroDivisionError), java_errors():
+        1 / 0  # noqa: B018

@@ -1,0 +1,99 @@
+"""Changes the images of a Lucene index."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from indexer.lucene.document import DocumentMaker, check_vocabulary, impact_analyzer
+from indexer.lucene.jvm import declare, in_turn, java, java_errors, java_path
+from indexer.lucene.schema import ID
+from indexer.postings import ImagePostings
+
+BUFFER_MB = 64.0
+
+
+class LuceneUpdater:
+    """The one writer of a Lucene index; merges segments of similar size in threads of Java's.
+
+    After an `OSError` the updater is of no use but to be abandoned.
+
+    Args:
+        folder: of the index, which exists.
+        vocabulary: [V] terms in id order.
+
+    Raises:
+        InputError: if a term cannot be written as Lucene's tokenizer would read it back.
+        OSError: if Lucene cannot open the folder.
+    """
+
+    @in_turn
+    def __init__(self, folder: Path, vocabulary: Sequence[str]) -> None:
+        check_vocabulary(vocabulary)
+        self._folder = folder
+        self._documents = DocumentMaker(vocabulary)
+        options = java("org.apache.lucene.index.IndexWriterConfig")(impact_analyzer())
+        options.setRAMBufferSizeMB(BUFFER_MB)
+        with java_errors():
+            directory = java("org.apache.lucene.store.FSDirectory").open(java_path(folder))
+            self._writer = _writer_class()(directory, options)
+
+    @in_turn
+    def replace(self, image: ImagePostings) -> None:
+        """Add an image, in place of one with its id if there is one."""
+        with java_errors():
+            self._writer.updateDocument(_of(image.image_id), self._documents.of(image))
+
+    @in_turn
+    def delete(self, image_id: str) -> None:
+        """Delete an image, if there is one of that id."""
+        with java_errors():
+            self._writer.deleteDocuments([_of(image_id)])
+
+    @in_turn
+    def commit(self, data: Mapping[str, str]) -> None:
+        """Sync everything to the disk, where new readers find it.
+
+        Args:
+            data: stored with the commit.
+        """
+        stored = java("java.util.HashMap")()
+        for name, value in data.items():
+            stored.put(name, value)
+        with java_errors():
+            self._writer.setLiveCommitData(stored.entrySet())
+            self._writer.commit()
+
+    @in_turn
+    def close(self) -> None:
+        """Wait for merges and commit them too; the last call after a commit."""
+        with java_errors():
+            self._writer.close()
+        (self._folder / "write.lock").unlink(missing_ok=True)
+
+    @in_turn
+    def abandon(self) -> None:
+        """Close without what was not committed."""
+        with java_errors():
+            self._writer.rollback()
+
+
+def _of(image_id: str) -> Any:
+    return java("org.apache.lucene.index.Term")(ID, image_id)
+
+
+@cache
+def _writer_class() -> Any:
+    index = "org/apache/lucene/index/"
+    return declare(
+        index + "IndexWriter",
+        f"(Lorg/apache/lucene/store/Directory;L{index}IndexWriterConfig;)V",
+        updateDocument=f"(L{index}Term;Ljava/lang/Iterable;)J",
+        deleteDocuments=f"([L{index}Term;)J",
+        setLiveCommitData="(Ljava/lang/Iterable;)V",
+        commit="()J",
+        close="()V",
+        rollback="()V",
+    )

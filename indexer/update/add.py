@@ -1,0 +1,80 @@
+"""Adds images of feature stores to an index, encoded as its own are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from indexer.encoding.term_scores import WINDOW, ImageEncoder
+from indexer.impacts import encode_rows
+from indexer.live.changes import Add
+from indexer.manifest import Manifest
+from indexer.metadata import Metadata, described
+from indexer.settings import TermSet
+from indexer.update.parameters import parameters_of
+from indexer.update.writer import open_writer
+from sparta.disk import full_disk_reported
+from sparta.features.store import FeatureStore
+from sparta.progress import Progress, no_progress
+
+
+@dataclass(frozen=True)
+class AddReport:
+    """What adding images did.
+
+    Attributes:
+        added: images that the index lacked.
+        replaced: images that took the place of one with their id.
+        images: in the index afterwards.
+    """
+
+    added: int
+    replaced: int
+    images: int
+
+
+def add_images(
+    index: Path,
+    stores: Sequence[FeatureStore],
+    models: Sequence[str | Path],
+    *,
+    asked: Path | None = None,
+    metadata: Metadata | None = None,
+    batch_size: int = 32,
+    device: str = "auto",
+    progress: Progress = no_progress,
+) -> AddReport:
+    """Encode images and write them to an index, where searches find them part by part.
+
+    What was written before an interruption stays.
+
+    Args:
+        index: the index folder.
+        stores: feature stores of the same photos, the plain one first, as many as the index had.
+        models: folders or hub names of the models that the index was built with.
+        asked: the file of queries, if the index was built with one.
+        metadata: of images, returned with every hit beside the photo's width and height.
+        batch_size: images per pass of a model.
+        device: "auto" takes a GPU if there is one.
+        progress: stages "convert", in models, and "encode", in images.
+
+    Raises:
+        InputError: if the folder is not an index, models or stores are not like the index's,
+            another process is writing it, or the disk is full.
+    """
+    manifest = Manifest.open(index)
+    terms: TermSet = "trained" if manifest.terms == "trained" else "all"
+    encoder = ImageEncoder.open(stores, models, batch_size, device, terms, progress)
+    parameters = parameters_of(index, manifest, encoder, asked)
+    rows, added = range(len(encoder.store)), 0
+    with full_disk_reported(index), open_writer(index) as writer:
+        progress("encode", 0, len(rows))
+        for start in range(0, len(rows), WINDOW * batch_size):
+            part = rows[start : start + WINDOW * batch_size]
+            shard = described(encode_rows(encoder, part, parameters), metadata or {})
+            added += sum(image_id not in writer for image_id in shard.postings.ids)
+            writer.write([Add(image) for image in shard.postings])
+            writer.commit()
+            progress("encode", part.stop, len(rows))
+        return AddReport(added, len(rows) - added, len(writer))

@@ -1,0 +1,41 @@
+"""Makes an index folder one that can be written to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from indexer.dense.manifest import dense_names
+from indexer.live.commit import FOLDER
+from indexer.manifest import Manifest
+from indexer.parts import MANIFEST
+from sparta.atomic import sync
+from sparta.errors import InputError
+
+
+def make_live(folder: Path) -> Manifest:
+    """Let an index folder's manifest no longer list Lucene's files, so that they may change.
+
+    It can be killed at any moment and called again. The caller is the folder's one writer.
+
+    Raises:
+        InputError: if the folder is not an index, is damaged, or has dense parts.
+    """
+    manifest = Manifest.open(folder)
+    if names := dense_names(folder):
+        raise InputError(
+            f"{folder} has dense parts ({', '.join(names)}), which do not follow changes yet: "
+            f"remove {folder / 'dense'} to write to the index without them"
+        )
+    (folder / FOLDER).mkdir(exist_ok=True)
+    if manifest.live:
+        return manifest
+    manifest = manifest.as_live()
+    unfinished = folder / FOLDER / "new"
+    unfinished.mkdir(exist_ok=True)
+    manifest.save(unfinished)
+    sync(unfinished / MANIFEST)
+    (unfinished / MANIFEST).replace(folder / MANIFEST)
+    unfinished.rmdir()
+    sync(folder / FOLDER)
+    sync(folder)
+    return manifest

@@ -1,0 +1,58 @@
+"""An index in memory that takes the same changes as one on disk, to compare the two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from indexer.live.changes import Add, Change, MetadataChange
+from indexer.postings import ImagePostings, Postings
+from indexer.search.lucene import LuceneSearcher
+from sparta.tokenizer import WordPieceTokenizer
+from tests.indexer.search.queries import answer
+from tests.indexer.vocabulary import COMMON, RARE
+from tests.reference.searcher import ReferenceSearcher
+
+QUERIES = ("dog", COMMON, "two dogs running on a beach", f"{RARE} cat qqq", "ball red sky . é")
+
+
+class LiveReference:
+    """The images of an index after changes."""
+
+    def __init__(self, postings: Iterable[ImagePostings]) -> None:
+        self.images = {image.image_id: image for image in postings}
+
+    def apply(self, changes: Iterable[Change]) -> None:
+        for change in changes:
+            if isinstance(change, Add):
+                self.images[change.image_id] = change.image
+            elif isinstance(change, MetadataChange):
+                image = self.images[change.image_id]
+                self.images[change.image_id] = replace(image, metadata=change.metadata)
+            else:
+                self.images.pop(change.image_id, None)
+
+    def searcher(self, tokenizer: WordPieceTokenizer) -> ReferenceSearcher:
+        rows = [self.images[image_id] for image_id in sorted(self.images)]
+        return ReferenceSearcher(Postings.of(rows), tokenizer)
+
+
+def assert_same(
+    found: LuceneSearcher, right: ReferenceSearcher, ks: Iterable[int] = (1, 3, 100)
+) -> None:
+    """Compare hits, metadata, unknown words, explanations and similar images."""
+    assert len(found) == len(right)
+    for query in QUERIES:
+        for k in ks:
+            mine, theirs = found.search(query, k), right.search(query, k)
+            assert answer(mine) == answer(theirs)
+            assert [hit.metadata for hit in mine.hits] == [hit.metadata for hit in theirs.hits]
+            assert mine.unknown == theirs.unknown
+        for hit in theirs.hits[:2]:
+            explained, exact = (
+                found.explain(query, hit.image_id),
+                right.explain(query, hit.image_id),
+            )
+            terms = [(term.term, term.impact, term.region, term.label) for term in explained.terms]
+            assert terms == [(t.term, t.impact, t.region, t.label) for t in exact.terms]
+            assert answer(found.similar(hit.image_id, 5)) == answer(right.similar(hit.image_id, 5))

@@ -1,0 +1,35 @@
+"""Images are deleted all together or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from indexer.live.changes import Delete
+from indexer.postings import Postings
+from indexer.search.open import open_index
+from indexer.update.delete import delete_images
+from sparta.errors import InputError
+from sparta.tokenizer import WordPieceTokenizer
+from tests.indexer.live_index import LiveReference, assert_same
+from tests.indexer.random_postings import random_postings
+
+
+def test_all_or_none(
+    tokenizer: WordPieceTokenizer, make_index: Callable[[Path, Postings], Path], tmp_path: Path
+) -> None:
+    postings = random_postings(tokenizer, 10)
+    index, right = make_index(tmp_path / "index", postings), LiveReference(postings)
+    for absent, named in ((["x"], "'x':"), (["x", "y", "z"], "'x' and 2 more:")):
+        with pytest.raises(InputError, match=rf"index has no image {named} .*nothing was deleted"):
+            delete_images(index, [postings.ids[0], *absent])
+    assert_same(open_index(index), right.searcher(tokenizer))
+    gone = [postings.ids[i] for i in (0, 3, 3)]
+    assert delete_images(index, gone) == 8
+    right.apply(map(Delete, gone))
+    assert_same(open_index(index), right.searcher(tokenizer))
+    assert delete_images(index, postings.ids[4:]) == 2
+    assert delete_images(index, [postings.ids[1], postings.ids[2]]) == 0
+    assert open_index(index).search("dog the").unknown == ["dog", "the"]

@@ -1,0 +1,302 @@
+"""The one writer of an index against the reference scorer."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from indexer.live.changes import Add, Change, Delete, MetadataChange
+from indexer.live.commit import Commit, log_path
+from indexer.manifest import Manifest
+from indexer.postings import ImagePostings, Postings
+from indexer.search.api import UnknownImageError
+from indexer.search.lucene import LuceneSearcher
+from indexer.search.open import open_index
+from indexer.update import writer as writer_module
+from indexer.update.writer import open_writer
+from indexer.verify import verify_index
+from sparta.errors import InputError
+from sparta.tokenizer import WordPieceTokenizer
+from tests.indexer.live_index import QUERIES, LiveReference, assert_same
+from tests.indexer.random_postings import random_postings
+from tests.indexer.search.queries import answer
+
+IMAGES = 12
+
+
+class Killed(Exception):
+    """Stands for the end of a process."""
+
+
+@pytest.fixture(scope="module")
+def small(tokenizer: WordPieceTokenizer) -> Postings:
+    return random_postings(tokenizer, IMAGES)
+
+
+@pytest.fixture(scope="module")
+def pool(tokenizer: WordPieceTokenizer) -> list[ImagePostings]:
+    """Images to add, of which some have the ids of the index's."""
+    rows = list(random_postings(tokenizer, 2 * IMAGES, seed=1))
+    return [replace(image, metadata={"pool": i}) for i, image in enumerate(rows)]
+
+
+@pytest.fixture
+def built(tmp_path: Path, small: Postings, make_index: Callable[[Path, Postings], Path]) -> Path:
+    return make_index(tmp_path / "index", small)
+
+
+@pytest.fixture(scope="module")
+def template(
+    tmp_path_factory: pytest.TempPathFactory,
+    small: Postings,
+    make_index: Callable[[Path, Postings], Path],
+) -> Path:
+    return make_index(tmp_path_factory.mktemp("template") / "index", small)
+
+
+CHOICE = st.integers(0, 2 * IMAGES - 1)
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["add", "add", "delete", "describe"]), st.lists(CHOICE, max_size=4))
+    | st.tuples(st.sampled_from(["commit", "reopen", "kill"]), st.just([])),
+    max_size=12,
+)
+
+
+def changes_of(
+    kind: str, chosen: list[int], pool: list[ImagePostings], right: LiveReference
+) -> list[Change]:
+    if kind == "add":
+        return [Add(pool[i]) for i in chosen]
+    ids = [pool[i].image_id for i in chosen]
+    if kind == "delete":
+        return [Delete(image_id) for image_id in ids]
+    return [MetadataChange(one, {"described": one}) for one in ids if one in right.images]
+
+
+@settings(max_examples=25)
+@given(steps=STEPS)
+def test_any_changes_give_the_answers_of_the_reference(
+    template: Path,
+    pool: list[ImagePostings],
+    small: Postings,
+    tokenizer: WordPieceTokenizer,
+    tmp_path_factory: pytest.TempPathFactory,
+    steps: list[tuple[str, list[int]]],
+) -> None:
+    folder = shutil.copytree(template, tmp_path_factory.mktemp("live") / "index")
+    right = LiveReference(small)
+    opened = Opened(folder)
+    opened.writer.commit()
+    searcher = LuceneSearcher(folder)
+    for kind, chosen in [*steps, ("commit", [])]:
+        if kind == "kill":
+            opened.kill()
+            opened = Opened(folder)
+        elif kind == "reopen":
+            opened.close()
+            opened = Opened(folder)
+        elif kind == "commit":
+            opened.writer.commit()
+            if newer := searcher.refreshed():
+                searcher.close()
+                searcher = newer
+            assert_same(searcher, right.searcher(tokenizer))
+        else:
+            changes = changes_of(kind, chosen, pool, right)
+            opened.writer.write(changes)
+            right.apply(changes)
+            for change in changes:
+                assert (change.image_id in opened.writer) == (change.image_id in right.images)
+    searcher.close()
+    opened.close()
+    assert verify_index(folder) == []
+
+
+class Opened:
+    """An open writer, to be closed or killed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._context = open_writer(folder)
+        self.writer = self._context.__enter__()
+
+    def close(self) -> None:
+        self._context.__exit__(None, None, None)
+
+    def kill(self) -> None:
+        assert not self._context.__exit__(Killed, Killed(), None)
+
+
+def test_the_first_write_converts_the_index(built: Path, small: Postings) -> None:
+    before = Manifest.open(built)
+    older = LuceneSearcher(built)
+    with open_writer(built) as writer:
+        assert len(writer) == IMAGES
+        assert writer.commit() == Commit(version=1, log=1, bytes=0)  # nothing new
+    manifest = Manifest.open(built)
+    assert manifest.live and not before.live
+    assert replace(manifest, parts=before.parts) == before
+    assert set(before.parts) - set(manifest.parts) == {
+        name for name in before.parts if name.startswith("lucene/")
+    }
+    assert older.commit == Commit()
+    newer = older.refreshed()
+    assert newer is not None and newer.commit.version == 1
+    assert newer.refreshed() is None
+    assert [hit.image_id for hit in older.search("dog").hits] == [
+        hit.image_id for hit in newer.search("dog").hits
+    ]
+    older.close()
+    newer.close()
+
+
+def test_one_at_a_time(built: Path) -> None:
+    with open_writer(built), pytest.raises(InputError, match=r"index is being written by process"):
+        Opened(built)
+    Opened(built).close()
+
+
+def test_changes_are_visible_once_committed(
+    built: Path, pool: list[ImagePostings], small: Postings
+) -> None:
+    new, old = pool[-1], small.ids[0]
+    searcher = open_index(built)
+    with open_writer(built) as writer:
+        first = writer.write([Add(new), MetadataChange(new.image_id, {"a": 1}), Delete(old)])
+        assert writer.metadata(new.image_id) == {"a": 1}
+        assert writer.metadata(small.ids[1]) == small.metadata[1]
+        assert new.image_id in writer and old not in writer
+        for absent in (old, "no such image"):
+            with pytest.raises(UnknownImageError):
+                writer.metadata(absent)
+        writer.sync(first)
+        assert len(open_index(built)) == IMAGES
+        assert writer.commit().bytes == first
+        assert len(open_index(built)) == len(writer) == IMAGES
+        assert writer.metadata(new.image_id) == {"a": 1}
+        writer.write([MetadataChange(new.image_id, {"b": 2})])
+        assert writer.metadata(new.image_id) == {"b": 2}
+    newer = open_index(built)
+    assert newer.metadata(new.image_id) == {"b": 2}
+    assert searcher.metadata(old) == small.metadata[0]  # as it was opened
+    with pytest.raises(InputError, match=r"--engine columns: .* has been written to since"):
+        open_index(built, "columns")
+
+
+def test_many_changes_are_committed_on_their_own(
+    built: Path, pool: list[ImagePostings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer_module, "COMMIT_AT", 2)
+    with open_writer(built) as writer:
+        writer.write([Add(pool[0])])
+        assert writer.commit().version == 2
+        writer.write([Add(pool[1]), Add(pool[2])])
+        assert writer.commit().version == 3
+
+
+def test_a_killed_writer_loses_nothing(
+    built: Path, pool: list[ImagePostings], small: Postings, tokenizer: WordPieceTokenizer
+) -> None:
+    opened, right = Opened(built), LiveReference(small)
+    changes: list[Change] = [Add(pool[-1]), Delete(small.ids[3])]
+    opened.writer.write(changes)
+    opened.kill()
+    right.apply(changes)
+    before = open_index(built)
+    assert len(before) == IMAGES  # until the next writer
+    Opened(built).close()
+    found = open_index(built)
+    assert_same(found, right.searcher(tokenizer))
+
+
+@pytest.mark.parametrize("name", ["live/log-000001", "manifest.json"])
+def test_a_damaged_folder_is_not_written_to(
+    built: Path, pool: list[ImagePostings], name: str
+) -> None:
+    with open_writer(built) as writer:
+        writer.write([Add(pool[-1])])
+    path = built / name
+    content = path.read_bytes()
+    path.write_bytes(content[:20] + bytes([content[20] ^ 1]) + content[21:])
+    with pytest.raises(InputError, match=rf"{path}"):
+        Opened(built)
+    assert "damaged" in verify_index(built)[0] if name != "manifest.json" else True
+    path.write_bytes(content)
+    Opened(built).close()
+
+
+def test_a_missing_log_is_damage(built: Path, pool: list[ImagePostings]) -> None:
+    with open_writer(built) as writer:
+        writer.write([Add(pool[-1])])
+    log_path(built, 1).unlink()
+    assert verify_index(built) == [
+        f"{log_path(built, 1)} is missing: the index is damaged; build it again"
+    ]
+    with pytest.raises(InputError, match="log-000001 is missing"):
+        Opened(built)
+
+
+def test_what_is_no_index_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is not an index"):
+        Opened(tmp_path / "away" / "index")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_threads_write_and_sync_together(
+    built: Path, pool: list[ImagePostings], small: Postings, tokenizer: WordPieceTokenizer
+) -> None:
+    right = LiveReference(small)
+    with open_writer(built) as writer:
+
+        def write(own: list[ImagePostings]) -> None:
+            for image in own:
+                writer.sync(writer.write([Add(image)]))
+                writer.commit()
+
+        threads = [threading.Thread(target=write, args=(pool[i::3],)) for i in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    right.apply([Add(image) for image in pool])
+    assert_same(open_index(built), right.searcher(tokenizer))
+
+
+@pytest.mark.parametrize("few", [0, 1000])
+def test_searches_among_some_images_in_several_segments(
+    built: Path,
+    pool: list[ImagePostings],
+    small: Postings,
+    tokenizer: WordPieceTokenizer,
+    monkeypatch: pytest.MonkeyPatch,
+    few: int,
+) -> None:
+    monkeypatch.setattr("indexer.lucene.reader.FEW", few)
+    right = LiveReference(small)
+    with open_writer(built) as writer:
+        changes = [*map(Add, pool[::-2]), *map(Delete, small.ids[:4])]
+        for i in range(0, len(changes), 4):
+            writer.write(changes[i : i + 4])
+            writer.commit()
+    right.apply(changes)
+    found, exact = open_index(built, "lucene"), right.searcher(tokenizer)
+    chosen = np.arange(len(exact)) % 3 > 0
+    by_document = np.ones(found.index.documents, np.bool_)
+    for image_id, flag in zip(sorted(right.images), chosen, strict=True):
+        document = found.index.document(image_id)
+        assert document is not None
+        by_document[document] = flag
+    for query in QUERIES:
+        for k in (1, 3, 100):
+            mine, theirs = (
+                found.search(query, k, allowed=by_document),
+                exact.search(query, k, allowed=chosen),
+            )
+            assert answer(mine) == answer(theirs)
