@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from fastapi import Request
 
 from indexer.dense.manifest import SPARSE
-from indexer.search.api import Searcher
+from indexer.search.api import Follower, Searcher
 from indexer.search.lazy import LazySearcher
 from indexer.state import IndexState, index_version
 from server.changeover.leases import lease_of
@@ -57,11 +57,16 @@ class Backends:
         self._by_name = {backend.name: backend for backend in backends}
         self.default = backends[0]
         self._state = state
+        searcher = self.default.searcher
+        self._live = searcher if isinstance(searcher, Follower) else None
 
     @property
     def version(self) -> str:
-        """Of the index, "unknown" for searchers of no index folder."""
-        return self._state.version if self._state else "unknown"
+        """Of the index and, if it was written to, its commit; "unknown" for no index folder."""
+        if self._state is None:
+            return "unknown"
+        commit = self._live.commit.version if self._live else 0
+        return f"{self._state.version}.{commit}" if commit else self._state.version
 
     @property
     def figures(self) -> tuple[int, int, float]:
@@ -88,6 +93,14 @@ class Backends:
             detail = f"backend {name[:60]!r} is unknown; this server has: {known}{hint}"
             raise ProblemError("unknown-backend", detail, "backend")
         return self._by_name[name]
+
+    def refreshed(self) -> Backends | None:
+        """The backends at the newest commit of the index, None if these are at it."""
+        newer = self._live.refreshed() if self._live else None
+        if newer is None:
+            return None
+        # There are no dense models beside an index that is written to.
+        return Backends([replace(self.default, searcher=newer)], self._state)
 
     def load_as(self, former: Backends) -> None:
         """Load the dense models that are loaded in the former backends, before a query waits."""

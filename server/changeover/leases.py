@@ -4,16 +4,25 @@ from __future__ import annotations
 
 from collections.abc import MutableMapping
 from threading import Lock
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 _KEY = "visualsparta.lease"  # in the ASGI scope
 
 
 class Resource(Protocol):
-    """Something with a version, to be closed when nobody uses it."""
+    """Something with a version, to be closed when nobody uses it.
+
+    The version of an index that was written to since it was built has the number of its commit
+    after a dot.
+    """
 
     @property
     def version(self) -> str: ...  # noqa: D102
+
+    def refreshed(self) -> Self | None:
+        """The same at the newest commit, None if this is at it; both are to be closed."""
+        ...
+
     def close(self) -> None: ...  # noqa: D102
 
 

@@ -1,4 +1,4 @@
-"""Watches the folder of an index, and changes over when it has been rebuilt."""
+"""Watches the folder of an index, and changes over when it has been rebuilt or written to."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from threading import Event, Thread
 from typing import Generic, TypeAlias
 
 from indexer.dense.manifest import FOLDER as DENSE
-from indexer.parts import MANIFEST
+from indexer.lucene.commits import newest_commit
+from indexer.parts import LUCENE, MANIFEST
 from indexer.state import index_version
 from server.changeover.leases import Current, Kind
 
-INTERVAL = 1.0  # seconds between two looks
+INTERVAL = 0.5  # seconds between two looks
 RETRY = 60.0  # seconds after which an index that was refused is tried again
 
 Stamp: TypeAlias = tuple[tuple[int, int, int], ...]
@@ -25,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class IndexWatch(Generic[Kind]):
-    """Opens an index again when one of its manifests has been replaced.
+    """Opens an index again when one of its manifests has been replaced, and follows its commits.
 
     Requests that run finish on the former one, which is closed then. An index that cannot be
     opened is refused with a warning, and the former one stays.
@@ -34,7 +35,7 @@ class IndexWatch(Generic[Kind]):
         folder: of the index.
         reopen: opens the index that is there now; called in a thread.
         current: what requests use.
-        report: called with "opened" or "refused".
+        report: called with "opened" or "refused", of what was rebuilt, or "refreshed".
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class IndexWatch(Generic[Kind]):
         # Not what is there now: it may have been replaced since it was opened.
         self._seen: Stamp | None = None
         self._retry = math.inf
+        self._commit = ""
         self._stopped = Event()
         self._thread = Thread(target=self._run, name="index watch", daemon=True)
 
@@ -66,10 +68,12 @@ class IndexWatch(Generic[Kind]):
             self.look()
 
     def look(self) -> None:
-        """Change over if the index has been replaced, and close what is no longer used."""
+        """Change over if the index is another, and close what is no longer used."""
         self._current.close_unused()
         stamp = stamp_of(self._folder)
         known = stamp == self._seen
+        if known and self._retry == math.inf:
+            self._follow()
         if stamp is None or (known and time.monotonic() < self._retry):
             return
         self._seen, self._retry = stamp, math.inf
@@ -83,8 +87,28 @@ class IndexWatch(Generic[Kind]):
                 self._report("refused")
                 log.warning("the rebuilt index is refused, the former one stays: %s", error)
 
+    def _follow(self) -> None:
+        """Change over to the newest commit."""
+        newest = newest_commit(self._folder / LUCENE)
+        if newest is None or newest.name == self._commit:
+            return
+        self._commit = newest.name
+        try:
+            found = self._current.resource.refreshed()
+        except Exception as error:  # the former commit is served, until there is another one
+            log.warning("a commit of the index is refused, the former one stays: %s", error)
+            return
+        if found is None:
+            return
+        if stamp_of(self._folder) != self._seen:  # it is of a rebuilt index
+            found.close()
+            return
+        self._current.change(found)
+        self._report("refreshed")
+
     def _change(self) -> None:
-        if index_version(self._folder) == self._current.resource.version:
+        built, _, _ = self._current.resource.version.partition(".")
+        if index_version(self._folder) == built:
             return
         start = time.monotonic()
         found = self._reopen()

@@ -78,7 +78,7 @@ class Metrics:
         self._search_children: Children = {}
         self.refused = self._counter("searches_refused", "Searches refused as too many")
         self._changes = self._counter(
-            "index_changes", "Rebuilt indexes that were opened or refused", ("result",)
+            "index_changes", "Indexes that were opened, refused or refreshed", ("result",)
         )
         self.lost_lines = self._counter("log_lines_lost", "Lines that a log could not take")
         self._running = self._gauge("searches_running", "Searches that run in threads")
@@ -103,7 +103,7 @@ class Metrics:
         found.observe(milliseconds / MS)
 
     def index_change(self, result: str) -> None:
-        """A rebuilt index was "opened" or "refused"."""
+        """A rebuilt index was "opened" or "refused", or one that was written to "refreshed"."""
         self._changes.labels(result).inc()
 
     def work(self, running: int, waiting: int) -> None:

@@ -11,6 +11,12 @@ from server.changeover.leases import Current, keep_lease, lease_of
 class Book:
     version: str
     closed: bool = False
+    newer: Book | Exception | None = None
+
+    def refreshed(self) -> Book | None:
+        if isinstance(self.newer, Exception):
+            raise self.newer
+        return self.newer
 
     def close(self) -> None:
         self.closed = True

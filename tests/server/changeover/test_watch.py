@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import time
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -11,7 +12,9 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from indexer.live.changes import Delete
 from indexer.state import index_version
+from indexer.update.writer import open_writer
 from server.app import create_app
 from server.backends import Backends, open_backends
 from server.changeover import watch as module
@@ -125,6 +128,52 @@ def test_a_dense_part_counts(watched: Watched) -> None:
     assert watched.results == ["opened"]
 
 
+def commit(watched: Watched, number: int) -> None:
+    (watched.folder / "lucene").mkdir(exist_ok=True)
+    (watched.folder / "lucene" / f"segments_{number:x}").touch()
+
+
+def test_commits_are_followed(watched: Watched, caplog: pytest.LogCaptureFixture) -> None:
+    watched.watch.look()
+    first = watched.current.resource
+    first.newer = Book(f"{first.version}.10")
+    watched.watch.look()
+    assert watched.current.resource is first  # no commit
+    for number in (9, 10):
+        commit(watched, number)
+        watched.watch.look()
+    assert watched.current.resource is first.newer
+    watched.watch.look()
+    assert first.closed and watched.results == ["refreshed"]
+    watched.write("first")  # its hash is the version's, before the dot
+    watched.watch.look()
+    assert watched.results == ["refreshed"]
+    watched.current.resource.newer = InputError("index/lucene is damaged")
+    commit(watched, 11)
+    for _ in range(3):
+        watched.watch.look()
+    assert caplog.messages == [
+        "a commit of the index is refused, the former one stays: index/lucene is damaged"
+    ]
+
+
+def test_a_commit_of_an_index_that_is_being_replaced_is_not_used(watched: Watched) -> None:
+    class Replaced(Book):
+        def refreshed(self) -> Book | None:
+            watched.write("second")
+            return super().refreshed()
+
+    watched.current.change(first := Replaced(watched.current.resource.version))
+    first.newer = newer = Book("of the second index")
+    watched.watch.look()
+    commit(watched, 1)
+    watched.watch.look()
+    assert newer.closed
+    watched.watch.look()
+    assert watched.current.resource.version == index_version(watched.folder)
+    assert watched.results == ["opened"]
+
+
 # ---- a whole server ----------------------------------------------------------------------------
 
 
@@ -207,3 +256,31 @@ def test_a_server_changes_over(
         gc.unfreeze()
         gc.enable()
     assert any(record.levelno == logging.WARNING for record in caplog.records)
+
+
+def test_a_server_follows_what_is_written(
+    tmp_path: Path, photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "INTERVAL", 0.01)
+    index = index_drawings(tmp_path / "index", photos)
+    served = settings(index=index, rate=0)
+    app = create_app(open_backends(served), served, reopen=lambda: open_backends(served))
+    with client_of(app) as client:
+
+        def wait_for(version: str) -> list[str]:
+            end = time.monotonic() + 60
+            while time.monotonic() < end:
+                answer = client.get("/v1/search", params={"q": "red"}).json()
+                if answer["index_version"] == version:
+                    return [hit["image_id"] for hit in answer["hits"]]
+            raise AssertionError(f"no {version}")
+
+        before = wait_for(index_version(index))
+        with open_writer(index) as writer:
+            built = index_version(index)  # of the manifest without Lucene's files
+            assert wait_for(f"{built}.1") == before
+            writer.write([Delete(before[0])])
+            writer.commit()
+            assert wait_for(f"{built}.2") == before[1:]
+            metrics = client.get("/metrics").text
+            assert 'visualsparta_index_changes_total{result="refreshed"}' in metrics
