@@ -59,7 +59,7 @@ def lay_out(folder: Path, rows: SpooledRows, progress: Progress = no_progress) -
 
     Beside a part of the postings, memory holds some 300 bytes an image.
     """
-    images, frequencies = len(rows.starts) - 1, rows.frequencies
+    images, frequencies = len(rows), rows.frequencies
     order = topical_order(rows)
     present = np.flatnonzero(frequencies)
     by_frequency = present[np.argsort(-frequencies[present], kind="stable")]

@@ -28,8 +28,11 @@ class ImageWriter:
 
     def add(self, ids: Iterable[str], metadata: Iterable[dict[str, Any]]) -> None:
         """Append some images."""
-        columns = [list(ids), [json.dumps(values) for values in metadata]]
-        self._writer.write_batch(pa.record_batch(columns, schema=_SCHEMA))
+        self.add_rows(image_rows(ids, metadata))
+
+    def add_rows(self, images: pa.Table) -> None:
+        """Append some images, as `image_rows` returns them."""
+        self._writer.write_table(images)
 
     def close(self) -> None:
         """Finish the file."""
@@ -37,8 +40,16 @@ class ImageWriter:
         self._file.close()
 
 
+def image_rows(ids: Iterable[str], metadata: Iterable[dict[str, Any]]) -> pa.Table:
+    """Images as rows of an `ImageTable`."""
+    return pa.table([list(ids), [json.dumps(values) for values in metadata]], schema=_SCHEMA)
+
+
 class ImageTable:
     """What an `ImageWriter` wrote, open for reading.
+
+    Attributes:
+        rows: the mapped file.
 
     Raises:
         InputError: if the file is damaged.
@@ -55,6 +66,7 @@ class ImageTable:
                 f"{folder / IMAGES} is damaged ({first_line(error)}); delete {folder}, and the "
                 "next search with --engine columns builds it again from Lucene"
             ) from error
+        self.rows = table
         self._ids, self._metadata = table.column("id"), table.column("metadata")
         self._count = len(table)
         self._chunks = [chunk for chunk in self._ids.chunks if len(chunk)]

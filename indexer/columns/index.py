@@ -85,6 +85,7 @@ class ColumnIndex:
             np.array(counts, wide),
             _ALL if allowed is None else allowed,
             min(k, len(self)),
+            0,
         )
 
     def impacts(self, documents: Sequence[int], terms: Sequence[int]) -> NDArray[np.int64]:

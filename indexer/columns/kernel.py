@@ -29,6 +29,7 @@ def best_documents(
     counts: NDArray[Any],
     allowed: NDArray[np.bool_],
     k: int,
+    floor: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """The k documents with the largest sums of count × impact.
 
@@ -41,6 +42,7 @@ def best_documents(
         counts: [m] uint16 or uint32, how often the query holds each; no sum may overflow it.
         allowed: [N] bool, documents that may be found; empty for all.
         k: documents at most.
+        floor: the least score of a document that may be found, below 2^31.
 
     Returns:
         documents [<= k] int32 and scores int64, falling by score, ties by document; documents
@@ -48,11 +50,13 @@ def best_documents(
     """
     bounds = _superblock_bounds(columns.maxima, rows, counts)
     least = max(1, _leading_bound(bounds))
-    heap = np.zeros(k, np.int64)
+    # Every key of the floor's score is larger: see `_keep_best`.
+    worst = np.int64(floor) << 32
+    heap = np.full(k, worst)
     _score_between(columns, rows, counts, allowed, bounds, least, 2**32, heap)
     _score_between(columns, rows, counts, allowed, bounds, 1, least, heap)
     found = np.sort(heap)[::-1]
-    found = found[: np.count_nonzero(found)]
+    found = found[: np.count_nonzero(found > worst)]
     return (~found).astype(np.int32), found >> 32
 
 
@@ -209,12 +213,12 @@ def _keep_best(
             document = np.int64(documents[place])
             key = (np.int64(sums[place]) << 32) | (~document & 0xFFFFFFFF)
             if key > heap[0] and (len(allowed) == 0 or allowed[document]):
-                _replace_worst(heap, key)
+                replace_worst(heap, key)
                 least = max(1, heap[0] >> 32)
 
 
 @compiled
-def _replace_worst(heap: NDArray[np.int64], key: np.int64) -> None:
+def replace_worst(heap: NDArray[np.int64], key: np.int64) -> None:
     """Put a key in the place of the smallest, which a heap has first."""
     place = 0
     while True:

@@ -61,6 +61,15 @@ class Columns(NamedTuple):
         return cls(*(_map(_file(folder, name)).view(np.ndarray) for name in cls._fields))
 
 
+def image_count(folder: Path) -> int:
+    """Number of images of the columns in a folder.
+
+    Raises:
+        InputError: if their file is damaged.
+    """
+    return len(_map(_file(folder, "order")))
+
+
 def _map(path: Path) -> NDArray[Any]:
     try:
         array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)

@@ -51,7 +51,8 @@ def read_rows(
     starts = np.zeros(lucene.documents + 1, np.int64)
     _count(by_term[0], starts[1:])
     np.cumsum(starts, out=starts)
-    rows = SpooledRows(starts, frequencies, folder / "terms", folder / "impacts", impact)
+    paths = folder / "terms", folder / "impacts"
+    rows = SpooledRows(starts[:-1], np.diff(starts), frequencies, *paths, impact)
     terms = _created(rows.terms, term_type(len(vocabulary)), int(starts[-1]))
     impacts_by_row = _created(rows.impacts, impact, int(starts[-1]))
     _turn(frequencies, *by_term, starts[:-1].copy(), terms, impacts_by_row)

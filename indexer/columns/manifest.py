@@ -24,7 +24,8 @@ class ColumnManifest:
         format_version: of the folder's layout.
         package_version: of the program that built it.
         created: when, ISO 8601, UTC.
-        lucene: fingerprint of the state of the Lucene index the columns were built from.
+        lucene: fingerprint of the state of the Lucene index the columns were built from; empty
+            for a segment of a live index, which has some of its images.
         parts: path in the folder → size and hash.
     """
 

@@ -28,7 +28,7 @@ def topical_order(rows: SpooledRows) -> NDArray[np.int32]:
     Returns:
         [N] int32, image numbers in their new order, the same for the same input.
     """
-    images = len(rows.starts) - 1
+    images = len(rows)
     order = np.arange(images, dtype=np.int32)
     if images <= BLOCK:
         return order
@@ -59,7 +59,7 @@ def _directions(rows: SpooledRows) -> NDArray[np.float32]:
     Returns:
         [vocabulary, DIMENSIONS] (fewer for a smaller vocabulary), orthonormal.
     """
-    images, vocabulary = len(rows.starts) - 1, len(rows.frequencies)
+    images, vocabulary = len(rows), len(rows.frequencies)
     rng = np.random.default_rng(0)
     sample = rows.take(np.sort(rng.choice(images, min(images, SAMPLE), replace=False)))
     directions = rng.standard_normal((vocabulary, DIMENSIONS), np.float32)

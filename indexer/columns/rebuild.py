@@ -7,7 +7,7 @@ from pathlib import Path
 
 from indexer.columns.image_table import ImageWriter
 from indexer.columns.lucene_postings import read_images, read_rows
-from indexer.columns.manifest import FOLDER, columns_fit, has_columns
+from indexer.columns.manifest import FOLDER, columns_fit, has_columns, lucene_fingerprint
 from indexer.columns.writer import write_columns
 from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import Manifest
@@ -44,4 +44,4 @@ def rebuild_columns(index: Path, progress: Progress = no_progress) -> None:
                 images.add(*zip(*batch, strict=True))
             images.close()
             rows = read_rows(lucene, vocabulary, manifest.bits, work)
-            write_columns(index, work, rows, progress)
+            write_columns(index / FOLDER, work, rows, lucene_fingerprint(index), progress)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -52,23 +52,32 @@ class SpooledRows:
     Mapped instead, they would all count as memory of this process once they were read.
 
     Attributes:
-        starts: [N + 1] int64.
+        firsts: [N] int64, where the postings of each image begin.
+        lengths: [N] int64, how many it has.
         frequencies: [V] int64, how many images have each term.
         terms: file of [P] vocabulary ids, `term_type`.
         impacts: file of [P].
         impact: their type.
     """
 
-    starts: NDArray[np.int64]
+    firsts: NDArray[np.int64]
+    lengths: NDArray[np.int64]
     frequencies: NDArray[np.int64]
     terms: Path
     impacts: Path
     impact: np.dtype[Any]
 
+    def __len__(self) -> int:
+        """Number of images."""
+        return len(self.firsts)
+
+    def picked(self, images: NDArray[np.integer]) -> SpooledRows:
+        """The images with these numbers, in their order; all others must have no postings."""
+        return replace(self, firsts=self.firsts[images], lengths=self.lengths[images])
+
     def take(self, images: NDArray[np.integer]) -> PostingRows:
         """Read the postings of n images into memory, in the order of these [n] numbers."""
-        firsts = self.starts[images]
-        lengths = self.starts[images + 1] - firsts
+        firsts, lengths = self.firsts[images], self.lengths[images]
         term = term_type(len(self.frequencies))
         return PostingRows(
             np.concatenate([[0], np.cumsum(lengths)]),
@@ -136,9 +145,10 @@ class RowFiles:
         """All postings added, until the files are closed."""
         for file in self._files.values():
             file.flush()
-        lengths = np.concatenate([[0], *self._lengths])
+        lengths = np.concatenate([np.empty(0, np.int64), *self._lengths])
         return SpooledRows(
-            np.cumsum(lengths, dtype=np.int64),
+            np.cumsum(lengths) - lengths,
+            lengths,
             self._frequencies,
             self._paths[TERMS],
             self._paths[IMPACTS],

@@ -38,7 +38,8 @@ class ColumnWriter:
     def write(self, progress: Progress = no_progress) -> None:
         """Write the columns, once the rest of the index folder is finished."""
         self._images.close()
-        write_columns(self._index, Path(self._work.name), self._rows.rows(), progress)
+        folder, work = self._index / FOLDER, Path(self._work.name)
+        write_columns(folder, work, self._rows.rows(), lucene_fingerprint(self._index), progress)
 
     def __enter__(self) -> ColumnWriter:
         return self
@@ -54,18 +55,21 @@ class ColumnWriter:
         self._work.cleanup()
 
 
-def write_columns(index: Path, work: Path, rows: SpooledRows, progress: Progress) -> None:
-    """Lay postings out as columns, and put those into the index folder.
+def write_columns(
+    folder: Path, work: Path, rows: SpooledRows, lucene: str, progress: Progress = no_progress
+) -> None:
+    """Lay postings out as columns, and put those in their place.
 
     Args:
-        index: the index folder.
-        work: a work folder of the columns, with the images' Arrow file.
+        folder: their place.
+        work: a work folder, with the images' Arrow file.
         rows: postings of all images.
+        lucene: fingerprint of the Lucene index with the same images.
         progress: stage "columns", in images.
     """
     made = work / FOLDER
     made.mkdir()
     lay_out(made, rows, progress)
     (work / IMAGES).rename(made / IMAGES)
-    ColumnManifest.save(made, lucene_fingerprint(index))
-    replace_folder(made, index / FOLDER, work)
+    ColumnManifest.save(made, lucene)
+    replace_folder(made, folder, work)

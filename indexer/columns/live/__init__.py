@@ -1,0 +1,1 @@
+"""Columns of an index that is written to: segments, and the newest images in memory."""

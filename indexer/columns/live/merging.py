@@ -1,0 +1,156 @@
+"""Merges segments of similar size, so that a search goes through few of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from indexer.columns.image_table import ImageTable
+from indexer.columns.layout import image_count
+from indexer.columns.live.newest import CAPACITY
+from indexer.columns.live.rows import rows_of
+from indexer.columns.live.segment import Segment
+from indexer.columns.live.segment_writer import write_segment
+from indexer.columns.live.state import ColumnState, segment_name
+from sparta.progress import Progress, no_progress
+
+FAN = 4  # segments of a tier that are merged; the next tier's are so many times as large
+WASTE = 0.5  # share of deleted images from which a segment is written again
+IMAGES_AT_ONCE = 65_536  # ids and metadata in memory
+
+
+def to_merge(sizes: Mapping[str, tuple[int, int]]) -> list[str]:
+    """Which segments should be merged now, if any.
+
+    Args:
+        sizes: name → images, and how many of them are not deleted; where all are, the segment
+            will not be listed again anyway.
+
+    Returns:
+        the segments of the lowest tier that is full, else one of mostly deleted images.
+    """
+    tiers: dict[int, list[str]] = {}
+    sizes = {name: size for name, size in sizes.items() if size[1]}
+    for name, (_, live) in sizes.items():
+        tier = 0
+        while live > CAPACITY * FAN**tier:
+            tier += 1
+        tiers.setdefault(tier, []).append(name)
+    full = [names for _, names in sorted(tiers.items()) if len(names) >= FAN]
+    wasteful = [[name] for name, (images, live) in sizes.items() if live < (1 - WASTE) * images]
+    return next(iter(full + wasteful), [])
+
+
+@dataclass(frozen=True)
+class Merge:
+    """Segments that are to become one.
+
+    `write` may run while the index is searched and written to; images that are deleted
+    meanwhile are deleted in the new segment by `save`.
+
+    Attributes:
+        index: the index folder.
+        sources: path of each segment in the index folder → which images are not deleted.
+        number: of the new segment; no state or segment had it before.
+    """
+
+    index: Path
+    sources: Mapping[str, NDArray[np.bool_]]
+    number: int
+
+    @classmethod
+    def due(cls, index: Path, state: int, number: int) -> Merge | None:
+        """The merge that a state of the columns needs, None if none.
+
+        Args:
+            index: the index folder.
+            state: number of the state.
+            number: for the new segment.
+        """
+        live = live_images(index, state)
+        sizes = {name: (len(own), int(own.sum())) for name, own in live.items()}
+        names = to_merge(sizes)
+        return cls(index, {name: live[name] for name in names}, number) if names else None
+
+    def write(self, progress: Progress = no_progress) -> None:
+        """Write the new segment: stage "columns", in images.
+
+        Memory holds the postings of some 16,000 images, and some 400 bytes an image.
+        """
+        segments = [Segment(self.index / name) for name in self.sources]
+        live = list(self.sources.values())
+        columns = [segment.index.columns for segment in segments]
+        firsts = np.cumsum([0, *map(len, segments)])
+        # Postings come in the order of the columns, images by their ids.
+        places = [
+            first + np.argsort(own.order) for first, own in zip(firsts[:-1], columns, strict=True)
+        ]
+        order = _order([segment.images.rows for segment in segments], live)
+        write_segment(
+            self.index / segment_name(self.number),
+            (len(columns[0].row_of), 8 * columns[0].maxima.itemsize),
+            chain.from_iterable(map(rows_of, columns, live)),
+            np.concatenate(places)[order],
+            _images([segment.images.rows for segment in segments], order),
+            progress,
+        )
+
+    def save(self, current: int, number: int) -> ColumnState:
+        """Write the state that follows another one: the new segment in place of its sources.
+
+        Args:
+            current: number of the newest state, which lists the sources.
+            number: of the new state.
+        """
+        live = live_images(self.index, current)
+        name = segment_name(self.number)
+        merged = ImageTable(self.index / name)
+        own = np.ones(len(merged), np.bool_)
+        for source, before in self.sources.items():
+            images = ImageTable(self.index / source)
+            now = live.pop(source, np.zeros_like(before))  # a segment of deleted images is dropped
+            for document in np.flatnonzero(before & ~now):
+                own[merged.document(images.stored(document).image_id)] = False
+        return ColumnState.save(self.index, number, live | {name: own})
+
+
+def live_images(index: Path, number: int) -> dict[str, NDArray[np.bool_]]:
+    """Which images of each segment of a state are not deleted."""
+    state = ColumnState.open(index, number)
+    return {
+        name: state.live(index, number, name, image_count(index / name)) for name in state.segments
+    }
+
+
+def _order(tables: Sequence[pa.Table], live: Sequence[NDArray[np.bool_]]) -> NDArray[np.int64]:
+    """The rows of several tables, end to end, that are not deleted, by image id."""
+    ids = [
+        table.column("id").filter(pa.array(own)) for table, own in zip(tables, live, strict=True)
+    ]
+    rows = np.flatnonzero(np.concatenate(live))
+    joined = pa.chunked_array(chain.from_iterable(one.chunks for one in ids), pa.large_string())
+    return rows[pc.sort_indices(joined).to_numpy()]
+
+
+def _images(tables: Sequence[pa.Table], order: NDArray[np.int64]) -> Iterator[pa.Table]:
+    """Rows of several tables, end to end, in some order, that is rising within each table."""
+    firsts = np.cumsum([0, *map(len, tables)])
+    for begin in range(0, len(order), IMAGES_AT_ONCE):
+        wanted = order[begin : begin + IMAGES_AT_ONCE]
+        parts, places, size = [], np.empty(len(wanted), np.int64), 0
+        for table, first, last in zip(tables, firsts[:-1], firsts[1:], strict=True):
+            own = (wanted >= first) & (wanted < last)
+            if own.any():
+                rows = wanted[own] - first
+                # Rows that follow one another: a copy of what is taken, not of the whole table.
+                parts.append(table.slice(rows[0], rows[-1] + 1 - rows[0]))
+                places[own] = size + rows - rows[0]
+                size += len(parts[-1])
+        yield pa.concat_tables(parts).combine_chunks().take(places)

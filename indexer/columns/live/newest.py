@@ -1,0 +1,145 @@
+"""The newest images of a live index: a dense matrix of impacts, one column an image."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from indexer.columns.row_files import impact_type
+from indexer.lucene.reader import Stored
+from sparta.errors import InputError
+
+CAPACITY = 4096  # images: with 8 bits a term is one page of memory
+
+
+class NewImage(NamedTuple):
+    """An image to be added.
+
+    Attributes:
+        image_id: as in the index.
+        metadata: stored beside the image.
+        terms: [n] vocabulary ids, each once.
+        impacts: [n], at least 1.
+    """
+
+    image_id: str
+    metadata: dict[str, Any]
+    terms: NDArray[np.integer]
+    impacts: NDArray[np.integer]
+
+
+class Newest:
+    """The first images of a matrix, to which others may be appended: those are not seen here.
+
+    May be read from any thread, also while one thread appends to the same matrix.
+
+    Args:
+        matrix: of at least `images` images.
+        images: how many of them these are.
+    """
+
+    def __init__(self, matrix: _Matrix, images: int = 0) -> None:
+        self._matrix = matrix
+        self._images = images
+
+    @classmethod
+    def empty(cls, vocabulary: int, bits: int) -> Newest:
+        """No image yet.
+
+        Args:
+            vocabulary: number of terms.
+            bits: of an impact, at most 16.
+        """
+        return cls(_Matrix(vocabulary, impact_type(bits)))
+
+    def another(self) -> Newest:
+        """An empty matrix of the same shape."""
+        return Newest(self._matrix.first(0))
+
+    def __len__(self) -> int:
+        """Number of images."""
+        return self._images
+
+    @property
+    def room(self) -> int:
+        """How many more images there is room for."""
+        return CAPACITY - self._images
+
+    @property
+    def columns(self) -> NDArray[Any]:
+        """[V, n] the matrix, with columns of images that are not among these."""
+        return self._matrix.impacts
+
+    @property
+    def largest(self) -> NDArray[Any]:
+        """[V] at least the largest impact of each term."""
+        return self._matrix.largest
+
+    def after(self, images: Sequence[NewImage]) -> Newest:
+        """These images and some more, at most `room`; this object stays as it is.
+
+        Raises:
+            InputError: if a term is not of the vocabulary or an impact has more bits.
+        """
+        matrix = self._matrix
+        if len(matrix.images) != self._images:  # others were appended after these
+            matrix = matrix.first(self._images)
+        matrix.append(images)
+        return Newest(matrix, self._images + len(images))
+
+    def impacts(self, documents: Sequence[int], terms: Sequence[int]) -> NDArray[np.int64]:
+        """The impacts [documents, terms] of some images, 0 where one lacks a term."""
+        places = np.ix_(np.array(terms, np.int64), np.array(documents, np.int64))
+        impacts: NDArray[np.int64] = self._matrix.impacts[places].T.astype(np.int64)
+        return impacts
+
+    def stored(self, document: int) -> Stored:
+        """Id and metadata of an image."""
+        return self._matrix.images[document]
+
+
+class _Matrix:
+    """Impacts [vocabulary, CAPACITY]; only pages that hold some count as memory in use."""
+
+    def __init__(self, vocabulary: int, impact: np.dtype[Any]) -> None:
+        memory = mmap.mmap(-1, vocabulary * CAPACITY * impact.itemsize, mmap.MAP_PRIVATE)
+        self.impacts = np.frombuffer(memory, impact).reshape(vocabulary, CAPACITY)
+        self.largest = np.zeros(vocabulary, impact)
+        self.images: list[Stored] = []
+
+    def append(self, images: Sequence[NewImage]) -> None:
+        """Append images.
+
+        Raises:
+            InputError: if a term is not of the vocabulary or an impact has more bits.
+        """
+        terms, impacts = (
+            np.concatenate([np.empty(0, np.int64), *parts])
+            for parts in ([image.terms for image in images], [image.impacts for image in images])
+        )
+        for name, values, limit in (
+            ("terms", terms, len(self.largest) - 1),
+            ("impacts", impacts, np.iinfo(self.largest.dtype).max),
+        ):
+            if len(values) and not 0 <= values.min() <= values.max() <= limit:
+                raise InputError(f"{name} of the images must be from 0 to {limit:,}")
+        first = len(self.images)
+        # First of all, so that nobody writes here again if this is interrupted.
+        self.images += [Stored(image.image_id, image.metadata) for image in images]
+        lengths = [len(image.terms) for image in images]
+        places = np.repeat(np.arange(first, first + len(images)), lengths)
+        self.impacts[terms, places] = impacts
+        np.maximum.at(self.largest, terms, impacts.astype(self.largest.dtype))
+
+    def first(self, images: int) -> _Matrix:
+        """A copy of the first images."""
+        copy = _Matrix(len(self.largest), self.largest.dtype)
+        copy.images = self.images[:images]
+        for term in np.flatnonzero(self.largest) if images else ():
+            copy.impacts[term, :images] = self.impacts[term, :images]
+            copy.largest[term] = copy.impacts[term].max()
+        return copy

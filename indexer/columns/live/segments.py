@@ -1,0 +1,59 @@
+"""Several segments, searched together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from indexer.columns.live.kernel import begin_list, best_of_segments, extend_list
+from indexer.columns.live.segment import Segment
+
+
+class Segments:
+    """The segments of a state; documents are numbered from the first one on.
+
+    Attributes:
+        all: in order.
+        largest: [V] the largest impact of each term.
+
+    Args:
+        segments: in order.
+        vocabulary: number of terms V.
+    """
+
+    def __init__(self, segments: Sequence[Segment], vocabulary: int) -> None:
+        self.all = tuple(segments)
+        firsts = accumulate(map(len, segments), initial=0)
+        numbered = sorted(zip(firsts, segments, strict=False), key=lambda pair: -len(pair[1]))
+        numbered = [(first, segment) for first, segment in numbered if len(segment)]
+        self._firsts = np.array([first for first, _ in numbered], np.int64)
+        self.largest = np.zeros(vocabulary, np.int64)
+        self._columns: Any = None
+        for _, segment in numbered:
+            np.maximum(self.largest, segment.largest, out=self.largest)
+            if self._columns is None:
+                self._columns = begin_list(segment.index.columns)
+            else:
+                extend_list(self._columns, segment.index.columns)
+
+    def top(
+        self, terms: NDArray[np.int64], counts: NDArray[Any], k: int, allowed: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """The k best documents, and others that are not below the k-th best.
+
+        Args:
+            terms: [m] vocabulary ids.
+            counts: [m] uint16 or uint32, how often the query holds each; no sum may overflow it.
+            k: documents at most.
+            allowed: bool by number of documents that may be found; empty for all.
+
+        Returns:
+            documents and scores, in no order.
+        """
+        if self._columns is None:
+            return np.empty(0, np.int32), np.empty(0, np.int64)
+        return best_of_segments(self._columns, self._firsts, terms, counts, allowed, k)

@@ -1,0 +1,146 @@
+"""Which segments a live index has, and which of their images were deleted, as of one commit."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from indexer.columns.manifest import FOLDER
+from indexer.live.commit import FOLDER as LIVE
+from indexer.manifest import open_manifest, save_manifest
+from indexer.parts import MANIFEST, Parts, check_small_parts, describe_parts
+from sparta.atomic import find_work, recover, remove_work, replace_folder, work_folder
+from sparta.checksum import sha256
+from sparta.errors import InputError
+
+FORMAT_VERSION = 1
+_OURS = re.compile(r"\.?((?:state|segment)-\d{6})(?:\.work-\d+-[a-z0-9_]{8})?")
+
+
+@dataclass(frozen=True)
+class ColumnState:
+    """`live/state-000002/manifest.json`: the columns of an index as its change log begins.
+
+    The folder has a file of bits for each segment with deleted images.
+
+    Attributes:
+        format_version: of the folder's layout.
+        segments: path in the index folder → SHA-256 of the manifest there.
+        parts: file of deleted images → size and hash.
+    """
+
+    format_version: int
+    segments: Mapping[str, str]
+    parts: Parts
+
+    @classmethod
+    def open(cls, index: Path, number: int) -> ColumnState:
+        """Read a state by its number; 0 is that of an index as it was built.
+
+        Raises:
+            InputError: if it is missing or damaged, or so is the manifest of a segment.
+        """
+        if number == 0:
+            return cls(FORMAT_VERSION, {FOLDER: sha256(index / FOLDER / MANIFEST)}, {})
+        folder = state_folder(index, number)
+        state = open_manifest(cls, folder, FORMAT_VERSION)
+        check_small_parts(folder, state.parts)
+        for name, seal in state.segments.items():
+            path = index / name / MANIFEST
+            if not path.is_file() or sha256(path) != seal:
+                raise InputError(
+                    f"{path} is not the one that {folder} lists: build the index again"
+                )
+        return state
+
+    @classmethod
+    def save(
+        cls, index: Path, number: int, segments: Mapping[str, NDArray[np.bool_]]
+    ) -> ColumnState:
+        """Write and sync a state.
+
+        Args:
+            index: the index folder.
+            number: of no state before.
+            segments: path in the index folder → which images are not deleted; a segment without
+                any is not listed.
+        """
+        kept = {name: live for name, live in segments.items() if live.any()}
+        out = state_folder(index, number)
+        with work_folder(out) as work:
+            made = work / out.name
+            made.mkdir()
+            for name, live in kept.items():
+                if not live.all():
+                    np.save(made / _bits(name), np.packbits(live))
+            seals = {name: sha256(index / name / MANIFEST) for name in kept}
+            state = cls(FORMAT_VERSION, seals, describe_parts(made))
+            save_manifest(state, made)
+            replace_folder(made, out, work)
+        return state
+
+    def live(self, index: Path, number: int, segment: str, images: int) -> NDArray[np.bool_]:
+        """Which of a segment's images are not deleted.
+
+        Raises:
+            InputError: if the file does not fit.
+        """
+        if _bits(segment) not in self.parts:
+            return np.ones(images, np.bool_)
+        path = state_folder(index, number) / _bits(segment)
+        bits = np.load(path, allow_pickle=False)
+        if bits.dtype != np.uint8 or bits.shape != (-(-images // 8),):
+            raise InputError(f"{path} is damaged: it is of another segment; build the index again")
+        return np.unpackbits(bits, count=images).view(np.bool_)
+
+
+def state_folder(index: Path, number: int) -> Path:
+    """The folder of a state."""
+    return index / LIVE / f"state-{number:06d}"
+
+
+def segment_name(number: int) -> str:
+    """The path of a segment in the index folder."""
+    return f"{LIVE}/segment-{number:06d}"
+
+
+def next_number(index: Path) -> int:
+    """A number that no state, segment or unfinished folder of either has."""
+    return 1 + max((int(match[1][-6:]) for match in _folders(index)), default=0)
+
+
+def remove_unlisted(index: Path, number: int) -> None:
+    """Remove states other than one, and segments that it does not list; nothing else.
+
+    Only the writer of the index may call this, while it writes neither.
+    """
+    listed = {Path(name).name for name in ColumnState.open(index, number).segments}
+    listed.add(state_folder(index, number).name)
+    for match in _folders(index):
+        out = index / LIVE / match[1]
+        if match[0] != out.name:
+            recover(out)
+            for left in find_work(out):
+                remove_work(left)
+        elif out.name not in listed:
+            shutil.rmtree(out)
+    if FOLDER not in listed and (index / FOLDER).is_dir():
+        shutil.rmtree(index / FOLDER)
+
+
+def _folders(index: Path) -> list[re.Match[str]]:
+    """The names of states, segments, and work folders of what was to become one of them."""
+    live = index / LIVE
+    paths = list(live.iterdir()) if live.is_dir() else []
+    matches = [_OURS.fullmatch(path.name) for path in paths if path.is_dir()]
+    return [match for match in matches if match]
+
+
+def _bits(segment: str) -> str:
+    return f"{Path(segment).name}.npy"

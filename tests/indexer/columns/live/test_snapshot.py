@@ -1,0 +1,181 @@
+"""Whatever happens to a live index, each snapshot of its columns answers as the reference does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from indexer.columns.live import merging, newest
+from indexer.columns.live.compaction import compact
+from indexer.columns.live.merging import Merge
+from indexer.columns.live.snapshot import LiveColumns
+from indexer.columns.live.state import next_number, remove_unlisted
+from indexer.live.changes import Change, Delete, MetadataChange
+from tests.indexer.columns.live.images import VOCABULARY, Images, add, build, expected, found
+
+ids = st.integers(0, 30).map(lambda number: f"{'é' if number % 3 else 'z'}/{number:02}")
+terms = st.integers(0, VOCABULARY - 1)
+levels = st.sampled_from([1, 1, 2, 3, 250])
+impacts = st.dictionaries(terms, levels, max_size=8)
+sizes = st.fixed_dictionaries({"width": st.integers(0, 9)})
+queries = st.dictionaries(terms, st.integers(1, 3), max_size=6)
+changes = st.one_of(
+    st.builds(add, ids, impacts, sizes),
+    st.builds(add, ids, impacts, sizes),
+    st.builds(MetadataChange, ids, sizes),
+    st.builds(Delete, ids),
+)
+
+
+def apply(images: Images, change: Change) -> None:
+    key = change.image_id
+    if isinstance(change, MetadataChange):
+        if key in images:
+            images[key] = (change.metadata, images[key][1])
+    elif isinstance(change, Delete):
+        images.pop(key, None)
+    else:
+        own = change.image
+        weights = dict(zip(own.terms.tolist(), own.impacts.tolist(), strict=True))
+        images[key] = (own.metadata, weights)
+
+
+class LiveIndex(RuleBasedStateMachine):
+    """Adds, replaces, deletes, compactions, merges and openings in any order."""
+
+    snapshots: list[tuple[LiveColumns, Images]]
+
+    @initialize(
+        images=st.dictionaries(ids, st.tuples(sizes, impacts), max_size=25),
+        bits=st.sampled_from([8, 16]),
+    )
+    def built(self, images: Images, bits: int) -> None:
+        self.work = TemporaryDirectory()
+        self.index, self.bits = Path(self.work.name) / "index", bits
+        build(self.index, images, bits)
+        self.state, self.images, self.log = 0, dict(images), list[Change]()
+        self.merge: Merge | None = None
+        self.columns = LiveColumns.open(self.index, 0, VOCABULARY, bits)
+        self.snapshots = []
+
+    @rule(batch=st.lists(changes, max_size=8))
+    def write(self, batch: list[Change]) -> None:
+        self.snapshots = [*self.snapshots[-2:], (self.columns, dict(self.images))]
+        for change in batch:
+            apply(self.images, change)
+        self.log += batch
+        self.columns = self.columns.after(batch)
+
+    @rule()
+    def compacted(self) -> None:
+        number = next_number(self.index)
+        compact(self.index, self.columns, number)
+        self.state, self.log = number, []
+        self.opened()
+
+    @precondition(lambda self: self.merge is None)
+    @rule()
+    def merge_begun(self) -> None:
+        self.merge = Merge.due(self.index, self.state, next_number(self.index))
+        if self.merge:
+            self.merge.write()
+
+    @precondition(lambda self: self.merge is not None)
+    @rule()
+    def merge_ended(self) -> None:
+        assert self.merge
+        number = next_number(self.index)
+        self.merge.save(self.state, number)
+        self.state, self.merge = number, None
+        self.opened()
+
+    @rule(afresh=st.booleans())
+    def opened(self, afresh: bool = False) -> None:
+        if self.merge is None:
+            remove_unlisted(self.index, self.state)
+        previous = None if afresh else self.columns
+        self.columns = LiveColumns.open(self.index, self.state, VOCABULARY, self.bits, previous)
+        self.columns = self.columns.after(self.log)
+
+    @rule(
+        terms=queries,
+        k=st.integers(1, 12) | st.just(1000),
+        allowed=st.none() | st.sets(ids, max_size=40),
+    )
+    def searched(self, terms: dict[int, int], k: int, allowed: set[str] | None) -> None:
+        for columns, images in [*self.snapshots, (self.columns, self.images)]:
+            assert found(columns, terms, k, allowed) == expected(images, terms, k, allowed)
+
+    @rule(image_id=ids)
+    def looked_up(self, image_id: str) -> None:
+        document = self.columns.document(image_id)
+        if image_id not in self.images:
+            assert document is None
+            return
+        metadata, impacts = self.images[image_id]
+        assert document is not None
+        assert self.columns.stored(document) == (image_id, metadata)
+        every = list(range(VOCABULARY))
+        assert self.columns.impacts([document, document], every).tolist() == 2 * [
+            [impacts.get(term, 0) for term in every]
+        ]
+
+    @invariant()
+    def counted(self) -> None:
+        assert len(self.columns) == len(self.images)
+
+    def teardown(self) -> None:
+        if hasattr(self, "work"):
+            self.work.cleanup()
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Matrices and merges of few images."""
+    monkeypatch.setattr(newest, "CAPACITY", 8)
+    monkeypatch.setattr(merging, "CAPACITY", 8)
+    monkeypatch.setattr(merging, "FAN", 2)
+    monkeypatch.setattr(merging, "IMAGES_AT_ONCE", 5)
+
+
+def test_every_snapshot_answers_exactly() -> None:
+    run_state_machine_as_test(LiveIndex, settings=settings(max_examples=60, stateful_step_count=30))
+
+
+def test_long_queries_do_not_overflow(tmp_path: Path) -> None:
+    full = dict.fromkeys(range(VOCABULARY), 255)
+    build(tmp_path, {"a": ({}, full)}, 8)
+    for written in ([], [Delete("a"), add("b", full)]):
+        columns = LiveColumns.open(tmp_path, 0, VOCABULARY, 8).after(written)
+        for count in (1, 300, 300_000):
+            [(_, score)] = found(columns, dict.fromkeys(full, count), 1)
+            assert score == VOCABULARY * 255 * count
+        with pytest.raises(ValueError, match="too long"):
+            columns.top(dict.fromkeys(full, 400_000), 1)
+
+
+def test_no_hits_are_asked_for(tmp_path: Path) -> None:
+    build(tmp_path, {"a": ({}, {1: 1})}, 8)
+    with pytest.raises(ValueError, match="at least 1"):
+        LiveColumns.open(tmp_path, 0, VOCABULARY, 8).top({1: 1}, 0)
+
+
+def test_only_changed_segments_are_opened_again(tmp_path: Path) -> None:
+    build(tmp_path, {"a": ({}, {1: 1})}, 8)
+    before = LiveColumns.open(tmp_path, 0, VOCABULARY, 8)
+    compact(tmp_path, before.after([add("b", {1: 2})]), 1)
+    after = LiveColumns.open(tmp_path, 1, VOCABULARY, 8, before)
+    assert after.segments.all[0] is before.segments.all[0]
+    assert found(after, {1: 1}, 5) == [("b", 2), ("a", 1)]
