@@ -65,7 +65,7 @@ def lay_out(folder: Path, rows: SpooledRows, progress: Progress = no_progress) -
     by_frequency = present[np.argsort(-frequencies[present], kind="stable")]
     row_of = np.full(len(frequencies), -1, np.int32)
     row_of[by_frequency] = np.arange(len(present))
-    dense = int((frequencies >= DENSE_SHARE * images).sum())
+    dense = int((frequencies[present] >= DENSE_SHARE * images).sum())
     superblocks = -(-images // SUPERBLOCK)
     kind = rows.impact
     stretches = range(0, superblocks, STRETCH)

@@ -46,7 +46,7 @@ def _rows(columns: LiveColumns, documents: Sequence[int]) -> Iterator[PostingRow
     """The postings of some newest images."""
     terms = np.flatnonzero(np.max([one.largest for one in columns.newest], axis=0))
     for first in range(0, len(documents), AT_ONCE):
-        impacts = columns.impacts(documents[first : first + AT_ONCE], terms)
+        impacts = columns.impacts(documents[first : first + AT_ONCE], terms.tolist())
         starts = np.concatenate([[0], np.cumsum(np.count_nonzero(impacts, axis=1))])
         images, places = impacts.nonzero()
         yield PostingRows(starts, terms[places], impacts[images, places])

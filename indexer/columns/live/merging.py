@@ -136,7 +136,8 @@ def _order(tables: Sequence[pa.Table], live: Sequence[NDArray[np.bool_]]) -> NDA
     ]
     rows = np.flatnonzero(np.concatenate(live))
     joined = pa.chunked_array(chain.from_iterable(one.chunks for one in ids), pa.large_string())
-    return rows[pc.sort_indices(joined).to_numpy()]
+    ordered: NDArray[np.int64] = rows[pc.sort_indices(joined).to_numpy()]
+    return ordered
 
 
 def _images(tables: Sequence[pa.Table], order: NDArray[np.int64]) -> Iterator[pa.Table]:

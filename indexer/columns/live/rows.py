@@ -81,8 +81,8 @@ def _copy(
         for s in range(superblocks):
             begin, end = base + starts[first + s], base + starts[first + s + 1]
             for posting in columns.postings[begin:end]:
-                image = s * SUPERBLOCK + np.int64(posting & PLACE_MASK)
-                if wanted[image]:
-                    terms[free[image]] = term_of[dense + listed]
-                    impacts[free[image]] = posting >> PLACE_BITS
-                    free[image] += 1
+                at = s * SUPERBLOCK + np.int64(posting & PLACE_MASK)
+                if wanted[at]:
+                    terms[free[at]] = term_of[dense + listed]
+                    impacts[free[at]] = posting >> PLACE_BITS
+                    free[at] += 1

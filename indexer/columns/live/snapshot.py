@@ -144,7 +144,7 @@ class LiveColumns:
         if document is None:
             return None
         terms = np.flatnonzero(self._largest)
-        [impacts] = self.impacts([document], terms)
+        [impacts] = self.impacts([document], terms.tolist())
         kept = impacts > 0
         return NewImage(image_id, self.stored(document).metadata, terms[kept], impacts[kept])
 

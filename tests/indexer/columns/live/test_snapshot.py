@@ -151,12 +151,13 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_snapshot_answers_exactly() -> None:
-    run_state_machine_as_test(LiveIndex, settings=settings(max_examples=60, stateful_step_count=30))
+    run_state_machine_as_test(LiveIndex, settings=settings(max_examples=25, stateful_step_count=25))
 
 
 def test_long_queries_do_not_overflow(tmp_path: Path) -> None:
     full = dict.fromkeys(range(VOCABULARY), 255)
     build(tmp_path, {"a": ({}, full)}, 8)
+    written: list[Change]
     for written in ([], [Delete("a"), add("b", full)]):
         columns = LiveColumns.open(tmp_path, 0, VOCABULARY, 8).after(written)
         for count in (1, 300, 300_000):
