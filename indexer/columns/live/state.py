@@ -55,7 +55,7 @@ class ColumnState:
             path = index / name / MANIFEST
             if not path.is_file() or sha256(path) != seal:
                 raise InputError(
-                    f"{path} is not the one that {folder} lists: build the index again"
+                    f"{path} is missing, or not the one that {folder} lists: build the index again"
                 )
         return state
 

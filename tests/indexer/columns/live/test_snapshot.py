@@ -157,8 +157,8 @@ def test_every_snapshot_answers_exactly() -> None:
 def test_long_queries_do_not_overflow(tmp_path: Path) -> None:
     full = dict.fromkeys(range(VOCABULARY), 255)
     build(tmp_path, {"a": ({}, full)}, 8)
-    written: list[Change]
-    for written in ([], [Delete("a"), add("b", full)]):
+    replaced: list[Change] = [Delete("a"), add("b", full)]
+    for written in (replaced[:0], replaced):
         columns = LiveColumns.open(tmp_path, 0, VOCABULARY, 8).after(written)
         for count in (1, 300, 300_000):
             [(_, score)] = found(columns, dict.fromkeys(full, count), 1)
