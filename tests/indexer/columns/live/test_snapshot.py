@@ -26,9 +26,9 @@ from indexer.live.changes import Change, Delete, MetadataChange
 from tests.indexer.columns.live.images import VOCABULARY, Images, add, build, expected, found
 
 ids = st.integers(0, 30).map(lambda number: f"{'é' if number % 3 else 'z'}/{number:02}")
-terms = st.integers(0, VOCABULARY - 1)
+terms = st.integers(0, 5) | st.just(VOCABULARY - 1)  # few, so that many images tie
 levels = st.sampled_from([1, 1, 2, 3, 250])
-impacts = st.dictionaries(terms, levels, max_size=8)
+impacts = st.dictionaries(terms, levels, max_size=4)
 sizes = st.fixed_dictionaries({"width": st.integers(0, 9)})
 queries = st.dictionaries(terms, st.integers(1, 3), max_size=6)
 changes = st.one_of(
@@ -180,3 +180,19 @@ def test_only_changed_segments_are_opened_again(tmp_path: Path) -> None:
     after = LiveColumns.open(tmp_path, 1, VOCABULARY, 8, before)
     assert after.segments.all[0] is before.segments.all[0]
     assert found(after, {1: 1}, 5) == [("b", 2), ("a", 1)]
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 4, 7, 20])
+def test_ties_are_in_the_order_of_the_ids(tmp_path: Path, k: int) -> None:
+    """Images of equal scores in the base, in two later segments and among the newest."""
+    own = {key: ({}, {3: 2 + (number % 3 == 0)}) for number, key in enumerate("gcakbmflhdeij")}
+    parts = [dict(list(own.items())[place::4]) for place in range(4)]
+    build(tmp_path, parts[0], 8)
+    columns = LiveColumns.open(tmp_path, 0, VOCABULARY, 8)
+    for number, part in enumerate(parts[1:], start=1):
+        columns = columns.after([add(key, impacts) for key, (_, impacts) in part.items()])
+        if number < 3:
+            compact(tmp_path, columns, number)
+            columns = LiveColumns.open(tmp_path, number, VOCABULARY, 8, columns)
+    assert found(columns, {3: 1, 4: 1}, k) == expected(own, {3: 1, 4: 1}, k)
+    assert found(columns, {3: 1}, k, set("abfgkm")) == expected(own, {3: 1}, k, set("abfgkm"))

@@ -46,6 +46,7 @@ def test_what_a_killed_writer_left_is_removed_and_nothing_else(index: Path) -> N
     shutil.copytree(live / "segment-000003", live / "segment-000007")
     work = make_work(live / "state-000008")
     assert (work / MARKER).is_file()
+    (work / "half").mkdir()
     assert next_number(index) == 11
     remove_unlisted(index, 3)
     assert live_names(index) == sorted(
