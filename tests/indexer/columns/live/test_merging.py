@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from indexer.columns.image_table import ImageTable
+from indexer.columns.live import merging
 from indexer.columns.live.compaction import compact
 from indexer.columns.live.merging import Merge, to_merge
 from indexer.columns.live.newest import CAPACITY
@@ -40,8 +41,11 @@ def test_segments_of_similar_size_are_merged(
     assert to_merge(segments) == merged
 
 
-def test_a_merge_is_that_of_all_images_at_once(tmp_path: Path) -> None:
+def test_a_merge_is_that_of_all_images_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Segments of interleaved ids, some deleted, become what one build would have made."""
+    monkeypatch.setattr(merging, "IMAGES_AT_ONCE", 3)
     rng = np.random.default_rng(0)
     images: Images = {
         f"{number:03}": (

@@ -185,7 +185,9 @@ def test_only_changed_segments_are_opened_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize("k", [1, 2, 3, 4, 7, 20])
 def test_ties_are_in_the_order_of_the_ids(tmp_path: Path, k: int) -> None:
     """Images of equal scores in the base, in two later segments and among the newest."""
-    own = {key: ({}, {3: 2 + (number % 3 == 0)}) for number, key in enumerate("gcakbmflhdeij")}
+    own: Images = {
+        key: ({}, {3: 2 + (number % 3 == 0)}) for number, key in enumerate("gcakbmflhdeij")
+    }
     parts = [dict(list(own.items())[place::4]) for place in range(4)]
     build(tmp_path, parts[0], 8)
     columns = LiveColumns.open(tmp_path, 0, VOCABULARY, 8)
