@@ -281,7 +281,7 @@ def test_searches_among_some_images_in_several_segments(
     monkeypatch.setattr("indexer.lucene.reader.FEW", few)
     right = LiveReference(small)
     with open_writer(built) as writer:
-        changes = [*map(Add, pool[::-2]), *map(Delete, small.ids[:4])]
+        changes: list[Change] = [*map(Add, pool[::-2]), *map(Delete, small.ids[:4])]
         for i in range(0, len(changes), 4):
             writer.write(changes[i : i + 4])
             writer.commit()
