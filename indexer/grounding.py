@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 # Bytes per position and per label term, postings, bytes of term gaps, boxes, label tokens.
 _HEADER = struct.Struct("<BBIIHH")
-_ESCAPE = 255
+ESCAPE = 255  # a gap of at least so much goes on in the next byte
 _BOX_STEPS = 65535
 _UNSIGNED = {size: np.dtype(f"<u{size}") for size in (1, 2, 4)}
 
@@ -87,9 +86,9 @@ def pack(grounding: Grounding) -> bytes:
     """
     ids, read = grounding.terms.astype(np.int64), grounding.inputs
     gaps = ids - np.concatenate([[0], ids[:-1]])
-    escapes = gaps // _ESCAPE
-    packed_gaps = np.full(len(gaps) + int(escapes.sum()), _ESCAPE, np.uint8)
-    packed_gaps[np.cumsum(escapes + 1) - 1] = gaps % _ESCAPE
+    escapes = gaps // ESCAPE
+    packed_gaps = np.full(len(gaps) + int(escapes.sum()), ESCAPE, np.uint8)
+    packed_gaps[np.cumsum(escapes + 1) - 1] = gaps % ESCAPE
     # -1 wraps around to the largest value of the type, which no position has.
     position = _narrowest(len(read.boxes) + len(read.label_terms) - 1)
     label = _narrowest(int(read.label_terms.max(initial=0)))
@@ -113,91 +112,84 @@ def pack(grounding: Grounding) -> bytes:
 
 def unpack(data: bytes) -> Grounding:
     """Unpack one image."""
-    parts = _Parts.of(data)
-    positions = parts.positions.astype(np.int32)
-    positions[parts.positions == _none(parts.positions.dtype)] = -1
-    inputs = Inputs(
-        parts.relative_boxes(),
-        parts.label_terms.astype(np.int32),
-        parts.label_regions.astype(np.int16),
-    )
-    return Grounding(parts.terms(), positions, inputs)
+    at = Layout.of(data, 0, len(data))
+    position, label = _UNSIGNED[at.position_size], _UNSIGNED[at.label_size]
+    packed = np.frombuffer(data, position, at.terms, at.positions)
+    positions = packed.astype(np.int32)
+    positions[packed == _none(position)] = -1
+    corners = np.frombuffer(data, _UNSIGNED[2], 4 * at.boxes, at.corners).reshape(-1, 4)
+    label_terms = np.frombuffer(data, label, at.labels, at.label_terms)
+    label_regions = np.frombuffer(data, position, at.labels, at.label_regions)
+    gaps = np.frombuffer(data, np.uint8, at.positions - at.gaps, at.gaps)
+    # The running sum of the bytes is the term wherever a byte ends a gap.
+    terms = gaps.cumsum(dtype=np.int64)[gaps != ESCAPE]
+    inputs = Inputs(relative(corners), label_terms.astype(np.int32), label_regions.astype(np.int16))
+    return Grounding(terms, positions, inputs)
 
 
-def winners(data: bytes, terms: NDArray[np.integer], vocabulary: Sequence[str]) -> list[Winner]:
-    """What won each of some terms of one packed image.
+def relative(corners: NDArray[np.uint16]) -> NDArray[np.float32]:
+    """Boxes as they are packed, relative to the photo."""
+    boxes: NDArray[np.float32] = np.divide(corners, _BOX_STEPS, dtype=np.float32)
+    return boxes
 
-    Args:
-        data: of the image, as `pack` returns it.
-        terms: [m] vocabulary ids.
-        vocabulary: [V] terms in id order.
 
-    Returns:
-        [m].
+class Layout(NamedTuple):
+    """Where the parts of a packed image begin, in bytes, and how long they are.
+
+    Attributes:
+        position_size: bytes of a position.
+        label_size: bytes of a label token's id.
+        terms: number of terms.
+        gaps: where the gaps between terms begin, a byte each, 255 for a gap that goes on.
+        positions: where the positions begin, [terms] of `position_size`.
+        corners: where the boxes begin, [boxes, 4] of two bytes, in steps of 1/65535.
+        label_terms: where the label tokens' ids begin, [labels] of `label_size`.
+        label_regions: where their regions begin, [labels] of `position_size`.
+        boxes: number of regions.
+        labels: number of label tokens.
     """
-    parts = _Parts.of(data)
-    own = parts.terms()
-    if not len(own):
-        return [Winner()] * len(terms)
-    places = own.searchsorted(terms)
-    positions = parts.positions.take(places, mode="clip")
-    positions[own.take(places, mode="clip") != terms] = _none(positions.dtype)
-    won_at = parts.winners(set(positions.tolist()), vocabulary)
-    return [won_at[position] for position in positions.tolist()]
 
-
-class _Parts(NamedTuple):
-    """The parts of a packed image, as they are packed."""
-
-    gaps: NDArray[np.uint8]
-    positions: NDArray[np.unsignedinteger]
-    boxes: NDArray[np.uint16]
-    label_terms: NDArray[np.unsignedinteger]
-    label_regions: NDArray[np.unsignedinteger]
+    position_size: int
+    label_size: int
+    terms: int
+    gaps: int
+    positions: int
+    corners: int
+    label_terms: int
+    label_regions: int
+    boxes: int
+    labels: int
 
     @classmethod
-    def of(cls, data: bytes) -> _Parts:
-        position_size, label_size, count, gap_bytes, boxes, labels = _HEADER.unpack_from(data)
-        if not {position_size, label_size} <= _UNSIGNED.keys():
-            raise ValueError("a grounding has numbers of no size")
-        position, label = _UNSIGNED[position_size], _UNSIGNED[label_size]
-        places = _HEADER.size + gap_bytes
-        corners = places + count * position_size
-        terms = corners + 8 * boxes
-        return cls(
-            np.frombuffer(data, np.uint8, gap_bytes, _HEADER.size),
-            np.frombuffer(data, position, count, places),
-            np.frombuffer(data, _UNSIGNED[2], 4 * boxes, corners),
-            np.frombuffer(data, label, labels, terms),
-            np.frombuffer(data, position, labels, terms + labels * label_size),
+    def of(cls, data: bytes, start: int, end: int) -> Layout:
+        """The layout of one packed image in some data.
+
+        Raises:
+            ValueError: if the image is damaged.
+            struct.error: if it is shorter than any.
+        """
+        position_size, label_size, count, gap_bytes, boxes, labels = _HEADER.unpack_from(
+            data, start
         )
-
-    def terms(self) -> NDArray[np.int64]:
-        # The running sum of the bytes is the term wherever a byte ends a gap.
-        terms: NDArray[np.int64] = self.gaps.cumsum(dtype=np.int64)[self.gaps != _ESCAPE]
-        return terms
-
-    def relative_boxes(self) -> NDArray[np.float32]:
-        corners = self.boxes.reshape(-1, 4)
-        relative: NDArray[np.float32] = np.divide(corners, _BOX_STEPS, dtype=np.float32)
-        return relative
-
-    def winners(self, positions: set[int], vocabulary: Sequence[str]) -> dict[int, Winner]:
-        """What each of some positions, as they are packed, stands for."""
-        boxes = self.relative_boxes().tolist()
-        regions: list[int] = self.label_regions.tolist()
-        tokens = [vocabulary[term] for term in self.label_terms.tolist()]
-        words: dict[int, str] = {}
-        for region, token in zip(regions, tokens, strict=True):
-            words[region] = f"{words[region]} {token}" if region in words else token
-        won = {_none(self.positions.dtype): Winner()}
-        for position in positions - won.keys():
-            place, region, label = position - len(boxes), position, None
-            if place >= 0:
-                region = regions[place]
-                label = WinningLabel(tokens[place], words[region].replace(" ##", ""))
-            won[position] = Winner(region, tuple(boxes[region]), label)
-        return won
+        positions = start + _HEADER.size + gap_bytes
+        corners = positions + count * position_size
+        label_terms = corners + 4 * _UNSIGNED[2].itemsize * boxes
+        label_regions = label_terms + labels * label_size
+        sizes_exist = position_size in _UNSIGNED and label_size in _UNSIGNED
+        if not sizes_exist or end != label_regions + labels * position_size:
+            raise ValueError("a grounding is damaged")
+        return cls(
+            position_size,
+            label_size,
+            count,
+            start + _HEADER.size,
+            positions,
+            corners,
+            label_terms,
+            label_regions,
+            boxes,
+            labels,
+        )
 
 
 def _none(position: np.dtype[Any]) -> int:

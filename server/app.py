@@ -18,11 +18,11 @@ from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddle
 
 from server import problems, schemas
 from server.backends import Backends
-from server.changeover.leases import Current
 from server.changeover.middleware import OneIndex
+from server.changeover.leases import Current
 from server.changeover.watch import IndexWatch
 from server.monitoring.metrics import Metrics
-from server.monitoring.middleware import Monitoring
+from server.monitoring import middleware as monitoring
 from server.monitoring.monitor import measure, open_monitor
 from server.routes import backends as backend_routes
 from server.routes import explain, health, images, keys, search, session
@@ -98,7 +98,7 @@ def create_app(
         exclude_content_types=NOT_COMPRESSED,
     )
     security.install(app, settings, buckets or Buckets())
-    app.add_middleware(Monitoring, monitor=monitor)
+    app.add_middleware(monitoring.Monitoring, monitor=monitor)
     problems.install(app)
     # An image id may end in "/explain", so the path of an image matches that of its explanation.
     for routes in (search, backend_routes, explain, images, session, keys, health):
@@ -146,6 +146,7 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
             for operation in operations.values():
                 if "HTTPValidationError" in str(operation["responses"].get("422")):
                     del operation["responses"]["422"]
+        monitoring.describe(schema)  # before what is refused without asking the index
         describe(schema)
         app.openapi_schema = schema
     return app.openapi_schema

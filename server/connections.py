@@ -12,6 +12,7 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from server.monitoring.metrics import Metrics
 from server.problems import MEDIA_TYPE, RETRY_AFTER, plain_problem
 from server.security_headers import SECURITY_HEADERS
 
@@ -129,6 +130,8 @@ class LimitedProtocol(HttpToolsProtocol):
     def _refuse(self, status: HTTPStatus, detail: str) -> None:
         """Answer with a problem and close."""
         self._refused = True
+        metrics: Metrics = self.config.app.state.metrics  # type: ignore[union-attr]
+        metrics.connection_refused(status.value)
         self._request_is_here()
         body = plain_problem(status, detail)
         headers: dict[str, Any] = SECURITY_HEADERS | {

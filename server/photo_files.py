@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from PIL import Image
@@ -27,9 +28,15 @@ def find_photo(folder: Path | None, image_id: str) -> Path:
         path = (folder / image_id).resolve(strict=True)
     except (OSError, RuntimeError, ValueError) as error:
         # Python 3.11 raises RuntimeError for a loop of links, and ValueError for a NUL in a name.
+        if os.path.islink(folder / image_id):  # noqa: PTH114, which fails for some names
+            missing = f"image {image_id!r} is a link to a file that is not there"
         raise ProblemError("photo-missing", missing, "image_id") from error
     if not path.is_relative_to(folder.resolve()):
-        detail = f"image {image_id!r} points outside the photos folder and is not served"
+        detail = (
+            f"image {image_id!r} leads out of the photos folder, as a link does whose file is "
+            "elsewhere; only files inside are served: index the folder that holds them, or copy "
+            "them"
+        )
         raise ProblemError("photo-forbidden", detail, "image_id")
     if not path.is_file():
         raise ProblemError("photo-missing", missing, "image_id")

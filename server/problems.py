@@ -112,7 +112,8 @@ KINDS: dict[str, tuple[int, str, str]] = {
     "photo-forbidden": (
         403,
         "The photo file is outside the photos folder",
-        "image 'beach/dog.jpg' points outside the photos folder and is not served",
+        "image 'beach/dog.jpg' leads out of the photos folder, as a link does whose file is "
+        "elsewhere; only files inside are served: index the folder that holds them, or copy them",
     ),
 }
 

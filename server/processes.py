@@ -34,6 +34,7 @@ from server.backends import Backends
 from server.connections import LimitedProtocol
 from server.monitoring.metrics import Metrics, forget, share
 from server.security.rate_limit import Buckets
+from server.security.tls import renew_certificate
 from server.settings import ServerSettings
 from sparta.errors import InputError
 
@@ -80,11 +81,18 @@ def run(
 
 
 class _Server(uvicorn.Server):
-    """A server that is no longer ready for some time before it stops to accept connections."""
+    """A server that is not ready for some time before it stops, and renews its certificate."""
 
     def __init__(self, config: uvicorn.Config, app: Starlette, drain: float) -> None:
         super().__init__(config)
         self._app, self._drain = app, drain
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, and load the certificate again whenever it is renewed."""
+        await super().startup(sockets)
+        if self.config.ssl is not None:
+            files = (Path(str(self.config.ssl_certfile)), Path(str(self.config.ssl_keyfile)))
+            self._renewing = asyncio.create_task(renew_certificate(self.config.ssl, *files))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Say so to those who ask, then answer what is in flight and stop."""

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
-import yaml
 from pydantic import (
     AfterValidator,
     BeforeValidator,
@@ -23,10 +22,12 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, SettingsConfigDict
 
-from sparta.errors import InputError, first_line
+from sparta.errors import InputError
+from sparta.yaml_file import read_yaml
 
 PREFIX = "SPARTA_"
 CONFIG_VARIABLE = "SPARTA_CONFIG"
+API_KEY_VARIABLE = "SPARTA_API_KEY"  # of clients
 DEFAULT = "default"
 SHOWN = 60  # characters of a wrong value
 
@@ -221,7 +222,11 @@ def load_settings(
     if config is None and (named := os.environ.get(CONFIG_VARIABLE)):
         config = Path(named)
     fields = ServerSettings.model_fields
-    sources = [(_read(config), {field: f"{config}: {field}" for field in fields})] if config else []
+    sources = []
+    if config is not None:
+        if not config.is_file():
+            raise InputError(f"{config}: there is no such file; name a YAML file with --config")
+        sources.append((read_yaml(config), {field: f"{config}: {field}" for field in fields}))
     variables = {field: f"{PREFIX}{field.upper()}" for field in fields}
     sources.append((EnvSettingsSource(ServerSettings)(), variables))
     sources.append((dict(flags), dict(flag_names)))
@@ -234,21 +239,9 @@ def load_settings(
         settings = ServerSettings(**values)
     except ValidationError as error:
         raise InputError(_problem(error, origins, flag_names)) from error
-    known = {*variables.values(), CONFIG_VARIABLE}
+    known = {*variables.values(), CONFIG_VARIABLE, API_KEY_VARIABLE}
     ignored = sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)
     return LoadedSettings(settings, origins, ignored)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        raise InputError(f"{path}: there is no such file; name a YAML file with --config")
-    try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise InputError(f"{path}: not YAML: {first_line(error)}") from error
-    if not isinstance(values, dict):
-        raise InputError(f"{path}: expected keys and values, found {type(values).__name__}")
-    return {str(key): value for key, value in values.items()}
 
 
 def _problem(

@@ -11,6 +11,7 @@ import yaml
 from pydantic import ValidationError
 
 from sparta.errors import InputError, first_line
+from sparta.yaml_file import read_yaml
 from training.visualsparta.config import VisualSpartaTrainConfig
 from training.vse.config import VseTrainConfig
 
@@ -57,12 +58,7 @@ def _read(name: str) -> dict[str, Any]:
     if not path.is_file():
         known = sorted(str(p.relative_to(PRESETS).with_suffix("")) for p in PRESETS.rglob("*.yaml"))
         raise InputError(f"{name}: neither a YAML file nor a preset; the presets are {known}")
-    try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise InputError(f"{path}: not YAML: {first_line(error)}") from error
-    if not isinstance(values, dict):
-        raise InputError(f"{path}: expected keys and values, found {type(values).__name__}")
+    values = read_yaml(path)
     merged: dict[str, Any] = {}
     for base in values.pop("extends", []):
         merged = _merged(merged, _read(base))

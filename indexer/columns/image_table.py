@@ -73,27 +73,41 @@ class ImageTable:
         self._firsts = [chunk[0].as_py() for chunk in self._chunks]
         self._starts = list(accumulate(map(len, self._chunks), initial=0))
         self.stored = lru_cache(STORED_CACHE)(self._read)
+        self._documents: dict[str, int] = {}  # of ids that were read: those of hits
 
     def __len__(self) -> int:
         return self._count
 
     def document(self, image_id: str) -> int | None:
-        """The document number of an image, None if there is none; ids rise with the numbers."""
+        """The document number of an image, None if there is none."""
+        known = self._documents.get(image_id)
+        return self._find(image_id) if known is None else known
+
+    def _find(self, image_id: str) -> int | None:
+        """Search among the ids, which rise with the numbers."""
         number = bisect_right(self._firsts, image_id) - 1
         if number < 0:
             return None
         chunk = self._chunks[number]
         place = bisect_left(chunk, image_id, key=_text)
-        found = place < len(chunk) and _text(chunk[place]) == image_id
-        return self._starts[number] + place if found else None
+        if place == len(chunk) or _text(chunk[place]) != image_id:
+            return None
+        return self._remember(image_id, self._starts[number] + place)
+
+    def _remember(self, image_id: str, document: int) -> int:
+        if len(self._documents) >= STORED_CACHE:
+            self._documents.clear()
+        self._documents[image_id] = document
+        return document
 
     def close(self) -> None:
         """Let the file be unmapped as soon as nothing else refers to this table."""
         vars(self).pop("stored", None)  # a circle, as in `LuceneIndex.close`
 
     def _read(self, document: int) -> Stored:
-        metadata = json.loads(self._metadata[document].as_py())
-        return Stored(self._ids[document].as_py(), metadata)
+        image_id = self._ids[document].as_py()
+        self._remember(image_id, document)
+        return Stored(image_id, json.loads(self._metadata[document].as_py()))
 
 
 def _text(value: pa.Scalar) -> str:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.grounding import Grounding, Winner, unpack, winners
+from indexer.grounding import Grounding, Winner, unpack
 from indexer.lucene.allowed import leaves_of, live_documents, search_allowed
 from indexer.lucene.jvm import declare, in_turn, java, java_path
 from indexer.lucene.schema import CONTENTS, GROUNDING, ID, RAW
@@ -243,10 +243,17 @@ class LuceneIndex:
 
     @_reporting_damage
     def winners(
-        self, packed: bytes, terms: NDArray[np.integer], vocabulary: Sequence[str]
+        self,
+        packed: Sequence[bytes],
+        terms: NDArray[np.int64],
+        wanted: NDArray[np.bool_],
+        vocabulary: Sequence[str],
     ) -> list[Winner]:
-        """What won some terms of a packed grounding; see `indexer.grounding.winners`."""
-        return winners(packed, terms, vocabulary)
+        """What won some terms of packed groundings; see `indexer.winners.winners`."""
+        # numba takes a second to load, which a search without explanations does not need.
+        from indexer.winners import winners
+
+        return winners(packed, terms, wanted, vocabulary)
 
     @_reading
     def document(self, image_id: str) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -39,33 +39,34 @@ def _absent(term: str, word: str, count: int) -> TermExplanation:
     return TermExplanation(term, word, count, 0, 0.0, None, None, None)
 
 
-def explanation(
-    image_id: str,
+def explanations(
+    image_ids: Sequence[str],
     absent: Sequence[TermExplanation],
     impacts: NDArray[np.int64],
-    ids: NDArray[np.int64],
-    winners: Callable[[NDArray[np.int64]], list[Winner]],
-) -> Explanation:
-    """The score of an image.
+    winners: Sequence[Winner],
+) -> list[Explanation]:
+    """The scores of some images.
 
     Args:
-        image_id: of the image.
-        absent: [m] the query's terms; of those that the image lacks, explanations share these.
-        impacts: [m] of the image for the terms.
-        ids: [m] of the terms in the vocabulary.
-        winners: of the image, for some terms.
+        image_ids: [d] of the images.
+        absent: [m] the query's terms; of those that an image lacks, explanations share these.
+        impacts: [d, m] of the images for the terms.
+        winners: of the impacts that are not 0, row by row.
     """
-    [present] = impacts.nonzero()
-    terms = list(absent)
-    for place, impact, (region, box, label) in zip(
-        present.tolist(),
-        impacts[present].tolist(),
-        winners(ids[present]),
+    counts = np.array([term.count for term in absent], np.int64)
+    scores = (impacts * counts).astype(float)
+    terms = [list(absent) for _ in image_ids]
+    rows, places = impacts.nonzero()
+    for row, place, impact, score, (region, box, label) in zip(
+        rows.tolist(),
+        places.tolist(),
+        impacts[rows, places].tolist(),
+        scores[rows, places].tolist(),
+        winners,
         strict=True,
     ):
         of = absent[place]
-        score = float(of.count * impact)
-        terms[place] = TermExplanation(
+        terms[row][place] = TermExplanation(
             of.term, of.word, of.count, impact, score, region, box, label, of.similarity
         )
-    return Explanation(image_id, sum([term.score for term in terms]), terms)
+    return list(map(Explanation, image_ids, scores.sum(axis=1).tolist(), terms))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -26,7 +25,7 @@ from indexer.search.api import (
     Timings,
     UnknownImageError,
 )
-from indexer.search.explanations import explanation, terms_of_counts, terms_of_words
+from indexer.search.explanations import explanations, terms_of_counts, terms_of_words
 from indexer.search.query_by_image import image_query, repeated_terms, without_document
 from indexer.search.query_reader import QueryReader
 from sparta.errors import InputError
@@ -183,11 +182,8 @@ class LuceneSearcher:
         impacts = self._finder.impacts(documents, [term.term for term in terms])
         ids = np.array([self._term_ids[term.term] for term in terms], np.int64)
         packed = self.index.packed_groundings(documents)
-        winners = partial(self.index.winners, vocabulary=self._tokenizer.vocabulary)
-        return [
-            explanation(image_id, terms, own, ids, partial(winners, data))
-            for image_id, own, data in zip(image_ids, impacts, packed, strict=True)
-        ]
+        winners = self.index.winners(packed, ids, impacts > 0, self._tokenizer.vocabulary)
+        return explanations(image_ids, terms, impacts, winners)
 
     def metadata(self, image_id: str) -> dict[str, Any]:
         """An image's stored metadata; see `Searcher.metadata`."""

@@ -35,7 +35,7 @@ class AsyncClient:
         retries: int = RETRIES,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self._servers = Servers([servers] if isinstance(servers, str) else servers)
+        self._servers = Servers(servers)
         self._retries = retries
         self._http = httpx.AsyncClient(transport=transport, **options(api_key, timeout))
 

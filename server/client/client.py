@@ -44,7 +44,7 @@ class Client:
         retries: int = RETRIES,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        self._servers = Servers([servers] if isinstance(servers, str) else servers)
+        self._servers = Servers(servers)
         self._retries = retries
         self._http = httpx.Client(transport=transport, **options(api_key, timeout))
 

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Lock
 from time import monotonic
-from urllib.parse import urlsplit
 
 from sparta.errors import InputError
+from sparta.web_address import server_address
 
+EXAMPLE = "http://127.0.0.1:8000"
 REST = 5.0  # seconds without requests after a failure, if another server can answer
 
 
@@ -32,22 +33,17 @@ class Servers:
     """Servers of the same index, taken in turn.
 
     Args:
-        urls: their addresses, such as `http://127.0.0.1:8000`.
+        urls: their addresses, such as `http://127.0.0.1:8000`, or the one of a single server.
 
     Raises:
         InputError: if there is none, or one is not an address of HTTP.
     """
 
-    def __init__(self, urls: Sequence[str]) -> None:
+    def __init__(self, urls: str | Sequence[str]) -> None:
         if not urls:
             raise InputError("give the address of at least one server")
-        for url in urls:
-            parts = urlsplit(url)
-            if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
-                raise InputError(
-                    f"{url!r} is not the address of a server; give one like http://127.0.0.1:8000"
-                )
-        self._servers = [Server(url.rstrip("/")) for url in urls]
+        addresses = [urls] if isinstance(urls, str) else urls
+        self._servers = [Server(server_address(url, EXAMPLE)) for url in addresses]
         self._turn = 0
         self._lock = Lock()  # of a client that several threads use
 

@@ -77,6 +77,9 @@ class Metrics:
         self._request_children: Children = {}
         self._search_children: Children = {}
         self.refused = self._counter("searches_refused", "Searches refused as too many")
+        self._connections_refused = self._counter(
+            "connections_refused", "Connections refused before a request was complete", ("code",)
+        )
         self._changes = self._counter(
             "index_changes", "Indexes that were opened, refused or refreshed", ("result",)
         )
@@ -101,6 +104,10 @@ class Metrics:
         """A search ended."""
         found = _child(self._searches, self._search_children, (backend, engine))
         found.observe(milliseconds / MS)
+
+    def connection_refused(self, code: int) -> None:
+        """A connection was refused with a status of HTTP."""
+        self._connections_refused.labels(str(code)).inc()
 
     def index_change(self, result: str) -> None:
         """A rebuilt index was "opened" or "refused", or one that was written to "refreshed"."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.monitoring.monitor import Monitor
 from server.monitoring.record import HEADER, RequestRecord, begin
 
-INDEX_HEADER = b"x-index-version"
+INDEX_VERSION = "X-Index-Version"
+INDEX_HEADER = INDEX_VERSION.lower().encode()
 
 
 class Monitoring:
@@ -43,3 +46,15 @@ def _headers(record: RequestRecord) -> list[tuple[bytes, bytes]]:
     headers = [(HEADER, record.id.encode())]
     # Without an index the request was refused before it reached one.
     return [*headers, (INDEX_HEADER, record.index.encode())] if record.index else headers
+
+
+def describe(document: dict[str, Any]) -> None:
+    """Add the version of the index to every answer of the routes in an OpenAPI document."""
+    header = {
+        "description": "Version of the index that gave the answer: answers of two may differ",
+        "schema": {"type": "string", "examples": ["0f3a52b1c9de"]},
+    }
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            for response in operation["responses"].values():
+                response.setdefault("headers", {})[INDEX_VERSION] = header

@@ -2,6 +2,8 @@
 
 import { make } from "./dom.js";
 
+const MISSING = "The photo file is missing";
+
 const percent = (share) => `${share * 100}%`;
 
 /** Whether a box covers the whole photo, and so locates nothing. */
@@ -26,6 +28,16 @@ export function wordsOf(hit) {
   return words;
 }
 
+/** Why the photo at a URL is not shown. */
+async function reasonOf(url) {
+  try {
+    const answer = await fetch(url);
+    return answer.ok ? "This browser cannot show the photo" : (await answer.json()).title;
+  } catch {
+    return MISSING; // no answer, or none of this server
+  }
+}
+
 /** The photo of a hit: an element with `show(term, name)`, which shows the box, and `hide()`. */
 export function makePhoto(hit) {
   const won = [...wordsOf(hit).values()].filter((word) => word.score > 0);
@@ -40,9 +52,11 @@ export function makePhoto(hit) {
   const { width, height } = hit.metadata;
   if (width && height) photo.style.aspectRatio = `${width} / ${height}`;
 
-  const missing = () => {
+  const missing = async () => {
     photo.classList.add("missing");
-    image.replaceWith(make("span", { className: "gone" }, "The photo file is missing"));
+    const reason = make("span", { className: "gone" }, MISSING);
+    image.replaceWith(reason);
+    if (hit.url) reason.textContent = await reasonOf(hit.url);
   };
   image.addEventListener("error", missing);
   if (hit.url) image.src = hit.url;

@@ -10,7 +10,9 @@ from typing import Any, Self
 import httpx
 
 from sparta.errors import InputError
+from sparta.web_address import server_address
 
+EXAMPLE = "http://localhost:2283"
 PAGE = 1000  # assets, the most that immich answers at once
 TIMEOUT = 60.0  # seconds without a byte
 CONNECTIONS = 3  # attempts to connect
@@ -64,9 +66,7 @@ class Library:
     """
 
     def __init__(self, address: str, api_key: str) -> None:
-        self.address = address.rstrip("/").removesuffix("/api")
-        if not self.address.startswith(("http://", "https://")):
-            raise InputError(f"{address!r} is not an address: give one like http://localhost:2283")
+        self.address = server_address(address, EXAMPLE).removesuffix("/api")
         self._http = httpx.Client(
             base_url=f"{self.address}/api/",
             headers={"x-api-key": api_key, "Accept": "application/json, image/*"},

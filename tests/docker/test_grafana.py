@@ -29,6 +29,7 @@ def labels_of_metrics() -> dict[str, set[str]]:
     metrics.search("sparta", "columns", 0.1)
     metrics.index(5, 100, 0.0)
     metrics.index_change("opened")
+    metrics.connection_refused(503)
     metrics.measure_memory()
     samples = [one for family in families(metrics.text().decode()) for one in family.samples]
     return {sample.name: set(sample.labels) for sample in samples}

@@ -138,12 +138,25 @@ def test_files_that_compose_mounts_exist() -> None:
     assert [path for path in mounts if not (DOCKER / path).exists()] == []
 
 
+def test_grafana_gets_its_dashboards() -> None:
+    mounts = dict(
+        volume.split(":")[:2]
+        for volume in COMPOSE["services"]["grafana"]["volumes"]
+        if volume.startswith("./")
+    )
+    provider = yaml.safe_load((DOCKER / "grafana/dashboards.yaml").read_text())["providers"][0]
+    assert mounts["./grafana/dashboards"] == provider["options"]["path"]
+    assert {"./grafana/dashboards.yaml", "./grafana/datasources.yaml"} <= mounts.keys()
+
+
 def test_everything_runs_confined() -> None:
     assert "\nUSER 10001:10001\n" in DOCKERFILE
     for service in COMPOSE["services"].values():
         assert service["read_only"] and service["cap_drop"] == ["ALL"]
+    assert COMPOSE["services"]["server"]["tmpfs"] == ["/tmp"]  # where processes share metrics
     for pod in pods():
         assert pod["spec"]["securityContext"]["runAsUser"] == 10001
+        assert pod["spec"]["enableServiceLinks"] is False
     for container in containers():
         context = container["securityContext"]
         assert context["readOnlyRootFilesystem"] and not context["allowPrivilegeEscalation"]

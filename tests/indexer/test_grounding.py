@@ -1,30 +1,23 @@
-"""Groundings come back as they were packed, and name what won."""
+"""Groundings come back as they were packed."""
 
 from __future__ import annotations
+
+import struct
+from contextlib import suppress
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexer.grounding import Grounding, Inputs, Winner, WinningLabel, pack, unpack, winners
-from tests.reference.winner import winner
+from indexer.grounding import Grounding, Inputs, pack, unpack
+from tests.indexer.groundings import random_inputs
 
-VOCABULARY = ["[PAD]", "dog", "brown", "run", "##s", "ball", "the"]
 INPUTS = Inputs(
     np.array([[0, 0, 1, 1], [0.25, 0.5, 0.75, 1]], np.float32),
     np.array([3, 4, 2, 1], np.int32),
     np.array([0, 0, 1, 1], np.int16),
 )
-
-
-def random_inputs(regions: int, labels: int, largest: int, seed: int) -> Inputs:
-    random = np.random.default_rng(seed)
-    return Inputs(
-        random.random((regions, 4)).astype(np.float32),
-        random.integers(0, largest, labels, endpoint=True, dtype=np.int32),
-        np.sort(random.integers(0, max(1, regions), labels, dtype=np.int16)),
-    )
 
 
 @given(
@@ -57,35 +50,12 @@ def test_a_position_takes_a_byte_up_to_255_of_them(regions: int, size: int) -> N
     assert unpack(pack(Grounding(terms, last, inputs))).positions.tolist() == last.tolist()
 
 
-def test_winners() -> None:
-    terms, positions = np.array([1, 2, 3, 4, 5]), np.array([1, -1, 2, 3, 5])
-    packed = pack(Grounding(terms, positions, INPUTS))
-    box, whole = pytest.approx((0.25, 0.5, 0.75, 1), abs=1e-5), (0.0, 0.0, 1.0, 1.0)
-    assert winners(packed, np.array([5, 6, 1, 4, 2, 3]), VOCABULARY) == [
-        (1, box, WinningLabel("dog", "brown dog")),
-        Winner(),
-        (1, box, None),
-        (0, whole, WinningLabel("##s", "runs")),
-        Winner(),
-        (0, whole, WinningLabel("run", "runs")),
-    ]
-
-
-@given(
-    terms=st.sets(st.integers(0, 400), max_size=60).map(sorted),
-    asked=st.lists(st.integers(0, 500), max_size=20),
-    regions=st.sampled_from([0, 1, 3, 184, 255, 256]),
-    labels=st.sampled_from([0, 1, 70]),
-    seed=st.integers(0, 100),
-)
-def test_winners_equal_the_reference(
-    terms: list[int], asked: list[int], regions: int, labels: int, seed: int
-) -> None:
-    vocabulary = [f"{'##' * (number % 2)}word{number}" for number in range(501)]
-    positions = np.random.default_rng(seed).integers(
-        -1, regions + labels * (regions > 0), len(terms)
-    )
-    inputs = random_inputs(regions, labels * (regions > 0), 500, seed)
-    packed = pack(Grounding(np.array(terms, np.int32), positions, inputs))
-    right = [winner(unpack(packed), term, vocabulary) for term in asked]
-    assert winners(packed, np.array(asked, np.int64), vocabulary) == right
+@given(cut=st.integers(0, 200), byte=st.integers(0, 255), place=st.integers(0, 13))
+def test_a_damaged_grounding_is_an_error_or_another(cut: int, byte: int, place: int) -> None:
+    packed = pack(Grounding(np.arange(1, 6), np.array([1, -1, 2, 3, 5]), INPUTS))
+    if cut < len(packed):
+        with pytest.raises((ValueError, struct.error)):
+            unpack(packed[:cut])
+    damaged = packed[:place] + bytes([byte]) + packed[place + 1 :]
+    with suppress(ValueError):
+        unpack(damaged)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from threading import Thread
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,23 +14,40 @@ import uvicorn
 
 from server.backends import Backend
 from server.connections import LimitedProtocol
+from server.processes import _Server
 from server.sockets import listen, url
 from tests.server.apps import app_of
 
 
 @contextmanager
-def serving(*backends: Backend, **values: Any) -> Iterator[str]:
-    """Run a server with some settings in a thread; yields its address."""
+def serving(
+    *backends: Backend, certificate: tuple[Path, Path] | None = None, **values: Any
+) -> Iterator[str]:
+    """Run a server with some settings in a thread; yields its address.
+
+    Args:
+        backends: to search.
+        certificate: files of a certificate and its key, to serve HTTPS.
+        values: of the settings.
+    """
     with listen("127.0.0.1", 0) as socket:
         app = app_of(*backends, **values)
+        chain, key = certificate or (None, None)
         config = uvicorn.Config(
-            app, http=LimitedProtocol, ws="none", log_level="error", proxy_headers=False
+            app,
+            http=LimitedProtocol,
+            ws="none",
+            log_level="error",
+            proxy_headers=False,
+            ssl_certfile=chain,
+            ssl_keyfile=key,
         )
-        server = uvicorn.Server(config)
+        server = _Server(config, app, drain=0)
         thread = Thread(target=server.run, kwargs={"sockets": [socket]})
         thread.start()
         try:
-            yield url("127.0.0.1", socket.getsockname()[1])
+            scheme = "https" if certificate else "http"
+            yield url("127.0.0.1", socket.getsockname()[1], scheme)
         finally:
             server.should_exit = True
             thread.join()

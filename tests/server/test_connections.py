@@ -93,6 +93,16 @@ def test_a_large_head_is_refused(address: str, sent: bytes) -> None:
         assert "more than 32,768 bytes" in problem(answer(connection), 431)
 
 
+def test_refusals_are_counted(address: str) -> None:
+    for sent in (b"\0\0\0\0", b"\0\0\0\0", b"GET / HTTP/1.1\r\nA: " + b"b" * 40_000):
+        with connect(address) as connection:
+            connection.sendall(sent)
+            answer(connection)
+    found = httpx.get(f"{address}/metrics").text
+    for code, count in {400: 2, 431: 1}.items():
+        assert f'visualsparta_connections_refused_total{{code="{code}"}} {count}.0\n' in found
+
+
 def test_a_large_body_is_no_large_head(address: str) -> None:
     with connect(address) as connection:
         head = b"GET /livez HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n"

@@ -280,6 +280,17 @@ def test_a_missing_photo_is_marked(page: Page) -> None:
     expect(page.locator(".card").nth(0)).to_contain_text("file is missing")
 
 
+def test_a_photo_that_is_refused_says_why(page: Page) -> None:
+    body = {"title": "The photo file is outside the photos folder"}
+    page.route("**/file", lambda route: route.fulfill(status=403, json=body))
+    search(page, "green")
+    expect(page.locator(".card").nth(0)).to_contain_text("outside the photos folder")
+    page.unroute("**/file")
+    page.route("**/file", lambda route: route.fulfill(body="no picture"))
+    search(page, "red")
+    expect(page.locator(".card").nth(0)).to_contain_text("This browser cannot show the photo")
+
+
 def test_the_page_fits_a_phone(browser: Browser, address: str) -> None:
     context = browser.new_context(
         viewport={"width": 360, "height": 700},

@@ -21,7 +21,7 @@ from sparta.features.extract.augmentations import Augmentation
 from sparta.features.extract.decode_pool import Decoded, decode_all, default_workers
 from sparta.features.extract.detector_settings import DetectorSettings
 from sparta.features.extract.extractor import Extractor, load_extractor
-from sparta.features.extract.listing import file_stamps, listing_hash
+from sparta.features.extract.listing import file_stamps, links_outside, listing_hash
 from sparta.features.extract.photos import Decoder, Photo, find_photos
 from sparta.features.record import ImageFeatures
 from sparta.features.skipped import SKIPPED, Skipped
@@ -103,7 +103,7 @@ def extract_photos(
         batch_size: photos per pass of the backbone; by default what suits the device.
         workers: decoding processes, by default as many as cores, at most 16; 0 for none.
         progress: stage "extract", in photos, and "convert" where the backbone is converted.
-        notice: is called with one line if photos have changed.
+        notice: is called with one line if photos have changed, or lead out of the folder.
 
     Raises:
         InputError: if there is nothing to extract, no photo can be used, the backbone does not
@@ -113,6 +113,11 @@ def extract_photos(
     started = time.perf_counter()
     chosen = Augmentation(augmentation)
     ids = find_photos(photos) if ids is None else list(ids)
+    if outside := links_outside(photos, ids):
+        notice(
+            f"{photos}: {outside:,} of {len(ids):,} photos are links that lead out of the folder; "
+            "a server will not show them"
+        )
     extractor = load_extractor(backbone, detection, image_size, labels, device, grid, progress)
     stamps = file_stamps(photos, ids)
     listing = {"files": f"{len(ids)} with hash {listing_hash(stamps)}"}

@@ -1,4 +1,4 @@
-"""The files of a folder of photos, to notice changes without reading them."""
+"""The files of a folder of photos: their sizes and times, and links among them."""
 
 from __future__ import annotations
 
@@ -29,3 +29,10 @@ def listing_hash(stamps: Stamps) -> str:
     for image_id, (size, _) in stamps.items():
         digest.update(os.fsencode(f"{image_id}\0{size}\0"))
     return digest.hexdigest()[:16]
+
+
+def links_outside(folder: Path, ids: Iterable[str]) -> int:
+    """How many photos are links that lead out of the folder."""
+    inside = folder.resolve()
+    links = (path for image_id in ids if (path := folder / image_id).is_symlink())
+    return sum(not path.resolve().is_relative_to(inside) for path in links)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from indexer.columns import image_table
 from indexer.columns.image_table import ImageTable, ImageWriter
 
 
@@ -29,3 +30,19 @@ def test_every_image_is_found_by_number_and_by_id(tmp_path: Path, batch: int) ->
 def test_no_images(tmp_path: Path) -> None:
     ImageWriter(tmp_path).close()
     assert ImageTable(tmp_path).document("a") is None
+
+
+def test_ids_are_found_whether_or_not_they_were_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(image_table, "STORED_CACHE", 3)
+    writer = ImageWriter(tmp_path)
+    ids = [f"{number:02d}" for number in range(20)]
+    writer.add(ids, [{}] * 20)
+    writer.close()
+    table = ImageTable(tmp_path)
+    assert [table.stored(number).image_id for number in range(20)] == ids
+    assert len(table._documents) <= 3
+    assert list(map(table.document, [*ids, *ids])) == [*range(20), *range(20)]
+    monkeypatch.setattr(table, "_find", None)
+    assert table.document("19") == 19

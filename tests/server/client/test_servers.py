@@ -7,7 +7,8 @@ from sparta.errors import InputError
 
 
 @pytest.mark.parametrize(
-    "address", ["127.0.0.1:8000", "ftp://a.example", "http://", "index", "http://a.example?q=1"]
+    "address",
+    ["127.0.0.1:8000", "ftp://a.example", "http://", "index", "http://a.example?q=1", "http://["],
 )
 def test_other_addresses_are_refused(address: str) -> None:
     with pytest.raises(InputError, match="is not the address of a server; give one like http://"):

@@ -26,7 +26,7 @@ def test_settings_their_origins_and_the_index_are_printed(tmp_path: Path) -> Non
     config = tmp_path / "serve.yaml"
     config.write_text(f"index: {index}\nexamples: [red, green blue]\n")
     arguments = ["--config", str(config), "--port", "80", "--allowed-host", "a.example"]
-    environment = {"SPARTA_WORKERS": "2", "SPARTA_PROT": "3"}
+    environment = {"SPARTA_WORKERS": "2", "SPARTA_PROT": "3", "SPARTA_API_KEY": "x"}
     printed, error = check(*arguments, "--allowed-host", "b.example", **environment)
     assert error is None
     for line in (

@@ -128,6 +128,8 @@ def test_a_server_for_others_with_tls_and_no_key_in_its_log(index: Path, tmp_pat
     key = make_key(file)
     options = ["--host", "0.0.0.0", "--port", "0", "--keys", str(file)]
     options += ["--tls-certificate", str(certificate), "--tls-key", str(secret)]
+    access, slow = tmp_path / "access.log", tmp_path / "slow.log"
+    options += ["--access-log", str(access), "--slow-query-ms", "0", "--slow-query-log", str(slow)]
     process = start(str(index), *options)
     assert process.stderr is not None
     found = re.search(r"https://127\.0\.0\.1:(\d+)", process.stderr.readline())
@@ -143,7 +145,11 @@ def test_a_server_for_others_with_tls_and_no_key_in_its_log(index: Path, tmp_pat
         assert "Secure" in signed_in.headers["set-cookie"]
         assert client.get(search).json()["hits"]
         assert client.get(f"{search}&k={key}", headers={"X-API-Key": "wrong"}).status_code == 401
+        assert client.get(f"{search}&k={key}&key={key}").status_code == 422
+        assert client.get(f"{search}&key={key}").is_success
     process.send_signal(signal.SIGINT)
     _, log = process.communicate(timeout=60)
     assert process.returncode == 0
-    assert key[-20:] not in log
+    assert (access.read_text().count("\n"), slow.read_text().count("\n")) == (8, 4)
+    for text in (log, access.read_text(), slow.read_text()):
+        assert key[-20:] not in text

@@ -10,6 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from server.backends import Backend
+from server.monitoring.middleware import INDEX_VERSION
 from tests.server.apps import app_of, client_of, make_key
 from tests.server.fake import FakeDense, FakeSearcher
 
@@ -87,3 +88,35 @@ def test_errors_of_the_server_are_recorded(tmp_path: Path) -> None:
     values = {"access_log": str(tmp_path / "log")}
     [line] = logged(tmp_path, "/v1/search?q=explode", **values)
     assert line["status"] == 500
+
+
+def test_the_address_is_the_one_that_a_trusted_proxy_forwards(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    app = app_of(
+        Backend("sparta", FakeSearcher()),
+        keys=tmp_path / "keys.json",
+        trusted_proxies=["10.0.0.0/8"],
+        root_path="/photos",
+        access_log=str(log),
+    )
+    for peer in ("10.1.2.3", "192.0.2.7"):
+        with client_of(app, address=peer) as client:
+            client.get("/photos/v1/search?q=red", headers={"X-Forwarded-For": "203.0.113.9"})
+            client.get("/livez", headers={"X-Forwarded-For": "203.0.113.9"})
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [line["client"] for line in lines] == ["203.0.113.9"] * 2 + ["192.0.2.7"] * 2
+    assert [line["path"] for line in lines] == ["/photos/v1/search", "/photos/livez"] * 2
+    assert [line["status"] for line in lines] == [401, 200] * 2
+
+
+def test_the_document_declares_the_header_where_answers_have_it(client: TestClient) -> None:
+    paths = client.get("/openapi.json").json()["paths"]
+    for path in ("/v1/search?q=red", "/v1/search", "/v1/backends?x", "/v1/images/none", "/livez"):
+        answer = client.get(path)
+        name = path.partition("?")[0].replace("none", "{image_id}")
+        documented = paths[name]["get"]["responses"][str(answer.status_code)]["headers"]
+        assert documented[INDEX_VERSION]["schema"]["type"] == "string"
+        assert INDEX_VERSION in answer.headers
+    refused = client.get("/v1/search?q=red", headers={"Host": "evil.example"})
+    assert INDEX_VERSION not in refused.headers
+    assert "headers" not in paths["/v1/search"]["get"]["responses"]["421"]

@@ -30,6 +30,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "up").symlink_to(tmp_path)
     (folder / "in.png").symlink_to(folder / "real.png")
     (folder / "loop.png").symlink_to(folder / "loop.png")
+    (folder / "dangling.png").symlink_to(tmp_path / "nowhere")
     (folder / "folder.png").mkdir()
     (folder / "page.png").write_text("<script>alert(1)</script>")
     return folder
@@ -62,6 +63,7 @@ def encoded(image_id: str) -> str:
     ("image_id", "status", "kind"),
     [
         ("gone.png", 404, "photo-missing"),
+        ("dangling.png", 404, "photo-missing"),
         ("loop.png", 404, "photo-missing"),
         ("folder.png", 404, "photo-missing"),
         ("x" * 300 + ".png", 404, "photo-missing"),
@@ -83,6 +85,18 @@ def test_traps_are_refused(trapped: str, image_id: str, status: int, kind: str) 
     assert headers["content-type"] == "application/problem+json"
     assert json.loads(body)["type"].endswith(kind)
     assert json.loads(body)["field"] == "image_id"
+
+
+@pytest.mark.parametrize(
+    ("image_id", "reason"),
+    [
+        ("out.png", "leads out of the photos folder, as a link does whose file is elsewhere"),
+        ("dangling.png", "is a link to a file that is not there"),
+        ("gone.png", "its file is missing from the photos folder"),
+    ],
+)
+def test_problems_say_why(trapped: str, image_id: str, reason: str) -> None:
+    assert reason in json.loads(raw_get(trapped, encoded(image_id))[2])["detail"]
 
 
 def test_an_absolute_id_is_refused_even_if_indexed(trapped: str, house: Path) -> None:

@@ -30,7 +30,8 @@ def test_a_wrong_key() -> None:
 
 def test_no_server() -> None:
     assert failure("http://127.0.0.1:1").startswith("http://127.0.0.1:1 does not answer: ")
-    assert "is not an address: give one like http://localhost:2283" in failure("localhost:2283")
+    problem = "is not the address of a server; give one like http://localhost:2283"
+    assert problem in failure("localhost:2283")
 
 
 @pytest.mark.parametrize(

@@ -178,6 +178,22 @@ def change(photos: Path) -> None:
     Image.new("RGB", (20, 20)).save(photos / "28.png")
 
 
+def test_links_that_lead_out_of_the_folder_are_counted(tmp_path: Path) -> None:
+    folder, lines = tmp_path / "photos", list[str]()
+    folder.mkdir()
+    Image.new("RGB", (40, 40), "red").save(tmp_path / "a.png")
+    Image.new("RGB", (40, 40), "blue").save(folder / "b.png")
+    (folder / "a.png").symlink_to(tmp_path / "a.png")
+    report = extract_photos(
+        folder, tmp_path / "out", "pixels", image_size=32, workers=0, notice=lines.append
+    )
+    assert report.images == 2
+    assert lines == [
+        f"{folder}: 1 of 2 photos are links that lead out of the folder; "
+        "a server will not show them"
+    ]
+
+
 CHANGED = (
     "since features were stored 2 photos were added, 2 changed and 1 removed; features of 25 are "
     "kept"

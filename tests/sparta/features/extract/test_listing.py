@@ -1,7 +1,7 @@
 import os
 from pathlib import Path
 
-from sparta.features.extract.listing import file_stamps, listing_hash
+from sparta.features.extract.listing import file_stamps, links_outside, listing_hash
 
 
 def test_stamps_follow_size_and_time_and_the_hash_size_alone(tmp_path: Path) -> None:
@@ -17,3 +17,20 @@ def test_stamps_follow_size_and_time_and_the_hash_size_alone(tmp_path: Path) -> 
     assert listing_hash(later) == listing_hash(first)
     (tmp_path / "a.jpg").write_bytes(b"1234")
     assert listing_hash(file_stamps(tmp_path, ids)) != listing_hash(first)
+
+
+def test_links_that_lead_out_of_the_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    (tmp_path / "alias").symlink_to(folder)
+    (tmp_path / "a.jpg").touch()
+    for name, target in {
+        "out.jpg": tmp_path / "a.jpg",
+        "gone.jpg": tmp_path / "nowhere",
+        "in.jpg": folder / "file.jpg",
+        "relative.jpg": Path("file.jpg"),
+    }.items():
+        (folder / name).symlink_to(target)
+    (folder / "file.jpg").touch()
+    ids = [path.name for path in folder.iterdir()]
+    assert links_outside(folder, ids) == links_outside(tmp_path / "alias", ids) == 2

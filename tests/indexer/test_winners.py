@@ -1,0 +1,111 @@
+"""What won the terms of many images at once, against the reference that looks at each."""
+
+from __future__ import annotations
+
+import struct
+from contextlib import suppress
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from indexer.grounding import Grounding, Inputs, Layout, Winner, WinningLabel, pack, unpack
+from indexer.winners import winners
+from tests.indexer.groundings import random_inputs
+from tests.reference.winner import winner
+
+VOCABULARY = ["[PAD]", "dog", "brown", "run", "##s", "ball", "the"]
+INPUTS = Inputs(
+    np.array([[0, 0, 1, 1], [0.25, 0.5, 0.75, 1]], np.float32),
+    np.array([3, 4, 2, 1], np.int32),
+    np.array([0, 0, 1, 1], np.int16),
+)
+PACKED = pack(Grounding(np.array([1, 2, 3, 4, 5]), np.array([1, -1, 2, 3, 5]), INPUTS))
+
+
+def test_winners() -> None:
+    box, whole = pytest.approx((0.25, 0.5, 0.75, 1), abs=1e-5), (0.0, 0.0, 1.0, 1.0)
+    right = [
+        (1, box, WinningLabel("dog", "brown dog")),
+        Winner(),
+        (1, box, None),
+        (0, whole, WinningLabel("##s", "runs")),
+        Winner(),
+        (0, whole, WinningLabel("run", "runs")),
+    ]
+    terms, wanted = np.array([5, 6, 1, 4, 2, 3]), np.ones((2, 6), np.bool_)
+    assert winners([PACKED] * 2, terms, wanted, VOCABULARY) == right * 2
+    wanted[0, 1:] = wanted[1, :4] = False
+    assert winners([PACKED] * 2, terms, wanted, VOCABULARY) == [right[0], *right[4:]]
+    assert winners([], terms, wanted[:0], VOCABULARY) == []
+    assert winners([PACKED], terms[:0], wanted[:1, :0], VOCABULARY) == []
+
+
+IMAGES = st.tuples(
+    st.sets(st.integers(0, 400), max_size=60).map(sorted),
+    st.sampled_from([0, 1, 3, 184, 255, 256]),
+    st.sampled_from([0, 1, 70]),
+)
+
+
+@given(
+    images=st.lists(IMAGES, max_size=5),
+    asked=st.lists(st.integers(0, 500), max_size=20),
+    largest=st.sampled_from([200, 500]),
+    seed=st.integers(0, 100),
+)
+def test_winners_equal_the_reference(
+    images: list[tuple[list[int], int, int]], asked: list[int], largest: int, seed: int
+) -> None:
+    vocabulary = [f"{'##' * (number % 2)}word{number}" for number in range(501)]
+    random = np.random.default_rng(seed)
+    packed = []
+    for terms, regions, labels in images:
+        labels *= regions > 0
+        positions = random.integers(-1, regions + labels, len(terms))
+        inputs = random_inputs(regions, labels, largest, seed)
+        packed.append(pack(Grounding(np.array(terms, np.int32), positions, inputs)))
+    wanted = random.random((len(packed), len(asked))) < 0.7
+    right = [
+        winner(unpack(data), term, vocabulary)
+        for data, chosen in zip(packed, wanted, strict=True)
+        for term, is_wanted in zip(asked, chosen, strict=True)
+        if is_wanted
+    ]
+    assert winners(packed, np.array(asked, np.int64), wanted, vocabulary) == right
+
+
+def changed(place: int, value: int) -> bytes:
+    return PACKED[:place] + bytes([value]) + PACKED[place + 1 :]
+
+
+AT = Layout.of(PACKED, 0, len(PACKED))
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        PACKED[:-1],
+        PACKED + b"\0",
+        b"",
+        changed(0, 3),
+        changed(AT.positions, 6),  # of six positions, the first of which is 0
+        changed(AT.label_regions + 3, 2),
+        changed(AT.label_terms + 3, 7),
+        # A term too many, in place of an escaped gap; 20 bytes of positions are left.
+        pack(Grounding(np.array([300]), np.array([0]), INPUTS)).replace(b"\xff\x2d", b"\x01\x01"),
+    ],
+)
+def test_damage_is_an_error(damaged: bytes) -> None:
+    terms, wanted = np.arange(1, 6), np.ones((2, 5), np.bool_)
+    for packed in ([damaged, PACKED], [PACKED, damaged]):
+        with pytest.raises((ValueError, IndexError, struct.error)):
+            winners(packed, terms, wanted, VOCABULARY)
+
+
+@given(place=st.integers(0, len(PACKED) - 1), value=st.integers(0, 255))
+def test_any_damage_is_an_error_or_another_winner(place: int, value: int) -> None:
+    terms, wanted = np.arange(1, 6), np.ones((1, 5), np.bool_)
+    with suppress(ValueError, IndexError):
+        assert len(winners([changed(place, value)], terms, wanted, VOCABULARY)) == 5
