@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,18 +49,10 @@ class WinningLabel:
     words: str
 
 
-class Winner(NamedTuple):
-    """What won the maximum of equation 10 for a term; all None if unknown.
-
-    Attributes:
-        region: the region that won, or that the winning label token labels.
-        box: that region's.
-        label: the label token, None if the region itself won.
-    """
-
-    region: int | None = None
-    box: Box | None = None
-    label: WinningLabel | None = None
+# What won the maximum of equation 10 for a term: the region that won, or that the winning label
+# token labels; its box; and the label token, None if the region itself won.
+Winner: TypeAlias = tuple[int | None, Box | None, WinningLabel | None]
+UNKNOWN: Winner = (None, None, None)
 
 
 @dataclass(frozen=True)

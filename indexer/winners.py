@@ -5,7 +5,7 @@ Compiled by numba: calling NumPy for each image would take longer than reading i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from indexer.grounding import ESCAPE, Layout, Winner, WinningLabel, relative
+from indexer.grounding import ESCAPE, UNKNOWN, Layout, Winner, WinningLabel, relative
 
 compiled = njit(cache=True, nogil=True)
 
@@ -65,25 +65,22 @@ def winners(
         return []
     at, order = Layout(*np.array(layouts, np.int64).T), terms.argsort()
     found = _find(np.frombuffer(data, np.uint8), at, terms[order], order, wanted)
-    winner_of = [*_winners(found, vocabulary), Winner()]  # found as the last one, by -1
+    winner_of = [*_winners(found, vocabulary), UNKNOWN]  # of which -1 is the number
     return [winner_of[number] for number in found.won.tolist()]
 
 
-def _winners(found: _Found, vocabulary: Sequence[str]) -> list[Winner]:
+def _winners(found: _Found, vocabulary: Sequence[str]) -> Iterator[Winner]:
     words = [vocabulary[term] for term in found.words.tolist()]
-    boxes = map(tuple, relative(found.corners).tolist())
-    return [
-        Winner(
-            region,
-            box,
-            WinningLabel(vocabulary[token], " ".join(words[first:last]).replace(" ##", ""))
-            if token >= 0
-            else None,
-        )
-        for region, box, token, (first, last) in zip(
-            found.regions.tolist(), boxes, found.tokens.tolist(), found.labels.tolist(), strict=True
-        )
-    ]
+    labels = (
+        WinningLabel(vocabulary[token], _label(words[first:last])) if token >= 0 else None
+        for token, (first, last) in zip(found.tokens.tolist(), found.labels.tolist(), strict=True)
+    )
+    boxes = zip(*relative(found.corners).T.tolist(), strict=True)
+    return zip(found.regions.tolist(), boxes, labels, strict=True)
+
+
+def _label(words: Sequence[str]) -> str:
+    return words[0] if len(words) == 1 else " ".join(words).replace(" ##", "")
 
 
 @compiled

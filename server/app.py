@@ -18,11 +18,11 @@ from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddle
 
 from server import problems, schemas
 from server.backends import Backends
-from server.changeover.middleware import OneIndex
 from server.changeover.leases import Current
+from server.changeover.middleware import OneIndex
 from server.changeover.watch import IndexWatch
-from server.monitoring.metrics import Metrics
 from server.monitoring import middleware as monitoring
+from server.monitoring.metrics import Metrics
 from server.monitoring.monitor import measure, open_monitor
 from server.routes import backends as backend_routes
 from server.routes import explain, health, images, keys, search, session

@@ -363,7 +363,12 @@ def _classes() -> _Classes:
         f"L{index}PostingsEnum;"
     )
     terms = declare(index + "MultiTerms", getTermPostingsEnum=f"static {postings}")
-    # Declared so that what a search gives back is not looked into member by member.
+    # Declared so that what comes back is not looked into member by member.
+    declare(
+        "org/apache/lucene/document/Document",
+        get="(Ljava/lang/String;)Ljava/lang/String;",
+        getBinaryValue="(Ljava/lang/String;)Lorg/apache/lucene/util/BytesRef;",
+    )
     declare(search + "TopDocs")
     declare(search + "TopFieldDocs")
     declare(search + "BooleanQuery")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexer.grounding import Grounding, Inputs, Layout, Winner, WinningLabel, pack, unpack
+from indexer.grounding import UNKNOWN, Grounding, Inputs, Layout, WinningLabel, pack, unpack
 from indexer.winners import winners
 from tests.indexer.groundings import random_inputs
 from tests.reference.winner import winner
@@ -28,10 +28,10 @@ def test_winners() -> None:
     box, whole = pytest.approx((0.25, 0.5, 0.75, 1), abs=1e-5), (0.0, 0.0, 1.0, 1.0)
     right = [
         (1, box, WinningLabel("dog", "brown dog")),
-        Winner(),
+        UNKNOWN,
         (1, box, None),
         (0, whole, WinningLabel("##s", "runs")),
-        Winner(),
+        UNKNOWN,
         (0, whole, WinningLabel("run", "runs")),
     ]
     terms, wanted = np.array([5, 6, 1, 4, 2, 3]), np.ones((2, 6), np.bool_)

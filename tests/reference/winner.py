@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from indexer.grounding import Grounding, Winner, WinningLabel
+from indexer.grounding import UNKNOWN, Grounding, Winner, WinningLabel
 
 
 def winner(grounding: Grounding, term: int, vocabulary: Sequence[str]) -> Winner:
@@ -12,13 +12,13 @@ def winner(grounding: Grounding, term: int, vocabulary: Sequence[str]) -> Winner
     inputs, terms = grounding.inputs, grounding.terms.tolist()
     position = int(grounding.positions[terms.index(term)]) if term in terms else -1
     if position < 0:
-        return Winner()
+        return UNKNOWN
     token = position - len(inputs.boxes)
     region = position if token < 0 else int(inputs.label_regions[token])
     x1, y1, x2, y2 = inputs.boxes[region].tolist()
     if token < 0:
-        return Winner(region, (x1, y1, x2, y2))
+        return region, (x1, y1, x2, y2), None
     spoken = inputs.label_terms[inputs.label_regions == region]
     words = " ".join(vocabulary[i] for i in spoken).replace(" ##", "")
     label = WinningLabel(vocabulary[inputs.label_terms[token]], words)
-    return Winner(region, (x1, y1, x2, y2), label)
+    return region, (x1, y1, x2, y2), label
