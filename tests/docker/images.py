@@ -78,6 +78,7 @@ def run_image() -> None:
         with subprocess.Popen([*command, "sparta", "serve"]) as server:
             try:
                 _wait()
+                subprocess.run([*command, "python", "/usr/local/bin/healthcheck.py"], check=True)
                 _search(key)
             finally:
                 server.terminate()
@@ -117,11 +118,15 @@ def _wait() -> None:
 
 
 def _search(key: str) -> None:
-    request = urllib.request.Request(
-        "http://127.0.0.1:8000/v1/search?q=hot+air+balloons&k=5",
-        headers={"Authorization": f"Bearer {key}"},
-    )
+    """Search without the key, which is refused, and with it."""
+    url = "http://127.0.0.1:8000/v1/search?q=hot+air+balloons&k=5"
+    try:
+        urllib.request.urlopen(url, timeout=30)
+        raise AssertionError("a search without a key was answered")
+    except urllib.error.HTTPError as refused:
+        assert refused.code == 401, refused
+    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {key}"})
     with urllib.request.urlopen(request, timeout=30) as response:
         answer = json.load(response)
     assert len(answer["hits"]) == 5, answer
-    sys.stdout.write(f"hits: {', '.join(hit['id'] for hit in answer['hits'])}\n")
+    sys.stdout.write(f"hits: {', '.join(hit['image_id'] for hit in answer['hits'])}\n")
