@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from indexer.encoding.asked import NONE_ASKED, AskedTerms, asked_terms
 from indexer.encoding.model_files import read_substitutes
 from indexer.encoding.term_scores import ImageEncoder
+from indexer.fields.kinds import Kind
 from indexer.impacts import ImpactParameters, encode_rows
 from indexer.index_writer import write_index
 from indexer.manifest import Manifest
@@ -28,6 +30,20 @@ BYTES_A_POSTING = 16  # shards, Lucene's parts and their merger, columns and the
 DEFAULT_PRUNING = PruningSettings()
 
 
+class About(NamedTuple):
+    """What is stored about images, and how.
+
+    Attributes:
+        metadata: of images by id, from a file.
+        kinds: declared, by field.
+        photos: the folder whose files are read; None if they are not.
+    """
+
+    metadata: Metadata
+    kinds: Mapping[str, Kind]
+    photos: Path | None
+
+
 def build_index(
     stores: Sequence[FeatureStore],
     models: Sequence[str | Path],
@@ -35,6 +51,8 @@ def build_index(
     pruning: PruningSettings = DEFAULT_PRUNING,
     *,
     metadata: Metadata | None = None,
+    kinds: Mapping[str, Kind] | None = None,
+    read_photos: bool = True,
     batch_size: int = 32,
     device: str = "auto",
     progress: Progress = no_progress,
@@ -55,6 +73,9 @@ def build_index(
         out: the index folder.
         pruning: how term scores become impacts.
         metadata: of images, returned with every hit beside the photo's width and height.
+        kinds: declared kinds of its fields; those of others are inferred.
+        read_photos: whether EXIF, XMP and IPTC of the photos are metadata too, where their folder
+            is known and still there.
         batch_size: images per pass of a model.
         device: "auto" takes a GPU if there is one.
         progress: stages "convert", in models, and "offset", "encode", "write", "merge" and
@@ -72,7 +93,9 @@ def build_index(
         encoder = ImageEncoder.open(stores, models, batch_size, device, pruning.terms, progress)
         with full_disk_reported(out):
             substitutes = read_substitutes(models[0])
-            return _build(encoder, out, pruning, substitutes, metadata or {}, progress)
+            photos = encoder.store.photos if read_photos else None
+            about = About(metadata or {}, kinds or {}, photos)
+            return _build(encoder, out, pruning, substitutes, about, progress)
 
 
 def _build(
@@ -80,7 +103,7 @@ def _build(
     out: Path,
     pruning: PruningSettings,
     substitutes: SubstituteTable,
-    metadata: Metadata,
+    about: About,
     progress: Progress,
 ) -> Manifest:
     asked = asked_terms(encoder, pruning.asked, pruning.asked_power)
@@ -95,13 +118,14 @@ def _build(
     shards = _shards(encoder, parameters, work, progress)
     manifest = write_index(
         work.index,
-        (described(shard, metadata) for shard in shards),
+        (described(shard, about.metadata, about.photos) for shard in shards),
         encoder.tokenizer,
         settings,
         offsets.offset,
         quantiser.scale,
         images=len(encoder.store),
         substitutes=substitutes,
+        kinds=about.kinds,
         progress=progress,
     )
     work.publish(out)

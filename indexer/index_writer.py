@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexer.columns.writer import ColumnWriter
+from indexer.fields.kinds import Kind
+from indexer.fields.store import save_kinds
 from indexer.lucene.parallel_writer import LuceneWriter
 from indexer.manifest import FORMAT_VERSION, OFFSETS, Manifest
 from indexer.parts import LUCENE, describe_parts
@@ -32,6 +34,7 @@ def write_index(
     *,
     images: int,
     substitutes: SubstituteTable | None = None,
+    kinds: Mapping[str, Kind] | None = None,
     progress: Progress = no_progress,
 ) -> Manifest:
     """Write a whole index folder.
@@ -46,9 +49,11 @@ def write_index(
         scale: the term score one impact stands for, recorded.
         images: of all shards together, for progress.
         substitutes: for words of queries that the index lacks; None or empty: no table is written.
+        kinds: declared kinds of fields; those of others are inferred.
         progress: stages "write", "merge" and "columns", in images.
     """
     folder.mkdir(parents=True)
+    save_kinds(folder, kinds or {})
     counts = _Counts(len(tokenizer.vocabulary))
     with ColumnWriter(folder, len(tokenizer.vocabulary), settings.bits) as columns:
         with LuceneWriter(folder / LUCENE, tokenizer.vocabulary, images, progress) as lucene:

@@ -1,55 +1,141 @@
-"""Metadata of photos from a file, stored with their images and returned with every hit."""
+"""Metadata of photos, from their files and from a file about them, returned with every hit."""
 
 from __future__ import annotations
 
+import csv
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
 from indexer.postings import PostingShard
-from sparta.errors import InputError
+from sparta.errors import InputError, first_line
+from sparta.features.extract.photo_metadata import photo_metadata
 
 ID = "image"
 RESERVED = ("width", "height")  # those of the photo itself
+_NUMBER = re.compile(r"-?(0|[1-9]\d{0,14})(\.\d+)?")
 
 Metadata = Mapping[str, Mapping[str, Any]]  # image id → field → value of JSON
+Fields = dict[str, Any]
 
 
-def read_metadata(path: Path) -> dict[str, dict[str, Any]]:
-    """The metadata of a JSON Lines file: an object a photo, its id as the field `image`.
+def read_metadata(path: Path) -> dict[str, Fields]:
+    """The metadata of a file: JSON Lines, CSV or Parquet, by its suffix (JSON Lines by default).
+
+    It has an object or row a photo, with the photo's id as the field `image`. Empty cells of a
+    table are fields that a photo does not have; numbers, `true` and `false` in a CSV file are read
+    as such.
 
     Raises:
-        InputError: naming the line that is not such an object, or has an id of an earlier one.
+        InputError: naming the line or row that is damaged or has an id of an earlier one.
         OSError: if the file cannot be read.
     """
-    found: dict[str, dict[str, Any]] = {}
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not a text file in UTF-8") from error
-    for number, line in enumerate(lines, start=1):
-        try:
-            fields = json.loads(line)
-        except ValueError as error:
-            raise InputError(f"{path}, line {number} is not JSON: {error}") from error
+    found: dict[str, Fields] = {}
+    for place, fields in _READERS.get(path.suffix.lower(), _json_lines)(path):
         if not isinstance(fields, dict) or not isinstance(fields.get(ID), str):
-            raise InputError(f'{path}, line {number} is not an object with "{ID}": the image id')
+            raise InputError(f'{path}, {place} is not an object with "{ID}": the image id')
         if taken := [name for name in RESERVED if name in fields]:
-            raise InputError(f"{path}, line {number}: {taken[0]} is the photo's; rename the field")
+            raise InputError(f"{path}, {place}: {taken[0]} is the photo's; rename the field")
         image_id = fields.pop(ID)
         if image_id in found:
-            raise InputError(f"{path}, line {number}: {image_id!r} is there twice")
+            raise InputError(f"{path}, {place}: {image_id!r} is there twice")
         found[image_id] = fields
     return found
 
 
-def described(shard: PostingShard, metadata: Metadata) -> PostingShard:
-    """The shard, with the metadata of those of its images that have any."""
+def _json_lines(path: Path) -> Iterator[tuple[str, Any]]:
+    for number, line in enumerate(_text(path).splitlines(), start=1):
+        try:
+            yield f"line {number}", json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{path}, line {number} is not JSON: {error}") from error
+
+
+def _csv(path: Path) -> Iterator[tuple[str, Any]]:
+    rows = csv.reader(_text(path).splitlines(keepends=True), strict=True)
+    try:
+        names = next(rows, [])
+        for cells in rows:
+            if len(cells) != len(names):
+                raise InputError(
+                    f"{path}, line {rows.line_num} has {len(cells)} cells, the first line "
+                    f"{len(names)}"
+                )
+            row = zip(names, cells, strict=True)
+            yield f"line {rows.line_num}", {name: _cell(name, text) for name, text in row if text}
+    except csv.Error as error:
+        raise InputError(f"{path}, line {rows.line_num} is not CSV: {error}") from error
+
+
+def _cell(name: str, text: str) -> Any:
+    if name == ID:
+        return text
+    if text in ("true", "false"):
+        return text == "true"
+    if number := _NUMBER.fullmatch(text):
+        return float(text) if number[2] else int(text)
+    return text
+
+
+def _parquet(path: Path) -> Iterator[tuple[str, Any]]:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        table = parquet.read_table(path)
+    except pa.ArrowException as error:
+        raise InputError(f"{path} is not Parquet: {first_line(error)}") from error
+    number = 0
+    for batch in table.to_batches():
+        for row in batch.to_pylist():
+            number += 1
+            fields = {name: _plain(value) for name, value in row.items() if value is not None}
+            try:
+                json.dumps(fields)
+            except TypeError as error:
+                raise InputError(f"{path}, row {number}: {error}; convert the column") from error
+            yield f"row {number}", fields
+
+
+def _plain(value: Any) -> Any:
+    """A value of a table as JSON has it."""
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    return [_plain(one) for one in value] if isinstance(value, list) else value
+
+
+_READERS = {".csv": _csv, ".parquet": _parquet}
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not a text file in UTF-8") from error
+
+
+def described(shard: PostingShard, metadata: Metadata, photos: Path | None = None) -> PostingShard:
+    """The shard, with what is known of its images.
+
+    Args:
+        shard: of images with width and height.
+        metadata: of a file; it replaces fields of the photos.
+        photos: the folder with the photos, whose files have EXIF, XMP and IPTC; None for none.
+    """
     postings = shard.postings
     fields = [
-        {**own, **metadata.get(image_id, {})}
+        {**own, **_of_file(photos, image_id), **metadata.get(image_id, {})}
         for image_id, own in zip(postings.ids, postings.metadata, strict=True)
     ]
     return shard._replace(postings=replace(postings, metadata=fields))
+
+
+def _of_file(photos: Path | None, image_id: str) -> Fields:
+    try:
+        return photo_metadata(photos / image_id) if photos else {}
+    except OSError:  # the photo has gone since its features were made
+        return {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
@@ -12,6 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from indexer.fields.kinds import Kind
+from indexer.fields.writer import FieldWriter
 from indexer.lucene.reader import STORED_CACHE, Stored
 from sparta.errors import InputError, first_line
 
@@ -20,24 +22,36 @@ _SCHEMA = pa.schema([("id", pa.large_string()), ("metadata", pa.large_string())]
 
 
 class ImageWriter:
-    """Writes the images of documents 0, 1, … in this order."""
+    """Writes the images of documents 0, 1, … in this order, and their typed fields.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        folder: of the files `IMAGES` and `FIELDS`.
+        kinds: declared, by field.
+    """
+
+    def __init__(self, folder: Path, kinds: Mapping[str, Kind] | None = None) -> None:
+        self._folder = folder
+        self._fields = FieldWriter(kinds)
         self._file = pa.OSFile(str(folder / IMAGES), "wb")
         self._writer = pa.ipc.new_file(self._file, _SCHEMA)
 
     def add(self, ids: Iterable[str], metadata: Iterable[dict[str, Any]]) -> None:
         """Append some images."""
-        self.add_rows(image_rows(ids, metadata))
+        ids, metadata = list(ids), list(metadata)
+        self._fields.add(ids, metadata)
+        self._writer.write_table(image_rows(ids, metadata))
 
     def add_rows(self, images: pa.Table) -> None:
         """Append some images, as `image_rows` returns them."""
+        metadata = map(json.loads, images["metadata"].to_pylist())
+        self._fields.add(images["id"].to_pylist(), metadata)
         self._writer.write_table(images)
 
     def close(self) -> None:
-        """Finish the file."""
+        """Finish the files."""
         self._writer.close()
         self._file.close()
+        self._fields.write(self._folder)
 
 
 def image_rows(ids: Iterable[str], metadata: Iterable[dict[str, Any]]) -> pa.Table:

@@ -9,6 +9,7 @@ from indexer.columns.image_table import ImageWriter
 from indexer.columns.lucene_postings import read_images, read_rows
 from indexer.columns.manifest import FOLDER, columns_fit, has_columns, lucene_fingerprint
 from indexer.columns.writer import write_columns
+from indexer.fields.store import read_kinds
 from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import Manifest
 from indexer.parts import LUCENE
@@ -39,7 +40,7 @@ def rebuild_columns(index: Path, progress: Progress = no_progress) -> None:
             work_folder(index / FOLDER) as work,
             closing(LuceneIndex(index / LUCENE)) as lucene,
         ):
-            images = ImageWriter(work)
+            images = ImageWriter(work, read_kinds(index))
             for batch in read_images(lucene):
                 images.add(*zip(*batch, strict=True))
             images.close()

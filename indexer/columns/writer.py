@@ -10,6 +10,8 @@ from indexer.columns.builder import lay_out
 from indexer.columns.image_table import IMAGES, ImageWriter
 from indexer.columns.manifest import FOLDER, ColumnManifest, lucene_fingerprint
 from indexer.columns.row_files import RowFiles, SpooledRows
+from indexer.fields.part import FIELDS
+from indexer.fields.store import read_kinds
 from indexer.postings import Postings
 from sparta.atomic import replace_folder
 from sparta.progress import Progress, no_progress
@@ -28,7 +30,7 @@ class ColumnWriter:
         self._work = TemporaryDirectory(dir=index.parent, prefix=f"{index.name}.rows.")
         self._index = index
         self._rows = RowFiles(Path(self._work.name), vocabulary, bits)
-        self._images = ImageWriter(Path(self._work.name))
+        self._images = ImageWriter(Path(self._work.name), read_kinds(index))
 
     def add(self, shard: Postings) -> None:
         """Append some images."""
@@ -62,7 +64,7 @@ def write_columns(
 
     Args:
         folder: their place.
-        work: a work folder, with the images' Arrow file.
+        work: a work folder, with what an `ImageWriter` wrote.
         rows: postings of all images.
         lucene: fingerprint of the Lucene index with the same images.
         progress: stage "columns", in images.
@@ -70,6 +72,7 @@ def write_columns(
     made = work / FOLDER
     made.mkdir()
     lay_out(made, rows, progress)
-    (work / IMAGES).rename(made / IMAGES)
+    for name in (IMAGES, FIELDS):
+        (work / name).rename(made / name)
     ColumnManifest.save(made, lucene)
     replace_folder(made, folder, work)

@@ -89,8 +89,26 @@ MetadataFile = Annotated[
     Path | None,
     typer.Option(
         "--metadata",
-        help="JSON Lines with metadata of photos, returned with every hit: "
-        '{"image": "beach/a.jpg", "taken": "2024-05-01"}.',
+        help="Metadata of photos, returned with every hit and searched by --filter: JSON Lines "
+        'such as {"image": "beach/a.jpg", "taken": "2024-05-01"}, a CSV file with a column '
+        "image, or a Parquet file.",
+    ),
+]
+Fields = Annotated[
+    list[str],
+    typer.Option(
+        "--field",
+        metavar="NAME=KIND",
+        help="Kind of a field of the metadata: keyword, number, date, boolean or geo; otherwise "
+        "the one that all its values have. Repeat it for several fields.",
+    ),
+]
+ReadPhotos = Annotated[
+    bool,
+    typer.Option(
+        "--photo-metadata/--no-photo-metadata",
+        help="Store what the photos' files say (EXIF, XMP, IPTC): time, camera, place, rating, "
+        "keywords. Whoever may search sees it.",
     ),
 ]
 
@@ -108,6 +126,8 @@ def index(
     asked: Asked = "model",
     asked_power: AskedPower = None,
     metadata: MetadataFile = None,
+    field: Fields = [],  # noqa: B006
+    photo_metadata: ReadPhotos = True,
     batch_size: BatchSize = 32,
     device: Device = "auto",
 ) -> None:
@@ -141,6 +161,7 @@ def index(
     from indexer.build import build_index
     from indexer.encoding.asked import check_asked
     from indexer.encoding.stores import open_stores
+    from indexer.fields.kinds import declared_kinds
     from indexer.metadata import read_metadata
     from indexer.settings import PruningSettings
     from sparta.features.skipped import skipped_summary
@@ -152,6 +173,7 @@ def index(
         terms=terms,  # type: ignore[arg-type]
         asked=asked,
     )
+    kinds = declared_kinds(field)
     check_asked(asked)  # before photos are extracted
     about = read_metadata(metadata) if metadata else {}
     console = Console()
@@ -172,6 +194,8 @@ def index(
             out,
             pruning,
             metadata=about,
+            kinds=kinds,
+            read_photos=photo_metadata,
             batch_size=batch_size,
             device=device,
             progress=show,

@@ -25,6 +25,15 @@ SubstituteOption = Annotated[
         "table of substitutes.",
     ),
 ]
+FilterOption = Annotated[
+    str | None,
+    typer.Option(
+        "--filter",
+        metavar="TEXT",
+        help="Images that may be found: conditions on fields of their metadata, such as "
+        "'taken:2024-06..2024-08 camera:canon -folder:raw'.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 BatchSize = Annotated[int, typer.Option(min=1, help="Images per pass of a model.")]

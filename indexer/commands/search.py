@@ -8,6 +8,7 @@ from indexer.commands.options import (
     AsJson,
     Backend,
     Engine,
+    FilterOption,
     Hits,
     IndexFolder,
     SubstituteOption,
@@ -29,6 +30,7 @@ def search(
     backend: Backend = SPARSE,
     engine: Engine = "auto",
     substitute: SubstituteOption = True,
+    filter_text: FilterOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Find the images that match a text.
@@ -40,10 +42,13 @@ def search(
     sparta search index/ "two dogs on a beach" -k 3 --explain
 
     sparta search index/ "two dogs on a beach" --backend vse++ --json
+
+    sparta search index/ "two dogs" --filter "taken:2024-06..2024-08 -folder:raw"
     """
     from rich.console import Console
 
     from indexer.commands.answers import answer_json, answer_tables
+    from indexer.commands.filtering import allowed_by
     from indexer.search.api import Explainer
     from indexer.search.open import open_backend
 
@@ -51,7 +56,8 @@ def search(
     if explain and backend != SPARSE:
         raise InputError(f"--explain: the scores of {backend} are not sums over terms")
     searcher = open_backend(index, backend, engine)
-    result = searcher.search(query, k, substitute=substitute)
+    allowed = None if filter_text is None else allowed_by(filter_text, searcher, index)
+    result = searcher.search(query, k, substitute=substitute, allowed=allowed)
     explanations = []
     if isinstance(searcher, Explainer) and (explain or not as_json):
         ids = [hit.image_id for hit in result.hits]

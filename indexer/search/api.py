@@ -13,6 +13,7 @@ from typing import Any, Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from indexer.filters.field_index import FieldIndex
 from indexer.grounding import Box, WinningLabel
 from indexer.live.commit import Commit
 from sparta.errors import InputError
@@ -230,6 +231,19 @@ class Follower(Searcher, Protocol):
 
     def refreshed(self) -> Self | None:
         """A searcher of the newest commit, None if this one is; both are to be closed."""
+        ...
+
+
+@runtime_checkable
+class Filterable(Protocol):
+    """A searcher of images with typed fields, of which a filter makes what is `allowed`."""
+
+    def field_index(self) -> FieldIndex:
+        """The fields of its images.
+
+        Raises:
+            InputError: if they cannot be opened.
+        """
         ...
 
 

@@ -6,7 +6,15 @@ from collections.abc import Callable
 from threading import RLock
 from typing import Any, Generic, TypeVar
 
-from indexer.search.api import Allowed, Searcher, SearchResult, SimilarResult, UnavailableError
+from indexer.filters.field_index import FieldIndex
+from indexer.search.api import (
+    Allowed,
+    Filterable,
+    Searcher,
+    SearchResult,
+    SimilarResult,
+    UnavailableError,
+)
 from sparta.errors import InputError
 
 Opened = TypeVar("Opened", bound=Searcher)
@@ -84,6 +92,16 @@ class LazySearcher(Generic[Opened]):
     def metadata(self, image_id: str) -> dict[str, Any]:
         """An image's stored metadata; see `Searcher.metadata`."""
         return self._sparse.metadata(image_id)
+
+    def field_index(self) -> FieldIndex:
+        """The typed fields of the images; see `Filterable.field_index`.
+
+        Raises:
+            UnavailableError: if the inverted index has none.
+        """
+        if not isinstance(self._sparse, Filterable):
+            raise UnavailableError("the images have no fields")
+        return self._sparse.field_index()
 
     def __len__(self) -> int:
         return len(self._sparse)

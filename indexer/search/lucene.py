@@ -11,6 +11,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from indexer.filters.field_index import FieldIndex
 from indexer.live.commit import Commit
 from indexer.lucene.integrity import check_small_index
 from indexer.lucene.reader import LuceneIndex, Stored
@@ -26,6 +27,7 @@ from indexer.search.api import (
     UnknownImageError,
 )
 from indexer.search.explanations import explanations, terms_of_counts, terms_of_words
+from indexer.search.fields import open_fields
 from indexer.search.query_by_image import image_query, repeated_terms, without_document
 from indexer.search.query_reader import QueryReader
 from sparta.errors import InputError
@@ -93,6 +95,7 @@ class LuceneSearcher:
         self._finder: Finder = index
         self._reader = QueryReader(self._tokenizer, self._table, index.document_frequency)
         self._images = len(index)
+        self._fields: FieldIndex | None = None
 
     def refreshed(self) -> Self | None:
         """A searcher of the newest commit, None if this one is; both are to be closed."""
@@ -117,11 +120,21 @@ class LuceneSearcher:
         start = time.perf_counter()
         read = self._reader.read(query, substitute)
         tokenised = time.perf_counter()
-        hits = self._hits(self._finder.top(read.terms, k, allowed))
+        hits = self.hits(self._finder.top(read.terms, k, allowed))
         end = time.perf_counter()
         tokenise, search = 1000 * (tokenised - start), 1000 * (end - tokenised)
         timings = Timings(tokenise, search, tokenise + search)
         return SearchResult(hits, read.unknown, timings, substitutions=read.substitutions)
+
+    def field_index(self) -> FieldIndex:
+        """The typed fields of the images; opened by the first call.
+
+        Raises:
+            InputError: if they are damaged.
+        """
+        if self._fields is None:
+            self._fields = open_fields(self._folder, self.index)
+        return self._fields
 
     def similar(
         self, image_id: str, k: int = 10, *, allowed: Allowed | None = None
@@ -135,16 +148,17 @@ class LuceneSearcher:
         [impacts] = self._finder.impacts([document], terms).tolist()
         query = image_query(dict(zip(terms, impacts, strict=True)))
         read = time.perf_counter()
-        hits = self._hits(
+        hits = self.hits(
             without_document(self._finder.top(repeated_terms(query), k + 1, allowed), document, k)
         )
         end = time.perf_counter()
         timings = Timings(*(1000 * t for t in (read - start, end - read, end - start)))
         return SimilarResult(hits, [], timings, query)
 
-    def _hits(self, found: Iterable[tuple[int, float]]) -> list[Hit]:
+    def hits(self, found: Iterable[tuple[int, float]], first: int = 1) -> list[Hit]:
+        """The hits of documents with their scores, the first of which has this rank."""
         hits = []
-        for rank, (document, score) in enumerate(found, start=1):
+        for rank, (document, score) in enumerate(found, start=first):
             image_id, metadata = self._finder.stored(document)
             hits.append(Hit(rank, image_id, score, metadata))
         return hits

@@ -17,6 +17,12 @@ _EXIF = {
     "make": "make",
     "model": "model",
     "rating": "rating",
+    "lensModel": "lensModel",
+    "iso": "iso",
+    "fNumber": "fNumber",
+    "focalLength": "focalLength",
+    "orientation": "orientation",
+    "bytes": "fileSizeInByte",
 }
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
 
+from indexer.fields.kinds import Kind
 from indexer.grounding import Inputs
 from indexer.index_writer import write_index
 from indexer.manifest import Manifest
@@ -67,6 +68,7 @@ def write_postings(
     settings: IndexSettings = SETTINGS,
     images: int = 0,
     substitutes: SubstituteTable | None = None,
+    kinds: Mapping[str, Kind] | None = None,
     progress: Progress = no_progress,
 ) -> Manifest:
     """Write an index folder with offsets of 0 and a scale of 0.5."""
@@ -79,5 +81,6 @@ def write_postings(
         0.5,
         images=images,
         substitutes=substitutes,
+        kinds=kinds,
         progress=progress,
     )

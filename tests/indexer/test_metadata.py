@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from PIL import ExifTags, Image
+from pyarrow import parquet
 
 from indexer.metadata import described, read_metadata
 from indexer.postings import Postings, PostingShard
@@ -28,6 +32,68 @@ def test_images_have_theirs(tmp_path: Path) -> None:
         {"width": 240, "height": 320},
     ]
     assert shard.postings.metadata[0] == {"width": 320, "height": 240}
+
+
+def test_the_fields_of_a_photo_are_replaced_by_those_of_the_file(tmp_path: Path) -> None:
+    exif = Image.Exif()
+    exif[ExifTags.Base.Make], exif[ExifTags.Base.Model] = "Canon", "EOS 5D"
+    (tmp_path / "garden").mkdir()
+    Image.new("RGB", (20, 30)).save(tmp_path / "garden/one.jpg", exif=exif)
+    ids = ["garden/gone.jpg", "garden/one.jpg"]
+    drawing = DRAWINGS["garden/one.png"]
+    shard = PostingShard(Postings.of([postings_of(i, drawing) for i in ids]))
+    size = {"width": 320, "height": 240}
+    found = described(shard, {"garden/one.jpg": {"make": "Leica"}}, tmp_path)
+    assert found.postings.metadata == [
+        size,
+        size | {"bytes": (tmp_path / ids[1]).stat().st_size, "make": "Leica", "model": "EOS 5D"},
+    ]
+
+
+def test_tables_are_read_as_lines_are(tmp_path: Path) -> None:
+    text = 'image,iso,f,late,tags,note\n007,400,2.8,true,007,"a\nb"\nx.jpg,,,,,\n'
+    (tmp_path / "m.csv").write_text("\ufeff" + text, encoding="utf-8")
+    fields = {"iso": 400, "f": 2.8, "late": True, "tags": "007", "note": "a\nb"}
+    assert read_metadata(tmp_path / "m.csv") == {"007": fields, "x.jpg": {}}
+    rows = [
+        {"image": "a.jpg", "taken": datetime(2024, 5, 1, 8, 30), "tags": ["x", "y"], "n": 1},
+        {"image": "b.jpg", "taken": None, "tags": [], "n": None},
+    ]
+    parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "m.parquet")
+    assert read_metadata(tmp_path / "m.parquet") == {
+        "a.jpg": {"taken": "2024-05-01T08:30:00", "tags": ["x", "y"], "n": 1},
+        "b.jpg": {"tags": []},
+    }
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("image,a\nx.jpg\n", "line 2 has 1 cells, the first line 2"),
+        ('image\n"x', "line 2 is not CSV"),
+        ("a,b\n1,2\n", 'line 2 is not an object with "image"'),
+        ("image,width\nx,1\n", "line 2: width is the photo's"),
+        ("", None),
+    ],
+)
+def test_damaged_tables(tmp_path: Path, content: str, message: str | None) -> None:
+    path = tmp_path / "metadata.csv"
+    path.write_text(content)
+    if message is None:
+        assert read_metadata(path) == {}
+    else:
+        with pytest.raises(InputError, match=message):
+            read_metadata(path)
+
+
+def test_damaged_parquet(tmp_path: Path) -> None:
+    path = tmp_path / "m.parquet"
+    path.write_bytes(b"something else")
+    with pytest.raises(InputError, match="is not Parquet"):
+        read_metadata(path)
+    parquet.write_table(pa.Table.from_pylist([{"image": "a", "x": b"bytes"}]), path)
+    with pytest.raises(InputError, match=r"row 1: .*; convert the column"):
+        read_metadata(path)
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def load_photo(path: Path, side: int = 0) -> UprightPhoto:
     _check(path)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with _open(path) as image:
+        with open_image(path) as image:
             return _upright(image, side)
 
 
@@ -85,7 +85,7 @@ def _check(path: Path) -> None:
         raise PhotoError("the file is empty")
 
 
-def _open(path: Path) -> Image.Image:
+def open_image(path: Path) -> Image.Image:
     """Open an image of a documented format; HEIC, whatever the file is named, by pillow-heif.
 
     pillow-heif turns photos upright as the container requires and sets the EXIF orientation to 1.

@@ -8,6 +8,7 @@ import shutil
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from indexer.commands.search import search
@@ -96,6 +97,38 @@ def test_bad_options(index: Path, tmp_path: Path) -> None:
     assert sparta("search", str(index), "dog", "-k", "0").returncode == 2
     run = sparta("search", str(tmp_path), "dog")
     assert run.returncode == 1 and "is not an index" in run.stderr
+
+
+def test_a_filter(index: Path, exact: ReferenceSearcher) -> None:
+    run = sparta("search", str(index), "dogs", "--json", "--filter", "width:10..20 -path:00012")
+    assert run.returncode == 0 and run.stderr == "", run.stderr
+    allowed = np.array([10 <= width <= 20 and width != 12 for width in range(300)])
+    right = exact.search("dogs", allowed=allowed)
+    hits = json.loads(run.stdout)["hits"]
+    assert [hit["image_id"] for hit in hits] == [hit.image_id for hit in right.hits]
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (
+            "width:1 widht:2",
+            [
+                "error: --filter, column 9: no image has the field 'widht'; there is width",
+                "  width:1 widht:2",
+                "          ^",
+            ],
+        ),
+        ("", ["error: --filter, column 1: a condition is missing", "  ", "  ^"]),
+    ],
+)
+def test_an_error_points_at_its_place_in_the_filter(
+    index: Path, text: str, lines: list[str]
+) -> None:
+    run = sparta("search", str(index), "dogs", "--filter", text)
+    assert run.returncode == 1
+    found = run.stderr.splitlines()
+    assert found[0].startswith(lines[0]) and found[1:] == lines[1:]
 
 
 @pytest.fixture(scope="module")

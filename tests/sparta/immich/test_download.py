@@ -88,6 +88,7 @@ def test_previews_and_metadata(address: str, immich: StubImmich, tmp_path: Path)
         "city": "Lisbon",
         "country": "Portugal",
         "latitude": 38.7,
+        "iso": 9,
     }
     assert first.keys() == {"image", "immich_id", "page", "name", "taken", "version"}
     reason = "immich has no picture of it"

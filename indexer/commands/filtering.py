@@ -1,0 +1,40 @@
+"""The option `--filter`."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+from indexer.filters.expression import FilterError
+from indexer.filters.field_index import FieldIndex
+from indexer.filters.text import parse_filter, pointed
+from indexer.lucene.reader import LuceneIndex
+from indexer.parts import LUCENE
+from indexer.search.api import Allowed, Filterable, Searcher
+from indexer.search.fields import open_fields
+from sparta.errors import InputError
+
+
+def allowed_by(text: str, searcher: Searcher, folder: Path) -> Allowed:
+    """The documents that a filter lets through.
+
+    Args:
+        text: the filter.
+        searcher: of the index folder; a dense one knows no fields.
+        folder: of the index.
+
+    Raises:
+        InputError: if the filter cannot be read or does not fit the fields, with a line that
+            points at the place.
+    """
+    try:
+        return _fields(searcher, folder).allowed(parse_filter(text))
+    except FilterError as error:
+        raise InputError(f"--{pointed(text, error)}") from error
+
+
+def _fields(searcher: Searcher, folder: Path) -> FieldIndex:
+    if isinstance(searcher, Filterable):
+        return searcher.field_index()
+    with closing(LuceneIndex(folder / LUCENE)) as images:
+        return open_fields(folder, images)

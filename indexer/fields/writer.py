@@ -1,0 +1,150 @@
+"""Metadata of images → typed columns."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from indexer.fields.derived import with_derived
+from indexer.fields.kinds import CONVERSIONS, Kind
+from indexer.fields.part import FIELDS, KIND, FieldPart
+
+# Tried in this order: what all values of a field can be. Any simple value can be a keyword.
+_INFERRED: tuple[Kind, ...] = ("boolean", "number", "date", "geo", "keyword")
+_TYPES: Mapping[Kind, pa.DataType] = {
+    "number": pa.float64(),
+    "date": pa.timestamp("us"),
+    "boolean": pa.bool_(),
+    "geo": pa.list_(pa.float64(), 2),
+}
+
+
+class FieldWriter:
+    """Collects the metadata of documents 0, 1, … in this order, and makes columns of it.
+
+    A field's kind is the declared one, else the one that all its values have: numbers, booleans,
+    dates (texts such as 2024-06-01), points ({"lat": …, "lon": …}), else keywords. Values that a
+    declared kind cannot have, and objects of any other shape, are left out.
+
+    Args:
+        kinds: declared, by field.
+    """
+
+    def __init__(self, kinds: Mapping[str, Kind] | None = None) -> None:
+        self._kinds = dict(kinds or {})
+        self._images = 0
+        self._fields: dict[str, _Values] = {}
+
+    def add(self, ids: Iterable[str], metadata: Iterable[Mapping[str, Any]]) -> None:
+        """Append some images."""
+        for image_id, fields in zip(ids, metadata, strict=True):
+            for name, value in with_derived(image_id, fields).items():
+                values = value if isinstance(value, list) else [value]
+                self._of(name).add(self._images, values)
+            self._images += 1
+
+    def _of(self, name: str) -> _Values:
+        if name not in self._fields:
+            self._fields[name] = _Values()
+        return self._fields[name]
+
+    def write(self, folder: Path) -> None:
+        """Write the columns into a folder."""
+        batch = self._batch()
+        with (
+            pa.OSFile(str(folder / FIELDS), "wb") as file,
+            pa.ipc.new_file(file, batch.schema) as writer,
+        ):
+            writer.write_batch(batch)
+
+    def part(self) -> FieldPart:
+        """The columns in memory."""
+        return FieldPart.of(pa.Table.from_batches([self._batch()]), self._images)
+
+    def _batch(self) -> pa.RecordBatch:
+        schema, columns = [], []
+        for name, values in sorted(self._fields.items()):
+            kind = self._kinds.get(name) or values.kind()
+            if kind is not None:
+                column = values.column(kind, self._images)
+                columns.append(column)
+                schema.append(pa.field(name, column.type, metadata={KIND: kind}))
+        return pa.record_batch(columns, schema=pa.schema(schema))
+
+
+class _Values:
+    """The values of one field: each distinct one once, and which documents have it."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Any, int] = {}
+        self._distinct: list[Any] = []
+        self._codes = array("i")
+        self._documents = array("i")
+
+    def add(self, document: int, values: Iterable[Any]) -> None:
+        first = len(self._codes)
+        for value in values:
+            # True and 1 are equal to Python, but not to us.
+            key = (type(value), _hashable(value))
+            if key[1] is None:
+                continue
+            code = self._numbers.setdefault(key, len(self._distinct))
+            if code == len(self._distinct):
+                self._distinct.append(value)
+            if code not in self._codes[first:]:  # an image has a value once
+                self._codes.append(code)
+                self._documents.append(document)
+
+    def kind(self) -> Kind | None:
+        """The kind that all values have, None if there is no value of any."""
+        known = [value for value in self._distinct if _simple(value)]
+        for kind in _INFERRED:
+            convert = CONVERSIONS[kind]
+            if known and all(convert(value) is not None for value in known):
+                return kind
+        return None
+
+    def column(self, kind: Kind, images: int) -> pa.ListArray:
+        """The values as lists [images] of the kind, those that cannot be of it left out."""
+        converted = [CONVERSIONS[kind](value) for value in self._distinct]
+        fitting = np.array([value is not None for value in converted], np.bool_)
+        codes = np.frombuffer(self._codes, np.int32)
+        kept = fitting[codes] if len(codes) else np.empty(0, np.bool_)
+        codes, documents = codes[kept], np.frombuffer(self._documents, np.int32)[kept]
+        counts = np.bincount(documents, minlength=images)
+        starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+        values = _keywords if kind == "keyword" else _plain
+        return pa.ListArray.from_arrays(pa.array(starts), values(converted, codes, kind))
+
+
+def _keywords(words: list[Any], codes: NDArray[np.int32], kind: Kind) -> pa.Array:
+    distinct = sorted({word for word in words if word is not None})
+    places = {word: place for place, word in enumerate(distinct)}
+    of_code = np.array([places.get(word, 0) for word in words], np.int32)
+    chosen = of_code[codes] if len(codes) else codes
+    return pa.DictionaryArray.from_arrays(pa.array(chosen), pa.array(distinct, pa.string()))
+
+
+def _plain(values: list[Any], codes: NDArray[np.int32], kind: Kind) -> pa.Array:
+    return pa.array(values, _TYPES[kind]).take(pa.array(codes))
+
+
+def _hashable(value: Any) -> Any:
+    """What two equal values share; None for what no field can have."""
+    if isinstance(value, Mapping):
+        value = tuple(value.items())
+    try:
+        hash(value)
+    except TypeError:
+        return None
+    return value
+
+
+def _simple(value: Any) -> bool:
+    return any(convert(value) is not None for convert in CONVERSIONS.values())

@@ -1,0 +1,51 @@
+"""Which of a keyword's distinct words a condition means; upper and lower case are the same."""
+
+from __future__ import annotations
+
+import re
+from typing import cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from indexer.filters.expression import Mode
+
+_PIECE = re.compile(r"[^\W_]+")
+
+
+def matching(folded: pa.Array, value: str, mode: Mode) -> NDArray[np.bool_]:
+    """[W] which words match a value.
+
+    Args:
+        folded: [W] words in lower case.
+        value: to compare with.
+        mode: as a whole, by a run of whole words in it, or by how it begins.
+    """
+    wanted = cast(str, pc.utf8_lower(pa.scalar(value)).as_py())
+    if mode == "value":
+        return _flags(pc.equal(folded, wanted))
+    if mode == "prefix":
+        return _flags(pc.starts_with(folded, wanted))
+    return _containing(folded, wanted)
+
+
+def _containing(folded: pa.Array, wanted: str) -> NDArray[np.bool_]:
+    """Which words contain the pieces of `wanted`, one after another.
+
+    Arrow looks for the longest piece in all of them, the expression at those that have it.
+    """
+    pieces = _PIECE.findall(wanted)
+    if not pieces:  # signs alone
+        return _flags(pc.match_substring(folded, wanted))
+    found = _flags(pc.match_substring(folded, max(pieces, key=len)))
+    run = r"[\W_]+".join(map(re.escape, pieces))
+    pattern = re.compile(rf"(?<![^\W_]){run}(?![^\W_])")
+    for place in np.flatnonzero(found).tolist():
+        found[place] = pattern.search(folded[place].as_py()) is not None
+    return found
+
+
+def _flags(found: pa.Array) -> NDArray[np.bool_]:
+    return np.array(found.to_numpy(zero_copy_only=False), np.bool_)

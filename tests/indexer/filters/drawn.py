@@ -1,0 +1,171 @@
+"""Random metadata and filters of it, and how filters are written as text and as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from indexer.filters.expression import (
+    All,
+    AnyOf,
+    Condition,
+    Filter,
+    GeoBox,
+    GeoRadius,
+    IsEmpty,
+    Match,
+    Not,
+    Range,
+    Scalar,
+    negated,
+)
+
+WORDS = [
+    "Canon EOS 5D",
+    "canon",
+    "Nikon Z_6",
+    "nikon",
+    "été 2024/raw",
+    "raw",
+    'say "cheese"',
+    "back\\slash",
+    "a..b",
+    "(x|y)*",
+    "OR",
+    "-",
+]
+DATES = ["2023-12-31", "2024-06-01", "2024-06-30T23:59:59", "2024-07-01 08:15:00", "2025-01-01"]
+PERIODS = ["2023", "2024", "2024-06", "2024-06-30", "2024-06-30T23", "2024-07-01T08:15", "2025-01"]
+NUMBERS = [-1, 0, 0.5, 100, 400, 6400]
+PLACES = [0.0, 48.8, -33.9, 90.0]
+KEYWORDS = ["camera", "tags", "my field"]
+
+_words = st.sampled_from(WORDS)
+_point = st.builds(lambda lat, lon: {"lat": lat, "lon": lon}, *[st.sampled_from(PLACES)] * 2)
+IMAGES = st.fixed_dictionaries(
+    {},
+    optional={
+        "camera": _words,
+        "my field": _words | st.none(),
+        "tags": st.lists(_words, max_size=3),
+        "iso": st.sampled_from(NUMBERS),
+        "taken": st.sampled_from(DATES),
+        "favourite": st.booleans(),
+        "location": _point,
+    },
+)
+
+
+def _matches(field: str, values: list[str], modes: list[str]) -> st.SearchStrategy[Filter]:
+    several = st.lists(st.sampled_from(values), min_size=1, max_size=3, unique=True).map(tuple)
+    return st.builds(Match, field=st.just(field), values=several, mode=st.sampled_from(modes))
+
+
+def _ranges(field: str, values: list[str]) -> st.SearchStrategy[Filter]:
+    bound, named = st.sampled_from(values), st.just(field)
+    one = [st.builds(Range, field=named, **{name: bound}) for name in ("gt", "gte", "lt", "lte")]
+    return st.one_of(*one, st.builds(Range, field=named, gte=bound, lte=bound))
+
+
+def _located() -> st.SearchStrategy[Filter]:
+    named, side = st.just("location"), st.sampled_from([-180.0, -34.5, 0.0, 48.5, 170.25])
+    metres = st.sampled_from([0.0, 1.5, 1000.0, 12_000_000.0])
+    circle = st.builds(GeoRadius, field=named, lat=st.sampled_from(PLACES), lon=side, metres=metres)
+    box = st.builds(GeoBox, field=named, south=side, west=side, north=side, east=side)
+    return circle | box
+
+
+NAMES = [*KEYWORDS, "iso", "taken", "favourite", "location"]
+CONDITIONS: st.SearchStrategy[Filter] = st.one_of(
+    *[_matches(name, WORDS, ["value", "text", "prefix"]) for name in KEYWORDS],
+    _matches("iso", [str(number) for number in NUMBERS], ["value", "text"]),
+    _ranges("iso", [str(number) for number in NUMBERS]),
+    _matches("taken", PERIODS, ["value", "text"]),
+    _ranges("taken", PERIODS),
+    _matches("favourite", ["true", "no"], ["value", "text"]),
+    _located(),
+    st.builds(IsEmpty, field=st.sampled_from(NAMES)),
+)
+
+
+def _combined(inner: st.SearchStrategy[Filter]) -> st.SearchStrategy[Filter]:
+    several = st.lists(inner, min_size=2, max_size=3).map(tuple)
+    return inner.map(negated) | several.map(All) | several.map(AnyOf)
+
+
+FILTERS = st.recursive(CONDITIONS, _combined, max_leaves=6)
+
+
+def as_text(whole: Filter) -> str:
+    """A filter as text."""
+    match whole:
+        case Not(IsEmpty(field=name)):
+            return f"{quoted(name)}:*"
+        case Not(part):
+            return f"-{as_text(part)}"
+        case All(parts):
+            return f"({' '.join(map(as_text, parts))})"
+        case AnyOf(parts):
+            return f"({' OR '.join(map(as_text, parts))})"
+        case IsEmpty(field=name):
+            return f"-{quoted(name)}:*"
+    assert isinstance(whole, Condition)
+    return f"{quoted(whole.field)}:{_item(whole)}"
+
+
+def _item(condition: Filter) -> str:
+    match condition:
+        case Match(values=values, mode=mode):
+            before, after = {"value": ("=", ""), "text": ("", ""), "prefix": ("", "*")}[mode]
+            return "|".join(f"{before}{quoted(str(value))}{after}" for value in values)
+        case Range(gt=None, lt=None, gte=low, lte=high):
+            return f"{quoted(str(low)) if low is not None else ''}..{_or_nothing(high)}"
+        case Range(gt=None, lt=bound):
+            return f"<{quoted(str(bound))}"
+        case Range(gt=bound):
+            return f">{quoted(str(bound))}"
+        case GeoRadius(lat=lat, lon=lon, metres=metres):
+            return f"{lat},{lon}~{metres}m"
+        case GeoBox(south=south, west=west, north=north, east=east):
+            return f"{south},{west}..{north},{east}"
+    raise AssertionError(condition)
+
+
+def _or_nothing(bound: Scalar | None) -> str:
+    return "" if bound is None else quoted(str(bound))
+
+
+def quoted(text: str) -> str:
+    """A text between quotation marks."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def as_json(whole: Filter) -> dict[str, Any]:
+    """A filter as JSON."""
+    match whole:
+        case Not(part):
+            return {"must_not": [as_json(part)]}
+        case All(parts):
+            return {"must": list(map(as_json, parts))}
+        case AnyOf(parts):
+            return {"should": list(map(as_json, parts))}
+        case IsEmpty(field=name):
+            return {"is_empty": {"key": name}}
+        case Match(field=name, values=values, mode="value"):
+            how = {"value": values[0]} if len(values) == 1 else {"any": list(values)}
+            return {"key": name, "match": how}
+        case Match(field=name, values=values, mode=mode):
+            return {"should": [{"key": name, "match": {mode: value}} for value in values]}
+        case Range(field=name):
+            bounds = {bound: getattr(whole, bound) for bound in ("gt", "gte", "lt", "lte")}
+            return {"key": name, "range": {b: v for b, v in bounds.items() if v is not None}}
+        case GeoRadius(field=name, lat=lat, lon=lon, metres=metres):
+            circle = {"center": {"lat": lat, "lon": lon}, "radius": metres}
+            return {"key": name, "geo_radius": circle}
+        case GeoBox(field=name, south=south, west=west, north=north, east=east):
+            corners = {"lat": north, "lon": west}, {"lat": south, "lon": east}
+            box = dict(zip(("top_left", "bottom_right"), corners, strict=True))
+            return {"key": name, "geo_bounding_box": box}
+    raise AssertionError(whole)
