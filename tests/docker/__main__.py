@@ -36,7 +36,7 @@ CHECKS: dict[Callable[[], None], list[str]] = {
     lint_dockerfile: ["hadolint"],
     check_compose: ["docker-compose"],
     check_manifests: ["kubernetes-validate"],
-    build_image: ["buildah", "debootstrap"],
+    build_image: ["buildah", "debootstrap", "strip"],
     measure_image: ["buildah"],
     run_image: ["buildah", "unshare"],
 }

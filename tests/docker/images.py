@@ -21,7 +21,7 @@ HERE = Path(__file__).parent
 IMAGE = "visualsparta"
 BASE = "python:3.11-slim-trixie"
 LARGEST, LARGEST_COMPRESSED = 700e6, 300e6
-START = 120  # seconds a server may take to become ready on a busy machine
+START = 300  # seconds a server may take to become ready on a busy machine
 
 
 def buildah(*arguments: str | Path) -> str:

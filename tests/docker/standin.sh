@@ -13,6 +13,9 @@ tar -C "$prefix" --create --exclude=__pycache__ --exclude='site-packages/*' --ex
   --exclude='python3.11/test' --exclude='*tkinter*' --exclude=idlelib \
   bin/python3.11 lib/libpython3.so $(cd "$prefix" && ls -d lib/libpython3.11.so* lib/python3.11) \
   | tar -C "$root/usr/local" --extract
+# Without symbols, as Docker's own Python is built.
+strip --strip-unneeded "$root"/usr/local/bin/python3.11 "$root"/usr/local/lib/libpython3.11.so.* \
+  "$root"/usr/local/lib/python3.11/lib-dynload/*.so
 ln -s python3.11 "$root/usr/local/bin/python3"
 ln -s python3 "$root/usr/local/bin/python"
 chroot "$root" ldconfig
