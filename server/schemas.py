@@ -115,6 +115,13 @@ class SubstitutionAnswer(_Answer):
     similarity: float = Field(description="Cosine similarity of the two", examples=[0.67])
 
 
+class BucketAnswer(BaseModel):
+    """One value of a facet."""
+
+    value: str | float | bool = Field(description="A date as its period", examples=["2024"])
+    count: int = Field(description="Matching photos that have it", examples=[12])
+
+
 class SearchAnswer(BaseModel):
     """Hits by descending score, ties by image id."""
 
@@ -130,6 +137,24 @@ class SearchAnswer(BaseModel):
         description="Words of the query in whose place a substitute was searched"
     )
     timings: TimingsAnswer
+    total: int | None = Field(
+        default=None,
+        description="All photos that match; null unless facets or an order are asked for",
+        examples=[None],
+    )
+    facets: dict[str, list[BucketAnswer]] | None = Field(
+        default=None,
+        description="The values that most matching photos have, by facet; null without facets",
+        examples=[{"taken:year": [{"value": "2024", "count": 12}]}],
+    )
+
+
+class CountAnswer(BaseModel):
+    """How many images a filter lets through."""
+
+    backend: str = Field(examples=["sparta"])
+    index_version: str = INDEX_VERSION
+    count: int = Field(examples=[12])
 
 
 class QueryTerm(BaseModel):

@@ -42,6 +42,11 @@ class FieldIndex:
         self._live = live
 
     @property
+    def images(self) -> int:
+        """Documents of all parts."""
+        return sum(one.part.images for one in self.parts)
+
+    @property
     def kinds(self) -> dict[str, Kind]:
         """The kind of each field."""
         return {

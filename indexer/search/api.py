@@ -153,6 +153,21 @@ class Explanation:
     terms: list[TermExplanation]
 
 
+@dataclass(slots=True)
+class Matching:
+    """All documents that share a term with a text.
+
+    Attributes:
+        documents: with their scores, the best first.
+        unknown: see `SearchResult`.
+        substitutions: likewise.
+    """
+
+    documents: list[tuple[int, float]]
+    unknown: list[str]
+    substitutions: list[Substitution]
+
+
 class UnknownImageError(KeyError):
     """Raised when an image id is not in the index."""
 

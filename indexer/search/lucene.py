@@ -21,6 +21,7 @@ from indexer.search.api import (
     Allowed,
     Explanation,
     Hit,
+    Matching,
     SearchResult,
     SimilarResult,
     Timings,
@@ -125,6 +126,14 @@ class LuceneSearcher:
         tokenise, search = 1000 * (tokenised - start), 1000 * (end - tokenised)
         timings = Timings(tokenise, search, tokenise + search)
         return SearchResult(hits, read.unknown, timings, substitutions=read.substitutions)
+
+    def matching(
+        self, query: str, *, substitute: bool = True, allowed: Allowed | None = None
+    ) -> Matching:
+        """All documents that `search` finds with k large enough."""
+        read = self._reader.read(query, substitute)
+        documents = self._finder.top(read.terms, self.index.documents, allowed)
+        return Matching(documents, read.unknown, read.substitutions)
 
     def field_index(self) -> FieldIndex:
         """The typed fields of the images; opened by the first call.

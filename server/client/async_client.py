@@ -10,10 +10,17 @@ import httpx
 
 from server.client import operations
 from server.client.attempts import Attempts
-from server.client.operations import Answer, Operation, Photo
+from server.client.operations import Answer, Filter, Operation, Photo
 from server.client.options import RETRIES, TIMEOUT, options
 from server.client.servers import Servers
-from server.schemas import BackendInfo, ExplanationAnswer, ImageAnswer, SearchAnswer, SimilarAnswer
+from server.schemas import (
+    BackendInfo,
+    CountAnswer,
+    ExplanationAnswer,
+    ImageAnswer,
+    SearchAnswer,
+    SimilarAnswer,
+)
 
 
 class AsyncClient:
@@ -47,9 +54,24 @@ class AsyncClient:
         explain: bool = False,
         substitute: bool = True,
         backend: str | None = None,
+        filter: Filter | None = None,
+        offset: int = 0,
+        sort: str | None = None,
+        facets: Sequence[str] = (),
     ) -> SearchAnswer:
         """See `Client.search`."""
-        return await self._get(operations.search(query, k, explain, substitute, backend))
+        return await self._get(
+            operations.search(query, k, explain, substitute, backend, filter, offset, sort, facets)
+        )
+
+    async def count(
+        self,
+        filter: Filter | None = None,
+        *,
+        backend: str | None = None,
+    ) -> CountAnswer:
+        """See `Client.count`."""
+        return await self._get(operations.count(filter, backend))
 
     async def similar(
         self, image_id: str, k: int = 10, *, explain: bool = False, backend: str | None = None

@@ -10,10 +10,17 @@ import httpx
 
 from server.client import operations
 from server.client.attempts import Attempts
-from server.client.operations import Answer, Operation, Photo
+from server.client.operations import Answer, Filter, Operation, Photo
 from server.client.options import RETRIES, TIMEOUT, options
 from server.client.servers import Servers
-from server.schemas import BackendInfo, ExplanationAnswer, ImageAnswer, SearchAnswer, SimilarAnswer
+from server.schemas import (
+    BackendInfo,
+    CountAnswer,
+    ExplanationAnswer,
+    ImageAnswer,
+    SearchAnswer,
+    SimilarAnswer,
+)
 
 
 class Client:
@@ -56,6 +63,10 @@ class Client:
         explain: bool = False,
         substitute: bool = True,
         backend: str | None = None,
+        filter: Filter | None = None,
+        offset: int = 0,
+        sort: str | None = None,
+        facets: Sequence[str] = (),
     ) -> SearchAnswer:
         """The k best photos for a text.
 
@@ -65,11 +76,30 @@ class Client:
             explain: whether each hit has its score term by term.
             substitute: whether words that the index lacks are replaced by the nearest trained ones.
             backend: name of a backend; by default the server's first one.
+            filter: photos that may be found, as text or as JSON.
+            offset: hits before the first one.
+            sort: a field to sort all matching photos by, with "-" before it for the largest first.
+            facets: fields of which to count the values over all matching photos.
 
         Raises:
             ClientError: if the request fails.
         """
-        return self._get(operations.search(query, k, explain, substitute, backend))
+        return self._get(
+            operations.search(query, k, explain, substitute, backend, filter, offset, sort, facets)
+        )
+
+    def count(
+        self,
+        filter: Filter | None = None,
+        *,
+        backend: str | None = None,
+    ) -> CountAnswer:
+        """How many images a filter, as text or as JSON, lets through; all without one.
+
+        Raises:
+            ClientError: if the request fails.
+        """
+        return self._get(operations.count(filter, backend))
 
     def similar(
         self, image_id: str, k: int = 10, *, explain: bool = False, backend: str | None = None

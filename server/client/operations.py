@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
 import httpx
@@ -16,6 +16,7 @@ from server.client import errors
 Answer = TypeVar("Answer")
 Model = TypeVar("Model", bound=BaseModel)
 Params = Mapping[str, str | int | bool | None]
+Filter = str | Mapping[str, Any]  # as text or as JSON
 
 
 @dataclass(frozen=True)
@@ -38,16 +39,20 @@ class Operation(Generic[Answer]):
     Attributes:
         path: below the address of the server.
         params: of the query; None for those that are left out.
+        body: sent as JSON with POST; None for GET.
         read: makes the typed answer; raises ValueError if the response is not one.
     """
 
     path: str
     params: Params
     read: Callable[[httpx.Response], Answer]
+    body: Mapping[str, Any] | None = None
 
     def request(self, client: httpx.Client | httpx.AsyncClient, server: str) -> httpx.Request:
         """The request for one server."""
         params = {name: value for name, value in self.params.items() if value is not None}
+        if self.body is not None:
+            return client.build_request("POST", server + self.path, json=self.body)
         return client.build_request("GET", server + self.path, params=params)
 
     def answer(self, outcome: httpx.Response | httpx.TransportError, server: str) -> Answer:
@@ -67,17 +72,39 @@ class Operation(Generic[Answer]):
 
 
 def search(
-    query: str, k: int, explain: bool, substitute: bool, backend: str | None
+    query: str,
+    k: int,
+    explain: bool,
+    substitute: bool,
+    backend: str | None,
+    filter: Filter | None = None,
+    offset: int = 0,
+    sort: str | None = None,
+    facets: Sequence[str] = (),
 ) -> Operation[schemas.SearchAnswer]:
-    """`GET /v1/search`."""
-    params: Params = {
+    """`GET /v1/search`, or `POST` for a filter as JSON."""
+    params: dict[str, str | int | bool | None] = {
         "q": query,
         "k": k,
         "explain": explain,
         "substitute": substitute,
         "backend": backend,
+        "offset": offset or None,
+        "sort": sort,
     }
-    return Operation("/v1/search", params, _model(schemas.SearchAnswer))
+    read = _model(schemas.SearchAnswer)
+    if filter is None or isinstance(filter, str):
+        params |= {"filter": filter, "facets": ",".join(facets) or None}
+        return Operation("/v1/search", params, read)
+    body: dict[str, Any] = {name: value for name, value in params.items() if value is not None}
+    body |= {"filter": filter, "facets": list(facets)}
+    return Operation("/v1/search", {}, read, body)
+
+
+def count(filter: Filter | None, backend: str | None) -> Operation[schemas.CountAnswer]:
+    """`POST /v1/images/count`."""
+    body = {"filter": filter, "backend": backend}
+    return Operation("/v1/images/count", {}, _model(schemas.CountAnswer), body)
 
 
 def similar(

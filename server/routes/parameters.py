@@ -14,6 +14,7 @@ from server.backends import Backend, backends_of
 
 MAX_K = 1000
 MAX_QUERY_LENGTH = 1000
+MAX_FACETS = 10
 # A character that is no white space to Python; the escapes alone are none to JSON Schema.
 NOT_BLANK = r"[^\s\x1c-\x1f\x85]"
 
@@ -58,14 +59,77 @@ ExplainParameter = Annotated[
 ]
 
 
-class SearchParameters(BaseModel):
-    """What a search is asked; `read_search` reads it."""
+FILTER = "Photos that may be found: conditions on fields of their metadata; docs/filters.md"
+
+
+class Search(BaseModel):
+    """What a search is asked, however it is sent."""
 
     q: QueryParameter
     backend: BackendName = None
     k: CountParameter = 10
     explain: ExplainParameter = False
     substitute: SubstituteParameter = True
+    offset: Annotated[int, Query(ge=0, le=MAX_K, description="Hits before the first one")] = 0
+    sort: Annotated[
+        str | None,
+        Query(
+            max_length=100,
+            description="A field to sort all matching photos by, with - before it for the largest "
+            "first; by default the score; not for dense models",
+            examples=["-taken"],
+        ),
+    ] = None
+
+
+class SearchParameters(Search):
+    """The query parameters of a search; `read_search` reads them."""
+
+    filter: Annotated[
+        str | None,
+        Query(description=FILTER, examples=["taken:2024-06..2024-08 camera:canon -folder:raw"]),
+    ] = None
+    facets: Annotated[
+        str,
+        Query(
+            max_length=500,
+            description="Fields of which to count the values over all matching photos, separated "
+            "by commas; dates with a period; not for dense models",
+            examples=["camera,taken:year"],
+        ),
+    ] = ""
+
+    @property
+    def counted(self) -> list[str]:
+        """The facets one by one."""
+        return self.facets.split(",") if self.facets else []
+
+
+class SearchBody(Search):
+    """A search as the body of a request."""
+
+    filter: Annotated[str | dict[str, Any] | None, Query(description=FILTER)] = None
+    facets: Annotated[
+        list[str],
+        Query(
+            max_length=MAX_FACETS,
+            description="Fields of which to count the values over all matching photos; dates with "
+            "a period; not for dense models",
+            examples=[["camera", "taken:year"]],
+        ),
+    ] = []
+
+    @property
+    def counted(self) -> list[str]:
+        """The facets one by one."""
+        return self.facets
+
+
+class CountBody(BaseModel):
+    """What is counted."""
+
+    filter: Annotated[str | dict[str, Any] | None, Query(description=FILTER)] = None
+    backend: BackendName = None
 
 
 def read_search(request: Request) -> SearchParameters:

@@ -6,12 +6,19 @@ from functools import partial
 
 from fastapi import APIRouter, Request, Response
 
+from indexer.filters.facets import Bucket
 from indexer.search.api import Explainer
 from server import schemas
 from server.backends import Backend, backends_of
-from server.problems import responses
+from server.problems import PROBLEM, responses
+from server.routes.filtering import allowed_by, browsed_by
 from server.routes.hits import hits_and_timings, json_response
-from server.routes.parameters import SearchParameters, documented, read_search
+from server.routes.parameters import (
+    SearchBody,
+    SearchParameters,
+    documented,
+    read_search,
+)
 from server.work import Wanted, Work
 
 QUICK_HITS = 100  # with more, or a longer query, a quick search is none
@@ -44,35 +51,60 @@ async def search(request: Request) -> Response:
     """
     asked = read_search(request)
     backend = backends_of(request).get(asked.backend)
-    answer = partial(
-        search_answer, request, backend, asked.q, asked.k, asked.explain, asked.substitute
-    )
+    answer = partial(search_answer, request, backend, asked)
     # A quick search takes less time than switching to a thread; others would block the event loop.
-    quick = asked.k <= QUICK_HITS and len(asked.q) <= QUICK_LENGTH and not asked.explain
-    if backend.quick and quick:
+    if backend.quick and _quick(asked):
         return json_response(answer())
     work: Work = request.app.state.work
     return await work.run(request, lambda wanted: json_response(answer(wanted)))
 
 
+@router.post(
+    "/search",
+    summary="Search photos by text, with a filter as JSON",
+    operation_id="search_by_body",
+    response_model=schemas.SearchAnswer,
+    responses={
+        400: {"description": "The body is not UTF-8", "content": PROBLEM},
+        **responses("invalid-parameter", "unknown-backend", "backend-unavailable", "overloaded"),
+    },
+)
+async def search_by_body(request: Request, asked: SearchBody) -> Response:
+    """As `GET /v1/search`; the filter may be JSON with `must`, `should` and `must_not`."""
+    backend = backends_of(request).get(asked.backend)
+    work: Work = request.app.state.work
+    answer = partial(search_answer, request, backend, asked)
+    return await work.run(request, lambda wanted: json_response(answer(wanted)))
+
+
+def _quick(asked: SearchParameters) -> bool:
+    few = asked.k + asked.offset <= QUICK_HITS and len(asked.q) <= QUICK_LENGTH
+    return few and not (asked.explain or asked.filter or asked.facets or asked.sort)
+
+
 def search_answer(
     request: Request,
     backend: Backend,
-    q: str,
-    k: int,
-    explain: bool,
-    substitute: bool = True,
+    asked: SearchParameters | SearchBody,
     wanted: Wanted | None = None,
 ) -> schemas.SearchAnswer:
     """Search one backend and convert the result to the answer of `/v1/search`."""
     searcher = backend.searcher
-    result = searcher.search(q, k, substitute=substitute)
+    allowed = allowed_by(backend, asked.filter)
+    total, facets = None, None
+    if asked.sort or asked.counted:
+        browsed = browsed_by(backend, asked, allowed)
+        result, total, facets = browsed.result, browsed.total, browsed.facets
+    else:
+        most = asked.k + asked.offset
+        result = searcher.search(asked.q, most, substitute=asked.substitute, allowed=allowed)
+        result.hits = result.hits[asked.offset :]
     why = None
-    if explain and isinstance(searcher, Explainer):
-        why = partial(searcher.explain_all, q, substitute=substitute)
+    if asked.explain and isinstance(searcher, Explainer):
+        why = partial(searcher.explain_all, asked.q, substitute=asked.substitute)
     hits, timings = hits_and_timings(request, backend, result, why, wanted)
     return schemas.SearchAnswer(
-        query=q,
+        query=asked.q,
         backend=backend.name,
         index_version=backends_of(request).version,
         hits=hits,
@@ -81,4 +113,10 @@ def search_answer(
             schemas.SubstitutionAnswer.model_validate(found) for found in result.substitutions
         ],
         timings=timings,
+        total=total,
+        facets=facets and {name: _buckets(found) for name, found in facets.items()},
     )
+
+
+def _buckets(found: list[Bucket]) -> list[schemas.BucketAnswer]:
+    return [schemas.BucketAnswer(value=value, count=images) for value, images in found]

@@ -68,7 +68,7 @@ def test_unknown_routes(client: TestClient, path: str) -> None:
 @pytest.mark.parametrize(
     ("method", "path"),
     [
-        ("POST", "/v1/search?q=red"),
+        ("POST", "/v1/backends"),
         ("DELETE", "/v1/images/garden/one.png"),
         ("PUT", "/v1/images/garden/one.png/file"),
         ("POST", "/"),

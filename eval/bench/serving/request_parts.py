@@ -16,6 +16,7 @@ from fastapi import FastAPI, Request
 from server.app import create_app
 from server.backends import Backends
 from server.changeover.leases import Lease, keep_lease
+from server.routes.parameters import SearchParameters
 from server.routes.search import search_answer
 from server.settings import ServerSettings
 
@@ -54,7 +55,7 @@ async def _time_all(
         whole = time.perf_counter() - start
         timings = json.loads(body)["timings"]
         start = time.perf_counter()
-        made = search_answer(request, backends.default, query, k, False)
+        made = search_answer(request, backends.default, SearchParameters(q=query, k=k))
         built = time.perf_counter()
         made.model_dump_json()
         serialise = 1000 * (time.perf_counter() - built)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -70,6 +71,33 @@ def test_an_image(client: Any, photos: Path, image_id: str) -> None:
     expected = FakeSearcher().similar(image_id, 2)
     assert pairs(similar.hits) == [(hit.image_id, hit.score) for hit in expected.hits]
     assert {term.term: term.count for term in similar.terms} == expected.terms
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_filters_go_where_they_can(kind: str) -> None:
+    sent: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent.append(request)
+        return httpx.Response(500)
+
+    with connected(kind, "http://a", answer, retries=0) as client:
+        for given in ("a:1", {"key": "a", "match": {"value": 1}}):
+            with pytest.raises(sparta.ClientError):
+                client.search("red", filter=given, offset=3, sort="-a", facets=["a", "b:year"])
+            with pytest.raises(sparta.ClientError):
+                client.count(given)
+    text, counted, body, counted_body = sent
+    assert text.method == "GET"
+    params = {"filter": "a:1", "offset": "3", "sort": "-a", "facets": "a,b:year"}
+    assert params.items() <= dict(text.url.params).items()
+    assert (body.method, body.url.path) == ("POST", "/v1/search")
+    wanted = {"key": "a", "match": {"value": 1}}
+    read = json.loads(body.content)
+    assert (read["filter"], read["facets"], read["offset"]) == (wanted, ["a", "b:year"], 3)
+    assert json.loads(counted.content) == {"filter": "a:1", "backend": None}
+    assert json.loads(counted_body.content)["filter"] == wanted
+    assert counted.url.path == "/v1/images/count"
 
 
 def test_backends(client: Any) -> None:

@@ -1,0 +1,141 @@
+"""Filters, facets, orders and pages of searches over a real index."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from server.app import create_app
+from server.backends import Backend, open_backends
+from tests.server.apps import app_of, client_of, settings
+from tests.server.drawings import index_drawings
+from tests.server.fake import DRAWINGS, FakeSearcher
+
+QUERY = "red blue green"
+WIDTHS = {image_id: drawing.size[0] for image_id, drawing in DRAWINGS.items()}
+WIDE = {"key": "width", "range": {"gte": 320}}
+
+
+@pytest.fixture(scope="module", params=["columns", "lucene"])
+def served(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, photos: Path
+) -> Iterator[TestClient]:
+    index = index_drawings(tmp_path_factory.mktemp("filters") / "index", photos)
+    chosen = settings(index=index, engine=request.param)
+    with client_of(create_app(open_backends(chosen), chosen)) as client:
+        yield client
+
+
+def ask(client: TestClient, **params: Any) -> Any:
+    response = client.get("/v1/search", params={"q": QUERY, **params})
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+def ids(answer: Any) -> list[str]:
+    return [hit["image_id"] for hit in answer["hits"]]
+
+
+def test_a_filter_leaves_hits_out_and_changes_nothing_else(served: TestClient) -> None:
+    every = ask(served)
+    wide = ask(served, filter="width:>=320")
+    assert 0 < len(wide["hits"]) < len(every["hits"])
+    kept = [hit for hit in every["hits"] if hit["metadata"]["width"] >= 320]
+    assert [hit | {"rank": 0} for hit in wide["hits"]] == [hit | {"rank": 0} for hit in kept]
+    assert (wide["total"], wide["facets"]) == (None, None)
+    for given in (WIDE, {"must": [WIDE]}, "width:>=320"):
+        body = {"q": QUERY, "filter": given}
+        answer = served.post("/v1/search", json=body)
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["hits"] == wide["hits"]
+
+
+def test_pages_follow_one_another(served: TestClient) -> None:
+    every = ask(served)["hits"]
+    assert ask(served, offset=1, k=2)["hits"] == every[1:3]
+    assert ask(served, offset=100)["hits"] == []
+    paged = ask(served, offset=1, k=2, sort="width")
+    assert [hit["rank"] for hit in paged["hits"]] == [2, 3]
+
+
+@pytest.mark.parametrize("order", ["width", "-width"])
+def test_an_order(served: TestClient, order: str) -> None:
+    answer = ask(served, sort=order)
+    every = ask(served)
+    sign = -1 if order.startswith("-") else 1
+    assert ids(answer) == sorted(ids(every), key=lambda i: (sign * WIDTHS[i], i))
+    assert answer["total"] == len(every["hits"])
+    scores = {hit["image_id"]: hit["score"] for hit in every["hits"]}
+    assert {hit["image_id"]: hit["score"] for hit in answer["hits"]} == scores
+
+
+def test_facets_count_all_that_matches(served: TestClient) -> None:
+    found = ids(ask(served))
+    answer = ask(served, k=1, facets="width,folder")
+    assert (len(answer["hits"]), answer["total"]) == (1, len(found))
+    widths = {bucket["value"]: bucket["count"] for bucket in answer["facets"]["width"]}
+    assert widths == Counter(WIDTHS[image_id] for image_id in found)
+    folders = {bucket["value"]: bucket["count"] for bucket in answer["facets"]["folder"]}
+    assert folders == Counter(i.rpartition("/")[0] for i in found if "/" in i)
+    body = {"q": QUERY, "facets": ["width"], "filter": WIDE}
+    wide = served.post("/v1/search", json=body).json()
+    assert {bucket["value"] for bucket in wide["facets"]["width"]} == {
+        w for w in widths if w >= 320
+    }
+
+
+def test_count(served: TestClient) -> None:
+    for body, count in (
+        ({}, len(DRAWINGS)),
+        ({"filter": "width:>=320"}, sum(width >= 320 for width in WIDTHS.values())),
+        ({"filter": WIDE, "backend": "sparta"}, sum(width >= 320 for width in WIDTHS.values())),
+    ):
+        answer = served.post("/v1/images/count", json=body)
+        assert answer.status_code == 200, answer.text
+        assert (answer.json()["count"], answer.json()["backend"]) == (count, "sparta")
+
+
+@pytest.mark.parametrize(
+    ("params", "field", "detail"),
+    [
+        ({"filter": "widht:3"}, "filter", "filter, column 1: no image has the field 'widht'"),
+        ({"filter": ""}, "filter", "filter, column 1: a condition is missing"),
+        ({"filter": "x" * 3000}, "filter", "3000 characters are too many"),
+        ({"sort": "length"}, "sort", "no image has the field 'length'"),
+        ({"facets": "length"}, "facets", "no image has the field 'length'"),
+        ({"facets": "width:year"}, "facets", "facet width:year"),
+        ({"offset": -1}, "offset", "greater than or equal to 0"),
+    ],
+)
+def test_bad_parameters(
+    served: TestClient, params: dict[str, Any], field: str, detail: str
+) -> None:
+    response = served.get("/v1/search", params={"q": QUERY, **params})
+    assert (response.status_code, response.json()["field"]) == (422, field)
+    assert detail in response.json()["detail"]
+
+
+def test_a_bad_filter_in_a_body(served: TestClient) -> None:
+    bad = {"must": [{"key": "width", "range": {"gt": "wide"}}]}
+    for path in ("/v1/search", "/v1/images/count"):
+        response = served.post(path, json={"q": "red", "filter": bad})
+        assert response.status_code == 422
+        detail = "filter, must[0].range: width is a field of kind number: it has numbers"
+        assert detail in response.json()["detail"]
+
+
+def test_a_backend_without_fields() -> None:
+    with client_of(app_of(Backend("sparta", FakeSearcher(), quick=True))) as client:
+        for params, field in (
+            ({"filter": "a:1"}, "filter"),
+            ({"facets": "a"}, "facets"),
+            ({"sort": "a"}, "sort"),
+        ):
+            response = client.get("/v1/search", params={"q": "red", **params})
+            assert (response.status_code, response.json()["field"]) == (422, field)
+            assert "backend sparta" in response.json()["detail"]
