@@ -91,7 +91,8 @@ def search_answer(
     """Search one backend and convert the result to the answer of `/v1/search`."""
     searcher = backend.searcher
     allowed = allowed_by(backend, asked.filter)
-    total, facets = None, None
+    total: int | None = None
+    facets: dict[str, list[Bucket]] = {}
     if asked.sort or asked.counted:
         browsed = browsed_by(backend, asked, allowed)
         result, total, facets = browsed.result, browsed.total, browsed.facets
@@ -114,7 +115,7 @@ def search_answer(
         ],
         timings=timings,
         total=total,
-        facets=facets and {name: _buckets(found) for name, found in facets.items()},
+        facets={name: _buckets(found) for name, found in facets.items()} or None,
     )
 
 

@@ -94,6 +94,7 @@ def test_the_description_names_every_error(client: TestClient) -> None:
     assert set(paths) == {
         "/v1/search",
         "/v1/backends",
+        "/v1/images/count",
         "/v1/images/{image_id}",
         "/v1/images/{image_id}/file",
         "/v1/images/{image_id}/similar",
