@@ -259,7 +259,17 @@ def _http(request: Request, error: Exception) -> Response:
     }
     status = HTTPStatus(error.status_code)
     detail = details.get(status, str(error.detail))
-    return _response(request, _plain(status, detail), error.headers)
+    headers = _allow(request, error.headers) if status == 405 else error.headers
+    return _response(request, _plain(status, detail), headers)
+
+
+def _allow(request: Request, headers: Mapping[str, str] | None) -> Mapping[str, str] | None:
+    """The documented methods of a path too: Starlette names those of its first route alone."""
+    path = getattr(request.scope.get("route"), "path_format", None)
+    documented = request.app.openapi()["paths"].get(path, {})
+    methods = {method.upper() for method in documented}
+    methods |= set(filter(None, (headers or {}).get("Allow", "").split(", ")))
+    return {"Allow": ", ".join(sorted(methods))} if methods else headers
 
 
 def _unexpected(request: Request, error: Exception) -> Response:

@@ -80,6 +80,11 @@ def test_wrong_methods(client: TestClient, method: str, path: str) -> None:
     assert "GET" in response.headers["allow"]
 
 
+def test_all_methods_of_a_path_are_named(client: TestClient) -> None:
+    assert client.delete("/v1/search?q=red").headers["allow"] == "GET, POST"
+    assert client.get("/v1/sign-in").headers["allow"] == "POST"
+
+
 def test_unexpected_errors_show_no_internals(client: TestClient) -> None:
     response = client.get("/v1/search?q=explode")
     assert problem(response, 500)["title"] == "Internal Server Error"

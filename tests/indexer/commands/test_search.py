@@ -166,6 +166,15 @@ def test_a_dense_backend_answers(dense_index: Path) -> None:
     assert {hit["view"] for hit in answer["hits"]} <= {0, 1, 2}
 
 
+def test_a_filter_for_a_dense_backend(dense_index: Path) -> None:
+    code = "from sparta.__main__ import main; main()"
+    options = ("--backend", "mv-vse", "--json", "-k", "30", "--filter")
+    for text, count in (("path:*", 21), ("-path:*", 0)):
+        run = sparta("search", str(dense_index), "dogs", *options, text, code=code)
+        assert run.returncode == 0, run.stderr
+        assert len(json.loads(run.stdout)["hits"]) == count
+
+
 def test_a_dense_backend_that_is_not_there_or_cannot(dense_index: Path, index: Path) -> None:
     code = "from sparta.__main__ import main; main()"
     for arguments, said in [
