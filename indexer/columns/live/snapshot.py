@@ -77,7 +77,7 @@ class LiveColumns:
         Raises:
             InputError: if a file is missing or damaged.
         """
-        opened = {one.folder: one for one in previous.segments.all} if previous else {}
+        opened = {one.folder: one for one in previous.segments.all} if previous is not None else {}
         state = ColumnState.open(index, number)
         segments = [opened.get(index / name) or Segment(index / name) for name in state.segments]
         live = [

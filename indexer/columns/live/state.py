@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.columns.manifest import FOLDER
+from indexer.columns.manifest import FOLDER, has_columns
 from indexer.live.commit import FOLDER as LIVE
 from indexer.manifest import open_manifest, save_manifest
 from indexer.parts import MANIFEST, Parts, check_small_parts, describe_parts
@@ -47,6 +47,8 @@ class ColumnState:
             InputError: if it is missing or damaged, or so is the manifest of a segment.
         """
         if number == 0:
+            if not has_columns(index):
+                raise InputError(f"{index / FOLDER} is missing: build the index again")
             return cls(FORMAT_VERSION, {FOLDER: sha256(index / FOLDER / MANIFEST)}, {})
         folder = state_folder(index, number)
         state = open_manifest(cls, folder, FORMAT_VERSION)

@@ -63,6 +63,8 @@ def test_columns_that_no_state_lists_are_removed(index: Path) -> None:
     assert list(ColumnState.open(index, 4).segments) == ["live/segment-000003"]
     remove_unlisted(index, 4)
     assert not (index / FOLDER).exists()
+    with pytest.raises(InputError, match="columns is missing"):  # a reader of an earlier commit
+        LiveColumns.open(index, 0, VOCABULARY, 8)
     assert live_names(index) == ["segment-000003", "state-000004"]
     assert len(LiveColumns.open(index, 4, VOCABULARY, 8)) == 2
 
