@@ -28,7 +28,7 @@ from indexer.search.api import (
     UnknownImageError,
 )
 from indexer.search.explanations import explanations, terms_of_counts, terms_of_words
-from indexer.search.fields import open_fields
+from indexer.search.fields import StoredDocuments, open_fields
 from indexer.search.query_by_image import image_query, repeated_terms, without_document
 from indexer.search.query_reader import QueryReader
 from sparta.errors import InputError
@@ -142,7 +142,7 @@ class LuceneSearcher:
             InputError: if they are damaged.
         """
         if self._fields is None:
-            self._fields = open_fields(self._folder, self.index)
+            self._fields = open_fields(self._folder, self._numbered())
         return self._fields
 
     def similar(
@@ -153,7 +153,8 @@ class LuceneSearcher:
             raise ValueError(f"k must be at least 1, got {k}")
         start = time.perf_counter()
         document = self._document(image_id)
-        terms = [self._tokenizer.vocabulary[i] for i in self.index.grounding(document).terms]
+        [grounded] = self._in_lucene([image_id], [document])
+        terms = [self._tokenizer.vocabulary[i] for i in self.index.grounding(grounded).terms]
         [impacts] = self._finder.impacts([document], terms).tolist()
         query = image_query(dict(zip(terms, impacts, strict=True)))
         read = time.perf_counter()
@@ -204,7 +205,7 @@ class LuceneSearcher:
         documents = [self._document(image_id) for image_id in image_ids]
         impacts = self._finder.impacts(documents, [term.term for term in terms])
         ids = np.array([self._term_ids[term.term] for term in terms], np.int64)
-        packed = self.index.packed_groundings(documents)
+        packed = self.index.packed_groundings(self._in_lucene(image_ids, documents))
         winners = self.index.winners(packed, ids, impacts > 0, self._tokenizer.vocabulary)
         return explanations(image_ids, terms, impacts, winners)
 
@@ -217,6 +218,14 @@ class LuceneSearcher:
         if document is None:
             raise UnknownImageError(image_id)
         return document
+
+    def _numbered(self) -> StoredDocuments:
+        """The images by the document numbers of the finder."""
+        return self.index
+
+    def _in_lucene(self, image_ids: Sequence[str], documents: Sequence[int]) -> Sequence[int]:
+        """Lucene's numbers of some documents of the finder."""
+        return documents
 
     def __len__(self) -> int:
         return self._images

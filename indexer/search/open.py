@@ -52,14 +52,13 @@ def open_index(
     if engine not in ENGINES:
         raise InputError(f"--engine must be one of {', '.join(ENGINES)}, got {engine!r}")
     live = Manifest.open(folder).live
-    if live and engine == "columns":
-        raise InputError(
-            f"--engine columns: {folder} has been written to since it was built, and columns do "
-            "not follow that yet: use lucene or auto"
-        )
     # numba takes a second to load, which a search in Lucene does not need.
-    if live or engine == "lucene" or (engine == "auto" and not has_columns(folder)):
+    if engine == "lucene" or (engine == "auto" and not live and not has_columns(folder)):
         return LuceneSearcher(folder)
+    if live:
+        from indexer.search.live_columns import LiveColumnSearcher
+
+        return LiveColumnSearcher(folder)
     from indexer.search.columns import ColumnSearcher
 
     if not has_columns(folder) or not columns_fit(folder):

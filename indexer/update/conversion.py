@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from indexer.columns.manifest import columns_fit, has_columns
 from indexer.dense.manifest import dense_names
 from indexer.live.commit import FOLDER
 from indexer.manifest import Manifest
@@ -29,6 +30,10 @@ def make_live(folder: Path) -> Manifest:
     (folder / FOLDER).mkdir(exist_ok=True)
     if manifest.live:
         return manifest
+    if not has_columns(folder) or not columns_fit(folder):
+        from indexer.columns.rebuild import rebuild_columns
+
+        rebuild_columns(folder)  # those of a live index follow its changes from here on
     manifest = manifest.as_live()
     unfinished = folder / FOLDER / "new"
     unfinished.mkdir(exist_ok=True)

@@ -24,6 +24,7 @@ from sparta.lock import writing
 from sparta.tokenizer import WordPieceTokenizer
 
 COMMIT_AT = 10_000  # changes that wait in memory
+COMPACT_AT = 4096  # changes in the log; until then searchers hold those images in memory
 
 
 class IndexWriter:
@@ -40,7 +41,7 @@ class IndexWriter:
     """
 
     def __init__(self, folder: Path, vocabulary: Sequence[str], bits: int) -> None:
-        self._vocabulary = vocabulary
+        self._folder, self._vocabulary, self._bits = folder, vocabulary, bits
         self._check = ChangeCheck(folder, len(vocabulary), 2**bits - 1)
         self._lock = RLock()
         # What was changed since the last commit: images, or None where one was deleted.
@@ -54,6 +55,7 @@ class IndexWriter:
             path = log_path(folder, self._commit.log)
             self._log = ChangeLog(path, self._commit.bytes)
             opened.callback(self._log.close)
+            self._logged = sum(1 for _ in read_log(path, 0, self._commit.bytes))
             for change in read_log(path, self._commit.bytes, self._log.end):
                 self._apply(change)
             self.commit()
@@ -97,7 +99,13 @@ class IndexWriter:
                 return self._commit
             self._log.sync()
             commit = replace(self._commit, version=self._commit.version + 1, bytes=self._log.end)
+            log = self._log
+            if self._logged >= COMPACT_AT:
+                commit, log = self._compacted(commit)
             self._lucene.commit(commit.data())
+            if log is not self._log:
+                self._log.close()
+                self._log, self._logged = log, 0
             self._commit = commit
             self._changed.clear()
             newer = self._index.refreshed()
@@ -105,6 +113,27 @@ class IndexWriter:
             self._index.close()
             self._index = newer
             return commit
+
+    def _compacted(self, commit: Commit) -> tuple[Commit, ChangeLog]:
+        """A commit whose images are all in column segments, with an empty log."""
+        # numba takes a second to load, and few writers get here.
+        from indexer.columns.live.compaction import compact
+        from indexer.columns.live.snapshot import LiveColumns
+        from indexer.columns.live.state import next_number, remove_unlisted
+
+        self._remove_older_logs()
+        remove_unlisted(self._folder, commit.columns)
+        before = LiveColumns.open(self._folder, commit.columns, len(self._vocabulary), self._bits)
+        number = next_number(self._folder)
+        compact(self._folder, before.after(read_log(self._log.path, 0, commit.bytes)), number)
+        log = ChangeLog(log_path(self._folder, commit.log + 1))
+        return replace(commit, log=commit.log + 1, bytes=0, columns=number), log
+
+    def _remove_older_logs(self) -> None:
+        """Remove logs that only commits before the last one needed."""
+        for path in self._log.path.parent.glob("log-*"):
+            if path != self._log.path:
+                path.unlink()
 
     def __contains__(self, image_id: str) -> bool:
         """Whether the index has an image, with all that has been written."""
@@ -136,6 +165,7 @@ class IndexWriter:
 
     def _apply(self, change: Change) -> None:
         """Change Lucene, which shows it at the next commit."""
+        self._logged += 1
         if isinstance(change, Delete):
             self._lucene.delete(change.image_id)
             self._changed[change.image_id] = None

@@ -18,6 +18,7 @@ from indexer.live.commit import Commit, log_path
 from indexer.manifest import Manifest
 from indexer.postings import ImagePostings, Postings
 from indexer.search.api import UnknownImageError
+from indexer.search.live_columns import LiveColumnSearcher
 from indexer.search.lucene import LuceneSearcher
 from indexer.search.open import open_index
 from indexer.update import writer as writer_module
@@ -81,8 +82,8 @@ def changes_of(
     return [MetadataChange(one, {"described": one}) for one in ids if one in right.images]
 
 
-@settings(max_examples=25)
-@given(steps=STEPS)
+@settings(max_examples=12)
+@given(steps=STEPS, compact_at=st.sampled_from([1, 3, 9, 4096]))
 def test_any_changes_give_the_answers_of_the_reference(
     template: Path,
     pool: list[ImagePostings],
@@ -90,12 +91,26 @@ def test_any_changes_give_the_answers_of_the_reference(
     tokenizer: WordPieceTokenizer,
     tmp_path_factory: pytest.TempPathFactory,
     steps: list[tuple[str, list[int]]],
+    compact_at: int,
 ) -> None:
     folder = shutil.copytree(template, tmp_path_factory.mktemp("live") / "index")
     right = LiveReference(small)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(writer_module, "COMPACT_AT", compact_at)
+        _run(folder, steps, pool, right, tokenizer)
+    assert verify_index(folder) == []
+
+
+def _run(
+    folder: Path,
+    steps: list[tuple[str, list[int]]],
+    pool: list[ImagePostings],
+    right: LiveReference,
+    tokenizer: WordPieceTokenizer,
+) -> None:
     opened = Opened(folder)
     opened.writer.commit()
-    searcher = LuceneSearcher(folder)
+    searchers = [open_index(folder, engine) for engine in ("lucene", "columns")]
     for kind, chosen in [*steps, ("commit", [])]:
         if kind == "kill":
             opened.kill()
@@ -105,19 +120,20 @@ def test_any_changes_give_the_answers_of_the_reference(
             opened = Opened(folder)
         elif kind == "commit":
             opened.writer.commit()
-            if newer := searcher.refreshed():
-                searcher.close()
-                searcher = newer
-            assert_same(searcher, right.searcher(tokenizer))
+            for place, searcher in enumerate(searchers):
+                if newer := searcher.refreshed():
+                    searcher.close()
+                    searchers[place] = newer
+                assert_same(searchers[place], right.searcher(tokenizer))
         else:
             changes = changes_of(kind, chosen, pool, right)
             opened.writer.write(changes)
             right.apply(changes)
             for change in changes:
                 assert (change.image_id in opened.writer) == (change.image_id in right.images)
-    searcher.close()
+    for searcher in searchers:
+        searcher.close()
     opened.close()
-    assert verify_index(folder) == []
 
 
 class Opened:
@@ -186,8 +202,6 @@ def test_changes_are_visible_once_committed(
     newer = open_index(built)
     assert newer.metadata(new.image_id) == {"b": 2}
     assert searcher.metadata(old) == small.metadata[0]  # as it was opened
-    with pytest.raises(InputError, match=r"--engine columns: .* has been written to since"):
-        open_index(built, "columns")
 
 
 def test_many_changes_are_committed_on_their_own(
@@ -269,13 +283,14 @@ def test_threads_write_and_sync_together(
     assert_same(open_index(built), right.searcher(tokenizer))
 
 
-@pytest.mark.parametrize("few", [0, 1000])
+@pytest.mark.parametrize(("engine", "few"), [("lucene", 0), ("lucene", 1000), ("columns", 0)])
 def test_searches_among_some_images_in_several_segments(
     built: Path,
     pool: list[ImagePostings],
     small: Postings,
     tokenizer: WordPieceTokenizer,
     monkeypatch: pytest.MonkeyPatch,
+    engine: str,
     few: int,
 ) -> None:
     monkeypatch.setattr("indexer.lucene.reader.FEW", few)
@@ -286,11 +301,12 @@ def test_searches_among_some_images_in_several_segments(
             writer.write(changes[i : i + 4])
             writer.commit()
     right.apply(changes)
-    found, exact = open_index(built, "lucene"), right.searcher(tokenizer)
+    found, exact = open_index(built, engine), right.searcher(tokenizer)
     chosen = np.arange(len(exact)) % 3 > 0
-    by_document = np.ones(found.index.documents, np.bool_)
+    columns = found._finder.columns if isinstance(found, LiveColumnSearcher) else None
+    by_document = np.ones(columns.documents if columns else found.index.documents, np.bool_)
     for image_id, flag in zip(sorted(right.images), chosen, strict=True):
-        document = found.index.document(image_id)
+        document = found._finder.document(image_id)
         assert document is not None
         by_document[document] = flag
     for query in QUERIES:

@@ -1,0 +1,96 @@
+"""Searches an index that is written to in its columns; grounding comes from Lucene."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from indexer.columns.live.snapshot import LiveColumns
+from indexer.live.commit import Commit, log_path
+from indexer.live.log import read_log
+from indexer.lucene.reader import LuceneIndex
+from indexer.search.api import Allowed
+from indexer.search.fields import StoredDocuments
+from indexer.search.lucene import LuceneSearcher
+from sparta.errors import InputError
+
+
+class LiveColumnFinder:
+    """The columns of one commit, with the query methods of a `LuceneIndex`.
+
+    Args:
+        columns: of the commit.
+        term_ids: the vocabulary.
+    """
+
+    def __init__(self, columns: LiveColumns, term_ids: dict[str, int]) -> None:
+        self.columns = columns
+        self.stored = columns.stored
+        self.document = columns.document
+        self._term_ids = term_ids
+
+    def top(self, terms: str, k: int, allowed: Allowed | None = None) -> list[tuple[int, float]]:
+        """The k best documents and their scores; see `LuceneIndex.top`."""
+        counts = Counter(map(self._term_ids.__getitem__, terms.split()))
+        documents, scores = self.columns.top(counts, k, allowed)
+        return list(zip(documents.tolist(), scores.astype(float).tolist(), strict=True))
+
+    def impacts(self, documents: Sequence[int], terms: Sequence[str]) -> NDArray[np.int64]:
+        """The impacts of some documents; see `LuceneIndex.impacts`."""
+        return self.columns.impacts(documents, [self._term_ids[term] for term in terms])
+
+
+class LiveColumnSearcher(LuceneSearcher):
+    """Returns the hits of `LuceneSearcher` in a fraction of the time. Safe from any thread.
+
+    Args:
+        folder: an index folder that was written to.
+
+    Raises:
+        InputError: if the folder is not an index, has another format, or is damaged.
+    """
+
+    quick = True
+    engine = "columns"
+    _finder: LiveColumnFinder
+    _opened: tuple[Commit, LiveColumns] | None = None
+
+    def _use(self, index: LuceneIndex) -> None:
+        super()._use(index)
+        try:
+            columns = self._columns()
+        except InputError:
+            newer = index.refreshed()
+            if newer is None:
+                raise
+            # The next commit came, and the files of this one went, before they were read.
+            index.close()
+            self._use(newer)
+            return
+        self._opened = self.commit, columns
+        self._finder = LiveColumnFinder(columns, self._term_ids)
+
+    def _columns(self) -> LiveColumns:
+        """The columns of the commit, made from those of a former one if there are any."""
+        former = self._opened
+        commit, log = self.commit, log_path(self._folder, self.commit.log)
+        if former and (former[0].log, former[0].columns) == (commit.log, commit.columns):
+            return former[1].after(read_log(log, former[0].bytes, commit.bytes))
+        opened = LiveColumns.open(
+            self._folder,
+            commit.columns,
+            len(self._term_ids),
+            self.manifest.bits,
+            former[1] if former else None,
+        )
+        return opened.after(read_log(log, 0, commit.bytes)) if commit.bytes else opened
+
+    def _numbered(self) -> StoredDocuments:
+        return self._finder.columns
+
+    def _in_lucene(self, image_ids: Sequence[str], documents: Sequence[int]) -> list[int]:
+        found = [self.index.document(image_id) for image_id in image_ids]
+        return [document for document in found if document is not None]

@@ -1,0 +1,90 @@
+"""Columns of an index that is written to, when files of a commit go or are damaged.
+
+That its answers are right is tested with the writer.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from indexer.filters.text import parse_filter
+from indexer.live.changes import Delete, MetadataChange
+from indexer.live.commit import log_path
+from indexer.postings import Postings
+from indexer.search.live_columns import LiveColumnSearcher
+from indexer.search.open import open_index
+from indexer.update import writer as writer_module
+from indexer.update.conversion import make_live
+from indexer.update.writer import open_writer
+from sparta.errors import InputError
+from sparta.tokenizer import WordPieceTokenizer
+from tests.indexer.live_index import LiveReference, assert_same
+from tests.indexer.random_postings import random_postings
+from tests.indexer.vocabulary import COMMON
+
+
+@pytest.fixture(scope="module")
+def small(tokenizer: WordPieceTokenizer) -> Postings:
+    return random_postings(tokenizer, 10)
+
+
+@pytest.fixture
+def built(tmp_path: Path, small: Postings, make_index: Callable[[Path, Postings], Path]) -> Path:
+    return make_index(tmp_path / "index", small)
+
+
+def test_the_next_commit_is_opened_if_files_of_the_newest_go_meanwhile(
+    built: Path, small: Postings, tokenizer: WordPieceTokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer_module, "COMPACT_AT", 1)
+    columns, right = LiveColumnSearcher._columns, LiveReference(small)
+    with open_writer(built) as writer:
+
+        def late(searcher: LiveColumnSearcher) -> object:
+            monkeypatch.setattr(LiveColumnSearcher, "_columns", columns)
+            for image_id in small.ids[:3]:  # after two compactions the first log is removed
+                writer.write([Delete(image_id)])
+                writer.commit()
+            return searcher._columns()
+
+        writer.write([Delete(small.ids[3])])
+        assert writer.commit().columns == 1
+        monkeypatch.setattr(LiveColumnSearcher, "_columns", late)
+        searcher = open_index(built, "columns")
+        right.apply(map(Delete, small.ids[:4]))
+        assert searcher.commit.version == 5
+        assert_same(searcher, right.searcher(tokenizer))
+
+
+@pytest.mark.parametrize("engine", ["lucene", "columns"])
+def test_filters_know_what_was_written(built: Path, small: Postings, engine: str) -> None:
+    first, second, *_ = small.ids
+    with open_writer(built) as writer:
+        writer.write([Delete(first), MetadataChange(second, {"width": 800})])
+    searcher = open_index(built, engine)
+    for text, right in (("width:800", {second}), ("width:<800", {*small.ids[2:]})):
+        allowed = searcher.field_index().allowed(parse_filter(text))
+        found = searcher.search(COMMON, 20, allowed=allowed)
+        assert {hit.image_id for hit in found.hits} == right
+
+
+def test_a_damaged_log_is_named(built: Path, small: Postings) -> None:
+    with open_writer(built) as writer:
+        writer.write([Delete(small.ids[0])])
+    log = log_path(built, 1)
+    log.write_bytes(log.read_bytes()[:-1])
+    with pytest.raises(InputError, match=rf"^{log} is damaged at byte 0"):
+        open_index(built)
+    assert len(open_index(built, "lucene")) == 9
+
+
+def test_columns_that_are_missing_are_built_before_the_first_write(
+    built: Path, small: Postings, tokenizer: WordPieceTokenizer
+) -> None:
+    shutil.rmtree(built / "columns")
+    make_live(built)
+    assert_same(open_index(built, "columns"), LiveReference(small).searcher(tokenizer))
