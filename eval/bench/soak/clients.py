@@ -63,6 +63,8 @@ class Clients:
                     continue
                 self.tally.answered(perf_counter() - start)
                 self.judge.check(query, answer)
+                if self.plan.pause:
+                    await self.over.within(draw.expovariate(1 / self.plan.pause))
 
     async def hang_up(self, number: int) -> None:
         """Send requests, every second one in part, and close the connection without an answer."""

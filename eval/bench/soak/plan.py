@@ -15,6 +15,7 @@ class SoakPlan:
         workers: processes of the server.
         images: of the index.
         k: hits of an answer.
+        pause: mean seconds between an answer and the next search of its client.
         killed_every: seconds between two killed workers.
         rebuilt_every: seconds from a rebuilt index to the beginning of the next rebuild.
         hanging_up: clients that hang up, beside those that search.
@@ -28,6 +29,7 @@ class SoakPlan:
     workers: int
     images: int
     k: int = 10
+    pause: float = 0.0
     killed_every: float = 60
     rebuilt_every: float = 60
     hanging_up: int = 4

@@ -11,6 +11,9 @@ from sparta.errors import InputError
 Queries = Annotated[Path, typer.Option(help="Text file, one query a line.")]
 Minutes = Annotated[float, typer.Option(min=0.1, help="Of load.")]
 Clients = Annotated[int, typer.Option(min=1, help="Clients that search at once.")]
+Pause = Annotated[
+    float, typer.Option(min=0, help="Mean seconds a client waits before its next search.")
+]
 Workers = Annotated[int, typer.Option(min=2, help="Processes of the server.")]
 ImageCount = Annotated[
     int | None, typer.Option(min=1, help="Images to serve (default: as many as the index has).")
@@ -35,6 +38,7 @@ def soak(
     workers: Workers = 2,
     images: ImageCount = None,
     k: Hits = 10,
+    pause: Pause = 0,
     as_json: AsJson = False,
     out: Out = None,
     figure: Picture = None,
@@ -72,7 +76,7 @@ def soak(
 
         check_picture(figure, "--figure")
     texts = read_queries(queries)
-    plan = SoakPlan(minutes, clients, workers, images or Manifest.open(index).images, k)
+    plan = SoakPlan(minutes, clients, workers, images or Manifest.open(index).images, k, pause)
     # SIGTERM ends the command as Ctrl+C does, so that the server it started is stopped too.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with progress_bars(STAGES, Console(stderr=True)) as progress:

@@ -29,7 +29,9 @@ TEXTS = ["red", "blue things", "dark green", "a yellow % car", "red blue"]
 
 @needs_proc
 def test_a_short_soak_finds_nothing_wrong(drawings: Path) -> None:
-    plan = SoakPlan(0.2, 4, 2, 40, killed_every=4, rebuilt_every=7, hanging_up=1, sampled_every=1)
+    plan = SoakPlan(
+        0.2, 4, 2, 40, pause=0.01, killed_every=4, rebuilt_every=7, hanging_up=1, sampled_every=1
+    )
     steps: list[tuple[str, int, int]] = []
     found = soak(drawings, TEXTS, plan, lambda *step: steps.append(step))
     record = json.loads(json.dumps(found.record()))
