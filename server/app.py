@@ -25,7 +25,7 @@ from server.monitoring import middleware as monitoring
 from server.monitoring.metrics import Metrics
 from server.monitoring.monitor import measure, open_monitor
 from server.routes import backends as backend_routes
-from server.routes import count, explain, health, images, keys, search, session
+from server.routes import count, explain, health, images, keys, search, session, suggest
 from server.security import install as security
 from server.security.openapi import describe
 from server.security.rate_limit import Buckets
@@ -101,7 +101,7 @@ def create_app(
     app.add_middleware(monitoring.Monitoring, monitor=monitor)
     problems.install(app)
     # An image id may end in "/explain", so the path of an image matches that of its explanation.
-    for routes in (search, backend_routes, explain, count, images, session, keys, health):
+    for routes in (search, suggest, backend_routes, explain, count, images, session, keys, health):
         app.include_router(routes.router)
     app.add_api_route("/", _index, methods=["GET", "HEAD"], include_in_schema=False)
     app.mount("/page", StaticFiles(directory=PAGE))

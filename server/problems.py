@@ -13,6 +13,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from indexer.query.query import QueryError
 from indexer.search.api import UnavailableError
 from server.monitoring.record import HEADER, record_of
 from server.schemas import Problem
@@ -143,6 +144,7 @@ def install(app: FastAPI) -> None:
     """Answer every error of the application with a problem, unexpected ones included."""
     app.add_exception_handler(ProblemError, _known)
     app.add_exception_handler(UnavailableError, _unavailable)
+    app.add_exception_handler(QueryError, _unreadable)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(Exception, _unexpected)
@@ -237,6 +239,12 @@ def _known(request: Request, error: Exception) -> Response:
 
 def _unavailable(request: Request, error: Exception) -> Response:
     return _known(request, ProblemError("backend-unavailable", str(error), "backend"))
+
+
+def _unreadable(request: Request, error: Exception) -> Response:
+    assert isinstance(error, QueryError)
+    detail = f"q: {error.problem} (column {error.column})"
+    return _known(request, ProblemError("invalid-parameter", detail, "q"))
 
 
 def _invalid(request: Request, error: Exception) -> Response:

@@ -36,7 +36,9 @@ class TermAnswer(_Answer):
 
     term: str = Field(description="The word piece as the index spells it", examples=["dogs"])
     word: str = Field(description="The word of the query it comes from", examples=["Dogs"])
-    count: int = Field(description="How often the query contains it", examples=[1])
+    count: int = Field(
+        description="How often the query contains it; 0 if its word is excluded", examples=[1]
+    )
     impact: int = Field(
         description="The image's impact for the term, 0 if it has none", examples=[181]
     )
@@ -54,6 +56,9 @@ class TermAnswer(_Answer):
     )
     similarity: float | None = Field(
         description="Similarity of the term to the word it replaces; null if the query contains it"
+    )
+    sign: str = Field(
+        description="+ if photos must have its word, - if they must not, else empty", examples=[""]
     )
 
 
@@ -79,6 +84,11 @@ class HitAnswer(_Answer):
     view: int | None = Field(
         description="The nearest view of the photo, from 0, for a multi-view model; else null",
         examples=[None],
+    )
+    coverage: float | None = Field(
+        description="Share, 0 to 1, of the query's weight that belongs to words which the photo "
+        "has; null without explain=true and min_coverage, and for a dense model",
+        examples=[0.86],
     )
     # Filled with the explanations of the searcher as they are: copying each to a `TermAnswer` would
     # take longer than explaining.
@@ -122,6 +132,23 @@ class BucketAnswer(BaseModel):
     count: int = Field(description="Matching photos that have it", examples=[12])
 
 
+class CorrectionAnswer(BaseModel):
+    """An unknown word, and the words of the index that are spelled most like it."""
+
+    word: str = Field(description="The word of the query", examples=["beech"])
+    words: list[str] = Field(description="The nearest first", examples=[["beach", "bench"]])
+
+
+class ConditionAnswer(_Answer):
+    """A word of the query with a sign."""
+
+    word: str = Field(description="The word of the query, without its sign", examples=["dog"])
+    sign: str = Field(
+        description="+ if photos must have the word, - if they must not", examples=["-"]
+    )
+    images: int = Field(description="How many photos have the word", examples=[1203])
+
+
 class SearchAnswer(BaseModel):
     """Hits by descending score, ties by image id."""
 
@@ -133,8 +160,14 @@ class SearchAnswer(BaseModel):
         description="Words of the query that the backend does not know and did not replace",
         examples=[[]],
     )
+    corrections: list[CorrectionAnswer] = Field(
+        description="Unknown words for which the index has words of similar spelling"
+    )
     substitutions: list[SubstitutionAnswer] = Field(
         description="Words of the query in whose place a substitute was searched"
+    )
+    conditions: list[ConditionAnswer] = Field(
+        description="Words that photos must have (+) or must not have (-)"
     )
     timings: TimingsAnswer
     total: int | None = Field(
@@ -157,6 +190,22 @@ class CountAnswer(BaseModel):
     count: int = Field(examples=[12])
 
 
+class SuggestionAnswer(BaseModel):
+    """A query with its last word completed or corrected."""
+
+    text: str = Field(description="The whole query", examples=["two dogs on a beach"])
+    word: str = Field(description="Its last word", examples=["beach"])
+    images: int = Field(description="In how many photos the word has an impact", examples=[802])
+
+
+class SuggestAnswer(BaseModel):
+    """Suggestions, the words in the most photos first."""
+
+    query: str = Field(examples=["two dogs on a be"])
+    index_version: str = INDEX_VERSION
+    suggestions: list[SuggestionAnswer]
+
+
 class QueryTerm(BaseModel):
     """One term of the query made from an image."""
 
@@ -165,7 +214,7 @@ class QueryTerm(BaseModel):
 
 
 class SimilarAnswer(BaseModel):
-    """Photos similar to an image, by descending score, ties by image id."""
+    """Photos similar to one or several, by descending score, ties by image id."""
 
     image_id: str = Field(examples=["beach/two dogs.jpg"])
     url: str | None = Field(
@@ -173,9 +222,18 @@ class SimilarAnswer(BaseModel):
     )
     backend: str = Field(examples=["sparta"])
     index_version: str = INDEX_VERSION
+    also: list[str] = Field(description="The other images", examples=[[]])
+    query: str = Field(description="The words", examples=["at night"])
     terms: list[QueryTerm] = Field(
-        description="The terms of the query, which are the image's top ten, by descending impact; "
-        "empty for a dense model"
+        description="The terms of the query, which are the top ten of the images and those of the "
+        "words, by descending count; empty for a dense model"
+    )
+    unknown: list[str] = Field(description="Words that the index lacks", examples=[[]])
+    substitutions: list[SubstitutionAnswer] = Field(
+        description="Words in whose place a substitute was searched"
+    )
+    conditions: list[ConditionAnswer] = Field(
+        description="Words that photos must have (+) or must not have (-)"
     )
     hits: list[HitAnswer]
     timings: TimingsAnswer
@@ -197,7 +255,17 @@ class ExplanationAnswer(BaseModel):
     )
     score: float = Field(description="Sum of the terms' scores", examples=[412])
     terms: list[TermAnswer] = Field(
-        description="The terms of the query that the index has, those that the image lacks included"
+        description="The terms of the query that the index has, those that the image lacks "
+        "included, those of excluded words last"
+    )
+    coverage: float | None = Field(
+        description="Share, 0 to 1, of the query's weight that belongs to words which the image "
+        "has",
+        examples=[0.86],
+    )
+    against: list[str] = Field(
+        description="Words of the query, with their signs, for which a search leaves the image out",
+        examples=[["-dog"]],
     )
 
 

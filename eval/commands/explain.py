@@ -40,6 +40,7 @@ def explain(
     sparta explain index/ beach/1.jpg "two dogs" "a ball in the sand" --figure why.png
     """
     from rich.console import Console
+    from rich.markup import escape
 
     from eval.grounding.explained_pairs import explain_all, open_photos
     from indexer.commands.answers import terms_table
@@ -68,3 +69,5 @@ def explain(
     for one in found:
         title = f"{image}: “{one.query}” ({one.explanation.score:g})"
         console.print(terms_table(one.explanation, title))
+        if one.explanation.against:
+            console.print(f"A search leaves it out: {escape(' '.join(one.explanation.against))}")

@@ -49,6 +49,7 @@ STAGES = {
     "images": ("Encoding images", "images"),
     "texts": ("Encoding captions", "captions"),
     "rank": ("Ranking", "queries"),
+    "words": ("Reading words", "words"),
     "search": ("Searching", "queries"),
     "run": ("Writing the run", "queries"),
 }

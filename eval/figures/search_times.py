@@ -14,6 +14,7 @@ from matplotlib.ticker import NullFormatter
 from eval.figures.gallery import Gallery
 from eval.plotting import legend, panels
 from indexer.dense.text_encoder import ModelText
+from indexer.query.query import Query
 from indexer.search.api import Searcher
 from indexer.search.dense import DenseSearcher
 from indexer.search.lucene import LuceneSearcher
@@ -82,7 +83,8 @@ def measure_times(
 
 def time_searches(name: str, searcher: Searcher, queries: Sequence[str], k: int) -> Times:
     """Median times of a searcher for the second half of the queries, asked after the first."""
-    timings = [searcher.search(query, k).timings for query in queries][len(queries) // 2 :]
+    timings = [searcher.search(Query.plain(query), k).timings for query in queries]
+    timings = timings[len(queries) // 2 :]
     return Times(
         images=len(searcher),
         searcher=name,

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from eval.recall.content_words import content_words
 from sparta.captions.read import CaptionedPhoto
 
 LONGEST = 3  # words of a query
-_FUNCTION_WORDS = """
-a about above across after against all along also among an and another any are around as at away
-back be been before behind being below beside between both but by can do does doing down each for
-from front has have having he her hers herself him himself his if in inside into is it its itself
-just like many more most near next no not of off on onto or other others out outside over past
-several she so some something than that the their them themselves then there these they this those
-through to together toward towards under up upon very was were what when where which while who whose
-with within without
-"""
-STOP_WORDS = frozenset(_FUNCTION_WORDS.split())
 
 
 def short_queries(photos: Sequence[CaptionedPhoto]) -> list[CaptionedPhoto]:
@@ -50,12 +40,4 @@ def _queries(photo: CaptionedPhoto, spread: Counter[str]) -> Iterator[str]:
 
 
 def _words(photo: CaptionedPhoto) -> list[list[str]]:
-    """Each caption's words, each once, without stop words."""
-    return [
-        [
-            word
-            for word in dict.fromkeys(re.findall(r"[^\W\d_]+", caption.lower()))
-            if len(word) > 1 and word not in STOP_WORDS
-        ]
-        for caption in photo.captions
-    ]
+    return [content_words(caption) for caption in photo.captions]

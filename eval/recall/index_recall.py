@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from rich.table import Table
 
+from indexer.query.query import Query
 from indexer.search.api import Searcher, UnknownImageError
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
@@ -116,7 +117,7 @@ def _rank(
 ) -> tuple[int, float]:
     """Rank of an image, 1 for the best, and the milliseconds of the first search."""
     k = min(FIRST_HITS, depth)
-    result = searcher.search(query, k, substitute=substitute)
+    result = searcher.search(Query.plain(query), k, substitute=substitute)
     first = result.timings.total_ms
     while True:
         for hit in result.hits:
@@ -125,4 +126,4 @@ def _rank(
         if k == depth or len(result.hits) < k:
             return max(depth, FIRST_HITS) + 1, first
         k = min(10 * k, depth)
-        result = searcher.search(query, k, substitute=substitute)
+        result = searcher.search(Query.plain(query), k, substitute=substitute)

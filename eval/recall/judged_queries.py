@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from rich.table import Table
 
+from indexer.query.query import Query
 from indexer.search.api import Searcher
 from sparta.errors import InputError
 from sparta.progress import Progress, no_progress
@@ -99,7 +100,7 @@ def measure_first_hits(
     kinds = dict.fromkeys(query.kind for query in queries)
     right, number = (dict.fromkeys(kinds, 0) for _ in range(2))
     for done, query in enumerate(queries, 1):
-        hits = searcher.search(query.query, 1).hits
+        hits = searcher.search(Query.plain(query.query), 1).hits
         right[query.kind] += bool(hits) and hits[0].image_id in query.images
         number[query.kind] += 1
         progress("search", done, len(queries))

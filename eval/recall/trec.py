@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 import numpy as np
 
+from indexer.query.query import Query
 from indexer.search.api import Searcher
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
@@ -57,7 +58,7 @@ def write_run(
     queries = list(_queries(photos))
     with path.open("w", encoding="ascii") as file:
         for done, (query_id, text, _) in enumerate(queries, 1):
-            hits = searcher.search(text, depth, substitute=substitute).hits
+            hits = searcher.search(Query.plain(text), depth, substitute=substitute).hits
             scores = strictly_falling([hit.score for hit in hits])
             for hit, score in zip(hits, scores, strict=True):
                 document = encode_id(hit.image_id)

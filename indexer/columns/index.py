@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from indexer.columns.integrity import check_columns
 from indexer.columns.kernel import best_documents
 from indexer.columns.layout import Columns
-from indexer.columns.lookup import impacts_at
+from indexer.columns.lookup import impacts_at, impacts_of_row
 
 PAGE = 4096  # bytes
 _ALL: NDArray[np.bool_] = np.empty(0, np.bool_)
@@ -97,6 +97,18 @@ class ColumnIndex:
         """
         rows = self.columns.row_of[np.array(terms, np.int64)].astype(np.int64)
         return impacts_at(self.columns, self._positions[np.array(documents, np.int64)], rows)
+
+    def largest_impact(self, term: int) -> int:
+        """The largest impact of any document for a term of the vocabulary, 0 if none has it."""
+        row = self._rows[term]
+        return self._largest[row] if row >= 0 else 0
+
+    def term_impacts(self, term: int) -> NDArray[np.uint16]:
+        """The impacts [N] of all documents for a term of the vocabulary, 0 where one lacks it."""
+        row = self._rows[term]
+        if row < 0:
+            return np.zeros(len(self), np.uint16)
+        return impacts_of_row(self.columns, row)
 
     @cached_property
     def _positions(self) -> NDArray[np.int64]:

@@ -35,3 +35,22 @@ def impacts_at(
             elif rows[i] >= 0:
                 impacts[d, i] = columns.dense[rows[i], superblock, place]
     return impacts
+
+
+@compiled
+def impacts_of_row(columns: Columns, row: int) -> NDArray[np.uint16]:
+    """Impacts [N] of all documents for the term of a row, 0 where one lacks it."""
+    impacts = np.zeros(len(columns.order), np.uint16)
+    listed = row - len(columns.dense)
+    if listed < 0:
+        for position in range(len(impacts)):
+            value = columns.dense[row, position // SUPERBLOCK, position % SUPERBLOCK]
+            impacts[columns.order[position]] = value
+        return impacts
+    base, starts = columns.bases[listed], columns.starts[listed]
+    for superblock in range(len(starts) - 1):
+        first, last = base + starts[superblock], base + starts[superblock + 1]
+        for posting in columns.postings[first:last]:
+            place = np.int64(posting & PLACE_MASK)
+            impacts[columns.order[superblock * SUPERBLOCK + place]] = posting >> PLACE_BITS
+    return impacts

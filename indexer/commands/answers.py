@@ -3,28 +3,46 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from types import MappingProxyType
 
 from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from indexer.search.api import Explanation, SearchResult, TermExplanation
+from indexer.search.api import Explanation, Searcher, SearchResult, TermExplanation
+from indexer.search.words import Suggester
 
 LONGEST_WORD = 100  # letters; a word piece tokenizer knows none longer
 
 
-def answer_json(query: str, result: SearchResult, explanations: list[Explanation]) -> str:
+Corrections = Mapping[str, Sequence[str]]  # unknown word → words of the index, the nearest first
+
+
+def corrections_of(searcher: Searcher, unknown: Sequence[str]) -> Corrections:
+    """The words of the index nearest to unknown ones, where there are any."""
+    if not isinstance(searcher, Suggester):
+        return {}
+    found = {word: [held.word for held in searcher.correct(word)] for word in unknown}
+    return {word: near for word, near in found.items() if near}
+
+
+def answer_json(
+    query: str, result: SearchResult, explanations: list[Explanation], corrections: Corrections
+) -> str:
     """An answer as JSON, with each hit's terms if there are explanations."""
-    answer = {"query": query, **asdict(result)}
+    answer = {"query": query, **asdict(result), "corrections": corrections}
     for hit, explanation in zip(answer["hits"], explanations, strict=False):
         hit["terms"] = [asdict(term) for term in explanation.terms]
     return json.dumps(answer, ensure_ascii=False, indent=2)
 
 
 def answer_tables(
-    result: SearchResult, explanations: list[Explanation], explain: bool
+    result: SearchResult,
+    explanations: list[Explanation],
+    explain: bool,
+    corrections: Corrections = MappingProxyType({}),
 ) -> Iterator[RenderableType]:
     """An answer for the terminal: hits, each hit's terms with `explain`, words without postings."""
     if result.hits:
@@ -34,11 +52,25 @@ def answer_tables(
     if explain:
         for explanation in explanations:
             yield terms_table(explanation, f"{explanation.image_id} ({explanation.score:g})")
+    yield from _conditions(result)
     if result.substitutions:
         words = (f"{found.word} → {found.term}" for found in result.substitutions)
         yield f"Substitutes: {escape(', '.join(words))}"
     if result.unknown:
         yield f"Unknown words: {escape(', '.join(map(_shortened, result.unknown)))}"
+    for word, near in corrections.items():
+        yield f"Instead of {escape(_shortened(word))} the index has: {escape(', '.join(near))}"
+
+
+def _conditions(result: SearchResult) -> Iterator[RenderableType]:
+    for sign, name in (("+", "Required"), ("-", "Excluded")):
+        words = [
+            f"{_shortened(found.word)} ({found.images:,} images have it)"
+            for found in result.conditions
+            if found.sign == sign
+        ]
+        if words:
+            yield f"{name}: {escape(', '.join(words))}"
 
 
 def _hits_table(result: SearchResult, explanations: list[Explanation]) -> Table:
@@ -47,12 +79,13 @@ def _hits_table(result: SearchResult, explanations: list[Explanation]) -> Table:
         for hit in result.hits:
             table.add_row(str(hit.rank), f"{hit.score:.4f}", escape(hit.image_id))
         return table
-    table = Table("rank", "score", "image", "matching words")
+    table = Table("rank", "score", "covers", "image", "matching words")
     for hit, explanation in zip(result.hits, explanations, strict=True):
         matching = sorted(explanation.terms, key=lambda term: -term.score)
-        words = dict.fromkeys(_source(term) for term in matching if term.impact)
+        words = dict.fromkeys(_source(term) for term in matching if term.score)
         name = escape(hit.image_id)
-        table.add_row(str(hit.rank), f"{hit.score:g}", name, escape(", ".join(words)))
+        covers = "" if explanation.coverage is None else f"{explanation.coverage:.0%}"
+        table.add_row(str(hit.rank), f"{hit.score:g}", covers, name, escape(", ".join(words)))
     return table
 
 
@@ -76,8 +109,9 @@ def _shortened(word: str) -> str:
 
 
 def _source(term: TermExplanation) -> str:
-    """The word of the query that a term comes from, with an arrow if it is a substitute."""
-    return term.word if term.similarity is None else f"{term.word} → {term.term}"
+    """The word of the query, with its sign, that a term comes from; an arrow to a substitute."""
+    word = term.sign + term.word
+    return word if term.similarity is None else f"{word} → {term.term}"
 
 
 def won_by(term: TermExplanation) -> str:

@@ -16,7 +16,21 @@ from indexer.commands.options import (
 from indexer.dense.manifest import SPARSE
 from sparta.errors import InputError
 
-Query = Annotated[str, typer.Argument(help="What the photo should show.")]
+Query = Annotated[
+    str,
+    typer.Argument(
+        help="What the photo should show; +word: it must have the word, -word: it must not, "
+        "word^3: counts three times. Write -- before a query that begins with a sign."
+    ),
+]
+MinCoverage = Annotated[
+    float | None,
+    typer.Option(
+        min=0,
+        max=1,
+        help="Only images that have words with this share of the query's weight.",
+    ),
+]
 Explain = Annotated[
     bool, typer.Option("--explain", help="Show each word piece's impact and grounding.")
 ]
@@ -31,6 +45,7 @@ def search(
     engine: Engine = "auto",
     substitute: SubstituteOption = True,
     filter_text: FilterOption = None,
+    min_coverage: MinCoverage = None,
     as_json: AsJson = False,
 ) -> None:
     """Find the images that match a text.
@@ -41,13 +56,19 @@ def search(
 
     sparta search index/ "two dogs on a beach" -k 3 --explain
 
+    sparta search index/ "dogs on a +beach -ball red^2"
+
+    sparta search index/ "a dog catches a frisbee" --min-coverage 0.8
+
+    sparta search index/ -- '-"fire truck" red'
+
     sparta search index/ "two dogs on a beach" --backend vse++ --json
 
     sparta search index/ "two dogs" --filter "taken:2024-06..2024-08 -folder:raw"
     """
     from rich.console import Console
 
-    from indexer.commands.answers import answer_json, answer_tables
+    from indexer.commands.answers import answer_json, answer_tables, corrections_of
     from indexer.commands.filtering import allowed_by
     from indexer.search.api import Explainer
     from indexer.search.open import open_backend
@@ -57,16 +78,19 @@ def search(
         raise InputError(f"--explain: the scores of {backend} are not sums over terms")
     searcher = open_backend(index, backend, engine)
     allowed = None if filter_text is None else allowed_by(filter_text, searcher, index)
-    result = searcher.search(query, k, substitute=substitute, allowed=allowed)
+    result = searcher.search(
+        query, k, substitute=substitute, allowed=allowed, min_coverage=min_coverage
+    )
     explanations = []
     if isinstance(searcher, Explainer) and (explain or not as_json):
         ids = [hit.image_id for hit in result.hits]
         explanations = searcher.explain_all(query, ids, substitute=substitute)
+    corrections = corrections_of(searcher, result.unknown)
     if as_json:
-        typer.echo(answer_json(query, result, explanations))
+        typer.echo(answer_json(query, result, explanations, corrections))
         return
     console = Console()
-    for part in answer_tables(result, explanations, explain):
+    for part in answer_tables(result, explanations, explain, corrections):
         console.print(part)
 
 

@@ -8,27 +8,34 @@ from indexer.commands.options import AsJson, Backend, Engine, Hits, IndexFolder
 from indexer.dense.manifest import SPARSE
 from sparta.errors import InputError
 
-ImageId = Annotated[str, typer.Argument(help="Id of an indexed image.")]
+ImageIds = Annotated[list[str], typer.Argument(help="Id of an indexed image, or of several.")]
+Words = Annotated[
+    str, typer.Option(help="A query that the images should fit as well; it may only exclude.")
+]
 
 
 def similar(
     index: IndexFolder,
-    image_id: ImageId,
+    image_id: ImageIds,
+    words: Words = "",
     k: Hits = 10,
     backend: Backend = SPARSE,
     engine: Engine = "auto",
     as_json: AsJson = False,
 ) -> None:
-    """Find the images most similar to an indexed image.
+    """Find the images most similar to an indexed image, or to several.
 
-    Query by image uses the image's top ten terms as a weighted query; a dense model finds the
-    nearest vectors instead. The image itself is left out.
+    Query by image uses the top ten terms of the images as a weighted query, of which words have
+    half of the weight; a dense model finds the nearest vectors instead, without words. The images
+    themselves are left out.
 
     [bold]Examples[/bold]
 
     sparta similar index/ "beach/two dogs.jpg"
 
     sparta similar index/ "beach/two dogs.jpg" -k 3 --json
+
+    sparta similar index/ "beach/two dogs.jpg" "beach/3.jpg" --words "at night -ball"
 
     sparta similar index/ "beach/two dogs.jpg" --backend vse++
     """
@@ -44,13 +51,14 @@ def similar(
 
     searcher = open_backend(index, backend, engine)
     try:
-        result = searcher.similar(image_id, k)
+        result = searcher.similar(image_id, k, words=words)
     except UnknownImageError as error:
         raise InputError(
-            f"{index} has no image {image_id!r}: give an id as sparta search shows it"
+            f"{index} has no image {error.args[0]!r}: give an id as sparta search shows it"
         ) from error
     if as_json:
-        answer = {"image_id": image_id, **asdict(result)}
+        first, *also = image_id
+        answer = {"image_id": first, "also": also, "words": words, **asdict(result)}
         typer.echo(json.dumps(answer, ensure_ascii=False, indent=2))
         return
     explanations = []

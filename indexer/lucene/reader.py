@@ -308,6 +308,20 @@ class LuceneIndex:
             if current == document:
                 impacts[row] = postings.freq()
 
+    def largest_impact(self, term: str) -> int:
+        """The largest impact of any image for a term, 0 if none has it."""
+        best = self.top(term, 1)
+        return int(best[0][1]) if best else 0
+
+    def term_impacts(self, term: str) -> NDArray[np.uint16]:
+        """The impacts [documents] of all images for a term, 0 where one lacks it."""
+        impacts = np.zeros(self.documents, np.uint16)
+        # A search for one term with k = its document frequency returns the term's whole list.
+        if frequency := self.document_frequency(term):
+            found = np.array(self.top(term, frequency), np.int64).reshape(-1, 2)
+            impacts[found[:, 0]] = found[:, 1]
+        return impacts
+
     @_reading
     def close(self) -> None:
         """Close the files."""

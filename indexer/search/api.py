@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from indexer.filters.field_index import FieldIndex
 from indexer.grounding import Box, WinningLabel
 from indexer.live.commit import Commit
+from indexer.query.query import Query, Sign
 from sparta.errors import InputError
 
 Allowed = NDArray[np.bool_]  # [N], the documents that may be found
@@ -35,6 +36,8 @@ class Hit:
             a dense model's cosine similarity.
         metadata: the image's stored metadata (width, height, …).
         view: for a multi-view model (MV-VSE), which view of the image was nearest, else None.
+        coverage: the share, 0 to 1, of the query's weight that belongs to words which the image
+            has; None unless the search had a least coverage.
     """
 
     rank: int
@@ -42,6 +45,7 @@ class Hit:
     score: float
     metadata: dict[str, Any] = field(default_factory=dict)
     view: int | None = None
+    coverage: float | None = None
 
 
 @dataclass(slots=True)
@@ -76,6 +80,21 @@ class Substitution:
     similarity: float
 
 
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A word of the query that images must or must not have.
+
+    Attributes:
+        word: as typed, without its sign.
+        sign: "+" if images must have it, "-" if they must not.
+        images: how many images have it.
+    """
+
+    word: str
+    sign: Sign
+    images: int
+
+
 @dataclass(slots=True)
 class SearchResult:
     """Hits by descending score, ties by image id.
@@ -87,21 +106,23 @@ class SearchResult:
         timings: milliseconds by step.
         substitutions: the query's words that a substitute replaced, each once; none for a dense
             model.
+        conditions: the query's words with a sign, in order.
     """
 
     hits: list[Hit]
     unknown: list[str]
     timings: Timings
     substitutions: list[Substitution] = field(default_factory=list, kw_only=True)
+    conditions: list[Condition] = field(default_factory=list, kw_only=True)
 
 
 @dataclass(slots=True)
 class SimilarResult(SearchResult):
-    """The images most similar to an image, without that image itself; no word is unknown.
+    """The images most similar to an image, or to several, without these.
 
     Attributes:
-        terms: the query made of the image: its top terms, the largest impact first, with their
-            counts; empty for a dense model, which compares vectors.
+        terms: the query made of the images and words: terms with their counts, the largest first;
+            empty for a dense model, which compares vectors.
     """
 
     terms: dict[str, int]
@@ -115,7 +136,7 @@ class TermExplanation:
     Attributes:
         term: the word piece as the index spells it.
         word: the query's word it comes from.
-        count: how often the query contains it.
+        count: how often the query contains it; 0 for a term of an excluded word.
         impact: the image's impact for it (0 if the image has none).
         score: count × impact.
         region: which region won the maximum of equation 10, itself or by a token of its label;
@@ -123,6 +144,7 @@ class TermExplanation:
         box: that region's x1, y1, x2, y2 relative to the photo, None if unknown.
         label: the label token that won, None if the region itself won.
         similarity: of the term to the word it replaces; None if the query contains the term.
+        sign: of the word: "+" if images must have it, "-" if they must not, else "".
     """
 
     term: str
@@ -134,6 +156,7 @@ class TermExplanation:
     box: Box | None
     label: WinningLabel | None
     similarity: float | None = None
+    sign: Sign = ""
 
     @property
     def whole(self) -> bool:
@@ -146,11 +169,26 @@ class TermExplanation:
 
 @dataclass(slots=True)
 class Explanation:
-    """The score of one image for one query, term by term; the terms' scores sum to it."""
+    """The score of one image for one query, term by term; the terms' scores sum to it.
+
+    Attributes:
+        image_id: of the image.
+        score: of the image.
+        terms: of the query, those of excluded words last.
+        against: the query's words for which a search leaves the image out, with their signs.
+        coverage: as of a `Hit`; None for a query that is no text.
+    """
 
     image_id: str
     score: float
     terms: list[TermExplanation]
+    against: list[str] = field(default_factory=list)
+    coverage: float | None = None
+
+
+def ids_of(image_id: str | Sequence[str]) -> list[str]:
+    """One image id or several as a list, each once."""
+    return [image_id] if isinstance(image_id, str) else list(dict.fromkeys(image_id))
 
 
 @dataclass(slots=True)
@@ -161,11 +199,13 @@ class Matching:
         documents: with their scores, the best first.
         unknown: see `SearchResult`.
         substitutions: likewise.
+        conditions: likewise.
     """
 
     documents: list[tuple[int, float]]
     unknown: list[str]
     substitutions: list[Substitution]
+    conditions: list[Condition]
 
 
 class UnknownImageError(KeyError):
@@ -181,39 +221,51 @@ class Searcher(Protocol):
 
     def search(
         self,
-        query: str,
+        query: str | Query,
         k: int = 10,
         *,
         substitute: bool = True,
         allowed: Allowed | None = None,
+        min_coverage: float | None = None,
     ) -> SearchResult:
         """The k best images for a text.
 
         Args:
-            query: any text.
+            query: any text, of which `indexer.query.parse` has the grammar, or a read one.
             k: hits at most.
             substitute: whether words that the index lacks are replaced by the nearest trained
                 terms, where the index has a table of substitutes; dense models have none.
             allowed: documents that may be found; None for all.
+            min_coverage: of the images that may be found, 0 to 1; then hits have their coverage.
+                None for all images, without it.
 
         Raises:
             ValueError: if k is not positive.
+            QueryError: if the query cannot be read, or has operators that the searcher lacks.
+            InputError: if the searcher has no coverage.
         """
         ...
 
     def similar(
-        self, image_id: str, k: int = 10, *, allowed: Allowed | None = None
+        self,
+        image_id: str | Sequence[str],
+        k: int = 10,
+        *,
+        words: str | Query = "",
+        allowed: Allowed | None = None,
     ) -> SimilarResult:
-        """The k images most similar to an indexed one, without itself.
+        """The k images most similar to an indexed one, or to several, without these.
 
         Args:
-            image_id: of the indexed one, which need not be allowed.
+            image_id: of the indexed one, or of several; they need not be allowed.
             k: hits at most.
+            words: a query that the images should fit as well; it may only exclude.
             allowed: documents that may be found; None for all.
 
         Raises:
             ValueError: if k is not positive.
             UnknownImageError: if the index has no such image.
+            QueryError: if the words cannot be read, or the searcher takes none.
         """
         ...
 
@@ -266,7 +318,7 @@ class Filterable(Protocol):
 class Explainer(Protocol):
     """A searcher whose scores are sums over terms, and can be explained term by term."""
 
-    def explain(self, query: str, image_id: str, *, substitute: bool = True) -> Explanation:
+    def explain(self, query: str | Query, image_id: str, *, substitute: bool = True) -> Explanation:
         """Explain one image's score for a text, searched with or without substitutes.
 
         Raises:
@@ -275,7 +327,11 @@ class Explainer(Protocol):
         ...
 
     def explain_all(
-        self, query: str | Mapping[str, int], image_ids: Sequence[str], *, substitute: bool = True
+        self,
+        query: str | Query | Mapping[str, int],
+        image_ids: Sequence[str],
+        *,
+        substitute: bool = True,
     ) -> list[Explanation]:
         """Explain the scores of many images: much faster than one by one.
 

@@ -20,7 +20,12 @@ class Browsable(Protocol):
     """A searcher that can name all documents that match: a `LuceneSearcher`."""
 
     def matching(  # noqa: D102
-        self, query: str, *, substitute: bool = True, allowed: Allowed | None = None
+        self,
+        query: str,
+        *,
+        substitute: bool = True,
+        allowed: Allowed | None = None,
+        min_coverage: float | None = None,
     ) -> Matching: ...
     def hits(  # noqa: D102
         self, found: Iterable[tuple[int, float]], first: int = 1
@@ -53,6 +58,7 @@ def browse(
     facets: Sequence[str] = (),
     substitute: bool = True,
     allowed: Allowed | None = None,
+    min_coverage: float | None = None,
 ) -> Browsed:
     """Count, order and page all images that match a text; costs more than the best few alone.
 
@@ -65,12 +71,15 @@ def browse(
         facets: see `count_values`.
         substitute: see `Searcher.search`.
         allowed: documents that may be found; None for all.
+        min_coverage: see `Searcher.search`; the hits do not have theirs.
 
     Raises:
         FilterError: if there is no such field, or it has no order or no facets.
     """
     start = time.perf_counter()
-    matching = searcher.matching(query, substitute=substitute, allowed=allowed)
+    matching = searcher.matching(
+        query, substitute=substitute, allowed=allowed, min_coverage=min_coverage
+    )
     fields = searcher.field_index()
     scores = dict(matching.documents)
     found = np.zeros(fields.images, np.bool_)
@@ -84,5 +93,11 @@ def browse(
     milliseconds = 1000 * (time.perf_counter() - start)
     timings = Timings(0.0, milliseconds, milliseconds)
     substitutions = matching.substitutions
-    result = SearchResult(hits, matching.unknown, timings, substitutions=substitutions)
+    result = SearchResult(
+        hits,
+        matching.unknown,
+        timings,
+        substitutions=substitutions,
+        conditions=matching.conditions,
+    )
     return Browsed(result, len(scores), counted)

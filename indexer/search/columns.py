@@ -44,6 +44,14 @@ class ColumnFinder:
         """The impacts of some documents; see `LuceneIndex.impacts`."""
         return self.index.impacts(documents, [self._term_ids[term] for term in terms])
 
+    def largest_impact(self, term: str) -> int:
+        """The largest impact of any document for a term; see `LuceneIndex.largest_impact`."""
+        return self.index.largest_impact(self._term_ids[term])
+
+    def term_impacts(self, term: str) -> NDArray[np.uint16]:
+        """The impacts of all documents for a term; see `LuceneIndex.term_impacts`."""
+        return self.index.term_impacts(self._term_ids[term])
+
 
 class ColumnSearcher(LuceneSearcher):
     """Returns the hits of `LuceneSearcher` in a fraction of the time. Safe from any thread.

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from indexer.dense.vectors import ImageVectors, Nearest, best
 from indexer.lucene.reader import Stored
+from indexer.query.parse import parsed, plain_text
+from indexer.query.query import Query, QueryError
 from indexer.search.api import (
     Allowed,
     Hit,
@@ -20,7 +22,9 @@ from indexer.search.api import (
     SimilarResult,
     Timings,
     UnknownImageError,
+    ids_of,
 )
+from sparta.errors import InputError
 
 
 class TextEncoder(Protocol):
@@ -72,19 +76,23 @@ class VectorSearcher(ABC):
 
     def search(
         self,
-        query: str,
+        query: str | Query,
         k: int = 10,
         *,
         substitute: bool = True,
         allowed: Allowed | None = None,
+        min_coverage: float | None = None,
     ) -> SearchResult:
         """The k nearest images for a text; see `Searcher.search`. There are no substitutes."""
         if k < 1:
             raise ValueError(f"k must be at least 1, got {k}")
+        if min_coverage is not None:
+            raise InputError("a dense model has no coverage: leave it out, or search sparta")
         start = time.perf_counter()
-        unknown = self.unknown(query)
+        text = plain_text(query)
+        unknown = self.unknown(text)
         tokenised = time.perf_counter()
-        encoded = self.encode(query)
+        encoded = self.encode(text)
         ready = time.perf_counter()
         hits = self._hits(self.nearest(encoded, k, allowed))
         end = time.perf_counter()
@@ -92,15 +100,24 @@ class VectorSearcher(ABC):
         return SearchResult(hits, unknown, Timings(*(1000 * time for time in times)))
 
     def similar(
-        self, image_id: str, k: int = 10, *, allowed: Allowed | None = None
+        self,
+        image_id: str | Sequence[str],
+        k: int = 10,
+        *,
+        words: str | Query = "",
+        allowed: Allowed | None = None,
     ) -> SimilarResult:
-        """The k images nearest to an indexed one; see `Searcher.similar`."""
+        """The k images nearest to indexed ones, by the mean; see `Searcher.similar`."""
         if k < 1:
             raise ValueError(f"k must be at least 1, got {k}")
+        if (query := parsed(words)).text.strip():
+            problem = "a dense model compares photos alone: leave the words out, or search sparta"
+            raise QueryError(problem, query.text, 1)
         start = time.perf_counter()
-        image = self._document(image_id)
-        found = best(self.similarities(image), k + 1, allowed)
-        rest = np.flatnonzero(found.images != image)[:k]
+        images = [self._document(one) for one in ids_of(image_id)]
+        similarities = np.mean([self.similarities(image) for image in images], axis=0)
+        found = best(similarities, k + len(images), allowed)
+        rest = np.flatnonzero(~np.isin(found.images, images))[:k]
         hits = self._hits(Nearest(found.images[rest], found.scores[rest]))
         milliseconds = 1000 * (time.perf_counter() - start)
         return SimilarResult(hits, [], Timings(0.0, milliseconds, milliseconds), {})

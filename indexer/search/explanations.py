@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -18,16 +18,25 @@ def terms_of_words(words: Sequence[ReadWord]) -> list[TermExplanation]:
     """The terms of a text, each with the first word that contains it, else that it replaces.
 
     Returns:
-        explanations of an image that has none of the terms.
+        explanations of an image that has none of the terms, those of excluded words last.
     """
+    searched = [word for word in words if word.sign != "-"]
+    excluded = [word for word in words if word.sign == "-"]
+    return [*_terms(searched), *_terms(excluded)]
+
+
+def _terms(words: Sequence[ReadWord]) -> Iterator[TermExplanation]:
     ordered = sorted(words, key=lambda word: word.substitution is not None)
     sources = {term: word for word in reversed(ordered) for term in word.terms}
-    terms = []
-    for term, count in Counter(term for word in words for term in word.terms).items():
+    counts = Counter[str]()
+    for word in words:
+        for term in word.terms:
+            counts[term] += word.times
+    for term, count in counts.items():
         word = sources[term]
         similarity = word.substitution.similarity if word.substitution else None
-        terms.append(replace(_absent(term, word.text, count), similarity=similarity))
-    return terms
+        absent = _absent(term, word.text, count)
+        yield replace(absent, similarity=similarity, sign=word.sign)
 
 
 def terms_of_counts(counts: Mapping[str, int]) -> list[TermExplanation]:
@@ -67,6 +76,6 @@ def explanations(
     ):
         of = absent[place]
         terms[row][place] = TermExplanation(
-            of.term, of.word, of.count, impact, score, region, box, label, of.similarity
+            of.term, of.word, of.count, impact, score, region, box, label, of.similarity, of.sign
         )
     return list(map(Explanation, image_ids, scores.sum(axis=1).tolist(), terms))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from threading import RLock
 from typing import Any, Generic, TypeVar
 
 from indexer.filters.field_index import FieldIndex
+from indexer.query.query import Query
 from indexer.search.api import (
     Allowed,
     Filterable,
@@ -66,28 +67,36 @@ class LazySearcher(Generic[Opened]):
 
     def search(
         self,
-        query: str,
+        query: str | Query,
         k: int = 10,
         *,
         substitute: bool = True,
         allowed: Allowed | None = None,
+        min_coverage: float | None = None,
     ) -> SearchResult:
         """The k best images for a text; see `Searcher.search`.
 
         Raises:
             UnavailableError: if the searcher cannot be opened.
         """
-        return self.opened().search(query, k, substitute=substitute, allowed=allowed)
+        return self.opened().search(
+            query, k, substitute=substitute, allowed=allowed, min_coverage=min_coverage
+        )
 
     def similar(
-        self, image_id: str, k: int = 10, *, allowed: Allowed | None = None
+        self,
+        image_id: str | Sequence[str],
+        k: int = 10,
+        *,
+        words: str | Query = "",
+        allowed: Allowed | None = None,
     ) -> SimilarResult:
-        """The k images most similar to an indexed one; see `Searcher.similar`.
+        """The k images most similar to indexed ones; see `Searcher.similar`.
 
         Raises:
             UnavailableError: if the searcher cannot be opened.
         """
-        return self.opened().similar(image_id, k, allowed=allowed)
+        return self.opened().similar(image_id, k, words=words, allowed=allowed)
 
     def metadata(self, image_id: str) -> dict[str, Any]:
         """An image's stored metadata; see `Searcher.metadata`."""

@@ -42,6 +42,14 @@ class LiveColumnFinder:
         """The impacts of some documents; see `LuceneIndex.impacts`."""
         return self.columns.impacts(documents, [self._term_ids[term] for term in terms])
 
+    def term_impacts(self, term: str) -> NDArray[np.uint16]:
+        """The impacts of all documents for a term; see `LuceneIndex.term_impacts`."""
+        return self.columns.term_impacts(self._term_ids[term])
+
+    def largest_impact(self, term: str) -> int:
+        """The largest impact of any image that is not deleted; see `LuceneIndex.largest_impact`."""
+        return int(self.term_impacts(term).max(initial=0))
+
 
 class LiveColumnSearcher(LuceneSearcher):
     """Returns the hits of `LuceneSearcher` in a fraction of the time. Safe from any thread.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
+from functools import cache, cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -17,8 +19,11 @@ from indexer.lucene.integrity import check_small_index
 from indexer.lucene.reader import LuceneIndex, Stored
 from indexer.manifest import Manifest
 from indexer.parts import LUCENE, check_small_parts
+from indexer.query.parse import parsed, searchable
+from indexer.query.query import Query
 from indexer.search.api import (
     Allowed,
+    Condition,
     Explanation,
     Hit,
     Matching,
@@ -26,11 +31,14 @@ from indexer.search.api import (
     SimilarResult,
     Timings,
     UnknownImageError,
+    ids_of,
 )
 from indexer.search.explanations import explanations, terms_of_counts, terms_of_words
 from indexer.search.fields import StoredDocuments, open_fields
-from indexer.search.query_by_image import image_query, repeated_terms, without_document
-from indexer.search.query_reader import QueryReader
+from indexer.search.presence import Presence, words_against
+from indexer.search.query_by_image import images_and_words, repeated_terms, without_documents
+from indexer.search.query_reader import QueryReader, ReadWord
+from indexer.search.words import Completion, HeldWord, WordList
 from sparta.errors import InputError
 from sparta.substitutes import SubstituteTable
 from sparta.tokenizer import WordPieceTokenizer
@@ -50,6 +58,8 @@ class Finder(Protocol):
     def impacts(  # noqa: D102
         self, documents: Sequence[int], terms: Sequence[str]
     ) -> NDArray[np.int64]: ...
+    def term_impacts(self, term: str) -> NDArray[Any]: ...  # noqa: D102
+    def largest_impact(self, term: str) -> int: ...  # noqa: D102
     @property
     def stored(self) -> Callable[[int], Stored]: ...  # noqa: D102
 
@@ -59,6 +69,7 @@ class LuceneSearcher:
 
     Attributes:
         manifest: of the index folder.
+        tokenizer: of the index.
         index: the Lucene index, with ids and metadata of the images.
         commit: the state of a live index that is searched.
         quick: whether a search takes at most a millisecond, for any number of images.
@@ -80,10 +91,10 @@ class LuceneSearcher:
         check_small_parts(folder, self.manifest.parts)
         index = open_lucene(folder, self.manifest)
         try:
-            self._tokenizer = WordPieceTokenizer.from_folder(folder)
-            self.manifest.check_vocabulary(folder, self._tokenizer.vocabulary_hash)
+            self.tokenizer = WordPieceTokenizer.from_folder(folder)
+            self.manifest.check_vocabulary(folder, self.tokenizer.vocabulary_hash)
             self._table = SubstituteTable.open(folder)
-            self._term_ids = {term: i for i, term in enumerate(self._tokenizer.vocabulary)}
+            self._term_ids = {term: i for i, term in enumerate(self.tokenizer.vocabulary)}
             self._use(index)
         except BaseException:
             index.close()  # Java would keep its files
@@ -94,9 +105,13 @@ class LuceneSearcher:
         self.index = index
         self.commit = Commit.of(index.commit_data, self._folder)
         self._finder: Finder = index
-        self._reader = QueryReader(self._tokenizer, self._table, index.document_frequency)
+        self._frequency = cache(index.document_frequency)  # of at most the vocabulary
+        largest = 2**self.manifest.bits - 1
+        self._reader = QueryReader(self.tokenizer, self._table, self._frequency, largest)
         self._images = len(index)
         self._fields: FieldIndex | None = None
+        for former in ("presence", "_words"):
+            vars(self).pop(former, None)
 
     def refreshed(self) -> Self | None:
         """A searcher of the newest commit, None if this one is; both are to be closed."""
@@ -107,33 +122,65 @@ class LuceneSearcher:
         newer._use(index)
         return newer
 
+    @cached_property
+    def presence(self) -> Presence:
+        """Decides which images have a word."""
+        return Presence(self._finder, self._numbered().documents)
+
     def search(
         self,
-        query: str,
+        query: str | Query,
         k: int = 10,
         *,
         substitute: bool = True,
         allowed: Allowed | None = None,
+        min_coverage: float | None = None,
     ) -> SearchResult:
         """The k best images for a text; see `Searcher.search`."""
         if k < 1:
             raise ValueError(f"k must be at least 1, got {k}")
         start = time.perf_counter()
+        query = searchable(query)
         read = self._reader.read(query, substitute)
         tokenised = time.perf_counter()
-        hits = self.hits(self._finder.top(read.terms, k, allowed))
+        conditions: list[Condition] = []
+        if read.signed:
+            allowed, conditions = self.presence.apply(read.signed, allowed)
+        words = [] if min_coverage is None else self._reader.words(query, substitute)
+        if min_coverage:
+            allowed = self.presence.covering(words, min_coverage, allowed)
+        found = self._finder.top(read.terms, k, allowed)
+        hits = self.hits(found)
+        if words:
+            self._add_coverage(hits, [document for document, _ in found], words)
         end = time.perf_counter()
         tokenise, search = 1000 * (tokenised - start), 1000 * (end - tokenised)
         timings = Timings(tokenise, search, tokenise + search)
-        return SearchResult(hits, read.unknown, timings, substitutions=read.substitutions)
+        return SearchResult(
+            hits,
+            read.unknown,
+            timings,
+            substitutions=read.substitutions,
+            conditions=conditions,
+        )
 
     def matching(
-        self, query: str, *, substitute: bool = True, allowed: Allowed | None = None
+        self,
+        query: str | Query,
+        *,
+        substitute: bool = True,
+        allowed: Allowed | None = None,
+        min_coverage: float | None = None,
     ) -> Matching:
         """All documents that `search` finds with k large enough."""
+        query = searchable(query)
         read = self._reader.read(query, substitute)
+        allowed, conditions = self.presence.apply(read.signed, allowed)
+        if min_coverage:
+            words = self._reader.words(query, substitute)
+            allowed = self.presence.covering(words, min_coverage, allowed)
         documents = self._finder.top(read.terms, self.index.documents, allowed)
-        return Matching(documents, read.unknown, read.substitutions)
+        return Matching(documents, read.unknown, read.substitutions, conditions)
 
     def field_index(self) -> FieldIndex:
         """The typed fields of the images; opened by the first call.
@@ -146,24 +193,52 @@ class LuceneSearcher:
         return self._fields
 
     def similar(
-        self, image_id: str, k: int = 10, *, allowed: Allowed | None = None
+        self,
+        image_id: str | Sequence[str],
+        k: int = 10,
+        *,
+        words: str | Query = "",
+        allowed: Allowed | None = None,
     ) -> SimilarResult:
-        """The k images most similar to an indexed one; see `Searcher.similar`."""
+        """The k images most similar to indexed ones; see `Searcher.similar`."""
         if k < 1:
             raise ValueError(f"k must be at least 1, got {k}")
         start = time.perf_counter()
-        document = self._document(image_id)
-        [grounded] = self._in_lucene([image_id], [document])
-        terms = [self._tokenizer.vocabulary[i] for i in self.index.grounding(grounded).terms]
-        [impacts] = self._finder.impacts([document], terms).tolist()
-        query = image_query(dict(zip(terms, impacts, strict=True)))
+        ids = ids_of(image_id)
+        documents = [self._document(one) for one in ids]
+        asked = self._reader.read(parsed(words), substitute=True)
+        spoken = filter(self._frequency, asked.terms.split())
+        query = images_and_words(self._impacts_of(ids, documents), spoken)
         read = time.perf_counter()
-        hits = self.hits(
-            without_document(self._finder.top(repeated_terms(query), k + 1, allowed), document, k)
-        )
+        allowed, conditions = self.presence.apply(asked.signed, allowed)
+        found = self._finder.top(repeated_terms(query), k + len(documents), allowed)
+        hits = self.hits(without_documents(found, documents, k))
         end = time.perf_counter()
         timings = Timings(*(1000 * t for t in (read - start, end - read, end - start)))
-        return SimilarResult(hits, [], timings, query)
+        return SimilarResult(
+            hits,
+            asked.unknown,
+            timings,
+            query,
+            substitutions=asked.substitutions,
+            conditions=conditions,
+        )
+
+    def _impacts_of(self, image_ids: Sequence[str], documents: Sequence[int]) -> dict[str, int]:
+        """The impacts of some images, added."""
+        grounded = self._in_lucene(image_ids, documents)
+        held = [self.index.grounding(document).terms.tolist() for document in grounded]
+        terms = [self.tokenizer.vocabulary[i] for i in dict.fromkeys(chain(*held))]
+        added = self._finder.impacts(documents, terms).sum(axis=0)
+        return dict(zip(terms, added.tolist(), strict=True))
+
+    def _add_coverage(
+        self, hits: Sequence[Hit], documents: Sequence[int], words: Sequence[ReadWord]
+    ) -> None:
+        terms = list(dict.fromkeys(term for word in words for term in word.terms))
+        had = self.presence.had(words, terms, self._finder.impacts(documents, terms))
+        for hit, coverage in zip(hits, self.presence.coverages(words, had), strict=True):
+            hit.coverage = coverage
 
     def hits(self, found: Iterable[tuple[int, float]], first: int = 1) -> list[Hit]:
         """The hits of documents with their scores, the first of which has this rank."""
@@ -173,6 +248,18 @@ class LuceneSearcher:
             hits.append(Hit(rank, image_id, score, metadata))
         return hits
 
+    @cached_property
+    def _words(self) -> WordList:
+        return WordList(self.tokenizer.vocabulary, self._frequency)
+
+    def complete(self, text: str, most: int = 10) -> list[Completion]:
+        """Queries whose last word is one of the index; see `Suggester.complete`."""
+        return self._words.complete(text, most)
+
+    def correct(self, word: str, most: int = 3) -> list[HeldWord]:
+        """The words of the index nearest to one; see `Suggester.correct`."""
+        return self._words.correct(word, most)
+
     def warm_up(self) -> None:
         """Answer some queries, read the ids of some images, and tokenise all whole words.
 
@@ -181,33 +268,47 @@ class LuceneSearcher:
         """
         for document in range(min(len(self), READ_AHEAD)):
             self._finder.stored(document)
-        words = [term for term in self._tokenizer.vocabulary if term.isalpha()]
+        words = [term for term in self.tokenizer.vocabulary if term.isalpha()]
         for word in words:
-            self._reader.read(word, substitute=True)
+            self._reader.read(Query.plain(word), substitute=True)
+        self.complete("a")
         for start in range(WARM_UP_QUERIES):
             query = " ".join(words[start::WARM_UP_QUERIES][:10])
             hits = self.search(query).hits
             if start % EXPLAINED == 0:
                 self.explain_all(query, [hit.image_id for hit in hits])
 
-    def explain(self, query: str, image_id: str, *, substitute: bool = True) -> Explanation:
+    def explain(self, query: str | Query, image_id: str, *, substitute: bool = True) -> Explanation:
         """Explain one image's score for a text; see `Explainer.explain`."""
         return self.explain_all(query, [image_id], substitute=substitute)[0]
 
     def explain_all(
-        self, query: str | Mapping[str, int], image_ids: Sequence[str], *, substitute: bool = True
+        self,
+        query: str | Query | Mapping[str, int],
+        image_ids: Sequence[str],
+        *,
+        substitute: bool = True,
     ) -> list[Explanation]:
         """Explain many images' scores; see `Explainer.explain_all`."""
-        if isinstance(query, str):
-            terms = terms_of_words(self._reader.words(query, substitute))
+        words: list[ReadWord] = []
+        if isinstance(query, str | Query):
+            words = self._reader.words(parsed(query), substitute)
+            terms = terms_of_words(words)
         else:
             terms = terms_of_counts(query)
         documents = [self._document(image_id) for image_id in image_ids]
         impacts = self._finder.impacts(documents, [term.term for term in terms])
         ids = np.array([self._term_ids[term.term] for term in terms], np.int64)
         packed = self.index.packed_groundings(self._in_lucene(image_ids, documents))
-        winners = self.index.winners(packed, ids, impacts > 0, self._tokenizer.vocabulary)
-        return explanations(image_ids, terms, impacts, winners)
+        winners = self.index.winners(packed, ids, impacts > 0, self.tokenizer.vocabulary)
+        found = explanations(image_ids, terms, impacts, winners)
+        if words:
+            had = self.presence.had(words, [term.term for term in terms], impacts)
+            for one, coverage in zip(found, self.presence.coverages(words, had), strict=True):
+                one.coverage = coverage
+            for one, against in zip(found, words_against(words, had), strict=True):
+                one.against = against
+        return found
 
     def metadata(self, image_id: str) -> dict[str, Any]:
         """An image's stored metadata; see `Searcher.metadata`."""

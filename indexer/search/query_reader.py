@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from indexer.query.query import Clause, Query, QueryError, Sign
 from indexer.search.api import Substitution
 from sparta.substitutes import SubstituteTable
 from sparta.tokenizer import Tokenizer, Word
 
 PART_CACHE = 50_000  # parts of queries, mostly words, that are cached
-
-
-class ReadQuery(NamedTuple):
-    """A query as an engine takes it.
-
-    Attributes:
-        terms: separated by spaces; a term twice counts twice.
-        unknown: words without postings for which there is no substitute, each once.
-        substitutions: words without postings with the terms in their place, each once.
-    """
-
-    terms: str
-    unknown: list[str]
-    substitutions: list[Substitution]
+# Lucene adds floats, whose whole numbers are exact below this.
+LARGEST_SCORE = 2**24
 
 
 class ReadWord(NamedTuple):
@@ -34,12 +23,32 @@ class ReadWord(NamedTuple):
         terms: its word pieces, or its substitute.
         known: whether one of its word pieces has postings.
         substitution: where a substitute was taken.
+        sign: "+" for a word that an image must have, "-" for one that it must not have.
+        times: how often the query contains it; 0 for an excluded word.
     """
 
     text: str
     terms: tuple[str, ...]
     known: bool
     substitution: Substitution | None
+    sign: Sign = ""
+    times: int = 1
+
+
+class ReadQuery(NamedTuple):
+    """A query as an engine takes it.
+
+    Attributes:
+        terms: separated by spaces; a term twice counts twice.
+        unknown: words without postings for which there is no substitute, each once.
+        substitutions: words without postings with the terms in their place, each once.
+        signed: the words that an image must or must not have.
+    """
+
+    terms: str
+    unknown: list[str]
+    substitutions: list[Substitution]
+    signed: list[ReadWord]
 
 
 class _Part(NamedTuple):
@@ -56,6 +65,7 @@ class QueryReader:
         tokenizer: of the index.
         table: of substitutes.
         document_frequency: in how many images a term has an impact.
+        largest_impact: of any index with its number of bits.
     """
 
     def __init__(
@@ -63,38 +73,75 @@ class QueryReader:
         tokenizer: Tokenizer,
         table: SubstituteTable,
         document_frequency: Callable[[str], int],
+        largest_impact: int = 255,
     ) -> None:
         self._tokenizer = tokenizer
         self._table = table
         self._frequency = document_frequency
+        self._most_counts = LARGEST_SCORE // (largest_impact + 1)
         self._caches: dict[bool, dict[str, _Part]] = {False: {}, True: {}}
 
-    def read(self, query: str, substitute: bool) -> ReadQuery:
-        """Read a query part by part; parts are cached.
+    def read(self, query: Query, substitute: bool) -> ReadQuery:
+        """Read a query; the parts of plain text are cached.
 
         Args:
-            query: any text.
-            substitute: whether words without postings are replaced.
+            query: of any clauses.
+            substitute: whether words without postings are replaced; excluded ones never are.
+
+        Raises:
+            QueryError: if its weights are so large that scores would not be exact.
         """
-        cache = self._caches[substitute]
-        parts = [
-            cache.get(part) or self._part(part, substitute) for part in self._tokenizer.parts(query)
-        ]
-        terms = " ".join([part.terms for part in parts])
-        lacking = [word for part in parts for word in part.lacking]
-        if not lacking:
-            return ReadQuery(terms, [], [])
+        terms: list[str] = []
+        lacking: list[ReadWord] = []
+        signed: list[ReadWord] = []
+        for clause in query.clauses:
+            if clause.word:
+                word = self._clause_word(clause, substitute)
+                terms += word.terms * word.times
+                lacking += [] if word.known else [word]
+                signed += [word] if word.sign else []
+            else:
+                for part in self._parts(clause.text, substitute):
+                    terms.append(part.terms)
+                    lacking += part.lacking
+        joined = " ".join(terms)
+        self._check_weights(query, joined)
         unknown = dict.fromkeys(word.text for word in lacking if word.substitution is None)
         found = dict.fromkeys(word.substitution for word in lacking if word.substitution)
-        return ReadQuery(terms, list(unknown), list(found))
+        return ReadQuery(joined, list(unknown), list(found), signed)
 
-    def words(self, query: str, substitute: bool) -> list[ReadWord]:
+    def words(self, query: Query, substitute: bool) -> list[ReadWord]:
         """The words of a query, in order."""
-        return [self._word(word, substitute) for word in self._tokenizer.encode_query(query).words]
+        return [word for clause in query.clauses for word in self._clause_words(clause, substitute)]
+
+    def _clause_words(self, clause: Clause, substitute: bool) -> Iterable[ReadWord]:
+        if clause.word:
+            return [self._clause_word(clause, substitute)]
+        words = self._tokenizer.encode_query(clause.text).words
+        return [self._word(word, substitute) for word in words]
+
+    def _clause_word(self, clause: Clause, substitute: bool) -> ReadWord:
+        """A clause as one word."""
+        pieces = spoken_pieces(self._tokenizer, clause.text)
+        excluded = clause.sign == "-"
+        word = self._word(Word(clause.text, pieces), substitute and not excluded)
+        return word._replace(sign=clause.sign, times=0 if excluded else clause.weight)
+
+    def _check_weights(self, query: Query, terms: str) -> None:
+        weighted = next((clause for clause in query.clauses if clause.weight > 1), None)
+        if weighted is not None and len(terms.split()) > self._most_counts:
+            problem = f"the weights add up to more than {self._most_counts}: use smaller ones"
+            raise QueryError(problem, query.text, weighted.column)
+
+    def _parts(self, text: str, substitute: bool) -> Iterable[_Part]:
+        cache = self._caches[substitute]
+        return [
+            cache.get(part) or self._part(part, substitute) for part in self._tokenizer.parts(text)
+        ]
 
     def _part(self, text: str, substitute: bool) -> _Part:
         """Read a part and cache it; a full cache is emptied, as tracking use costs more."""
-        words = self.words(text, substitute)
+        words = [self._word(word, substitute) for word in self._tokenizer.encode_query(text).words]
         cache = self._caches[substitute]
         if len(cache) >= PART_CACHE:
             cache.clear()
@@ -113,3 +160,9 @@ class QueryReader:
             if self._frequency(term):
                 return Substitution(word.text, term, similarity)
         return None
+
+
+def spoken_pieces(tokenizer: Tokenizer, text: str) -> tuple[str, ...]:
+    """The pieces of a text with a letter or a digit; all of them if none has one."""
+    pieces = tokenizer.encode_query(text).pieces
+    return tuple(piece for piece in pieces if any(map(str.isalnum, piece))) or tuple(pieces)

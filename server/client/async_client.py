@@ -20,6 +20,7 @@ from server.schemas import (
     ImageAnswer,
     SearchAnswer,
     SimilarAnswer,
+    SuggestionAnswer,
 )
 
 
@@ -53,6 +54,7 @@ class AsyncClient:
         *,
         explain: bool = False,
         substitute: bool = True,
+        min_coverage: float | None = None,
         backend: str | None = None,
         filter: Filter | None = None,
         offset: int = 0,
@@ -61,7 +63,18 @@ class AsyncClient:
     ) -> SearchAnswer:
         """See `Client.search`."""
         return await self._get(
-            operations.search(query, k, explain, substitute, backend, filter, offset, sort, facets)
+            operations.search(
+                query,
+                k,
+                explain,
+                substitute,
+                backend,
+                filter,
+                offset,
+                sort,
+                facets,
+                min_coverage,
+            )
         )
 
     async def count(
@@ -73,11 +86,21 @@ class AsyncClient:
         """See `Client.count`."""
         return await self._get(operations.count(filter, backend))
 
+    async def suggest(self, query: str, k: int = 10) -> list[SuggestionAnswer]:
+        """See `Client.suggest`."""
+        return await self._get(operations.suggest(query, k))
+
     async def similar(
-        self, image_id: str, k: int = 10, *, explain: bool = False, backend: str | None = None
+        self,
+        image_id: str | Sequence[str],
+        k: int = 10,
+        *,
+        words: str = "",
+        explain: bool = False,
+        backend: str | None = None,
     ) -> SimilarAnswer:
         """See `Client.similar`."""
-        return await self._get(operations.similar(image_id, k, explain, backend))
+        return await self._get(operations.similar(image_id, k, words, explain, backend))
 
     async def explain(
         self, query: str, image_id: str, *, substitute: bool = True, backend: str | None = None

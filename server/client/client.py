@@ -20,6 +20,7 @@ from server.schemas import (
     ImageAnswer,
     SearchAnswer,
     SimilarAnswer,
+    SuggestionAnswer,
 )
 
 
@@ -62,6 +63,7 @@ class Client:
         *,
         explain: bool = False,
         substitute: bool = True,
+        min_coverage: float | None = None,
         backend: str | None = None,
         filter: Filter | None = None,
         offset: int = 0,
@@ -71,10 +73,12 @@ class Client:
         """The k best photos for a text.
 
         Args:
-            query: any text.
+            query: any text, with `+beach`, `-dog` and `beach^3` where a sentence is not enough.
             k: hits at most.
             explain: whether each hit has its score term by term.
             substitute: whether words that the index lacks are replaced by the nearest trained ones.
+            min_coverage: of a hit: the share, 0 to 1, of the query's weight that belongs to words
+                which the photo has.
             backend: name of a backend; by default the server's first one.
             filter: photos that may be found, as text or as JSON.
             offset: hits before the first one.
@@ -85,8 +89,31 @@ class Client:
             ClientError: if the request fails.
         """
         return self._get(
-            operations.search(query, k, explain, substitute, backend, filter, offset, sort, facets)
+            operations.search(
+                query,
+                k,
+                explain,
+                substitute,
+                backend,
+                filter,
+                offset,
+                sort,
+                facets,
+                min_coverage,
+            )
         )
+
+    def suggest(self, query: str, k: int = 10) -> list[SuggestionAnswer]:
+        """Queries whose last word is completed to words of the index, the most frequent first.
+
+        Args:
+            query: as far as it is typed.
+            k: suggestions at most.
+
+        Raises:
+            ClientError: if the request fails.
+        """
+        return self._get(operations.suggest(query, k))
 
     def count(
         self,
@@ -102,14 +129,27 @@ class Client:
         return self._get(operations.count(filter, backend))
 
     def similar(
-        self, image_id: str, k: int = 10, *, explain: bool = False, backend: str | None = None
+        self,
+        image_id: str | Sequence[str],
+        k: int = 10,
+        *,
+        words: str = "",
+        explain: bool = False,
+        backend: str | None = None,
     ) -> SimilarAnswer:
-        """The k photos most similar to an indexed one, without itself.
+        """The k photos most similar to an indexed one, or to several, without these.
+
+        Args:
+            image_id: of the indexed one, or of up to 20.
+            k: hits at most.
+            words: a query that the photos should fit as well; it may only exclude.
+            explain: whether each hit has its score term by term.
+            backend: name of a backend; by default the server's first one.
 
         Raises:
             ClientError: if the request fails, as with status 404 for an unknown image.
         """
-        return self._get(operations.similar(image_id, k, explain, backend))
+        return self._get(operations.similar(image_id, k, words, explain, backend))
 
     def explain(
         self, query: str, image_id: str, *, substitute: bool = True, backend: str | None = None

@@ -15,7 +15,7 @@ from server.client import errors
 
 Answer = TypeVar("Answer")
 Model = TypeVar("Model", bound=BaseModel)
-Params = Mapping[str, str | int | bool | None]
+Params = Mapping[str, str | float | bool | Sequence[str] | None]
 Filter = str | Mapping[str, Any]  # as text or as JSON
 
 
@@ -81,13 +81,15 @@ def search(
     offset: int = 0,
     sort: str | None = None,
     facets: Sequence[str] = (),
+    min_coverage: float | None = None,
 ) -> Operation[schemas.SearchAnswer]:
     """`GET /v1/search`, or `POST` for a filter as JSON."""
-    params: dict[str, str | int | bool | None] = {
+    params: dict[str, str | float | bool | None] = {
         "q": query,
         "k": k,
         "explain": explain,
         "substitute": substitute,
+        "min_coverage": min_coverage,
         "backend": backend,
         "offset": offset or None,
         "sort": sort,
@@ -107,12 +109,20 @@ def count(filter: Filter | None, backend: str | None) -> Operation[schemas.Count
     return Operation("/v1/images/count", {}, _model(schemas.CountAnswer), body)
 
 
+def suggest(query: str, k: int) -> Operation[list[schemas.SuggestionAnswer]]:
+    """`GET /v1/suggest`."""
+    read = _model(schemas.SuggestAnswer)
+    params: Params = {"q": query, "k": k}
+    return Operation("/v1/suggest", params, lambda response: read(response).suggestions)
+
+
 def similar(
-    image_id: str, k: int, explain: bool, backend: str | None
+    image_id: str | Sequence[str], k: int, words: str, explain: bool, backend: str | None
 ) -> Operation[schemas.SimilarAnswer]:
     """`GET /v1/images/{image_id}/similar`."""
-    params = {"k": k, "explain": explain, "backend": backend}
-    return Operation(f"{_image(image_id)}/similar", params, _model(schemas.SimilarAnswer))
+    first, *also = [image_id] if isinstance(image_id, str) else image_id
+    params: Params = {"also": also, "q": words, "k": k, "explain": explain, "backend": backend}
+    return Operation(f"{_image(first)}/similar", params, _model(schemas.SimilarAnswer))
 
 
 def explain(

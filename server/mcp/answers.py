@@ -16,7 +16,7 @@ from server.schemas import (
 )
 
 CONTINUED = "##"  # begins word pieces that are no words of their own
-DIGITS = 3  # of a box: a pixel of a thousand
+DIGITS = 3  # of a share, and of a box: a pixel of a thousand
 
 
 class Found(BaseModel):
@@ -25,6 +25,9 @@ class Found(BaseModel):
     image_id: str = Field(description="Names the photo in the other tools")
     score: float = Field(description="Comparable within one answer only")
     metadata: dict[str, Any] = Field(description="Width, height and what else the index stores")
+    coverage: float | None = Field(
+        description="Share, 0 to 1, of the query that the photo fits; null for a dense model"
+    )
     words: dict[str, float] | None = Field(
         description="Each word that the photo matches, with its share of the score; null for a "
         "dense model"
@@ -40,6 +43,9 @@ class Search(BaseModel):
     )
     replaced: dict[str, str] = Field(
         description="Words that the index lacks, and the word searched in place of each"
+    )
+    conditions: dict[str, int] = Field(
+        description="Words with a sign, and how many photos have each"
     )
 
 
@@ -67,12 +73,18 @@ class Explanation(BaseModel):
 
     score: float
     words: list[Word]
+    against: list[str] = Field(
+        description="Words of the query, with their signs, for which searches leave the photo out"
+    )
 
 
 def search(answer: SearchAnswer) -> Search:
     """The answer to a search by text."""
     replaced = {found.word: found.term for found in answer.substitutions}
-    return Search(hits=_hits(answer.hits), unknown=answer.unknown, replaced=replaced)
+    conditions = {found.sign + found.word: found.images for found in answer.conditions}
+    return Search(
+        hits=_hits(answer.hits), unknown=answer.unknown, replaced=replaced, conditions=conditions
+    )
 
 
 def similar(answer: SimilarAnswer) -> Similar:
@@ -91,13 +103,20 @@ def explanation(answer: ExplanationAnswer) -> Explanation:
             label=term.label.words if term.label else None,
         )
         for term in answer.terms
+        if term.sign != "-"
     ]
-    return Explanation(score=answer.score, words=words)
+    return Explanation(score=answer.score, words=words, against=answer.against)
 
 
 def _hits(hits: list[HitAnswer]) -> list[Found]:
     return [
-        Found(image_id=hit.image_id, score=hit.score, metadata=hit.metadata, words=_words(hit))
+        Found(
+            image_id=hit.image_id,
+            score=hit.score,
+            metadata=hit.metadata,
+            coverage=None if hit.coverage is None else round(hit.coverage, DIGITS),
+            words=_words(hit),
+        )
         for hit in hits
     ]
 

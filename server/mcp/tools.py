@@ -18,7 +18,16 @@ from server.mcp.pictures import scaled_down
 from sparta.errors import first_line
 
 Query = Annotated[
-    str, Field(description="What the photo shows, in plain words", min_length=1, max_length=1000)
+    str,
+    Field(
+        description="What the photo shows, in plain words; +beach: it must have the word, -dog: it "
+        'must not, beach^3: counts three times, +"fire truck": one word of all its pieces',
+        min_length=1,
+        max_length=1000,
+    ),
+]
+Words = Annotated[
+    str, Field(description="A query that the photos should fit as well", max_length=1000)
 ]
 ImageId = Annotated[str, Field(description="image_id of a hit, unchanged", min_length=1)]
 Count = Annotated[int, Field(description="Number of hits", ge=1, le=100)]
@@ -55,14 +64,18 @@ class Tools:
         return answers.search(found)
 
     async def similar(
-        self, image_id: ImageId, k: Count = 10, backend: Backend = None
+        self, image_id: ImageId, words: Words = "", k: Count = 10, backend: Backend = None
     ) -> answers.Similar:
         """Find the photos most similar to a photo of the collection, the most similar first.
+
+        With `words`, as "at night" or "-dog", photos like this one that fit the words as well.
 
         `words` are those that describe the photo best, which is also a way to learn what it shows.
         """
         with actionable():
-            found = await self._client.similar(image_id, k, explain=True, backend=backend)
+            found = await self._client.similar(
+                image_id, k, words=words, explain=True, backend=backend
+            )
         return answers.similar(found)
 
     async def explain(self, query: Query, image_id: ImageId) -> answers.Explanation:

@@ -51,7 +51,7 @@ export async function search({ q, like, k, backend }, signal) {
   if (backend) params.set("backend", backend);
   if (like) {
     const photo = like.split("/").map(encodeURIComponent).join("/");
-    return { ...(await get(`v1/images/${photo}/similar?${params}`, signal)), unknown: [], substitutions: [] };
+    return { ...(await get(`v1/images/${photo}/similar?${params}`, signal)), unknown: [], corrections: [], substitutions: [], conditions: [] };
   }
   params.set("q", q);
   return get(`v1/search?${params}`, signal);

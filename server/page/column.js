@@ -17,7 +17,7 @@ function ms(value) {
 }
 
 /** Number of hits, the time to read the query (text, or an image's terms) and to search. */
-function summary({ backend, hits, terms, unknown, substitutions, timings }, explains) {
+function summary({ backend, hits, terms, unknown, corrections, substitutions, timings }, explains) {
   const found = hits.length ? plural(hits.length, "photo", "photos") : "No photo matches";
   const before = ms(timings.tokenise_ms + timings.encode_ms);
   const time = `${terms ? "terms" : "text"} ${before} · search ${ms(timings.search_ms)}`;
@@ -28,6 +28,9 @@ function summary({ backend, hits, terms, unknown, substitutions, timings }, expl
   }
   if (unknown.length) {
     parts.push(`${explains ? "not in the index" : `unknown to ${backend}`}: ${quoted(unknown)}`);
+  }
+  if (corrections.length) {
+    parts.push(`similar words: ${quoted(corrections.flatMap(({ words }) => words))}`);
   }
   return parts.join(" · ");
 }

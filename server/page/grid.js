@@ -3,6 +3,7 @@
 import { make, whilePointed } from "./dom.js";
 import { makePhoto, wordsOf } from "./photo.js";
 
+const HARDLY = 0.3; // share of the query below which a photo is greyed
 const number = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
 const similarity = new Intl.NumberFormat("en", { minimumFractionDigits: 3 });
 
@@ -52,6 +53,7 @@ function makeCard(hit, strongest, rest, open) {
   }
   const { width, height } = hit.metadata;
   const aspect = width && height ? width / height : 4 / 3;
+  card.classList.toggle("hardly", hit.coverage !== null && hit.coverage < HARDLY);
   card.style.flexGrow = aspect * 100;
   card.style.setProperty("--aspect", aspect);
   return card;
@@ -87,6 +89,9 @@ export function showAnswer(answer, list, wordList, open) {
   const unknown = answer.unknown.map((word) =>
     make("s", { className: "chip", title: "This word is unknown" }, word),
   );
-  wordList.replaceChildren(...[...chips, ...unknown].map((chip) => make("li", {}, chip)));
+  const excluded = answer.conditions
+    .filter(({ sign }) => sign === "-")
+    .map(({ word, images }) => make("s", { className: "chip", title: `Excluded: ${images} photos have it` }, word));
+  wordList.replaceChildren(...[...chips, ...excluded, ...unknown].map((chip) => make("li", {}, chip)));
   list.replaceChildren(...cards);
 }

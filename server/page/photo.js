@@ -18,7 +18,7 @@ export const shownWord = (word, term, similarity) => (similarity === null ? word
  */
 export function wordsOf(hit) {
   const words = new Map();
-  for (const term of hit.explanation ?? []) {
+  for (const term of (hit.explanation ?? []).filter(({ sign }) => sign !== "-")) {
     const text = shownWord(term.word, term.term, term.similarity);
     const word = words.get(text) ?? { text, score: 0, best: term };
     word.score += term.score;

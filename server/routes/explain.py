@@ -76,4 +76,6 @@ def explain_answer(
         metadata=metadata,
         score=explanation.score,
         terms=[schemas.TermAnswer.model_validate(term) for term in explanation.terms],
+        coverage=explanation.coverage,
+        against=explanation.against,
     )

@@ -55,6 +55,7 @@ def browsed_by(
             facets=asked.counted,
             substitute=asked.substitute,
             allowed=allowed,
+            min_coverage=asked.min_coverage,
         )
     except FilterError as error:
         raise ProblemError("invalid-parameter", error.reason, name) from error

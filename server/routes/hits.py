@@ -51,6 +51,7 @@ def hits_and_timings(
             url=url(hit.image_id),
             metadata=hit.metadata,
             view=hit.view,
+            coverage=hit.coverage,
             explanation=None,
         )
         for hit in result.hits
@@ -72,6 +73,7 @@ def _explain_hits(hits: list[schemas.HitAnswer], explain: ExplainAll, wanted: Wa
         wanted.check()
         some = hits[start : start + size]
         for hit, explanation in zip(some, explain([hit.image_id for hit in some]), strict=True):
+            hit.coverage = explanation.coverage
             hit.explanation = cast(list[schemas.TermAnswer], explanation.terms)
             if len(hits) * len(explanation.terms) > MAX_EXPLAINED:
                 detail = (
@@ -80,6 +82,16 @@ def _explain_hits(hits: list[schemas.HitAnswer], explain: ExplainAll, wanted: Wa
                 )
                 raise ProblemError("invalid-parameter", detail, "explain")
         start, size = start + size, EXPLAINED_AT_ONCE
+
+
+def substitutions_of(result: SearchResult) -> list[schemas.SubstitutionAnswer]:
+    """The replaced words of a result."""
+    return [schemas.SubstitutionAnswer.model_validate(found) for found in result.substitutions]
+
+
+def conditions_of(result: SearchResult) -> list[schemas.ConditionAnswer]:
+    """The words with signs of a result."""
+    return [schemas.ConditionAnswer.model_validate(found) for found in result.conditions]
 
 
 def json_response(answer: BaseModel) -> Response:

@@ -15,8 +15,20 @@ from server.backends import Backend, backends_of
 from server.conditional import entity_tag, not_modified
 from server.photo_files import find_photo, media_type
 from server.problems import PROBLEM, ProblemError, responses
-from server.routes.hits import hits_and_timings, json_response, photo_url
-from server.routes.parameters import BackendParameter, CountParameter, ExplainParameter
+from server.routes.hits import (
+    conditions_of,
+    hits_and_timings,
+    json_response,
+    photo_url,
+    substitutions_of,
+)
+from server.routes.parameters import (
+    AlsoParameter,
+    BackendParameter,
+    CountParameter,
+    ExplainParameter,
+    WordsParameter,
+)
 from server.work import Wanted, Work
 
 
@@ -97,27 +109,37 @@ async def similar(
     request: Request,
     backend: BackendParameter,
     image_id: str,
+    also: AlsoParameter = [],  # noqa: B006  # FastAPI copies it
+    q: WordsParameter = "",
     k: CountParameter = 10,
     explain: ExplainParameter = False,
 ) -> Response:
-    """The photos most similar to an indexed image, without that image itself.
+    """The photos most similar to an indexed image, or to several, without these.
 
-    The inverted index uses the image's top ten terms as a weighted query, which `terms` lists with
-    their counts, and can explain every score. A dense model compares vectors: it has no terms and
-    explains nothing.
+    The inverted index uses the images' top ten terms as a weighted query, to which the words of
+    `q` are added; `terms` lists all with their counts, and every score can be explained. A dense
+    model compares vectors: it takes no words, has no terms and explains nothing.
     """
     work: Work = request.app.state.work
-    answer = partial(similar_answer, request, backend, image_id, k, explain)
+    answer = partial(similar_answer, request, backend, image_id, also, q, k, explain)
     return await work.run(request, lambda wanted: json_response(answer(wanted)))
 
 
 def similar_answer(
-    request: Request, backend: Backend, image_id: str, k: int, explain: bool, wanted: Wanted
+    request: Request,
+    backend: Backend,
+    image_id: str,
+    also: list[str],
+    q: str,
+    k: int,
+    explain: bool,
+    wanted: Wanted,
 ) -> schemas.SimilarAnswer:
-    """Search one backend by image and convert the result to the answer of `…/similar`."""
-    stored_metadata(backend, image_id)
+    """Search one backend by images and convert the result to the answer of `…/similar`."""
+    for one in (image_id, *also):
+        stored_metadata(backend, one)
     searcher = backend.searcher
-    result = searcher.similar(image_id, k)
+    result = searcher.similar([image_id, *also], k, words=q)
     why = None
     if explain and isinstance(searcher, Explainer):
         why = partial(searcher.explain_all, result.terms)
@@ -126,9 +148,14 @@ def similar_answer(
     return schemas.SimilarAnswer(
         image_id=image_id,
         url=photo_url(request, backend, image_id),
+        also=also,
+        query=q,
         backend=backend.name,
         index_version=backends_of(request).version,
         terms=terms,
+        unknown=result.unknown,
+        substitutions=substitutions_of(result),
+        conditions=conditions_of(result),
         hits=hits,
         timings=timings,
     )

@@ -15,6 +15,7 @@ from server.backends import Backend, backends_of
 MAX_K = 1000
 MAX_QUERY_LENGTH = 1000
 MAX_FACETS = 10
+MAX_IMAGES = 20  # of a search by images
 # A character that is no white space to Python; the escapes alone are none to JSON Schema.
 NOT_BLANK = r"[^\s\x1c-\x1f\x85]"
 
@@ -40,11 +41,26 @@ QueryParameter = Annotated[
     str,
     Query(
         max_length=MAX_QUERY_LENGTH,
-        description="What to search for, in plain words; a word given twice counts twice",
+        description="What to search for, in plain words; a word given twice counts twice. "
+        "+beach: photos must have the word; -dog: must not; beach^3: counts three times; "
+        '+"fire truck": one word of all its pieces; a backslash makes an operator plain',
         examples=["two dogs on a beach"],
         json_schema_extra={"minLength": 1, "pattern": NOT_BLANK},
     ),
     AfterValidator(_not_blank),
+]
+AlsoParameter = Annotated[
+    list[str],
+    Query(max_length=MAX_IMAGES - 1, description="Ids of further images to be similar to"),
+]
+WordsParameter = Annotated[
+    str,
+    Query(
+        max_length=MAX_QUERY_LENGTH,
+        description="A query that the photos should fit as well, which has half of the weight; it "
+        "may only exclude",
+        examples=["at night"],
+    ),
 ]
 CountParameter = Annotated[int, Query(ge=1, le=MAX_K, description="Largest number of hits")]
 SubstituteParameter = Annotated[
@@ -52,6 +68,15 @@ SubstituteParameter = Annotated[
     Query(
         description="Replace words that the index lacks by the nearest trained terms, if the index "
         "has a table of substitutes; dense models have none"
+    ),
+]
+CoverageParameter = Annotated[
+    float | None,
+    Query(
+        ge=0,
+        le=1,
+        description="Smallest coverage of a hit, for backends that explain: the share of the "
+        "query's weight that belongs to words which the photo has",
     ),
 ]
 ExplainParameter = Annotated[
@@ -70,6 +95,7 @@ class Search(BaseModel):
     k: CountParameter = 10
     explain: ExplainParameter = False
     substitute: SubstituteParameter = True
+    min_coverage: CoverageParameter = None
     offset: Annotated[int, Query(ge=0, le=MAX_K, description="Hits before the first one")] = 0
     sort: Annotated[
         str | None,

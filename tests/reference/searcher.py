@@ -12,6 +12,8 @@ from scipy.sparse import csr_array
 
 from indexer.grounding import Grounding
 from indexer.postings import Postings
+from indexer.query.parse import plain_text
+from indexer.query.query import Query
 from indexer.search.api import (
     Allowed,
     Explanation,
@@ -22,8 +24,9 @@ from indexer.search.api import (
     TermExplanation,
     Timings,
     UnknownImageError,
+    ids_of,
 )
-from indexer.search.query_by_image import image_query
+from indexer.search.query_by_image import images_and_words
 from sparta.tokenizer import TokenisedQuery, Tokenizer, Word
 from tests.reference.winner import winner
 
@@ -51,17 +54,19 @@ class ReferenceSearcher:
 
     def search(
         self,
-        query: str,
+        query: str | Query,
         k: int = 10,
         *,
         substitute: bool = True,
         allowed: Allowed | None = None,
+        min_coverage: float | None = None,
     ) -> SearchResult:
-        """The k best images; see `Searcher.search`."""
+        """The k best images; see `Searcher.search`. It has no operators."""
         if k < 1:
             raise ValueError(f"k must be at least 1, got {k}")
         start = time.perf_counter()
-        parsed, found = self._replace(self._tokenizer.encode_query(query), substitute)
+        text = plain_text(query)
+        parsed, found = self._replace(self._tokenizer.encode_query(text), substitute)
         tokenised = time.perf_counter()
         hits = [
             Hit(rank, self._postings.ids[row], score, self._postings.metadata[row])
@@ -74,22 +79,31 @@ class ReferenceSearcher:
         )
 
     def similar(
-        self, image_id: str, k: int = 10, *, allowed: Allowed | None = None
+        self,
+        image_id: str | Sequence[str],
+        k: int = 10,
+        *,
+        words: str | Query = "",
+        allowed: Allowed | None = None,
     ) -> SimilarResult:
-        """The k images most similar to an indexed one; see `Searcher.similar`."""
+        """The k images most similar to indexed ones; see `Searcher.similar`. No operators."""
         if k < 1:
             raise ValueError(f"k must be at least 1, got {k}")
         start = time.perf_counter()
-        row = self._row(image_id)
-        image = list(self._postings)[row]
-        terms = [self._tokenizer.vocabulary[term] for term in image.terms]
-        query = image_query(dict(zip(terms, image.impacts.tolist(), strict=True)))
+        rows = [self._row(one) for one in ids_of(image_id)]
+        images = list(self._postings)
+        added: dict[str, int] = {}
+        for row in rows:
+            terms = [self._tokenizer.vocabulary[term] for term in images[row].terms]
+            for term, impact in zip(terms, images[row].impacts.tolist(), strict=True):
+                added[term] = added.get(term, 0) + impact
+        query = images_and_words(added, self._tokenizer.encode_query(plain_text(words)).pieces)
         read = time.perf_counter()
         hits: list[Hit] = []
         for other, score in self.top(query, len(self), allowed):
-            if other != row and len(hits) < k:
-                image_id, metadata = self._postings.ids[other], self._postings.metadata[other]
-                hits.append(Hit(len(hits) + 1, image_id, score, metadata))
+            if other not in rows and len(hits) < k:
+                found, metadata = self._postings.ids[other], self._postings.metadata[other]
+                hits.append(Hit(len(hits) + 1, found, score, metadata))
         end = time.perf_counter()
         timings = Timings(*(1000 * t for t in (read - start, end - read, end - start)))
         return SimilarResult(hits, [], timings, query)
@@ -138,9 +152,9 @@ class ReferenceSearcher:
         ]
         return list(dict.fromkeys(words))
 
-    def explain(self, query: str, image_id: str, *, substitute: bool = True) -> Explanation:
+    def explain(self, query: str | Query, image_id: str, *, substitute: bool = True) -> Explanation:
         """Explain one image's score; see `Explainer.explain`."""
-        typed = self._tokenizer.encode_query(query)
+        typed = self._tokenizer.encode_query(plain_text(query))
         parsed, found = self._replace(typed, substitute)
         replaced = {one.term: one.word for one in reversed(found)}
         words = {piece: word.text for word in reversed(typed.words) for piece in word.pieces}
@@ -148,10 +162,14 @@ class ReferenceSearcher:
         return self._explain(parsed.terms, replaced | words, image_id, near)
 
     def explain_all(
-        self, query: str | Mapping[str, int], image_ids: Sequence[str], *, substitute: bool = True
+        self,
+        query: str | Query | Mapping[str, int],
+        image_ids: Sequence[str],
+        *,
+        substitute: bool = True,
     ) -> list[Explanation]:
         """Explain many images' scores, one by one; see `Explainer.explain_all`."""
-        if isinstance(query, str):
+        if isinstance(query, str | Query):
             return [self.explain(query, image_id, substitute=substitute) for image_id in image_ids]
         words = {term: term for term in query}
         return [self._explain(query, words, image_id, {}) for image_id in image_ids]

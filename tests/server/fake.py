@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -12,8 +12,11 @@ from typing import Any
 from PIL import Image, ImageDraw
 
 from indexer.grounding import Box, WinningLabel
+from indexer.query.parse import parsed, plain_text
+from indexer.query.query import Clause, Query
 from indexer.search.api import (
     Allowed,
+    Condition,
     Explanation,
     Hit,
     SearchResult,
@@ -22,8 +25,10 @@ from indexer.search.api import (
     TermExplanation,
     Timings,
     UnknownImageError,
+    ids_of,
 )
-from indexer.search.query_by_image import image_query, repeated_terms
+from indexer.search.query_by_image import images_and_words, repeated_terms
+from indexer.search.words import Completion, HeldWord, WordList
 
 WHOLE: Box = (0.0, 0.0, 1.0, 1.0)
 LEFT: Box = (0.1, 0.2, 0.5, 0.7)
@@ -88,29 +93,52 @@ class FakeSearcher:
 
     def search(
         self,
-        query: str,
+        query: str | Query,
         k: int = 10,
         *,
         substitute: bool = True,
         allowed: Allowed | None = None,
+        min_coverage: float | None = None,
     ) -> SearchResult:
-        if "explode" in query:
+        query = parsed(query)
+        if "explode" in query.text:
             raise RuntimeError("secret internals at /home/someone/index")
-        scores = {i: self.explain(query, i, substitute=substitute).score for i in self.drawings}
-        best = sorted((-score, i) for i, score in scores.items() if score > 0)[:k]
-        hits = [Hit(n, i, -score, self.metadata(i)) for n, (score, i) in enumerate(best, start=1)]
-        unknown = [word for word in query.split() if word.lower() not in VOCABULARY]
+        explained = [self.explain(query, i, substitute=substitute) for i in self.drawings]
+        found = [one for one in explained if one.score > 0 and not one.against]
+        found = [one for one in found if (one.coverage or 0) >= (min_coverage or 0)]
+        best = sorted(found, key=lambda one: (-one.score, one.image_id))[:k]
+        hits = [
+            Hit(n, one.image_id, one.score, self.metadata(one.image_id))
+            for n, one in enumerate(best, start=1)
+        ]
+        if min_coverage is not None:
+            hits = [
+                replace(hit, coverage=one.coverage) for hit, one in zip(hits, best, strict=True)
+            ]
+        words = _searched(query)
+        unknown = [word for word in dict.fromkeys(words) if word.lower() not in VOCABULARY]
         replaced = [SUBSTITUTES[word] for word in unknown if substitute and word in SUBSTITUTES]
         if substitute:
             unknown = [word for word in unknown if word not in SUBSTITUTES]
-        return SearchResult(hits, unknown, Timings(0.25, 1.0, 1.25), substitutions=replaced)
+        conditions = [
+            Condition(clause.text, clause.sign, sum(_has(one, clause) for one in self._all()))
+            for clause in query.clauses
+            if clause.sign
+        ]
+        timings = Timings(0.25, 1.0, 1.25)
+        return SearchResult(hits, unknown, timings, substitutions=replaced, conditions=conditions)
 
-    def explain(self, query: str, image_id: str, *, substitute: bool = True) -> Explanation:
+    def _all(self) -> Iterable[Drawing]:
+        return self.drawings.values()
+
+    def explain(self, query: str | Query, image_id: str, *, substitute: bool = True) -> Explanation:
         drawing = self._drawing(image_id)
+        query = parsed(query)
         found = drawing.terms
-        words = {word.lower(): word for word in reversed(query.split())}
+        searched = _searched(query)
+        words = {word.lower(): word for word in reversed(searched)}
         terms_of = {word: near.term for word, near in SUBSTITUTES.items()} if substitute else {}
-        typed = [terms_of.get(word, word.lower()) for word in query.split()]
+        typed = [terms_of.get(word, word.lower()) for word in searched]
         counts = Counter(term for term in typed if term in VOCABULARY)
         terms = []
         for term, count in counts.items():
@@ -121,22 +149,51 @@ class FakeSearcher:
             word = near.word if near else words[term]
             found_there = (word, count, impact, count * impact, *winner)
             terms.append(TermExplanation(term, *found_there, near.similarity if near else None))
-        return Explanation(image_id, sum(term.score for term in terms), terms)
+        against = [
+            clause.sign + clause.text
+            for clause in query.clauses
+            if clause.sign and _has(drawing, clause) == (clause.sign == "-")
+        ]
+        coverage = sum(bool(term.impact) for term in terms) / max(1, len(terms))
+        return Explanation(image_id, sum(term.score for term in terms), terms, against, coverage)
+
+    def complete(self, text: str, most: int = 10) -> list[Completion]:
+        return self._words().complete(text, most)
+
+    def correct(self, word: str, most: int = 3) -> list[HeldWord]:
+        return self._words().correct(word, most)
+
+    def _words(self) -> WordList:
+        return WordList(VOCABULARY, lambda term: sum(term in one.terms for one in self._all()))
 
     def similar(
-        self, image_id: str, k: int = 10, *, allowed: Allowed | None = None
+        self,
+        image_id: str | Sequence[str],
+        k: int = 10,
+        *,
+        words: str | Query = "",
+        allowed: Allowed | None = None,
     ) -> SimilarResult:
-        impacts = {t: impact for t, (impact, _) in sorted(self._drawing(image_id).terms.items())}
-        terms = image_query(impacts)
-        found = self.search(repeated_terms(terms), len(self.drawings)).hits
-        rest = [hit for hit in found if hit.image_id != image_id][:k]
+        impacts = Counter[str]()
+        for one in ids_of(image_id):
+            impacts.update({term: impact for term, (impact, _) in self._drawing(one).terms.items()})
+        query = parsed(words)
+        terms = images_and_words(dict(sorted(impacts.items())), _searched(query))
+        signed = "".join(f" {clause.sign}{clause.text}" for clause in query.clauses if clause.sign)
+        found = self.search(repeated_terms(terms) + signed, len(self.drawings)).hits
+        rest = [hit for hit in found if hit.image_id not in ids_of(image_id)][:k]
         hits = [replace(hit, rank=rank) for rank, hit in enumerate(rest, start=1)]
-        return SimilarResult(hits, [], Timings(0.5, 1.5, 2.0), terms)
+        conditions = self.search(words).conditions
+        return SimilarResult(hits, [], Timings(0.5, 1.5, 2.0), terms, conditions=conditions)
 
     def explain_all(
-        self, query: str | Mapping[str, int], image_ids: Sequence[str], *, substitute: bool = True
+        self,
+        query: str | Query | Mapping[str, int],
+        image_ids: Sequence[str],
+        *,
+        substitute: bool = True,
     ) -> list[Explanation]:
-        text = query if isinstance(query, str) else repeated_terms(query)
+        text = repeated_terms(query) if isinstance(query, Mapping) else query
         return [self.explain(text, image_id, substitute=substitute) for image_id in image_ids]
 
     def metadata(self, image_id: str) -> dict[str, Any]:
@@ -157,6 +214,20 @@ class FakeSearcher:
         self.closed = True
 
 
+def _searched(query: Query) -> list[str]:
+    """The words that are not excluded, each as often as it counts."""
+    return [
+        word
+        for clause in query.clauses
+        if clause.sign != "-"
+        for word in clause.text.split() * clause.weight
+    ]
+
+
+def _has(drawing: Drawing, clause: Clause) -> bool:
+    return clause.text.lower() in drawing.terms
+
+
 class FakeDense:
     """Finds every drawing, at a thousandth of its score, the smaller photos in their view 1."""
 
@@ -165,12 +236,14 @@ class FakeDense:
 
     def search(
         self,
-        query: str,
+        query: str | Query,
         k: int = 10,
         *,
         substitute: bool = True,
         allowed: Allowed | None = None,
+        min_coverage: float | None = None,
     ) -> SearchResult:
+        query = plain_text(query)
         drawings = self._sparse.drawings
         explain = partial(self._sparse.explain, query, substitute=False)
         scores = {image_id: explain(image_id).score / 1000 for image_id in drawings}
@@ -183,11 +256,16 @@ class FakeDense:
         return SearchResult(hits, unknown, Timings(0.25, 1.0, 13.75, 12.5))
 
     def similar(
-        self, image_id: str, k: int = 10, *, allowed: Allowed | None = None
+        self,
+        image_id: str | Sequence[str],
+        k: int = 10,
+        *,
+        words: str | Query = "",
+        allowed: Allowed | None = None,
     ) -> SimilarResult:
         terms = self._sparse.similar(image_id).terms
         found = self.search(repeated_terms(terms), len(self)).hits
-        rest = [hit for hit in found if hit.image_id != image_id][:k]
+        rest = [hit for hit in found if hit.image_id not in ids_of(image_id)][:k]
         hits = [replace(hit, rank=rank) for rank, hit in enumerate(rest, start=1)]
         return SimilarResult(hits, [], Timings(0.0, 2.0, 2.0), {})
 

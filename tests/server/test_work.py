@@ -13,6 +13,7 @@ import pytest
 from fastapi import Request, Response
 from fastapi.testclient import TestClient
 
+from indexer.query.query import Query
 from indexer.search.api import Allowed, Explanation, SearchResult
 from server.backends import Backend
 from server.monitoring.metrics import Metrics
@@ -108,18 +109,19 @@ class Slow(FakeSearcher):
 
     def search(
         self,
-        query: str,
+        query: str | Query,
         k: int = 10,
         *,
         substitute: bool = True,
         allowed: Allowed | None = None,
+        min_coverage: float | None = None,
     ) -> SearchResult:
         if query == "slow":
             self.searching.set()
             self.release.wait(20)
         return FakeSearcher().search("red", k)
 
-    def explain(self, query: str, image_id: str, *, substitute: bool = True) -> Explanation:
+    def explain(self, query: str | Query, image_id: str, *, substitute: bool = True) -> Explanation:
         self.explained += 1
         return super().explain("red", image_id)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from indexer.query.query import Query
 from indexer.search.api import Allowed, SearchResult
 from server import processes
 from server.backends import Backend, Backends
@@ -24,11 +25,12 @@ class Slow(FakeSearcher):
 
     def search(
         self,
-        query: str,
+        query: str | Query,
         k: int = 10,
         *,
         substitute: bool = True,
         allowed: Allowed | None = None,
+        min_coverage: float | None = None,
     ) -> SearchResult:
         if query == "slow":
             time.sleep(2)

@@ -97,6 +97,11 @@ class Newest:
         impacts: NDArray[np.int64] = self._matrix.impacts[places].T.astype(np.int64)
         return impacts
 
+    def term_impacts(self, term: int) -> NDArray[np.uint16]:
+        """The impacts [images] of all images for a term, 0 where one lacks it."""
+        impacts: NDArray[np.uint16] = self.columns[term, : len(self)].astype(np.uint16)
+        return impacts
+
     def stored(self, document: int) -> Stored:
         """Id and metadata of an image."""
         return self._matrix.images[document]

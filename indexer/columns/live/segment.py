@@ -45,6 +45,7 @@ class Segment:
         present = columns.row_of >= 0
         self.largest[present] = columns.maxima.max(axis=1, initial=0)[columns.row_of[present]]
         self.impacts = self.index.impacts
+        self.term_impacts = self.index.term_impacts
         self.stored = self.images.stored
         self.document = self.images.document
 

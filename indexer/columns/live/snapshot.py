@@ -223,6 +223,11 @@ class LiveColumns:
             impacts[own] = self._parts[part].impacts(numbers[own] - self._firsts[part], terms)
         return impacts
 
+    def term_impacts(self, term: int) -> NDArray[np.uint16]:
+        """The impacts [documents] of all images for a term, 0 where one lacks it or is deleted."""
+        impacts = np.concatenate([part.term_impacts(term) for part in self._parts])
+        return impacts if self.live is None else impacts * self.live
+
     def document(self, image_id: str) -> int | None:
         """The document number of an image, None if there is none."""
         if image_id in self.places:

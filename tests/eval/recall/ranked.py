@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from indexer.query.parse import plain_text
+from indexer.query.query import Query
 from indexer.search.api import Allowed, Hit, SearchResult, SimilarResult, Timings, UnknownImageError
 
 
@@ -19,20 +21,27 @@ class RankedSearcher:
 
     def search(
         self,
-        query: str,
+        query: str | Query,
         k: int = 10,
         *,
         substitute: bool = True,
         allowed: Allowed | None = None,
+        min_coverage: float | None = None,
     ) -> SearchResult:
-        self.searches.append((query, k))
+        text = plain_text(query)
+        self.searches.append((text, k))
         self.substituted.add(substitute)
-        found = self.answers[query][:k]
+        found = self.answers[text][:k]
         hits = [Hit(rank, image_id, 1.0) for rank, image_id in enumerate(found, 1)]
         return SearchResult(hits, [], Timings(0.0, 2.0, 2.0 if k == 10 else 1000.0))
 
     def similar(
-        self, image_id: str, k: int = 10, *, allowed: Allowed | None = None
+        self,
+        image_id: str | Sequence[str],
+        k: int = 10,
+        *,
+        words: str | Query = "",
+        allowed: Allowed | None = None,
     ) -> SimilarResult:
         raise UnknownImageError(image_id)
 

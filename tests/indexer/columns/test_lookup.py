@@ -25,3 +25,12 @@ def test_impacts_of_documents(tmp_path: Path, images: int, bits: int) -> None:
     np.testing.assert_array_equal(index.impacts(documents, terms), right[:, terms])
     assert index.impacts([0], []).shape == (1, 0)
     assert index.impacts([], [0]).shape == (0, 1)
+
+
+@pytest.mark.parametrize("bits", [8, 16])
+@pytest.mark.parametrize("images", [1, 33, 1500])
+def test_impacts_of_a_term(tmp_path: Path, images: int, bits: int) -> None:
+    index = built(tmp_path / "columns", random_rows(images, bits, seed=images), bits)
+    right = index.impacts(range(images), range(VOCABULARY))
+    for term in range(VOCABULARY):
+        np.testing.assert_array_equal(index.term_impacts(term), right[:, term])

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from indexer.query.query import Query
 from indexer.search.api import Explanation, UnknownImageError
 from indexer.search.columns import ColumnSearcher
 from indexer.search.lucene import LuceneSearcher
@@ -75,7 +76,7 @@ def test_the_query_is_read_once_for_all_images(
     words = Mock(wraps=searcher._reader.words)
     monkeypatch.setattr(searcher._reader, "words", words)
     searcher.explain_all("dog beach", [f"a/{image:05d} é.jpg" for image in range(200)])
-    words.assert_called_once_with("dog beach", True)
+    words.assert_called_once_with(Query.plain("dog beach"), True)
 
 
 def test_groundings_are_read_once_for_all_images(

@@ -16,6 +16,7 @@ from indexer.live.changes import Delete, MetadataChange
 from indexer.live.commit import log_path
 from indexer.postings import Postings
 from indexer.search.live_columns import LiveColumnSearcher
+from indexer.search.lucene import LuceneSearcher
 from indexer.search.open import open_index
 from indexer.update import writer as writer_module
 from indexer.update.conversion import make_live
@@ -70,6 +71,17 @@ def test_filters_know_what_was_written(built: Path, small: Postings, engine: str
         allowed = searcher.field_index().allowed(parse_filter(text))
         found = searcher.search(COMMON, 20, allowed=allowed)
         assert {hit.image_id for hit in found.hits} == right
+
+
+def test_both_engines_agree_on_which_images_have_a_word(built: Path, small: Postings) -> None:
+    with open_writer(built) as writer:
+        strongest = LuceneSearcher(built).search("dog", 1).hits[0].image_id
+        writer.write([Delete(strongest), Delete(small.ids[0])])
+        writer.commit()
+        searchers = [open_index(built, engine) for engine in ("lucene", "columns")]
+        for query in ("the -dog", "+dog the", "beach^2 -cat +the", "dog cat red"):
+            left, right = (one.search(query, 20, min_coverage=0.3) for one in searchers)
+            assert (left.hits, left.conditions) == (right.hits, right.conditions)
 
 
 def test_a_damaged_log_is_named(built: Path, small: Postings) -> None:

@@ -19,13 +19,15 @@ from indexer.search.query_by_image import (
     COUNTS,
     TERMS,
     image_query,
+    images_and_words,
     repeated_terms,
-    without_document,
+    without_documents,
 )
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.command_line import sparta
 from tests.indexer.random_postings import random_postings
 from tests.indexer.search.queries import answer
+from tests.indexer.vocabulary import RARE
 from tests.reference.searcher import ReferenceSearcher
 
 
@@ -49,6 +51,37 @@ def test_a_query_done_by_hand() -> None:
     assert repeated_terms({"b": 2, "##s": 1}) == "b b ##s"
 
 
+def test_words_have_half_of_the_weight() -> None:
+    impacts = {"a": 100, "b": 200, "c": 100}
+    assert images_and_words(impacts, []) == image_query(impacts)
+    query = images_and_words(impacts, ["d", "c", "d"])
+    assert query == {"d": 85, "c": 32 + 42, "b": 64, "a": 32}
+    assert list(query) == ["d", "c", "b", "a"]
+    assert sum(images_and_words(impacts, map(str, range(1000))).values()) <= COUNTS
+
+
+def test_several_images_and_words(searcher: LuceneSearcher, exact: ReferenceSearcher) -> None:
+    ids = ["a/00007 é.jpg", "a/00011 é.jpg"]
+    for words in ("", "sky sky ball"):
+        found = searcher.similar([*ids, ids[0]], 20, words=words)
+        assert without_times(found) == without_times(exact.similar(ids, 20, words=words))
+        assert not {*ids} & {hit.image_id for hit in found.hits} and len(found.hits) == 20
+        for one in searcher.explain_all(found.terms, [hit.image_id for hit in found.hits]):
+            assert one.score == next(h.score for h in found.hits if h.image_id == one.image_id)
+
+
+def test_similar_images_without_a_word(searcher: LuceneSearcher) -> None:
+    ids = ["a/00007 é.jpg"]
+    night = searcher.similar(ids[0], 20, words=f"sky^3 -dog qqq {RARE}")
+    assert night.terms["sky"] >= 128 and set(night.unknown) == {"qqq", RARE}
+    assert [(one.word, one.sign) for one in night.conditions] == [("dog", "-")]
+    assert all(
+        "-dog" not in searcher.explain("sky -dog", hit.image_id).against for hit in night.hits
+    )
+    only = searcher.similar(ids[0], 20, words="-dog")
+    assert only.terms == searcher.similar(ids[0]).terms
+
+
 @given(st.lists(st.integers(1, 65_535), max_size=600), st.integers(1, 600))
 def test_no_sum_leaves_what_lucene_adds_exactly(impacts: list[int], terms: int) -> None:
     query = image_query({str(i): impact for i, impact in enumerate(impacts)}, terms)
@@ -59,9 +92,10 @@ def test_no_sum_leaves_what_lucene_adds_exactly(impacts: list[int], terms: int) 
 
 def test_the_image_itself_is_left_out_wherever_it_is() -> None:
     found = [(3, 9.0), (1, 8.0), (2, 7.0)]
-    assert without_document(found, 3, 2) == [(1, 8.0), (2, 7.0)]
-    assert without_document(found, 1, 2) == [(3, 9.0), (2, 7.0)]
-    assert without_document(found, 7, 2) == [(3, 9.0), (1, 8.0)]
+    assert without_documents(found, [3], 2) == [(1, 8.0), (2, 7.0)]
+    assert without_documents(found, [1], 2) == [(3, 9.0), (2, 7.0)]
+    assert without_documents(found, [7], 2) == [(3, 9.0), (1, 8.0)]
+    assert without_documents(found, [3, 2], 2) == [(1, 8.0)]
 
 
 @pytest.mark.parametrize("k", [1, 10, 299, 300, 1000])

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indexer.postings import Postings
+from indexer.query.query import Query
 from indexer.search import query_reader
 from indexer.search.api import Substitution
 from indexer.search.columns import ColumnSearcher
@@ -104,5 +105,5 @@ def test_a_full_cache_is_emptied(
     monkeypatch.setattr(query_reader, "PART_CACHE", 2)
     reader = QueryReader(tokenizer, TABLE, lambda term: int(term in ("dog", "cat", "ball")))
     for _ in range(2):
-        read = reader.read(f"dog cat {RARE} ball", substitute=True)
+        read = reader.read(Query.plain(f"dog cat {RARE} ball"), substitute=True)
         assert read.terms == "dog cat cat ball"

@@ -38,7 +38,7 @@ def test_the_index_s_images_replace_themselves_without_a_change(
     report = add_images(index, [store], [model_dir], batch_size=3, device="cpu")
     assert report == AddReport(added=0, replaced=21, images=21)
     after = open_index(index)
-    assert_same(after, ReferenceSearcher(postings_of(before, before._tokenizer), before._tokenizer))
+    assert_same(after, ReferenceSearcher(postings_of(before, before.tokenizer), before.tokenizer))
     assert after.commit.version == 2
 
 

@@ -55,6 +55,21 @@ def test_search(client: Any) -> None:
     assert client.search("azure").substitutions[0].term == "blue"
     assert client.search("azure", substitute=False).hits == []
     assert client.search("red", backend="vse++").hits[0].score < 1
+    assert [hit.coverage for hit in client.search("red blue", min_coverage=0.6).hits] == [1]
+    assert client.search("red -blue").conditions[0].images == 3
+
+
+def test_suggest(client: Any) -> None:
+    [found] = client.suggest("blue r", k=3)
+    assert (found.text, found.word, found.images) == ("blue red", "red", 3)
+
+
+def test_similar_to_several_images_and_words(client: Any) -> None:
+    ids = ["garden/one.png", "sea/a b.webp"]
+    answer = client.similar(ids, words="blue -green")
+    expected = FakeSearcher().similar(ids, words="blue -green")
+    assert pairs(answer.hits) == [(hit.image_id, hit.score) for hit in expected.hits]
+    assert answer.also == ids[1:]
 
 
 @pytest.mark.parametrize("image_id", DRAWINGS)

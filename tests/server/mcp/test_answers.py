@@ -8,7 +8,8 @@ from server.schemas import ExplanationAnswer, SimilarAnswer
 
 def term(term: str, word: str, score: int) -> dict[str, Any]:
     box = (1 / 7, 2 / 7, 3 / 7, 1.0)
-    found = {"count": 1, "impact": score, "score": score, "region": 0, "similarity": None}
+    found: dict[str, Any] = {"count": 1, "impact": score, "score": score, "region": 0, "sign": ""}
+    found["similarity"] = None
     return {"term": term, "word": word, "box": box, "label": None, **found}
 
 
@@ -22,7 +23,12 @@ def test_pieces_of_a_word_are_one_word() -> None:
         "image_id": "b.jpg",
         "url": None,
         "terms": [{"term": name, "count": 1} for name in ("boat", "##ak")],
-        "hits": [{"rank": 1, "view": None, "explanation": PIECES, **IMAGE}],
+        "hits": [{"rank": 1, "view": None, "coverage": None, "explanation": PIECES, **IMAGE}],
+        "also": [],
+        "query": "",
+        "unknown": [],
+        "substitutions": [],
+        "conditions": [],
         "timings": {"tokenise_ms": 0, "encode_ms": 0, "search_ms": 0, "total_ms": 0},
     }
     similar = answers.similar(SimilarAnswer.model_validate(answer | FROM))
@@ -31,7 +37,7 @@ def test_pieces_of_a_word_are_one_word() -> None:
 
 
 def test_boxes_are_as_exact_as_a_picture() -> None:
-    answer = {"query": "kayak on", "terms": PIECES, **IMAGE}
+    answer = {"query": "kayak on", "terms": PIECES, "against": [], "coverage": 0.5, **IMAGE}
     found = answers.explanation(ExplanationAnswer.model_validate(answer | FROM))
     words = [(word.word, word.score) for word in found.words]
     assert words == [("kayak", 156), ("kayak", 168), ("on", 0)]

@@ -94,12 +94,15 @@ def test_search(server: Make) -> None:
                 "image_id": "garden/two.jpg",
                 "score": 450,
                 "metadata": {"width": 240, "height": 320},
+                "coverage": 1.0,
                 "words": {"red": 240, "azure → blue": 210},
             }
         ],
         "unknown": ["qwx"],
         "replaced": {"azure": "blue"},
+        "conditions": {},
     }
+    assert call(server, "search", query="red -blue")["conditions"] == {"-blue": 3}
     [hit] = call(server, "search", query="red", k=1, backend="vse++")["hits"]
     assert (hit["image_id"], hit["words"]) == ("garden/one.png", None)
 
@@ -110,13 +113,21 @@ def test_similar(server: Make) -> None:
     assert [hit["image_id"] for hit in found["hits"]] == [
         hit.image_id for hit in FakeSearcher().similar("garden/one.png").hits
     ]
+    found = call(server, "similar", image_id="garden/one.png", words="blue -green")
+    assert [hit["image_id"] for hit in found["hits"]] == [
+        "garden/two.jpg",
+        "sea/100% #1?&+;=.png",
+        "Straße/海 é.jpg",
+    ]
 
 
 def test_explain(server: Make) -> None:
     found = call(server, "explain", query="green blue", image_id="garden/one.png")
     green = {"word": "green", "score": 90, "box": [0, 0, 1, 1], "label": "dark green"}
     blue = {"word": "blue", "score": 0, "box": None, "label": None}
-    assert found == {"score": 90, "words": [green, blue]}
+    assert found == {"score": 90, "words": [green, blue], "against": []}
+    found = call(server, "explain", query="green -red", image_id="garden/one.png")
+    assert found == {"score": 90, "words": [green], "against": ["-red"]}
 
 
 def test_image(server: Make) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from indexer.query.query import Query
 from indexer.search.api import Allowed, SearchResult
 from server.backends import Backend
 from tests.server.apps import app_of, client_of
@@ -37,6 +38,7 @@ def test_hits_come_with_rank_score_metadata_and_url(client: TestClient) -> None:
             "url": "/v1/images/garden/two.jpg/file",
             "metadata": {"width": 240, "height": 320},
             "view": None,
+            "coverage": None,
             "explanation": None,
         },
         {
@@ -46,6 +48,7 @@ def test_hits_come_with_rank_score_metadata_and_url(client: TestClient) -> None:
             "url": "/v1/images/garden/one.png/file",
             "metadata": {"width": 320, "height": 240},
             "view": None,
+            "coverage": None,
             "explanation": None,
         },
     ]
@@ -54,7 +57,7 @@ def test_hits_come_with_rank_score_metadata_and_url(client: TestClient) -> None:
 def test_an_explanation_has_each_term_with_its_box(client: TestClient) -> None:
     found = answer(client, q="Red blue red", k=1, explain="true")
     assert found["timings"]["explain_ms"] >= 0
-    shared = {"region": 0, "box": list(RIGHT), "label": None, "similarity": None}
+    shared = {"region": 0, "box": list(RIGHT), "label": None, "similarity": None, "sign": ""}
     assert found["hits"][0]["explanation"] == [
         {"term": "red", "word": "Red", "count": 2, "impact": 120, "score": 240} | shared,
         {"term": "blue", "word": "blue", "count": 1, "impact": 210, "score": 210}
@@ -73,6 +76,7 @@ def test_an_explanation_has_each_term_with_its_box(client: TestClient) -> None:
         "box": None,
         "label": None,
         "similarity": None,
+        "sign": "",
     }
     assert other["explanation"][0]["label"] == {"token": "green", "words": "dark green"}
 
@@ -94,6 +98,56 @@ def test_a_substitute_is_marked_and_can_be_refused(client: TestClient) -> None:
     assert plain["unknown"] == ["azure", "qwx"]
     literal = answer(client, q="azure red", k=1, explain="true", substitute="false")
     assert [term["term"] for term in literal["hits"][0]["explanation"]] == ["red"]
+
+
+def test_words_with_signs_and_weights(client: TestClient) -> None:
+    found = answer(client, q="red^2 -blue +green", explain="true")
+    assert [hit["image_id"] for hit in found["hits"]] == ["garden/one.png"]
+    assert found["hits"][0]["score"] == 2 * 200 + 90
+    assert found["conditions"] == [
+        {"word": "blue", "sign": "-", "images": 3},
+        {"word": "green", "sign": "+", "images": 2},
+    ]
+    assert found["hits"][0]["explanation"][0]["count"] == 2
+    assert answer(client, q=r"red \-blue")["conditions"] == []
+
+
+@pytest.mark.parametrize("backend", ["sparta", "vse++"])
+def test_an_operator_that_cannot_be_read(client: TestClient, backend: str) -> None:
+    response = client.get("/v1/search", params={"q": "red blue^0", "backend": backend})
+    assert response.status_code == 422
+    problem = response.json()
+    assert problem["field"] == "q"
+    assert problem["detail"] == "q: a weight is a whole number from 1 to 100 (column 10)"
+
+
+def test_a_dense_backend_has_no_signs_and_no_coverage(client: TestClient) -> None:
+    params = {"q": "red -blue", "backend": "vse++"}
+    problem = client.get("/v1/search", params=params).json()
+    assert "a dense model has no signs and weights" in problem["detail"]
+    params = {"q": "red", "backend": "vse++", "min_coverage": "0.5"}
+    problem = client.get("/v1/search", params=params).json()
+    assert (problem["status"], problem["field"]) == (422, "min_coverage")
+
+
+def test_a_least_coverage(client: TestClient) -> None:
+    every = answer(client, q="red blue", min_coverage=0)["hits"]
+    assert [hit["coverage"] for hit in every] == [1, 0.5, 0.5, 0.5, 0.5]
+    assert [hit["coverage"] for hit in answer(client, q="red blue", min_coverage=0.6)["hits"]] == [
+        1
+    ]
+    explained = answer(client, q="red blue", k=1, explain="true")["hits"]
+    assert explained[0]["coverage"] == 1
+
+
+def test_corrections_of_unknown_words(client: TestClient) -> None:
+    found = answer(client, q="gren qwx bleu")
+    assert found["unknown"] == ["gren", "qwx", "bleu"]
+    assert found["corrections"] == [
+        {"word": "gren", "words": ["green"]},
+        {"word": "bleu", "words": ["blue"]},
+    ]
+    assert answer(client, q="gren", backend="vse++")["corrections"] == []
 
 
 def test_k_defaults_to_ten_and_may_exceed_the_corpus(client: TestClient) -> None:
@@ -143,11 +197,12 @@ class Recording(FakeSearcher):
 
     def search(
         self,
-        query: str,
+        query: str | Query,
         k: int = 10,
         *,
         substitute: bool = True,
         allowed: Allowed | None = None,
+        min_coverage: float | None = None,
     ) -> SearchResult:
         try:
             asyncio.get_running_loop()
@@ -170,7 +225,9 @@ def test_quick_searches_stay_in_the_event_loop_but_never_explain_there(
         assert not searcher.in_loop
     for hit in explained["hits"]:
         assert hit.pop("explanation")
-    assert [hit | {"explanation": None} for hit in explained["hits"]] == plain["hits"]
+    assert [hit | {"explanation": None, "coverage": None} for hit in explained["hits"]] == (
+        plain["hits"]
+    )
 
 
 def test_a_quick_search_that_fails_is_a_problem() -> None:

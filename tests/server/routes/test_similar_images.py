@@ -26,6 +26,7 @@ def test_hits_come_as_in_a_search_with_the_terms_asked_for(client: TestClient) -
         "url": "/v1/images/garden/two.jpg/file",
         "metadata": {"width": 240, "height": 320},
         "view": None,
+        "coverage": None,
         "explanation": None,
     }
     assert found["timings"] == {
@@ -46,6 +47,22 @@ def test_every_photo_finds_others_and_not_itself(client: TestClient) -> None:
         ]
         assert hits and image_id not in [hit["image_id"] for hit in hits]
         assert all(client.get(hit["url"]).status_code == 200 for hit in hits)
+
+
+def test_several_images_and_words(client: TestClient) -> None:
+    also = ["sea/a b.webp", "Straße/海 é.jpg"]
+    found = answer(client, "garden/one.png", also=also, q="blue -green", k=5)
+    assert (found["also"], found["query"]) == (also, "blue -green")
+    assert [hit["image_id"] for hit in found["hits"]] == ["garden/two.jpg", "sea/100% #1?&+;=.png"]
+    assert found["terms"][0]["term"] == "blue" and found["terms"][0]["count"] >= 128
+    assert found["conditions"] == [{"word": "green", "sign": "-", "images": 2}]
+    assert (found["unknown"], found["substitutions"]) == ([], [])
+
+
+def test_every_image_must_be_there(client: TestClient) -> None:
+    response = client.get("/v1/images/garden/one.png/similar", params={"also": "no.jpg"})
+    assert response.status_code == 404
+    assert response.json()["detail"] == "image 'no.jpg' is not in the index"
 
 
 def test_explanations_are_of_the_terms_asked_for(client: TestClient) -> None:
@@ -69,6 +86,7 @@ def test_backends_of_their_own(client: TestClient) -> None:
 def test_it_is_documented(client: TestClient) -> None:
     paths = client.get("/openapi.json").json()["paths"]
     described = paths["/v1/images/{image_id}/similar"]["get"]
-    assert {p["name"] for p in described["parameters"]} == {"image_id", "k", "explain", "backend"}
+    names = {p["name"] for p in described["parameters"]}
+    assert names == {"image_id", "also", "q", "k", "explain", "backend"}
     assert {"200", "404", "422", "503"} <= set(described["responses"])
     assert "top ten terms as a weighted query" in " ".join(described["description"].split())

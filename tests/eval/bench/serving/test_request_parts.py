@@ -6,6 +6,7 @@ import pytest
 
 from eval.bench.serving.access import Access
 from eval.bench.serving.request_parts import PARTS, time_parts
+from indexer.query.query import Query
 from indexer.search.api import Allowed, SearchResult
 from server.backends import Backend, Backends
 from tests.server.apps import settings
@@ -17,15 +18,16 @@ class Recording(FakeSearcher):
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked: list[tuple[str, int]] = []
+        self.asked: list[tuple[str | Query, int]] = []
 
     def search(
         self,
-        query: str,
+        query: str | Query,
         k: int = 10,
         *,
         substitute: bool = True,
         allowed: Allowed | None = None,
+        min_coverage: float | None = None,
     ) -> SearchResult:
         self.asked.append((query, k))
         return super().search(query, k, substitute=substitute, allowed=allowed)

@@ -136,6 +136,15 @@ class LiveIndex(RuleBasedStateMachine):
     def counted(self) -> None:
         assert len(self.columns) == len(self.images)
 
+    @invariant()
+    def impacts_of_terms_are_those_of_the_images(self) -> None:
+        term = VOCABULARY - 1
+        own = self.columns.term_impacts(term)
+        assert len(own) == self.columns.documents
+        held = {self.columns.stored(int(one)).image_id: int(own[one]) for one in own.nonzero()[0]}
+        weights = {image_id: found.get(term, 0) for image_id, (_, found) in self.images.items()}
+        assert held == {image_id: impact for image_id, impact in weights.items() if impact}
+
     def teardown(self) -> None:
         if hasattr(self, "work"):
             self.work.cleanup()

@@ -1,0 +1,141 @@
+r"""The grammar of queries. A sentence without operators is searched as it is.
+
+    query  = plain text and clauses, with white space between them
+    clause = [sign] word [weight] | [sign] phrase [weight]
+    sign   = "+" (an image must have the word) | "-" (it must not)
+    weight = "^" and a whole number from 1 to 100
+    phrase = '"' words '"', searched as one word of all their pieces
+
+A sign counts only before a letter or a phrase, at the beginning or after white space; a weight only
+after a word with a letter, or a phrase, at its end. Quotation marks without sign or weight are
+plain text. A backslash before a sign, "^" or a quotation mark makes it plain.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from indexer.query.query import LARGEST_WEIGHT, Clause, Query, QueryError, Sign
+
+_LETTER = r"[^\W\d_]"
+_QUOTE = '["“”]'
+_WEIGHT = r"\^(?P<weight>[-+]?\d+(?:[.,]\d+)?)"
+_END = r"(?=[.,;:!?)\]]*(?:\s|\Z))"
+_SPACE = re.compile(r"\s+")
+_PART = re.compile(r"\S+")
+_PHRASE = re.compile(
+    rf'(?P<sign>[-+]?){_QUOTE}(?P<words>(?:\\.|[^"“”\\])*){_QUOTE}(?:{_WEIGHT})?{_END}',
+    re.DOTALL,
+)
+_UNCLOSED = re.compile(rf"[-+](?={_QUOTE})")
+# Not a sign: the first hyphen of "rock -n- roll".
+_SIGNED = re.compile(
+    rf"(?P<sign>[-+])(?={_LETTER})(?!\S*-(?:\s|\Z))(?P<words>\S+?)(?:{_WEIGHT})?{_END}"
+)
+_WEIGHTED = re.compile(rf"(?P<sign>)(?P<words>(?=[^\s^]*{_LETTER})[^\s^]*\w){_WEIGHT}{_END}")
+_ESCAPE = re.compile(rf"\A\\(?=[-+]{_LETTER}|[-+]?{_QUOTE})|(?<=\w)\\(?=\^[-+]?\d)")
+_ESCAPED_QUOTE = re.compile(r'\\(["“”\\])')
+# One of these is in every text with an operator or an escape; most texts have none.
+_SUSPECT = re.compile(rf"(?:\A|[\s\\])(?:[-+]{_LETTER}|[-+]?{_QUOTE})|\^[-+]?\d")
+
+
+def parse(text: str) -> Query:
+    """Read a query.
+
+    Raises:
+        QueryError: if an operator cannot be read.
+    """
+    if _SUSPECT.search(text) is None:
+        return Query.plain(text)
+    clauses: list[Clause] = []
+    for column, token in _tokens(text):
+        if isinstance(token, Clause):
+            clauses.append(token)
+        elif clauses and not clauses[-1].word:
+            clauses[-1] = replace(clauses[-1], text=clauses[-1].text + token)
+        else:
+            clauses.append(Clause(token, column=column))
+    if len(clauses) > 1:
+        clauses = [clause for clause in clauses if clause.word or clause.text.strip()]
+    return Query(text, tuple(clauses))
+
+
+def parsed(query: str | Query) -> Query:
+    """A query, read if it is a text.
+
+    Raises:
+        QueryError: as `parse`.
+    """
+    return parse(query) if isinstance(query, str) else query
+
+
+def searchable(query: str | Query) -> Query:
+    """A query that searches for something.
+
+    Raises:
+        QueryError: as `parse`, and if the query only excludes.
+    """
+    query = parsed(query)
+    if all(clause.sign == "-" for clause in query.clauses):
+        problem = "it only excludes: add words to search for"
+        raise QueryError(problem, query.text, query.clauses[0].column)
+    return query
+
+
+def plain_text(query: str | Query) -> str:
+    """The text of a query, for a searcher that has no operators.
+
+    Raises:
+        QueryError: as `parse`, and if the query has an operator.
+    """
+    query = parsed(query)
+    if query.operator is not None:
+        problem = "a dense model has no signs and weights: leave them out, or search sparta"
+        raise QueryError(problem, query.text, query.operator.column)
+    return query.clauses[0].text
+
+
+def _tokens(text: str) -> Iterator[tuple[int, str | Clause]]:
+    """Columns with plain text, without escapes, and clauses, in order."""
+    place = 0
+    while place < len(text):
+        token, end = _token(text, place)
+        yield place + 1, token
+        place = end
+
+
+def _token(text: str, place: int) -> tuple[str | Clause, int]:
+    """What begins at a place, which no part of the text reaches across, and its end."""
+    if space := _SPACE.match(text, place):
+        return space[0], space.end()
+    if phrase := _PHRASE.match(text, place):
+        operator = phrase["sign"] or phrase["weight"]
+        return _clause(phrase) if operator else phrase[0], phrase.end()
+    if unclosed := _UNCLOSED.match(text, place):
+        problem = "this quotation mark is not closed before a space or the end"
+        raise QueryError(problem, text, unclosed.end() + 1)
+    if word := _SIGNED.match(text, place) or _WEIGHTED.match(text, place):
+        return _clause(word), word.end()
+    part = _PART.match(text, place)
+    assert part is not None
+    return _ESCAPE.sub("", part[0]), part.end()
+
+
+def _clause(found: re.Match[str]) -> Clause:
+    text = found.string
+    words = _ESCAPE.sub("", _ESCAPED_QUOTE.sub(r"\1", found["words"])).strip()
+    if not words:
+        raise QueryError("there is no word between the quotation marks", text, found.start() + 1)
+    sign: Sign = "-" if found["sign"] == "-" else "+" if found["sign"] == "+" else ""
+    weight = found["weight"]
+    if weight is None:
+        return Clause(words, sign, word=True, column=found.start() + 1)
+    column = found.start("weight") + 1
+    if sign == "-":
+        raise QueryError("an excluded word has no weight: leave it out", text, column)
+    if len(weight) > 3 or not weight.isdecimal() or not 1 <= int(weight) <= LARGEST_WEIGHT:
+        problem = f"a weight is a whole number from 1 to {LARGEST_WEIGHT}"
+        raise QueryError(problem, text, column)
+    return Clause(words, sign, int(weight), word=True, column=found.start() + 1)

@@ -1,0 +1,145 @@
+"""The words that an index holds: completions of a beginning, and corrections of a word."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
+from heapq import nsmallest
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+# Edits by the length of a word, as Lucene's and Elasticsearch's automatic fuzziness has them.
+ONE_EDIT, TWO_EDITS = 3, 6
+_LAST_WORD = re.compile(r"[^\W\d_]+\Z")
+
+
+class HeldWord(NamedTuple):
+    """A word that the index holds.
+
+    Attributes:
+        word: as the index spells it.
+        images: in how many images it has an impact.
+    """
+
+    word: str
+    images: int
+
+
+class Completion(NamedTuple):
+    """A query with its last word completed or corrected.
+
+    Attributes:
+        text: the whole query.
+        word: its last word.
+        images: in how many images that has an impact.
+    """
+
+    text: str
+    word: str
+    images: int
+
+
+@runtime_checkable
+class Suggester(Protocol):
+    """A searcher that knows the words of its index."""
+
+    def complete(self, text: str, most: int = 10) -> list[Completion]:
+        """Queries whose last word is one of the index, those in the most images first.
+
+        Args:
+            text: a query as far as it is typed, with or without operators. The letters at its end
+                begin the words; if no word begins so, the words nearest to them are taken.
+            most: queries at most.
+        """
+        ...
+
+    def correct(self, word: str, most: int = 3) -> list[HeldWord]:
+        """The words of the index nearest to one, first by edits, then by the images with them.
+
+        Args:
+            word: any; one of the index is not among its own corrections.
+            most: words at most.
+        """
+        ...
+
+
+class WordList:
+    """The whole words of a vocabulary that some image has; word pieces of longer words are none.
+
+    Args:
+        vocabulary: all terms.
+        document_frequency: in how many images a term has an impact.
+    """
+
+    def __init__(self, vocabulary: Iterable[str], document_frequency: Callable[[str], int]) -> None:
+        counted = ((term, document_frequency(term)) for term in vocabulary if term.isalpha())
+        self._held = [HeldWord(*pair) for pair in sorted(counted) if pair[1]]
+        self._words = [held.word for held in self._held]
+        self._letters = _letters(self._words)
+        self._lengths = np.array([len(word) for word in self._words], np.int64)
+
+    def complete(self, text: str, most: int) -> list[Completion]:
+        """See `Suggester.complete`."""
+        last = _LAST_WORD.search(text)
+        if last is None:
+            return []
+        found = self._beginning_with(last[0].lower(), most) or self.correct(last[0], most)
+        return [Completion(text[: last.start()] + held.word, *held) for held in found]
+
+    def _beginning_with(self, beginning: str, most: int) -> list[HeldWord]:
+        first = bisect_left(self._words, beginning)
+        last = bisect_left(self._words, beginning + chr(0x10FFFF))
+        return nsmallest(most, self._held[first:last], key=_most_images)
+
+    def correct(self, word: str, most: int) -> list[HeldWord]:
+        """See `Suggester.correct`.
+
+        An edit inserts, removes or replaces a letter, or swaps two neighbours. Words of three
+        letters and more may have one edit, of six and more two.
+        """
+        word = word.lower()
+        allowed = (len(word) >= ONE_EDIT) + (len(word) >= TWO_EDITS)
+        if not allowed or len(word) > self._letters.shape[1] + allowed:
+            return []
+        edits = _edits(word, self._letters, self._lengths)
+        found = np.flatnonzero((edits > 0) & (edits <= allowed)).tolist()
+        nearest = sorted((edits[place], _most_images(self._held[place]), place) for place in found)
+        return [self._held[place] for _, _, place in nearest[:most]]
+
+
+def _most_images(held: HeldWord) -> tuple[int, str]:
+    return -held.images, held.word
+
+
+def _letters(words: list[str]) -> NDArray[np.int64]:
+    """[words, longest] code points, 0 after a word's end."""
+    letters = np.zeros((len(words), max(map(len, words), default=0)), np.int64)
+    for row, word in enumerate(words):
+        letters[row, : len(word)] = [*map(ord, word)]
+    return letters
+
+
+def _edits(word: str, letters: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """[words] the optimal string alignment distance of each word from one, all at once.
+
+    Row i of the usual table has the distances of the first i letters of the word from the first j
+    letters of each other word, [words, longest + 1].
+    """
+    count, longest = letters.shape
+    previous = before = np.broadcast_to(np.arange(longest + 1), (count, longest + 1))
+    for i, letter in enumerate(map(ord, word)):
+        row = np.empty_like(previous)
+        row[:, 0] = i + 1
+        differs = letters != letter
+        for j in range(longest):
+            row[:, j + 1] = np.minimum(
+                np.minimum(row[:, j], previous[:, j + 1]) + 1, previous[:, j] + differs[:, j]
+            )
+            if i and j:
+                swapped = (letters[:, j] == ord(word[i - 1])) & ~differs[:, j - 1]
+                row[swapped, j + 1] = np.minimum(row[swapped, j + 1], before[swapped, j - 1] + 1)
+        before, previous = previous, row
+    return previous[np.arange(count), lengths]

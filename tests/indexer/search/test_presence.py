@@ -1,0 +1,229 @@
+"""Signs and weights of queries: both engines against the reference scorer and all impacts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from indexer.postings import Postings
+from indexer.query.query import Query, QueryError
+from indexer.search.api import Allowed, Condition
+from indexer.search.columns import ColumnSearcher
+from indexer.search.lucene import LuceneSearcher
+from indexer.search.presence import Presence
+from sparta.substitutes import Substitute, SubstituteTable
+from sparta.tokenizer import WordPieceTokenizer
+from tests.indexer.random_postings import SETTINGS, write_postings
+from tests.indexer.search.queries import answer
+from tests.indexer.vocabulary import COMMON, RARE
+from tests.reference.searcher import ReferenceSearcher
+
+Words = list[tuple[str, str, int]]
+PIECES = {
+    "dog": ["dog"],
+    "cat": ["cat"],
+    "Dogs": ["dog", "##s"],
+    "running": ["run", "##ning"],
+    '"red ball"': ["red", "ball"],
+    '"cat, beach"': ["cat", "beach"],
+    COMMON: [COMMON],
+    RARE: [RARE],
+    "qqq": [],
+}
+
+
+@pytest.fixture(scope="module", params=[LuceneSearcher, ColumnSearcher])
+def searcher(index: Path, request: pytest.FixtureRequest) -> Iterator[LuceneSearcher]:
+    found: LuceneSearcher = request.param(index)
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def impacts(postings: Postings, tokenizer: WordPieceTokenizer) -> dict[str, NDArray[Any]]:
+    """Term → [N] in the order of image ids, which is that of the documents."""
+    matrix = np.zeros((len(tokenizer.vocabulary), len(postings)), np.int64)
+    for row, image in enumerate(sorted(postings, key=lambda image: image.image_id)):
+        matrix[image.terms, row] = image.impacts
+    return dict(zip(tokenizer.vocabulary, matrix, strict=True))
+
+
+def having(word: str, impacts: dict[str, NDArray[Any]]) -> Allowed:
+    pieces = PIECES[word]
+    if not pieces:
+        return np.zeros(len(impacts[COMMON]), np.bool_)
+    own = [(impacts[piece] > 0) & (2 * impacts[piece] >= impacts[piece].max()) for piece in pieces]
+    return np.all(own, axis=0)
+
+
+@settings(max_examples=150)
+@given(
+    words=st.lists(
+        st.tuples(
+            st.sampled_from(sorted(PIECES)), st.sampled_from(["", "+", "-"]), st.integers(1, 4)
+        ),
+        min_size=1,
+        max_size=6,
+    ),
+    k=st.sampled_from([1, 10, 400]),
+)
+def test_answers_are_those_of_the_reference_among_the_images_left(
+    searcher: LuceneSearcher,
+    exact: ReferenceSearcher,
+    impacts: dict[str, NDArray[Any]],
+    words: Words,
+    k: int,
+) -> None:
+    text = " ".join(sign + word + ("" if sign == "-" else f"^{n}") for word, sign, n in words)
+    counts = Counter[str]()
+    allowed = np.ones(len(impacts[COMMON]), np.bool_)
+    conditions = []
+    for word, sign, count in words:
+        own = having(word, impacts)
+        if sign != "-":
+            counts.update(dict.fromkeys(PIECES[word], count))
+        if sign:
+            allowed &= own if sign == "+" else ~own
+            conditions.append(Condition(word.strip('"'), "-" if sign == "-" else "+", sum(own)))
+    if all(sign == "-" for _, sign, _ in words):
+        with pytest.raises(QueryError, match="it only excludes"):
+            searcher.search(text, k)
+        return
+    found = searcher.search(text, k)
+    right = [(exact._postings.ids[row], score) for row, score in exact.top(counts, k, allowed)]
+    assert [(hit.image_id, hit.score) for hit in found.hits] == right
+    assert found.conditions == conditions
+    assert set(found.unknown) == {word for word, _, _ in words if word in ("qqq", RARE)}
+    explain(searcher, text, [image_id for image_id, _ in right[:5]], dict(right))
+
+
+def explain(
+    searcher: LuceneSearcher, text: str, image_ids: list[str], scores: dict[str, float]
+) -> None:
+    for one in searcher.explain_all(text, image_ids):
+        assert one.score == scores[one.image_id] == sum(term.score for term in one.terms)
+        assert one.against == []
+        assert all((term.count == 0) == (term.sign == "-") for term in one.terms)
+
+
+def test_a_word_and_its_negation_divide_the_images(searcher: LuceneSearcher) -> None:
+    with_, without = (searcher.search(f"the {sign}dog", 1000) for sign in "+-")
+    ids = [{hit.image_id for hit in found.hits} for found in (with_, without)]
+    assert ids[0] and ids[1] and not ids[0] & ids[1]
+    assert len(ids[0] | ids[1]) == len(searcher)
+    assert with_.conditions[0].images == len(ids[0])
+
+
+def test_an_explanation_says_what_leaves_an_image_out(searcher: LuceneSearcher) -> None:
+    image_id = searcher.search("+dog", 1).hits[0].image_id
+    found = searcher.explain("beach^2 -dog -zebra +Dog +qqq", image_id)
+    assert found.against == ["-dog", "+qqq"]
+    excluded = [term for term in found.terms if term.sign == "-"]
+    assert [(term.term, term.count, term.score) for term in excluded] == [
+        ("dog", 0, 0.0),
+        ("zebra", 0, 0.0),
+    ]
+    assert excluded[0].impact == 255
+    assert found.terms[-2:] == excluded
+    assert [term.count for term in found.terms if term.term == "beach"] == [2]
+    lacking = searcher.search("the -dog", 1).hits[0].image_id
+    assert searcher.explain("+dog the", lacking).against == ["+dog"]
+
+
+def test_coverage_is_the_share_of_the_weight_that_an_image_has(
+    searcher: LuceneSearcher, impacts: dict[str, NDArray[Any]]
+) -> None:
+    query = "dog^3 cat qqq -ball"
+    # All largest impacts are 255, so that dog weighs 3, cat 1, and the unknown word 1, the mean.
+    assert {impacts[word].max() for word in ("dog", "cat")} == {255}
+    shares = (3 * having("dog", impacts) + having("cat", impacts)) / 5
+    plain = searcher.search(query, 400)
+    assert all(hit.coverage is None for hit in plain.hits)
+    every = searcher.search(query, 400, min_coverage=0)
+    assert answer(every) == answer(plain)
+    ids = sorted(hit.image_id for hit in searcher.search("the", 400).hits)
+    right = dict(zip(ids, shares.tolist(), strict=True))
+    assert all(hit.coverage == pytest.approx(right[hit.image_id]) for hit in every.hits)
+    for least in (0.2, 0.6, 0.8):
+        found = searcher.search(query, 400, min_coverage=least)
+        kept = [
+            (hit.image_id, hit.score) for hit in every.hits if right[hit.image_id] >= least - 1e-6
+        ]
+        assert [(hit.image_id, hit.score) for hit in found.hits] == kept
+    for one in searcher.explain_all(query, [hit.image_id for hit in every.hits[:20]]):
+        assert one.coverage == pytest.approx(right[one.image_id])
+    assert searcher.search(query, min_coverage=1).hits == []
+    assert searcher.search("qqq", min_coverage=0.5).hits == []
+
+
+def test_a_plain_query_has_no_conditions(searcher: LuceneSearcher) -> None:
+    text = 'a -dog "red ball"'
+    found = searcher.search(Query.plain(text))
+    assert found.conditions == []
+    assert answer(found) == answer(searcher.search(r"a \-dog red ball"))
+
+
+def test_allowed_documents_and_signs_together(searcher: LuceneSearcher) -> None:
+    allowed = np.arange(len(searcher)) % 3 == 0
+    found = {hit.image_id for hit in searcher.search("the -dog", 1000, allowed=allowed).hits}
+    every = {hit.image_id for hit in searcher.search("the", 1000, allowed=allowed).hits}
+    without = {hit.image_id for hit in searcher.search("the -dog", 1000).hits}
+    assert found == every & without and len(found) < len(every)
+
+
+def test_weights_beyond_exact_sums_are_refused(
+    postings: Postings, tokenizer: WordPieceTokenizer, tmp_path: Path
+) -> None:
+    folder = tmp_path / "index"
+    write_postings(folder, [postings], tokenizer, replace(SETTINGS, bits=16))
+    with closing(LuceneSearcher(folder)) as searcher:
+        assert searcher.search("dog^100 cat^100 ball^56").hits
+        with pytest.raises(QueryError, match=r"column 1: the weights add up to more than 256"):
+            searcher.search("dog^100 cat^100 ball^57")
+        assert searcher.search(" ".join(["dog"] * 300)).hits
+
+
+def test_excluded_words_have_no_substitutes(
+    postings: Postings, tokenizer: WordPieceTokenizer, tmp_path: Path
+) -> None:
+    table = SubstituteTable({RARE: (Substitute("cat", 0.75),)})
+    write_postings(tmp_path / "index", [postings], tokenizer, substitutes=table)
+    searcher = LuceneSearcher(tmp_path / "index")
+    found = searcher.search(f"the -{RARE}", 1000)
+    assert (found.unknown, found.substitutions) == ([RARE], [])
+    assert found.conditions == [Condition(RARE, "-", 0)] and len(found.hits) == len(searcher)
+    required = searcher.search(f"the +{RARE}", 1000)
+    assert answer(required) == answer(searcher.search("the +cat", 1000))
+    assert [one.term for one in required.substitutions] == ["cat"]
+    assert searcher.search(f"the +{RARE}", substitute=False).hits == []
+    searcher.close()
+
+
+def test_few_bitmaps_of_many_images_are_cached() -> None:
+    class Counting:
+        reads = 0
+
+        def largest_impact(self, term: str) -> int:
+            return 3
+
+        def term_impacts(self, term: str) -> NDArray[Any]:
+            self.reads += 1
+            return np.array([0, 3, len(term)])
+
+    finder = Counting()
+    presence = Presence(finder, 2**26)
+    for term in "aabbcdefghi":
+        presence.having([term])
+    assert finder.reads == 9
+    presence.having(["a"])
+    assert finder.reads == 10
