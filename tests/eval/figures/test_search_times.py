@@ -12,6 +12,7 @@ from eval.recall.models import DenseModel, SparseModel
 from indexer.build import build_index
 from indexer.encoding.term_scores import ImageEncoder
 from indexer.encoding.torch_scorer import TorchScorer
+from indexer.query.query import Query
 from indexer.search.api import SearchResult, Timings
 from indexer.search.lucene import LuceneSearcher
 from indexer.settings import PruningSettings
@@ -93,8 +94,8 @@ class Clock:
     def __init__(self, timings: dict[str, Timings]) -> None:
         self.timings = timings
 
-    def search(self, query: str, k: int = 10) -> SearchResult:
-        return SearchResult([], [], self.timings[query])
+    def search(self, query: Query, k: int = 10) -> SearchResult:
+        return SearchResult([], [], self.timings[query.text])
 
     def __len__(self) -> int:
         return 7

@@ -133,7 +133,8 @@ def test_photos_are_extracted_once_with_the_models_own_features(
     assert (again.folder / "store.json").stat().st_mtime_ns >= changed
     manifest = build_index([again], [model_dir], out, device="cpu")
     assert manifest.photos == str(photos.resolve())
-    assert LuceneSearcher(out).metadata("1.png") == {"width": 30, "height": 20}
+    size = (photos / "1.png").stat().st_size
+    assert LuceneSearcher(out).metadata("1.png") == {"width": 30, "height": 20, "bytes": size}
     [opened] = open_stores([first.folder], [model_dir], "visual_sparta", out)
     assert opened.fingerprint == first.fingerprint
 

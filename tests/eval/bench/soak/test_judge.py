@@ -14,7 +14,7 @@ def answer(
     *hits: tuple[str, float], explained: float | None = None, version: str = "first"
 ) -> SearchAnswer:
     term = {"term": "red", "word": "red", "count": 1, "impact": 1, "score": explained}
-    term |= dict.fromkeys(("region", "box", "label", "similarity"))
+    term |= dict.fromkeys(("region", "box", "label", "similarity")) | {"sign": ""}
     explanation = None if explained is None else [term]
     values: dict[str, Any] = {
         "query": "red",
@@ -22,11 +22,13 @@ def answer(
         "index_version": version,
         "hits": [
             {"rank": 1, "image_id": image_id, "score": score, "explanation": explanation}
-            | {"url": None, "metadata": {}, "view": None}
+            | {"url": None, "metadata": {}, "view": None, "coverage": None}
             for image_id, score in hits
         ],
         "unknown": [],
         "substitutions": [],
+        "corrections": [],
+        "conditions": [],
         "timings": dict.fromkeys(("tokenise_ms", "encode_ms", "search_ms", "total_ms"), 0),
     }
     return SearchAnswer.model_validate(values)
