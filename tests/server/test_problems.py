@@ -98,6 +98,7 @@ def test_the_description_names_every_error(client: TestClient) -> None:
     paths = description["paths"]
     assert set(paths) == {
         "/v1/search",
+        "/v1/suggest",
         "/v1/backends",
         "/v1/images/count",
         "/v1/images/{image_id}",

@@ -41,7 +41,7 @@ def test_metrics_count_requests_by_template(client: TestClient) -> None:
     )
     assert {(code, method, route): float(count) for code, method, route, count in found} == {
         ("200", "GET", "/v1/search"): 1,
-        ("405", "POST", "/v1/search"): 1,
+        ("422", "POST", "/v1/search"): 1,
         ("405", "other", "/v1/search"): 1,
         ("200", "GET", "/v1/images/{image_id:image_id}"): 1,
         ("404", "GET", "/v1/images/{image_id:image_id}"): 1,

@@ -37,6 +37,8 @@ GUARDED = [
     "/page",
     "/livez/",
     "/v1/session/",
+    "/v1/suggest?q=re",
+    "/v1/images/count",
 ]
 SIGNING = ("/v1/sign-in", "/v1/sign-out")
 OPEN = ["/", "/page/app.js", "/page/style.css", "/livez", "/readyz"]
