@@ -341,6 +341,7 @@ def test_a_dense_backend_is_chosen_and_explains_nothing(page: Page) -> None:
     page.keyboard.press("Escape")
     page.get_by_label("Backend").select_option("sparta")
     expect(page).to_have_url("/?q=red+zyzzyva&k=20")
+    expect(page.locator(".card .chip").first).to_be_visible()  # the hits are the new ones
     page.locator(".opener").first.click()
     expect(dialog.locator("table")).to_be_visible()
     expect(dialog).not_to_contain_text("Similarity")
