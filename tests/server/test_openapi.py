@@ -7,14 +7,20 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
+from schemathesis.core import NOT_SET
 
 from server.backends import Backend
 from tests.server.apps import app_of
 from tests.server.fake import FakeDense, FakeSearcher
 from tests.server.live import serving
+from tests.server.refusals import filter_failure
 
+HOOKS = Path(__file__).with_name("refusals.py")
 EXAMPLES = 15  # of each operation, besides those that cover the document
 
 # Random ids are never there; this one is.
@@ -23,15 +29,6 @@ THERE = """
 image_id = "garden/one.png"
 [generation]
 mode = "positive"
-"""
-
-
-# No schema can say how a filter is written, or which fields an index has.
-FILTERS = """
-[[operations]]
-include-path-regex = "/v1/(search|images/count)"
-[operations.checks.positive_data_acceptance]
-expected-statuses = ["2xx", "401", "403", "404", "422", "5xx"]
 """
 
 
@@ -45,7 +42,7 @@ def address(photos: Path) -> Iterator[str]:
 @pytest.mark.parametrize("configuration", ["", THERE], ids=["anything", "there"])
 def test_answers_are_as_documented(address: str, tmp_path: Path, configuration: str) -> None:
     file = tmp_path / "schemathesis.toml"
-    file.write_text(configuration + FILTERS)
+    file.write_text(f'hooks = "{HOOKS}"\n{configuration}')
     command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(file), "run"]
     command += [f"{address}/openapi.json", "--checks", "all", "--continue-on-failure"]
     command += ["--generation-deterministic", "--max-examples", str(EXAMPLES), "--no-color"]
@@ -81,3 +78,23 @@ def test_operations_have_names() -> None:
         "list_backends",
     } < set(names)
     assert all(re.fullmatch("[a-z]+(_[a-z]+)*", name) for name in names)
+
+
+@pytest.mark.parametrize(
+    ("query", "body", "status", "reported"),
+    [
+        ({"q": "dogs"}, NOT_SET, 422, True),
+        ({"q": "dogs", "filter": "taken:2024"}, NOT_SET, 422, False),
+        ({"q": "dogs", "filter": "taken:2024"}, NOT_SET, 404, True),
+        (None, {"q": "dogs", "sort": "taken"}, 422, False),
+        (None, {"q": "dogs"}, 422, True),
+    ],
+)
+def test_only_requests_that_no_schema_describes_may_be_refused(
+    query: dict[str, str] | None, body: object, status: int, reported: bool
+) -> None:
+    case, response = SimpleNamespace(query=query, body=body), SimpleNamespace(status_code=status)
+    failure = SimpleNamespace(checks=("positive_data_acceptance",))
+    assert filter_failure(Mock(), cast(Any, failure), cast(Any, case), cast(Any, response)) == (
+        reported
+    )
