@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
+
 from indexer.filters.expression import FilterError
 from indexer.filters.field_index import FieldIndex
 from indexer.filters.text import parse_filter, pointed
@@ -12,6 +14,7 @@ from indexer.lucene.reader import LuceneIndex
 from indexer.parts import LUCENE
 from indexer.search.api import Allowed, Filterable, Searcher
 from indexer.search.fields import open_fields
+from indexer.search.lucene import LuceneSearcher
 from sparta.errors import InputError
 
 
@@ -31,6 +34,18 @@ def allowed_by(text: str, searcher: Searcher, folder: Path) -> Allowed:
         return _fields(searcher, folder).allowed(parse_filter(text))
     except FilterError as error:
         raise InputError(f"--{pointed(text, error)}") from error
+
+
+def images_let_through(text: str, folder: Path) -> tuple[list[str], int]:
+    """Ids of the images that a filter lets through, sorted, and how many images there are.
+
+    Raises:
+        InputError: as `allowed_by`, and if the folder is not an index.
+    """
+    with closing(LuceneSearcher(folder)) as searcher:
+        documents = np.flatnonzero(allowed_by(text, searcher, folder)).tolist()
+        found = sorted(searcher.index.stored(document).image_id for document in documents)
+        return found, len(searcher)
 
 
 def _fields(searcher: Searcher, folder: Path) -> FieldIndex:

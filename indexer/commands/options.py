@@ -34,6 +34,7 @@ FilterOption = Annotated[
         "'taken:2024-06..2024-08 camera:canon -folder:raw'.",
     ),
 ]
+Yes = Annotated[bool, typer.Option("--yes", help="Do it without asking.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 BatchSize = Annotated[int, typer.Option(min=1, help="Images per pass of a model.")]
