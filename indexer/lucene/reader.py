@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, cached_property, lru_cache, wraps
 from pathlib import Path
 from typing import Any, NamedTuple, ParamSpec, TypeVar
@@ -272,28 +272,48 @@ class LuceneIndex:
             self._read_impacts(term, documents, rising, impacts[:, column])
         return impacts
 
-    def image(self, document: int, vocabulary: Sequence[str]) -> ImagePostings:
-        """An image as it was written, but for the rounding of its boxes.
+    def images(
+        self, documents: Sequence[int], vocabulary: Sequence[str]
+    ) -> Iterator[ImagePostings]:
+        """Images as they were written, but for the rounding of their boxes.
 
         Args:
-            document: its number.
+            documents: their numbers.
             vocabulary: [V] terms in id order.
         """
-        image_id, metadata = self.stored(document)
-        terms, positions, inputs = vars(self.grounding(document)).values()
-        [impacts] = self.impacts([document], [vocabulary[term] for term in terms.tolist()])
-        return ImagePostings(
-            image_id,
-            metadata,
-            terms.astype(np.int32),
-            impacts.astype(np.int32),
-            positions.astype(np.int16),
-            inputs,
-        )
+        groundings = [self._unpack(packed) for packed in self.packed_groundings(documents)]
+        starts = np.cumsum([0, *(len(one.terms) for one in groundings)])
+        terms = np.concatenate([np.empty(0, np.int64), *(one.terms for one in groundings)])
+        owners = np.repeat(np.array(documents, np.int64), np.diff(starts))
+        impacts = self._impacts_of_pairs(terms, owners, vocabulary)
+        for i, (document, grounding) in enumerate(zip(documents, groundings, strict=True)):
+            image_id, metadata = self.stored(document)
+            yield ImagePostings(
+                image_id,
+                metadata,
+                grounding.terms.astype(np.int32),
+                impacts[starts[i] : starts[i + 1]],
+                grounding.positions.astype(np.int16),
+                grounding.inputs,
+            )
+
+    def _impacts_of_pairs(
+        self, terms: NDArray[np.int64], documents: NDArray[np.int64], vocabulary: Sequence[str]
+    ) -> NDArray[np.int32]:
+        """The impact of each pair of a term and a document that has it."""
+        impacts = np.empty(len(terms), np.int32)
+        order = np.lexsort((documents, terms))
+        firsts = np.flatnonzero(np.diff(terms[order], prepend=-1))
+        for places in np.split(order, firsts[1:]) if len(order) else ():
+            own = np.zeros(len(places), np.int64)
+            term = vocabulary[terms[places[0]]]
+            self._read_impacts(term, documents[places].tolist(), range(len(places)), own)
+            impacts[places] = own
+        return impacts
 
     @_reading
     def _read_impacts(
-        self, term: str, documents: Sequence[int], rising: list[int], impacts: NDArray[np.int64]
+        self, term: str, documents: Sequence[int], rising: Sequence[int], impacts: NDArray[np.int64]
     ) -> None:
         """Read one term's impacts, going once through its postings."""
         classes = _classes()

@@ -81,7 +81,12 @@ class LuceneUpdater:
 
 
 def _of(image_id: str) -> Any:
-    return java("org.apache.lucene.index.Term")(ID, image_id)
+    return _term_class()(ID, image_id)
+
+
+@cache
+def _term_class() -> Any:
+    return declare("org/apache/lucene/index/Term", "(Ljava/lang/String;Ljava/lang/String;)V")
 
 
 @cache

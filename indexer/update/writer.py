@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from threading import RLock
@@ -16,7 +16,6 @@ from indexer.lucene.reader import LuceneIndex
 from indexer.lucene.updater import LuceneUpdater
 from indexer.manifest import Manifest
 from indexer.parts import LUCENE
-from indexer.postings import ImagePostings
 from indexer.search.api import UnknownImageError
 from indexer.update.checks import ChangeCheck
 from indexer.update.conversion import make_live
@@ -24,6 +23,7 @@ from sparta.lock import writing
 from sparta.tokenizer import WordPieceTokenizer
 
 COMMIT_AT = 10_000  # changes that wait in memory
+AT_ONCE = 512  # images whose postings are read from Lucene
 COMPACT_AT = 4096  # changes in the log; until then searchers hold those images in memory
 
 
@@ -32,7 +32,7 @@ class IndexWriter:
 
     A change is in the log once it is written, survives a power cut once it is synced, and is found
     by searchers that are opened or refreshed once it is committed. What a killed writer had
-    written to the log, the next one applies.
+    written to the log, the next one applies. Threads write while another one commits.
 
     Args:
         folder: of an index, made live.
@@ -43,9 +43,13 @@ class IndexWriter:
     def __init__(self, folder: Path, vocabulary: Sequence[str], bits: int) -> None:
         self._folder, self._vocabulary, self._bits = folder, vocabulary, bits
         self._check = ChangeCheck(folder, len(vocabulary), 2**bits - 1)
-        self._lock = RLock()
-        # What was changed since the last commit: images, or None where one was deleted.
-        self._changed: dict[str, ImagePostings | None] = {}
+        # Taken in this order: for a commit, for what was committed, and for the log and what is in
+        # it alone. Lucene takes a while to commit, and only who needs the last one waits for it.
+        self._committing, self._reading, self._logging = RLock(), RLock(), RLock()
+        # Images that were changed since the last commit: before the one that is being made, and
+        # after that began.
+        self._applying: dict[str, Change] = {}
+        self._changed: dict[str, Change] = {}
         with ExitStack() as opened:
             self._lucene = LuceneUpdater(folder / LUCENE, vocabulary)
             opened.callback(self._lucene.abandon)
@@ -57,7 +61,7 @@ class IndexWriter:
             opened.callback(self._log.close)
             self._logged = sum(1 for _ in read_log(path, 0, self._commit.bytes))
             for change in read_log(path, self._commit.bytes, self._log.end):
-                self._apply(change)
+                self._note(change)
             self.commit()
             opened.pop_all()
 
@@ -71,14 +75,36 @@ class IndexWriter:
             InputError: if one cannot be applied; nothing is written.
             OSError: if the disk fails; whether the changes were written is then unknown.
         """
-        with self._lock:
-            self._check(changes, self.__contains__)
-            position = self._log.append(changes)
-            for change in changes:
-                self._apply(change)
-            if len(self._changed) >= COMMIT_AT:
-                self.commit()
-            return position
+        described = {one.image_id for one in changes if isinstance(one, MetadataChange)}
+        with self._reading if described else nullcontext():
+            # Asked before the log is taken, for which others wait.
+            there = {image_id for image_id in described if image_id in self}
+            with self._logging:
+                self._check(changes, lambda image_id: self._has(image_id, image_id in there))
+                position = self._log.append(changes)
+                for change in changes:
+                    self._note(change)
+                full = len(self._changed) >= COMMIT_AT
+        if full:
+            self.commit()
+        return position
+
+    def _note(self, change: Change) -> None:
+        """Remember what an image is after a change of the log."""
+        self._logged += 1
+        former = self._latest(change.image_id)
+        if isinstance(change, MetadataChange) and isinstance(former, Add):
+            change = Add(replace(former.image, metadata=change.metadata))
+        self._changed[change.image_id] = change
+
+    def _latest(self, image_id: str) -> Change | None:
+        """What an image was changed to since the last commit."""
+        return self._changed.get(image_id) or self._applying.get(image_id)
+
+    def _has(self, image_id: str, committed: bool) -> bool:
+        """Whether the index has an image, which the last commit has or not."""
+        change = self._latest(image_id)
+        return committed if change is None else not isinstance(change, Delete)
 
     def sync(self, position: int | None = None) -> None:
         """Wait until all changes up to a position, or all, survive a power cut.
@@ -94,25 +120,54 @@ class IndexWriter:
         Raises:
             OSError: if the disk fails.
         """
-        with self._lock:
-            if self._commit.version and self._commit.bytes == self._log.end:
+        with self._committing:
+            if self._logged < COMPACT_AT:
+                return self._commit_logged()
+            with self._reading, self._logging:
+                return self._commit_logged(compacted=True)
+
+    def _commit_logged(self, compacted: bool = False) -> Commit:
+        with self._logging:
+            end = self._log.end
+            if self._commit.version and self._commit.bytes == end:
                 return self._commit
-            self._log.sync()
-            commit = replace(self._commit, version=self._commit.version + 1, bytes=self._log.end)
-            log = self._log
-            if self._logged >= COMPACT_AT:
-                commit, log = self._compacted(commit)
-            self._lucene.commit(commit.data())
-            if log is not self._log:
-                self._log.close()
-                self._log, self._logged = log, 0
-            self._commit = commit
-            self._changed.clear()
-            newer = self._index.refreshed()
-            assert newer is not None
-            self._index.close()
-            self._index = newer
-            return commit
+            # What a commit that failed should have applied is still there.
+            self._applying |= self._changed
+            self._changed = {}
+        self._log.sync(end)
+        self._apply()
+        commit, log = replace(self._commit, version=self._commit.version + 1, bytes=end), self._log
+        if compacted:
+            commit, log = self._compacted(commit)
+        self._lucene.commit(commit.data())
+        newer = self._index.refreshed()
+        assert newer is not None
+        with self._reading, self._logging:
+            former, self._index = self._index, newer
+            self._commit, self._applying = commit, {}
+        former.close()
+        if compacted:
+            self._log.close()
+            self._log, self._logged = log, 0
+        return commit
+
+    def _apply(self) -> None:
+        """Change Lucene, which shows it at the next commit."""
+        described: list[MetadataChange] = []
+        for change in self._applying.values():
+            if isinstance(change, Add):
+                self._lucene.replace(change.image)
+            elif isinstance(change, Delete):
+                self._lucene.delete(change.image_id)
+            else:
+                described.append(change)
+        for first in range(0, len(described), AT_ONCE):
+            own = described[first : first + AT_ONCE]
+            found = [self._index.document(change.image_id) for change in own]
+            documents = [document for document in found if document is not None]
+            images = self._index.images(documents, self._vocabulary)
+            for image, change in zip(images, own, strict=True):
+                self._lucene.replace(replace(image, metadata=change.metadata))
 
     def _compacted(self, commit: Commit) -> tuple[Commit, ChangeLog]:
         """A commit whose images are all in column segments, with an empty log."""
@@ -137,10 +192,11 @@ class IndexWriter:
 
     def __contains__(self, image_id: str) -> bool:
         """Whether the index has an image, with all that has been written."""
-        with self._lock:
-            if image_id in self._changed:
-                return self._changed[image_id] is not None
-            return self._index.document(image_id) is not None
+        with self._reading:
+            change = self._latest(image_id)
+            if change is None:
+                return self._index.document(image_id) is not None
+            return not isinstance(change, Delete)
 
     def __len__(self) -> int:
         """Images at the last commit."""
@@ -152,43 +208,22 @@ class IndexWriter:
         Raises:
             UnknownImageError: if the index has no such image.
         """
-        with self._lock:
-            if image_id in self._changed:
-                image = self._changed[image_id]
-                if image is None:
-                    raise UnknownImageError(image_id)
-                return image.metadata
-            document = self._index.document(image_id)
+        with self._reading:
+            change = self._latest(image_id)
+            if isinstance(change, Add):
+                return change.image.metadata
+            if isinstance(change, MetadataChange):
+                return change.metadata
+            document = self._index.document(image_id) if change is None else None
             if document is None:
                 raise UnknownImageError(image_id)
             return self._index.stored(document).metadata
 
-    def _apply(self, change: Change) -> None:
-        """Change Lucene, which shows it at the next commit."""
-        self._logged += 1
-        if isinstance(change, Delete):
-            self._lucene.delete(change.image_id)
-            self._changed[change.image_id] = None
-            return
-        image = change.image if isinstance(change, Add) else self._with_metadata(change)
-        self._lucene.replace(image)
-        self._changed[image.image_id] = image
-
-    def _with_metadata(self, change: MetadataChange) -> ImagePostings:
-        """The image with its postings and other metadata."""
-        image = self._changed.get(change.image_id)
-        if image is None:
-            document = self._index.document(change.image_id)
-            assert document is not None
-            image = self._index.image(document, self._vocabulary)
-        return replace(image, metadata=change.metadata)
-
     def close(self) -> None:
         """Commit, wait for merges, and close all files."""
-        with self._lock:
-            self.commit()
-            self._lucene.close()
-            self._close_files()
+        self.commit()
+        self._lucene.close()
+        self._close_files()
 
     def abandon(self) -> None:
         """Close all files; changes since the last commit stay in the log."""

@@ -26,7 +26,7 @@ from tests.reference.searcher import ReferenceSearcher
 
 def postings_of(searcher: LuceneSearcher, tokenizer: WordPieceTokenizer) -> Postings:
     index = searcher.index
-    images = [index.image(number, tokenizer.vocabulary) for number in range(index.documents)]
+    images = list(index.images(range(index.documents), tokenizer.vocabulary))
     return Postings.of(sorted(images, key=lambda image: image.image_id))
 
 

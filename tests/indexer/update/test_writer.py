@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from indexer.live.changes import Add, Change, Delete, MetadataChange
 from indexer.live.commit import Commit, log_path
+from indexer.lucene.updater import LuceneUpdater
 from indexer.manifest import Manifest
 from indexer.postings import ImagePostings, Postings
 from indexer.search.api import UnknownImageError
@@ -280,6 +281,51 @@ def test_threads_write_and_sync_together(
         for thread in threads:
             thread.join()
     right.apply([Add(image) for image in pool])
+    assert_same(open_index(built), right.searcher(tokenizer))
+
+
+def test_others_write_while_one_commits(
+    built: Path,
+    pool: list[ImagePostings],
+    small: Postings,
+    tokenizer: WordPieceTokenizer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun, written = threading.Event(), threading.Event()
+    commit = LuceneUpdater.commit
+    right, new = LiveReference(small), pool[-1].image_id
+
+    def slow(updater: LuceneUpdater, data: Mapping[str, str]) -> None:
+        begun.set()
+        assert written.wait(10)
+        commit(updater, data)
+
+    first: list[Change] = [Add(pool[-1]), Delete(small.ids[0]), MetadataChange(small.ids[1], {})]
+    second: list[Change] = [
+        MetadataChange(new, {"a": 1}),
+        Add(pool[-2]),
+        MetadataChange(small.ids[1], {"b": 2}),
+        Delete(small.ids[2]),
+    ]
+    with open_writer(built) as writer:
+        writer.write(first)
+        monkeypatch.setattr(LuceneUpdater, "commit", slow)
+        committing = threading.Thread(target=writer.commit)
+        committing.start()
+        assert begun.wait(10)
+        assert small.ids[0] not in writer and new in writer
+        assert writer.metadata(small.ids[1]) == {}
+        with pytest.raises(InputError, match="has no image"):
+            writer.write([MetadataChange(small.ids[0], {})])
+        writer.sync(writer.write(second))
+        assert writer.metadata(small.ids[1]) == {"b": 2}
+        assert writer.metadata(new) == {"a": 1}
+        written.set()
+        committing.join()
+        right.apply(first)
+        assert_same(open_index(built), right.searcher(tokenizer))
+        assert writer.metadata(new) == {"a": 1}
+    right.apply(second)
     assert_same(open_index(built), right.searcher(tokenizer))
 
 
