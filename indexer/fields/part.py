@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,9 @@ from sparta.errors import InputError, first_line
 
 FIELDS = "fields.arrow"
 KIND = b"kind"
+REMEMBERED = 64  # results of a part, such as the bitmaps of filters
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +59,7 @@ class FieldColumn:
     @cached_property
     def folded(self) -> pa.Array:
         """The words of a keyword in lower case."""
-        return pc.utf8_lower(self.words)
+        return _lower(self.words)
 
     def having(self, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """[N] the documents of which a value is chosen [M]."""
@@ -67,16 +71,41 @@ class FieldColumn:
 
 
 class FieldPart:
-    """The fields of the documents 0 to N - 1 of a segment.
+    """The fields of the documents 0 to N - 1 of a segment. Immutable, and safe from any thread.
 
-    Args:
+    Attributes:
         images: N.
         columns: by the name of the field.
+        ranks: [N] places of the documents in the order of their image ids; None if these rise.
+
+    Args:
+        images, columns, ranks: the same.
     """
 
-    def __init__(self, images: int, columns: Mapping[str, FieldColumn]) -> None:
+    def __init__(
+        self,
+        images: int,
+        columns: Mapping[str, FieldColumn],
+        ranks: NDArray[np.int64] | None = None,
+    ) -> None:
         self.images = images
         self.columns = columns
+        self.ranks = ranks
+        self._remembered: OrderedDict[Any, Any] = OrderedDict()
+
+    @property
+    def kinds(self) -> dict[str, Kind]:
+        """The kind of each field."""
+        return {name: column.kind for name, column in self.columns.items()}
+
+    def remembered(self, key: Hashable, make: Callable[[], Made]) -> Made:
+        """What was made for a key before, or is made now; the last few are remembered."""
+        made: Made | None = self._remembered.get(key)
+        if made is None:
+            made = self._remembered[key] = make()
+            if len(self._remembered) > REMEMBERED:
+                self._remembered.popitem(last=False)
+        return made
 
     @classmethod
     def open(cls, folder: Path) -> FieldPart:
@@ -97,10 +126,28 @@ class FieldPart:
             ) from error
 
     @classmethod
-    def of(cls, table: pa.Table, images: int) -> FieldPart:
+    def of(cls, table: pa.Table, images: int, ranks: NDArray[np.int64] | None = None) -> FieldPart:
         """The columns of a table of lists, whose fields name their kinds."""
         columns = {field.name: _column(field, table.column(field.name)) for field in table.schema}
-        return cls(images, columns)
+        return cls(images, columns, ranks)
+
+
+def stored_kinds(folder: Path) -> dict[str, Kind]:
+    """The kinds of the fields that a `FieldWriter` wrote into a folder; none without its file.
+
+    Raises:
+        InputError: if the file is damaged.
+    """
+    path = folder / FIELDS
+    if not path.is_file():
+        return {}
+    try:
+        schema = pa.ipc.open_file(pa.memory_map(str(path))).schema
+        return {field.name: field.metadata[KIND].decode() for field in schema}
+    except (pa.ArrowException, OSError, TypeError, KeyError) as error:
+        raise InputError(
+            f"{path} is damaged: {first_line(error)}; build the index again"
+        ) from error
 
 
 def _column(field: pa.Field, column: pa.ChunkedArray) -> FieldColumn:
@@ -115,3 +162,14 @@ def _column(field: pa.Field, column: pa.ChunkedArray) -> FieldColumn:
         return FieldColumn(kind, starts, np.asarray(values.values).reshape(-1, 2))
     numbers = values.to_numpy(zero_copy_only=False)
     return FieldColumn(kind, starts, numbers.view(np.int64) if kind == "date" else numbers)
+
+
+def _lower(words: pa.Array) -> pa.Array:
+    """Words in lower case."""
+    lowered = pc.ascii_lower(words)
+    foreign = pc.invert(pc.string_is_ascii(words))
+    own = words.filter(foreign)
+    right = pc.utf8_lower(own)
+    # Where only ASCII letters change, which is most often, Arrow's slow function is not needed.
+    same = right.equals(pc.ascii_lower(own))
+    return lowered if same else pc.replace_with_mask(lowered, foreign, right)

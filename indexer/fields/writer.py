@@ -63,9 +63,9 @@ class FieldWriter:
         ):
             writer.write_batch(batch)
 
-    def part(self) -> FieldPart:
-        """The columns in memory."""
-        return FieldPart.of(pa.Table.from_batches([self._batch()]), self._images)
+    def part(self, ranks: NDArray[np.int64] | None = None) -> FieldPart:
+        """The columns in memory; `ranks` as of a `FieldPart`."""
+        return FieldPart.of(pa.Table.from_batches([self._batch()]), self._images, ranks)
 
     def _batch(self) -> pa.RecordBatch:
         schema, columns = [], []
@@ -76,6 +76,24 @@ class FieldWriter:
                 columns.append(column)
                 schema.append(pa.field(name, column.type, metadata={KIND: kind}))
         return pa.record_batch(columns, schema=pa.schema(schema))
+
+
+def part_of(
+    images: Iterable[tuple[str, Mapping[str, Any]]], kinds: Mapping[str, Kind] | None = None
+) -> FieldPart:
+    """The columns of some images, in memory.
+
+    Args:
+        images: their ids and metadata, in the order of the documents.
+        kinds: declared, by field.
+    """
+    writer, ids = FieldWriter(kinds), []
+    for image_id, metadata in images:
+        writer.add([image_id], [metadata])
+        ids.append(image_id)
+    order = sorted(range(len(ids)), key=ids.__getitem__)
+    rising = order == list(range(len(ids)))
+    return writer.part(None if rising else np.argsort(order))
 
 
 class _Values:

@@ -66,7 +66,7 @@ def _chosen(condition: Condition, column: FieldColumn) -> Flags:
         raise _unfit(condition, column, "has no points")
     points: NDArray[np.float64] = column.values
     if isinstance(condition, GeoRadius):
-        return distances(points, condition.lat, condition.lon) <= condition.metres
+        return _in_radius(condition, points)
     assert isinstance(condition, GeoBox)
     return _in_box(condition, points)
 
@@ -150,6 +150,16 @@ def _period(condition: Condition, value: Scalar, column: FieldColumn) -> Period:
 def _unfit(condition: Condition, column: FieldColumn, reason: str) -> FilterError:
     name = condition.field[:60]
     return FilterError(f"{name} is a field of kind {column.kind}: it {reason}", condition.where)
+
+
+def _in_radius(circle: GeoRadius, points: NDArray[np.float64]) -> Flags:
+    """The points at most so far from the centre; only those near it are computed."""
+    # Somewhat larger, so that rounding leaves no point out.
+    angle = np.degrees(circle.metres / EARTH) * 1.001 + 1e-6
+    found: Flags = np.abs(points[:, 0] - circle.lat) <= angle
+    near = np.flatnonzero(found)
+    found[near] = distances(points[near], circle.lat, circle.lon) <= circle.metres
+    return found
 
 
 def distances(points: NDArray[np.float64], lat: float, lon: float) -> NDArray[np.float64]:

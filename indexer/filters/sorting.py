@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.fields.part import FieldColumn
+from indexer.fields.part import FieldColumn, FieldPart
 from indexer.filters.expression import FilterError
 from indexer.filters.field_index import FieldIndex
 
 
 def first_by(
-    fields: FieldIndex, order: str, found: NDArray[np.bool_], count: int
+    fields: FieldIndex,
+    order: str,
+    found: NDArray[np.bool_],
+    count: int,
+    image_id: Callable[[int], str],
 ) -> NDArray[np.int64]:
     """The first of some documents in the order of a field; those without a value come last.
 
     Of several values the smallest counts, or the largest where the order falls. Ties are in the
-    order of document numbers.
+    order of image ids.
 
     Args:
         fields: of an index.
         order: a field, with a minus before it for the largest first.
         found: [documents] those to order.
         count: documents at most.
+        image_id: of a document.
 
     Raises:
         FilterError: if there is no such field, or its values have no order.
@@ -34,19 +41,38 @@ def first_by(
     candidates = np.flatnonzero(found)
     own = keys[candidates]
     if count < len(own):
-        least = np.partition(own, count - 1)[count - 1]
-        candidates, own = candidates[own <= least], own[own <= least]
-    first: NDArray[np.int64] = candidates[np.argsort(own, kind="stable")][:count]
-    return first
+        candidates = candidates[own <= np.partition(own, count - 1)[count - 1]]
+    best, first = [], 0
+    for part in fields.parts:
+        start, end = np.searchsorted(candidates, [first, first + part.images])
+        best.append(_first_of_part(part, first, candidates[start:end], keys, count))
+        first += part.images
+    candidates = np.concatenate(best)
+    if len(best) > 1:
+        ids = np.array([image_id(document) for document in candidates.tolist()], object)
+        candidates = candidates[np.lexsort((ids, keys[candidates]))]
+    return candidates[:count]
+
+
+def _first_of_part(
+    part: FieldPart,
+    first: int,
+    documents: NDArray[np.int64],
+    keys: NDArray[np.float64],
+    count: int,
+) -> NDArray[np.int64]:
+    """The first of a part's documents by key and image id, in this order."""
+    ranks = documents if part.ranks is None else part.ranks[documents - first]
+    return documents[np.lexsort((ranks, keys[documents]))[:count]]
 
 
 def _keys(fields: FieldIndex, name: str, falling: bool) -> NDArray[np.float64]:
     """[documents] what is sorted by, rising; infinite without a value."""
-    parts = fields.whole_columns(name)
-    ranks = _ranks([column for column, _ in parts if column is not None])
+    columns = [part.columns.get(name) for part in fields.parts]
+    ranks = _ranks([column for column in columns if column is not None])
     keys = []
-    for column, images in parts:
-        own = np.full(images, np.inf)
+    for part, column in zip(fields.parts, columns, strict=True):
+        own = np.full(part.images, np.inf)
         if column is not None:
             values = ranks.pop(0) if column.words is not None else column.values
             signed = -values.astype(np.float64) if falling else values.astype(np.float64)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from indexer.filters.expression import Mode
 
+MANY = 20_000  # words, which a regular expression at each would take 10 ms
 _PIECE = re.compile(r"[^\W_]+")
 
 
@@ -34,17 +35,32 @@ def matching(folded: pa.Array, value: str, mode: Mode) -> NDArray[np.bool_]:
 def _containing(folded: pa.Array, wanted: str) -> NDArray[np.bool_]:
     """Which words contain the pieces of `wanted`, one after another.
 
-    Arrow looks for the longest piece in all of them, the expression at those that have it.
+    The longest piece is looked for in all of them, the expression only where that decides nothing.
     """
     pieces = _PIECE.findall(wanted)
     if not pieces:  # signs alone
         return _flags(pc.match_substring(folded, wanted))
-    found = _flags(pc.match_substring(folded, max(pieces, key=len)))
+    found, undecided = _having(folded, max(pieces, key=len), len(pieces) > 1)
     run = r"[\W_]+".join(map(re.escape, pieces))
     pattern = re.compile(rf"(?<![^\W_]){run}(?![^\W_])")
-    for place in np.flatnonzero(found).tolist():
+    for place in np.flatnonzero(undecided).tolist():
         found[place] = pattern.search(folded[place].as_py()) is not None
     return found
+
+
+def _having(
+    folded: pa.Array, piece: str, several: bool
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which words have a piece by itself, and of which others only the expression can say it."""
+    if len(folded) < MANY:
+        return np.zeros(len(folded), np.bool_), _flags(pc.match_substring(folded, piece))
+    # numba takes a second to load, which few words are not worth.
+    from indexer.filters.containing import FOUND, UNDECIDED, containing
+
+    found = containing(folded, piece)
+    if several:
+        return np.zeros(len(folded), np.bool_), found > 0
+    return found == FOUND, found == UNDECIDED
 
 
 def _flags(found: pa.Array) -> NDArray[np.bool_]:

@@ -21,22 +21,28 @@ class Leaf(NamedTuple):
     """One segment of an open index.
 
     Attributes:
+        name: which no other segment of the index ever has.
         context: Lucene's `LeafReaderContext`.
         documents: their numbers in the whole index.
     """
 
+    name: str
     context: Any
     documents: slice
 
 
 def leaves_of(reader: Any) -> list[Leaf]:
     """The segments of an `IndexReader`, in order."""
-    _classes()
+    from jnius import cast
+
+    segment_reader = _classes().segment_reader
     contexts = reader.leaves()
     found = []
     for number in range(contexts.size()):
         context = contexts.get(number)
-        found.append(Leaf(context, slice(context.docBase, context.docBase + _size(context))))
+        segment = cast(segment_reader, context.reader())
+        documents = slice(context.docBase, context.docBase + segment.maxDoc())
+        found.append(Leaf(segment.getSegmentName(), context, documents))
     return found
 
 
@@ -89,15 +95,12 @@ def _bit_set(flags: NDArray[np.bool_]) -> Any:
     return _classes().bit_set(tuple(words.tolist()), len(flags))
 
 
-def _size(context: Any) -> int:
-    return int(context.reader().maxDoc())
-
-
 class _Classes(NamedTuple):
     collector: Any
     sorted_collector: Any
     bit_set: Any
     bits: Any
+    segment_reader: Any
 
 
 @cache
@@ -107,7 +110,10 @@ def _classes() -> _Classes:
     util = "org/apache/lucene/util/"
     leaf = f"L{index}LeafReaderContext;"
     declare(index + "LeafReaderContext", docBase="I", reader=f"()L{index}LeafReader;")
-    declare(index + "LeafReader", maxDoc="()I")
+    declare(index + "LeafReader")
+    segment_reader = declare(
+        index + "SegmentReader", maxDoc="()I", getSegmentName="()Ljava/lang/String;"
+    )
     declare(search + "ScoreMode")
     declare(search + "LeafCollector")
     declare(search + "Weight", bulkScorer=f"({leaf})L{search}BulkScorer;")
@@ -140,4 +146,4 @@ def _classes() -> _Classes:
         index + "MultiBits",
         getLiveDocs=f"static (L{index}IndexReader;)L{util}Bits;",
     )
-    return _Classes(collector, sorted_collector, bit_set, bits)
+    return _Classes(collector, sorted_collector, bit_set, bits, segment_reader)

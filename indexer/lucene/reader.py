@@ -141,6 +141,13 @@ class LuceneIndex:
         query = self.query(term)
         return int(self.searcher.count(query)) if query is not None else 0
 
+    @property
+    def segments(self) -> dict[str, range]:
+        """The documents of each segment, by a name that no other segment ever has."""
+        return {
+            leaf.name: range(leaf.documents.start, leaf.documents.stop) for leaf in self._leaves
+        }
+
     @cached_property
     def live(self) -> NDArray[np.bool_] | None:
         """[documents] whether each is still there; None if none was deleted."""

@@ -30,6 +30,7 @@ class Browsable(Protocol):
     def hits(  # noqa: D102
         self, found: Iterable[tuple[int, float]], first: int = 1
     ) -> list[Hit]: ...
+    def image_id(self, document: int) -> str: ...  # noqa: D102
     def field_index(self) -> FieldIndex: ...  # noqa: D102
 
 
@@ -87,7 +88,7 @@ def browse(
     counted = {facet: count_values(fields, facet, found) for facet in facets}
     documents = list(scores)
     if order is not None:
-        documents = first_by(fields, order, found, offset + k).tolist()
+        documents = first_by(fields, order, found, offset + k, searcher.image_id).tolist()
     page = [(document, scores[document]) for document in documents[offset : offset + k]]
     hits = searcher.hits(page, offset + 1)
     milliseconds = 1000 * (time.perf_counter() - start)

@@ -1,50 +1,70 @@
-"""Opens the typed fields of an index folder."""
+"""Opens the typed fields of an index folder; parts that did not change since are shared."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import MutableMapping
 from pathlib import Path
-from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
+from indexer.columns.live.snapshot import LiveColumns
 from indexer.columns.manifest import FOLDER, columns_fit, has_columns
 from indexer.fields.part import FIELDS, FieldPart
 from indexer.fields.store import read_kinds
-from indexer.fields.writer import FieldWriter
-from indexer.filters.field_index import CachedPart, FieldIndex
-from indexer.lucene.reader import Stored
+from indexer.fields.writer import part_of
+from indexer.filters.field_index import FieldIndex
+from indexer.lucene.reader import LuceneIndex
 
 log = logging.getLogger(__name__)
 
-
-class StoredDocuments(Protocol):
-    """Ids and metadata of documents by number: a `LuceneIndex`."""
-
-    @property
-    def documents(self) -> int: ...  # noqa: D102
-    @property
-    def live(self) -> NDArray[np.bool_] | None: ...  # noqa: D102
-    def stored(self, document: int) -> Stored: ...  # noqa: D102
+Parts = MutableMapping[str, FieldPart]
 
 
-def open_fields(folder: Path, images: StoredDocuments) -> FieldIndex:
+def open_fields(folder: Path, index: LuceneIndex, parts: Parts | None = None) -> FieldIndex:
     """The fields of an index folder: mapped from its columns, else made of the stored metadata.
 
     Args:
         folder: the index folder.
-        images: its documents, read where the columns have no fields or are of another state.
+        index: its documents, read where the columns have no fields or are of another state.
+        parts: of segments that were read before, by their names; replaced by those of the index.
 
     Raises:
         InputError: if the columns are damaged.
     """
     columns = folder / FOLDER
     if has_columns(folder) and columns_fit(folder) and (columns / FIELDS).is_file():
-        return FieldIndex([CachedPart(FieldPart.open(columns))], images.live)
-    log.warning("%s: reading the fields of all images, which an index built now has ready", folder)
-    writer = FieldWriter(read_kinds(folder))
-    for document in range(images.documents):
-        image_id, metadata = images.stored(document)
-        writer.add([image_id], [metadata])
-    return FieldIndex([CachedPart(writer.part())], images.live)
+        return FieldIndex([FieldPart.open(columns)], index.live)
+    known, kinds, found = parts or {}, read_kinds(folder), {}
+    for name, documents in index.segments.items():
+        part = known.get(name)
+        if part is None:
+            log.warning("%s: reading the fields of all images of segment %s", folder, name)
+            part = part_of(map(index.stored, documents), kinds)
+        found[name] = part
+        kinds = part.kinds | kinds
+    if parts is not None:
+        parts.clear()
+        parts.update(found)
+    return FieldIndex(list(found.values()), index.live)
+
+
+def fields_of_columns(folder: Path, columns: LiveColumns) -> FieldIndex:
+    """The fields of an index that is written to, from its columns.
+
+    A field has the kind that the oldest images with it have.
+
+    Args:
+        folder: the index folder.
+        columns: of one commit.
+
+    Raises:
+        InputError: if they are damaged.
+    """
+    kinds, parts = read_kinds(folder), []
+    for segment in columns.segments.all:
+        parts.append(segment.fields(kinds))
+        kinds = parts[-1].kinds | kinds
+    for newest in columns.newest:
+        for part in newest.fields(kinds):
+            parts.append(part)
+            kinds = part.kinds | kinds
+    return FieldIndex(parts, columns.live)

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexer.columns.live.snapshot import LiveColumns
+from indexer.filters.field_index import FieldIndex
 from indexer.live.commit import Commit, log_path
 from indexer.live.log import read_log
 from indexer.lucene.reader import LuceneIndex
 from indexer.search.api import Allowed
-from indexer.search.fields import StoredDocuments
+from indexer.search.fields import fields_of_columns
 from indexer.search.lucene import LuceneSearcher
 from sparta.errors import InputError
 
@@ -96,8 +97,12 @@ class LiveColumnSearcher(LuceneSearcher):
         )
         return opened.after(read_log(log, 0, commit.bytes)) if commit.bytes else opened
 
-    def _numbered(self) -> StoredDocuments:
-        return self._finder.columns
+    def _open_fields(self) -> FieldIndex:
+        return fields_of_columns(self._folder, self._finder.columns)
+
+    @property
+    def _documents(self) -> int:
+        return self._finder.columns.documents
 
     def _in_lucene(self, image_ids: Sequence[str], documents: Sequence[int]) -> list[int]:
         found = [self.index.document(image_id) for image_id in image_ids]

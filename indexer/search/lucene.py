@@ -13,6 +13,8 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from indexer.fields.derived import PATH
+from indexer.filters.expression import Match
 from indexer.filters.field_index import FieldIndex
 from indexer.live.commit import Commit
 from indexer.lucene.integrity import check_small_index
@@ -34,7 +36,7 @@ from indexer.search.api import (
     ids_of,
 )
 from indexer.search.explanations import explanations, terms_of_counts, terms_of_words
-from indexer.search.fields import StoredDocuments, open_fields
+from indexer.search.fields import Parts, open_fields
 from indexer.search.presence import Presence, words_against
 from indexer.search.query_by_image import images_and_words, repeated_terms, without_documents
 from indexer.search.query_reader import QueryReader, ReadWord
@@ -95,6 +97,7 @@ class LuceneSearcher:
             self.manifest.check_vocabulary(folder, self.tokenizer.vocabulary_hash)
             self._table = SubstituteTable.open(folder)
             self._term_ids = {term: i for i, term in enumerate(self.tokenizer.vocabulary)}
+            self._parts: Parts = {}  # fields of Lucene's segments, shared with later commits
             self._use(index)
         except BaseException:
             index.close()  # Java would keep its files
@@ -125,7 +128,7 @@ class LuceneSearcher:
     @cached_property
     def presence(self) -> Presence:
         """Decides which images have a word."""
-        return Presence(self._finder, self._numbered().documents)
+        return Presence(self._finder, self._documents)
 
     def search(
         self,
@@ -189,8 +192,12 @@ class LuceneSearcher:
             InputError: if they are damaged.
         """
         if self._fields is None:
-            self._fields = open_fields(self._folder, self._numbered())
+            self._fields = self._open_fields()
         return self._fields
+
+    def image_id(self, document: int) -> str:
+        """The id of a document, for as many as were read last without reading again."""
+        return self._finder.stored(document).image_id
 
     def similar(
         self,
@@ -264,8 +271,10 @@ class LuceneSearcher:
         """Answer some queries, read the ids of some images, and tokenise all whole words.
 
         Afterwards Java has compiled the query path, numba what explains, the hits of a small index
-        are cached, and so are most words of a query.
+        are cached, and so are most words of a query; and the fields are open if that is quick.
         """
+        if self.quick:
+            self.field_index().allowed(Match(field=PATH, values=("a",), mode="text"))
         for document in range(min(len(self), READ_AHEAD)):
             self._finder.stored(document)
         words = [term for term in self.tokenizer.vocabulary if term.isalpha()]
@@ -320,9 +329,14 @@ class LuceneSearcher:
             raise UnknownImageError(image_id)
         return document
 
-    def _numbered(self) -> StoredDocuments:
-        """The images by the document numbers of the finder."""
-        return self.index
+    def _open_fields(self) -> FieldIndex:
+        """The fields of the images by the document numbers of the finder."""
+        return open_fields(self._folder, self.index, self._parts)
+
+    @property
+    def _documents(self) -> int:
+        """How many document numbers the finder has."""
+        return self.index.documents
 
     def _in_lucene(self, image_ids: Sequence[str], documents: Sequence[int]) -> Sequence[int]:
         """Lucene's numbers of some documents of the finder."""

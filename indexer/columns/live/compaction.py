@@ -10,7 +10,7 @@ import numpy as np
 from indexer.columns.image_table import image_rows
 from indexer.columns.live.segment_writer import write_segment
 from indexer.columns.live.snapshot import LiveColumns
-from indexer.columns.live.state import ColumnState, segment_name
+from indexer.columns.live.state import ColumnState, kinds_of, segment_name
 from indexer.columns.row_files import PostingRows
 
 AT_ONCE = 512  # images whose impacts for all terms are in memory
@@ -37,7 +37,9 @@ def compact(index: Path, columns: LiveColumns, number: int) -> ColumnState:
         order = np.arange(len(documents))
         name = segment_name(number)
         shape = columns.vocabulary, columns.bits
-        write_segment(index / name, shape, _rows(columns, documents), order, [images])
+        kinds = kinds_of(index, segments)
+        rows = _rows(columns, documents)
+        write_segment(index / name, shape, rows, order, [images], kinds=kinds)
         segments[name] = np.ones(len(documents), np.bool_)
     return ColumnState.save(index, number, segments)
 

@@ -18,7 +18,7 @@ from indexer.columns.live.newest import CAPACITY
 from indexer.columns.live.rows import rows_of
 from indexer.columns.live.segment import Segment
 from indexer.columns.live.segment_writer import write_segment
-from indexer.columns.live.state import ColumnState, segment_name
+from indexer.columns.live.state import ColumnState, kinds_of, segment_name
 from sparta.progress import Progress, no_progress
 
 FAN = 4  # segments of a tier that are merged; the next tier's are so many times as large
@@ -100,6 +100,7 @@ class Merge:
             np.concatenate(places)[order],
             _images([segment.images.rows for segment in segments], order),
             progress,
+            kinds=kinds_of(self.index, self.sources),
         )
 
     def save(self, current: int, number: int) -> ColumnState:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from indexer.columns.row_files import impact_type
+from indexer.fields.kinds import Kind
+from indexer.fields.part import FieldPart
+from indexer.fields.writer import part_of
 from indexer.lucene.reader import Stored
 from sparta.errors import InputError
 
 CAPACITY = 4096  # images: with 8 bits a term is one page of memory
+PART = 256  # images; the fields of the last few are made anew after each commit, in milliseconds
 
 
 class NewImage(NamedTuple):
@@ -102,6 +106,19 @@ class Newest:
         impacts: NDArray[np.uint16] = self.columns[term, : len(self)].astype(np.uint16)
         return impacts
 
+    def fields(self, kinds: Mapping[str, Kind]) -> list[FieldPart]:
+        """The fields of the images, one part for every `PART` of them and for what is left.
+
+        Args:
+            kinds: of fields of older images.
+        """
+        found, declared = [], dict(kinds)
+        for first in range(0, self._images, PART):
+            part = self._matrix.fields(first, min(first + PART, self._images), declared)
+            found.append(part)
+            declared = part.kinds | declared
+        return found
+
     def stored(self, document: int) -> Stored:
         """Id and metadata of an image."""
         return self._matrix.images[document]
@@ -115,6 +132,15 @@ class _Matrix:
         self.impacts = np.frombuffer(memory, impact).reshape(vocabulary, CAPACITY)
         self.largest = np.zeros(vocabulary, impact)
         self.images: list[Stored] = []
+        self._parts: dict[int, FieldPart] = {}  # by the number of the first image
+
+    def fields(self, first: int, last: int, kinds: Mapping[str, Kind]) -> FieldPart:
+        """The fields of the images from `first` to `last`, made once if they are `PART`."""
+        part = self._parts.get(first)
+        if part is None or part.images != last - first:
+            part = part_of(self.images[first:last], kinds)
+            self._parts[first] = part
+        return part
 
     def append(self, images: Sequence[NewImage]) -> None:
         """Append images.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +12,13 @@ from numpy.typing import NDArray
 from indexer.columns.image_table import ImageTable
 from indexer.columns.index import ColumnIndex
 from indexer.columns.manifest import ColumnManifest
+from indexer.fields.kinds import Kind
+from indexer.fields.part import FieldPart, stored_kinds
+from indexer.fields.writer import part_of
 from indexer.parts import check_small_parts
 from sparta.errors import InputError
+
+log = logging.getLogger(__name__)
 
 
 class Segment:
@@ -48,6 +55,25 @@ class Segment:
         self.term_impacts = self.index.term_impacts
         self.stored = self.images.stored
         self.document = self.images.document
+        self._fields: FieldPart | None = None
+
+    def fields(self, kinds: Mapping[str, Kind]) -> FieldPart:
+        """The fields of the images.
+
+        Args:
+            kinds: of fields of older images. If these images were given others when they were
+                written, their metadata are read; as it is if the file is of an earlier version.
+        """
+        if self._fields is None:
+            self._fields = self._read_fields(kinds)
+        return self._fields
+
+    def _read_fields(self, kinds: Mapping[str, Kind]) -> FieldPart:
+        found = stored_kinds(self.folder)
+        if found and all(kinds.get(name, kind) == kind for name, kind in found.items()):
+            return FieldPart.open(self.folder)
+        log.warning("%s: reading the fields of all images", self.folder)
+        return part_of(map(self.stored, range(len(self))), kinds)
 
     def __len__(self) -> int:
         """Number of images, deleted ones included."""

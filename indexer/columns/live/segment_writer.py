@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from indexer.columns.image_table import ImageWriter
 from indexer.columns.row_files import Chunk, RowFiles
 from indexer.columns.writer import write_columns
+from indexer.fields.kinds import Kind
 from sparta.atomic import work_folder
 from sparta.progress import Progress, no_progress
 
@@ -24,6 +25,8 @@ def write_segment(
     order: NDArray[np.int64],
     images: Iterable[pa.Table],
     progress: Progress = no_progress,
+    *,
+    kinds: Mapping[str, Kind] | None = None,
 ) -> None:
     """Write and sync a segment; the folder is complete or absent.
 
@@ -34,11 +37,12 @@ def write_segment(
         order: [N] places of the images among those of the chunks, by id.
         images: their ids and metadata, by id.
         progress: stage "columns", in images.
+        kinds: of fields of older images.
     """
     with work_folder(folder) as work, closing(RowFiles(work, *shape)) as files:
         for chunk in chunks:
             files.add(chunk)
-        table = ImageWriter(work)
+        table = ImageWriter(work, kinds)
         for rows in images:
             table.add_rows(rows)
         table.close()

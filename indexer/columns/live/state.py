@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexer.columns.manifest import FOLDER, has_columns
+from indexer.fields.kinds import Kind
+from indexer.fields.part import stored_kinds
+from indexer.fields.store import read_kinds
 from indexer.live.commit import FOLDER as LIVE
 from indexer.manifest import open_manifest, save_manifest
 from indexer.parts import MANIFEST, Parts, check_small_parts, describe_parts
@@ -110,6 +113,14 @@ def state_folder(index: Path, number: int) -> Path:
 def segment_name(number: int) -> str:
     """The path of a segment in the index folder."""
     return f"{LIVE}/segment-{number:06d}"
+
+
+def kinds_of(index: Path, segments: Iterable[str]) -> dict[str, Kind]:
+    """The kinds of an index's fields: declared ones, then those of some segments in order."""
+    kinds = read_kinds(index)
+    for name in segments:
+        kinds = stored_kinds(index / name) | kinds
+    return kinds
 
 
 def next_number(index: Path) -> int:

@@ -7,15 +7,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from indexer.fields.part import FieldPart
 from indexer.fields.writer import FieldWriter
+from indexer.filters import words as words_module
 from indexer.filters.evaluate import distances, evaluate
 from indexer.filters.expression import Filter, FilterError
 from indexer.filters.json_form import read_filter
 from indexer.filters.text import parse_filter
+from indexer.filters.words import matching
 from tests.indexer.filters.drawn import FILTERS, IMAGES, as_json
 from tests.reference.filters import lets_through
 
@@ -35,6 +37,21 @@ def test_filters_agree_with_the_reference(images: list[dict[str, Any]], whole: F
     right = [lets_through(whole, fields) for fields in images]
     assert evaluate(whole, part).tolist() == right
     assert evaluate(read_filter(as_json(whole)), part).tolist() == right
+
+
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    words=st.lists(st.text("aAé1_ É犬", max_size=8), min_size=1, max_size=12, unique=True),
+    wanted=st.text("aé1 É犬-", min_size=1, max_size=4),
+)
+def test_words_are_found_alike_among_few_and_many(
+    words: list[str], wanted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folded = part_of([{"camera": words}], camera="keyword").columns["camera"].folded
+    assert folded.to_pylist() == [word.lower() for word in sorted(words)]
+    few = matching(folded, wanted, "text")
+    monkeypatch.setattr(words_module, "MANY", 0)
+    assert matching(folded, wanted, "text").tolist() == few.tolist()
 
 
 @pytest.mark.parametrize(

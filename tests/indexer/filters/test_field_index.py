@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexer.fields.writer import FieldWriter
+from indexer.fields.writer import part_of
 from indexer.filters.expression import Filter, FilterError
 from indexer.filters.facets import count_values
-from indexer.filters.field_index import CachedPart, FieldIndex
+from indexer.filters.field_index import FieldIndex
 from indexer.filters.sorting import first_by
 from indexer.filters.text import parse_filter
 from tests.indexer.filters.drawn import FILTERS, IMAGES
@@ -24,12 +25,9 @@ KINDS: Any = {"camera": "keyword", "tags": "keyword", "my field": "keyword"}
 
 
 def index_of(parts: list[Images]) -> FieldIndex:
-    made = []
-    for number, images in enumerate(parts):
-        writer = FieldWriter(KINDS)
-        writer.add([f"{number}/{place}.jpg" for place in range(len(images))], images)
-        made.append(CachedPart(writer.part()))
-    return FieldIndex(made)
+    """Parts of images whose ids rise with their numbers."""
+    ids = iter(map("{:03d}.jpg".format, range(1000)))
+    return FieldIndex([part_of([(next(ids), one) for one in images], KINDS) for images in parts])
 
 
 def listed(value: Any) -> list[Any]:
@@ -54,7 +52,8 @@ def test_parts_are_one_after_another(parts: list[Images], whole: Filter) -> None
     fields = index_of([[FULL], *parts])
     images = [FULL, *(image for part in parts for image in part)]
     assert fields.allowed(whole).tolist() == [lets_through(whole, one) for one in images]
-    assert fields.parts[0].bitmap(whole) is fields.parts[0].bitmap(whole)
+    again = fields.parts[0].remembered(whole, Mock(side_effect=AssertionError))
+    assert again.tolist() == [lets_through(whole, FULL)]
 
 
 @settings(max_examples=100)
@@ -95,8 +94,14 @@ def test_orders_are_those_of_sorting(parts: list[Images], count: int, data: st.D
         falling = sorted(having, key=lambda place: max(values[place]), reverse=True)
         falling.sort(key=lambda place: max(values[place]), reverse=True)
         without = [place for place in values if not values[place]]
-        assert first_by(fields, name, found, count).tolist() == (rising + without)[:count]
-        assert first_by(fields, f"-{name}", found, count).tolist() == (falling + without)[:count]
+        assert (
+            first_by(fields, name, found, count, "{:03d}.jpg".format).tolist()
+            == (rising + without)[:count]
+        )
+        assert (
+            first_by(fields, f"-{name}", found, count, "{:03d}.jpg".format).tolist()
+            == (falling + without)[:count]
+        )
 
 
 @pytest.mark.parametrize(
@@ -120,4 +125,4 @@ def test_what_cannot_be_counted(facet: str) -> None:
 @pytest.mark.parametrize("order", ["location", "-nothing"])
 def test_what_has_no_order(order: str) -> None:
     with pytest.raises(FilterError, match=order.removeprefix("-")):
-        first_by(index_of([[FULL]]), order, np.ones(1, np.bool_), 1)
+        first_by(index_of([[FULL]]), order, np.ones(1, np.bool_), 1, str)

@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from indexer.columns.live.segment import Segment
 from indexer.filters.text import parse_filter
 from indexer.live.changes import Delete, MetadataChange
 from indexer.live.commit import log_path
 from indexer.postings import Postings
+from indexer.search.browsing import browse
 from indexer.search.live_columns import LiveColumnSearcher
 from indexer.search.lucene import LuceneSearcher
 from indexer.search.open import open_index
@@ -100,3 +102,57 @@ def test_columns_that_are_missing_are_built_before_the_first_write(
     shutil.rmtree(built / "columns")
     make_live(built)
     assert_same(open_index(built, "columns"), LiveReference(small).searcher(tokenizer))
+
+
+@pytest.mark.parametrize("engine", ["lucene", "columns"])
+def test_fields_that_did_not_change_are_not_read_again(
+    built: Path, small: Postings, engine: str
+) -> None:
+    with open_writer(built) as writer:
+        writer.write([Delete(small.ids[0])])
+        writer.commit()
+        searcher = open_index(built, engine)
+        first = searcher.field_index()
+        writer.write([MetadataChange(small.ids[1], {"width": 800, "colour": 3})])
+        writer.commit()
+        newer = searcher.refreshed()
+        assert newer is not None
+        second = newer.field_index()
+        assert second.parts[0] is first.parts[0]
+        assert len(second.parts) == len(first.parts) + 1
+        assert second.kinds["colour"] == "number"
+        assert first.allowed(parse_filter("width:800")).sum() == 0
+        assert second.allowed(parse_filter("width:800")).sum() == 1
+
+
+@pytest.mark.parametrize("engine", ["lucene", "columns"])
+def test_images_with_equal_values_are_in_the_order_of_their_ids(
+    built: Path, small: Postings, engine: str
+) -> None:
+    with open_writer(built) as writer:
+        for image_id in reversed(small.ids[2:7]):
+            writer.write([MetadataChange(image_id, {"stars": 5})])
+            writer.commit()
+        writer.write([MetadataChange(one, {"stars": 5}) for one in reversed(small.ids[7:])])
+    searcher = open_index(built, engine)
+    for k in (3, 20):
+        found = browse(searcher, COMMON, k, order="-stars").result.hits
+        assert [hit.image_id for hit in found] == [*small.ids[2:], *small.ids[:2]][:k]
+
+
+def test_a_field_keeps_its_kind(
+    built: Path, small: Postings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(writer_module, "COMPACT_AT", 2)
+    with open_writer(built) as writer:
+        writer.write([MetadataChange(small.ids[0], {"width": "wide"})])
+        writer.write([MetadataChange(small.ids[1], {"width": "wide"})])
+        assert writer.commit().columns == 1
+        fields = open_index(built).field_index()
+    assert fields.kinds["width"] == "number"
+    assert fields.allowed(parse_filter("-width:*")).sum() == 2
+    # A segment that was written without knowing the older kinds.
+    [segment] = (built / "live").glob("segment-*")
+    assert not caplog.records
+    assert Segment(segment).fields({"path": "number"}).kinds["path"] == "number"
+    assert "reading the fields" in caplog.text
