@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from indexer.fields.part import FIELDS, FieldPart
+from indexer.fields import part as part_module
+from indexer.fields.part import FIELDS, FieldPart, stored_kinds
 from indexer.fields.store import DECLARED, read_kinds, save_kinds
 from indexer.fields.writer import FieldWriter
 from sparta.errors import InputError
@@ -88,3 +89,22 @@ def test_declared_kinds_are_a_file(tmp_path: Path) -> None:
         (tmp_path / DECLARED).write_text(damaged)
         with pytest.raises(InputError, match=r"fields\.json is damaged"):
             read_kinds(tmp_path)
+
+
+def test_the_last_results_of_a_part_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(part_module, "REMEMBERED", 2)
+    part = part_of([{}])
+    made = [part.remembered(key, object) for key in "abcbc"]
+    assert (made[1], made[2]) == (made[3], made[4])
+    assert part.remembered("a", object) is not made[0]
+
+
+def test_kinds_are_read_without_the_values(tmp_path: Path) -> None:
+    assert stored_kinds(tmp_path) == {}
+    writer = FieldWriter()
+    writer.add(["1.jpg"], [{"iso": 100}])
+    writer.write(tmp_path)
+    assert stored_kinds(tmp_path) == {"iso": "number", "path": "keyword"}
+    (tmp_path / FIELDS).write_bytes(b"damaged")
+    with pytest.raises(InputError, match=r"fields\.arrow is damaged: .*; build the index again"):
+        stored_kinds(tmp_path)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from indexer.columns.live import newest as newest_module
 from indexer.columns.live.kernel import best_of_newest
 from indexer.columns.live.newest import Newest, NewImage
 from sparta.errors import InputError
@@ -146,3 +147,14 @@ def test_untouched_pages_are_not_in_memory() -> None:
     found = Newest.empty(30_000, 16).after([image] * 10)
     assert len(found) == 10
     assert resident() - before < 20_000  # kilobytes
+
+
+def test_fields_of_full_parts_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(newest_module, "PART", 4)
+    first = Newest.empty(VOCABULARY, 8).after(images(6))
+    second = first.after([image._replace(metadata={"width": "x"}) for image in images(1, seed=1)])
+    before, after = first.fields({}), second.fields({"path": "keyword"})
+    assert [part.images for part in before] == [4, 2]
+    assert [part.images for part in after] == [4, 3]
+    assert after[0] is before[0]
+    assert after[1].columns["width"].values.tolist() == [4, 5]
