@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from indexer.commands.options import BatchSize, Device, IndexFolder
+from indexer.commands.options import BatchSize, Device, IndexFolder, ReadPhotos
 from sparta.errors import InputError
 
 Photos = Annotated[
@@ -43,6 +43,7 @@ def add(
     model: Models = ["photos"],  # noqa: B006  # typer copies it
     asked: AskedFile = None,
     metadata: MetadataFile = None,
+    photo_metadata: ReadPhotos = True,
     batch_size: BatchSize = 32,
     device: Device = "auto",
 ) -> None:
@@ -87,6 +88,7 @@ def add(
             model,
             asked=asked,
             metadata=about,
+            read_photos=photo_metadata,
             batch_size=batch_size,
             device=device,
             progress=show,

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from indexer.commands.options import BatchSize, Device
+from indexer.commands.options import BatchSize, Device, ReadPhotos
 from indexer.settings import PREFERENCES, USUAL, Preference, preference
 from sparta.errors import InputError
 
@@ -101,14 +101,6 @@ Fields = Annotated[
         metavar="NAME=KIND",
         help="Kind of a field of the metadata: keyword, number, date, boolean or geo; otherwise "
         "the one that all its values have. Repeat it for several fields.",
-    ),
-]
-ReadPhotos = Annotated[
-    bool,
-    typer.Option(
-        "--photo-metadata/--no-photo-metadata",
-        help="Store what the photos' files say (EXIF, XMP, IPTC): time, camera, place, rating, "
-        "keywords. Whoever may search sees it.",
     ),
 ]
 

@@ -34,6 +34,14 @@ FilterOption = Annotated[
         "'taken:2024-06..2024-08 camera:canon -folder:raw'.",
     ),
 ]
+ReadPhotos = Annotated[
+    bool,
+    typer.Option(
+        "--photo-metadata/--no-photo-metadata",
+        help="Store what the photos' files say (EXIF, XMP, IPTC): time, camera, place, rating, "
+        "keywords. Whoever may search sees it.",
+    ),
+]
 Yes = Annotated[bool, typer.Option("--yes", help="Do it without asking.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from indexer.encoding.term_scores import WINDOW, ImageEncoder
@@ -11,6 +11,7 @@ from indexer.impacts import encode_rows
 from indexer.live.changes import Add
 from indexer.manifest import Manifest
 from indexer.metadata import Metadata, described
+from indexer.postings import ImagePostings
 from indexer.settings import TermSet
 from indexer.update.parameters import parameters_of
 from indexer.update.writer import open_writer
@@ -41,6 +42,8 @@ def add_images(
     *,
     asked: Path | None = None,
     metadata: Metadata | None = None,
+    read_photos: bool = True,
+    keep_fields: bool = False,
     batch_size: int = 32,
     device: str = "auto",
     progress: Progress = no_progress,
@@ -55,6 +58,9 @@ def add_images(
         models: folders or hub names of the models that the index was built with.
         asked: the file of queries, if the index was built with one.
         metadata: of images, returned with every hit beside the photo's width and height.
+        read_photos: whether EXIF, XMP and IPTC of the photos are metadata too, where their folder
+            is known and still there.
+        keep_fields: whether images that are replaced keep fields that the new ones lack.
         batch_size: images per pass of a model.
         device: "auto" takes a GPU if there is one.
         progress: stages "convert", in models, and "encode", in images.
@@ -67,14 +73,22 @@ def add_images(
     terms: TermSet = "trained" if manifest.terms == "trained" else "all"
     encoder = ImageEncoder.open(stores, models, batch_size, device, terms, progress)
     parameters = parameters_of(index, manifest, encoder, asked)
+    photos = encoder.store.photos if read_photos else None
     rows, added = range(len(encoder.store)), 0
     with full_disk_reported(index), open_writer(index) as writer:
         progress("encode", 0, len(rows))
         for start in range(0, len(rows), WINDOW * batch_size):
             part = rows[start : start + WINDOW * batch_size]
-            shard = described(encode_rows(encoder, part, parameters), metadata or {})
-            added += sum(image_id not in writer for image_id in shard.postings.ids)
-            writer.write([Add(image) for image in shard.postings])
+            shard = described(encode_rows(encoder, part, parameters), metadata or {}, photos)
+            there = {image_id for image_id in shard.postings.ids if image_id in writer}
+            added += len(part) - len(there)
+            former = {one: writer.metadata(one) for one in there if keep_fields}
+            writer.write([Add(_with_fields(image, former)) for image in shard.postings])
             writer.commit()
             progress("encode", part.stop, len(rows))
         return AddReport(added, len(rows) - added, len(writer))
+
+
+def _with_fields(image: ImagePostings, former: Metadata) -> ImagePostings:
+    """An image with the fields of a former one that it lacks."""
+    return replace(image, metadata={**former.get(image.image_id, {}), **image.metadata})

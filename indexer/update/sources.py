@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +12,7 @@ from indexer.manifest import Manifest
 from indexer.update.photos import ChosenPhotos, choose_photos
 from sparta.atomic import work_folder
 from sparta.errors import InputError
-from sparta.features.skipped import SKIPPED, Skipped
+from sparta.features.skipped import Skipped, read_skipped
 from sparta.features.store import FeatureStore
 from sparta.lock import writing
 from sparta.progress import Progress, no_progress
@@ -64,7 +63,7 @@ def opened_stores(
     added = index.with_name(f"{index.name}.added")
     with writing(added), work_folder(added) as work:
         stores = _extract(chosen, models, work, len(manifest.features), device, progress)
-        yield FoundStores(stores, _skipped(stores[0].folder))
+        yield FoundStores(stores, read_skipped(stores[0].folder))
 
 
 def _extract(
@@ -88,15 +87,9 @@ def _extract(
             progress,
         )
     except InputError as error:
-        skipped = _skipped(work / "plain")
+        skipped = read_skipped(work / "plain")
         if not skipped:
             raise
         more = f" (and {len(skipped) - 1} more)" if len(skipped) > 1 else ""
         first = f"{chosen.folder / skipped[0].image_id}: {skipped[0].reason}"
         raise InputError(f"no photo could be used: {first}{more}") from error
-
-
-def _skipped(store: Path) -> list[Skipped]:
-    path = store / SKIPPED
-    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-    return [Skipped(**json.loads(line)) for line in lines]

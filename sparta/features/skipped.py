@@ -24,9 +24,20 @@ def skipped_summary(folder: Path) -> str | None:
     Args:
         folder: of the store.
     """
+    skipped = read_skipped(folder)
+    if not skipped:
+        return None
+    ((reason, count),) = Counter(one.reason for one in skipped).most_common(1)
+    path = folder / SKIPPED
+    return f"{len(skipped)} photos could not be used: see {path}; {count} of them: {reason}"
+
+
+def read_skipped(folder: Path) -> list[Skipped]:
+    """The photos that a feature store lacks.
+
+    Args:
+        folder: of the store.
+    """
     path = folder / SKIPPED
     lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-    if not lines:
-        return None
-    ((reason, count),) = Counter(json.loads(line)["reason"] for line in lines).most_common(1)
-    return f"{len(lines)} photos could not be used: see {path}; {count} of them: {reason}"
+    return [Skipped(**json.loads(line)) for line in lines]

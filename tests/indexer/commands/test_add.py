@@ -41,8 +41,12 @@ def test_photos_are_added_and_replaced(model_dir: Path, tmp_path: Path, photos: 
     assert f"{index}: 1 images added, 1 replaced, 1 skipped; 4 in all" in output
     assert contents(photos) == files
     searcher = open_index(index)
-    assert searcher.metadata("new/again.png") == {"width": 30, "height": 20, "taken": "2024"}
+    size = (photos / "0.png").stat().st_size
+    right = {"width": 30, "height": 20, "bytes": size, "taken": "2024"}
+    assert searcher.metadata("new/again.png") == right
     assert len(searcher) == 4
+    run("add", index, photos / "1.png", "--no-photo-metadata", *device)
+    assert open_index(index).metadata("1.png") == {"width": 30, "height": 20}
 
 
 def test_feature_stores_are_added(

@@ -1,0 +1,234 @@
+"""Brings an index up to date with a folder of photos."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from indexer.encoding.stores import extract_stores
+from indexer.manifest import Manifest
+from indexer.update.add import add_images
+from indexer.update.sync.beginning import as_built
+from indexer.update.sync.moves import move_and_delete
+from indexer.update.sync.place import Place, place_of
+from indexer.update.sync.plan import Plan, compare, content_hash
+from indexer.update.sync.scan import NOT_UTF8, Scan, scan_photos, stamp_of
+from indexer.update.sync.seen import Seen, SeenPhotos, synced_folders
+from sparta.atomic import work_folder
+from sparta.errors import InputError
+from sparta.features.skipped import Skipped, read_skipped
+from sparta.features.store import FeatureStore
+from sparta.lock import writing
+from sparta.progress import Progress, no_progress
+
+AT_ONCE = 512  # photos after which the index has them, whatever happens then
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How photos are encoded; see `add_images`."""
+
+    models: Sequence[str | Path]
+    asked: Path | None = None
+    read_photos: bool = True
+    batch_size: int = 32
+    device: str = "auto"
+
+
+@dataclass
+class SyncReport:
+    """What bringing an index up to date did, or would do.
+
+    Attributes:
+        plan: what was found.
+        added: images that the index lacked.
+        replaced: images of photos with other content.
+        moved: images that have another id.
+        deleted: images of photos that have vanished.
+        skipped: photos that could not be used, now or when they were last tried.
+    """
+
+    plan: Plan
+    added: int = 0
+    replaced: int = 0
+    moved: int = 0
+    deleted: int = 0
+    skipped: list[Skipped] = field(default_factory=list)
+
+
+class PhotoSync:
+    """One index and one folder of photos.
+
+    Args:
+        index: the index folder.
+        photos: the folder.
+        encoding: how its photos are encoded.
+
+    Raises:
+        InputError: if the folder is not an index, or photos cannot have ids in it.
+    """
+
+    def __init__(self, index: Path, photos: Path, encoding: Encoding) -> None:
+        self._index, self._encoding = index, encoding
+        self.place: Place = place_of(index, photos, Manifest.open(index).photos)
+        # One run at a time; the index itself is locked while something is written.
+        self._lock = index.with_name(f"{index.name}.sync")
+
+    def scan(self) -> Scan:
+        """The photos as they are now."""
+        return scan_photos(*self.place)
+
+    def seen(self, scan: Scan) -> dict[str, Seen]:
+        """What is known of the photos."""
+        return self._all_seen(scan).of(self.place.below)
+
+    def _all_seen(self, scan: Scan) -> SeenPhotos:
+        found = SeenPhotos.open(self._index, self.place.root)
+        return found or as_built(self._index, self.place.root, scan)
+
+    def run(
+        self,
+        *,
+        scan: Scan | None = None,
+        yes: bool = False,
+        dry: bool = False,
+        progress: Progress = no_progress,
+    ) -> SyncReport:
+        """Compare the photos with what was seen, and write what differs.
+
+        What is written stays written when this is interrupted; the next run continues.
+
+        Args:
+            scan: of the photos, by default as they are now.
+            yes: also if the folder is missing or empty, or many photos have vanished.
+            dry: write nothing.
+            progress: stages "convert", in networks, "extract" and "encode", in photos.
+
+        Raises:
+            InputError: if the folder is missing or empty or many photos have vanished, the index
+                cannot be written to or the photos not be encoded as its own.
+        """
+        with writing(self._lock):
+            scan = scan or self.scan()
+            seen = self._all_seen(scan)
+            plan = compare(self.place.root, scan, seen.of(self.place.below))
+            if not yes:
+                self._check(plan)
+            self._check_ids(plan)
+            unusable = [Skipped(one, reason) for one, reason in plan.unusable.items()]
+            unusable += [Skipped(name, NOT_UTF8) for name in scan.unnamed]
+            report = SyncReport(plan, skipped=unusable)
+            if not dry:
+                self._write(plan, scan, seen, report, progress)
+            return report
+
+    @property
+    def _augmentations(self) -> int:
+        return len(Manifest.read(self._index).features)
+
+    def _check(self, plan: Plan) -> None:
+        alarm = plan.alarm(self.place.folder)
+        if alarm is None and not plan.found:
+            exists = self.place.folder.is_dir()
+            alarm = f"{self.place.folder} {'holds no photo' if exists else 'does not exist'}"
+        if alarm is not None:
+            raise InputError(
+                f"{alarm}: nothing was changed; mount the disk if it is on one, or give --yes if "
+                "this is right"
+            )
+
+    def _check_ids(self, plan: Plan) -> None:
+        """Refuse ids that photos of another folder have."""
+        wanted = {*plan.new, *plan.moved}
+        for root in synced_folders(self._index):
+            other = SeenPhotos.open(self._index, root) if root != self.place.root else None
+            if other and (both := wanted & other.photos.keys()):
+                raise InputError(
+                    f"{min(both)!r} is in {self.place.root} and in {root}: photos of two folders "
+                    "cannot have one id; sync a folder that contains both"
+                )
+
+    def _write(
+        self, plan: Plan, scan: Scan, seen: SeenPhotos, report: SyncReport, progress: Progress
+    ) -> None:
+        seen.photos |= plan.touched
+        if plan.moved or plan.vanished:
+            moved, deleted = move_and_delete(self._index, plan.moved, plan.vanished)
+            report.moved, report.deleted = moved, deleted
+            for new, former in plan.moved.items():
+                seen.photos[new] = seen.photos.pop(former)._replace(stamp=scan.photos[new])
+            for image_id in plan.vanished:
+                del seen.photos[image_id]
+        seen.save(self._index)
+        wanted = sorted(plan.new + plan.changed)
+        for first in range(0, len(wanted), AT_ONCE):
+            ids = wanted[first : first + AT_ONCE]
+            part = _part(progress, first, len(wanted), self._augmentations)
+            self._encode(ids, scan, seen, report, part)
+            seen.save(self._index)
+            progress("encode", first + len(ids), len(wanted))
+
+    def _encode(
+        self, ids: list[str], scan: Scan, seen: SeenPhotos, report: SyncReport, progress: Progress
+    ) -> None:
+        """Extract and encode some photos, and note them as seen."""
+        hashes = {image_id: content_hash(self.place.root / image_id) for image_id in ids}
+        with work_folder(self._lock) as work:
+            stores, skipped = self._extract(ids, work, progress)
+            if stores:
+                how = self._encoding
+                done = add_images(
+                    self._index,
+                    stores,
+                    how.models,
+                    asked=how.asked,
+                    read_photos=how.read_photos,
+                    keep_fields=True,
+                    batch_size=how.batch_size,
+                    device=how.device,
+                    progress=progress,
+                )
+                report.added += done.added
+                report.replaced += done.replaced
+        report.skipped += skipped
+        problems = {one.image_id: one.reason for one in skipped}
+        for image_id in ids:
+            # A file that was still being written is another one the next time.
+            stamp = scan.photos[image_id]
+            if stamp_of(self.place.root / image_id) == stamp:
+                seen.photos[image_id] = Seen(stamp, hashes[image_id], problems.get(image_id))
+
+    def _extract(
+        self, ids: list[str], work: Path, progress: Progress
+    ) -> tuple[list[FeatureStore], list[Skipped]]:
+        """The stores of some photos, none if no photo can be used, and those that cannot."""
+        try:
+            stores = extract_stores(
+                self.place.root,
+                self._encoding.models,
+                "visual_sparta",
+                work,
+                self._augmentations,
+                ids,
+                self._encoding.device,
+                progress,
+            )
+        except InputError:
+            skipped = read_skipped(work / "plain")
+            if len(skipped) < len(ids):
+                raise
+            return [], skipped
+        return stores, read_skipped(stores[0].folder)
+
+
+def _part(progress: Progress, first: int, total: int, augmentations: int) -> Progress:
+    """Progress of some photos as part of the whole."""
+    factors = {"extract": augmentations, "encode": 1}
+
+    def whole(stage: str, done: int, total: int, photos: int = total) -> None:
+        if stage in factors:
+            done, total = factors[stage] * first + done, factors[stage] * photos
+        progress(stage, done, total)
+
+    return whole

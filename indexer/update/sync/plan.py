@@ -1,0 +1,142 @@
+"""What differs between a folder of photos and what was seen of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from indexer.update.sync.scan import Scan, Stamp
+from indexer.update.sync.seen import Seen
+from sparta.checksum import sha256
+
+Key = Callable[[str], object]
+VANISHED = 0.2  # share of the photos from which a disk is rather not mounted
+
+
+@dataclass
+class Plan:
+    """Photos by what happened to them since they were seen.
+
+    Attributes:
+        seen: how many there were.
+        found: how many there are.
+        new: ids.
+        changed: ids of photos with other content, or that could not be used before.
+        moved: former id by the id that the same content has now.
+        vanished: ids.
+        touched: photos whose file has another time, and the same content.
+        unusable: ids of photos that could not be used and are as they were, with the reason.
+    """
+
+    seen: int
+    found: int
+    new: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+    moved: dict[str, str] = field(default_factory=dict)
+    vanished: list[str] = field(default_factory=list)
+    touched: dict[str, Seen] = field(default_factory=dict)
+    unusable: dict[str, str] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to do."""
+        return bool(self.new or self.changed or self.moved or self.vanished or self.touched)
+
+    def alarm(self, folder: Path) -> str | None:
+        """Why the folder is rather not there than emptied; None if all is well."""
+        if self.seen and not self.found:
+            state = "holds no photo any more" if folder.is_dir() else "does not exist"
+            return f"{folder} {state}, and {self.seen:,} were there before"
+        if len(self.vanished) > VANISHED * self.seen:
+            return f"{len(self.vanished):,} of {self.seen:,} photos have vanished from {folder}"
+        return None
+
+
+def compare(root: Path, scan: Scan, before: Mapping[str, Seen]) -> Plan:
+    """Compare photos with what was seen: by size and time, and where these differ by content.
+
+    Args:
+        root: the folder that ids are relative to; files are read.
+        scan: its photos.
+        before: what was seen.
+    """
+    plan = Plan(len(before), len(scan.photos))
+    for image_id, stamp in scan.photos.items():
+        former = before.get(image_id)
+        if former is None:
+            plan.new.append(image_id)
+        elif former.stamp == stamp:
+            if former.problem is not None:
+                plan.unusable[image_id] = former.problem
+        elif _same_content(root / image_id, stamp, former):
+            plan.touched[image_id] = former._replace(stamp=stamp)
+        else:
+            plan.changed.append(image_id)
+    gone = [one for one in before if one not in scan.photos and not scan.hides(one)]
+    plan.moved = _moves(root, {one: scan.photos[one] for one in plan.new}, gone, before)
+    former_ids = set(plan.moved.values())
+    plan.new = [image_id for image_id in plan.new if image_id not in plan.moved]
+    plan.vanished = [image_id for image_id in gone if image_id not in former_ids]
+    return plan
+
+
+def _same_content(path: Path, stamp: Stamp, former: Seen) -> bool:
+    known = former.sha256 is not None and stamp.bytes == former.stamp.bytes
+    return known and content_hash(path) == former.sha256
+
+
+def _moves(
+    root: Path, new: Mapping[str, Stamp], gone: Iterable[str], before: Mapping[str, Seen]
+) -> dict[str, str]:
+    """New photos that are vanished ones at another place, with the former id of each.
+
+    Those of which no content is known are the same if size and time are, and no other file's are,
+    or none of the same name.
+    """
+    lost = {image_id for image_id in gone if before[image_id].problem is None}
+    sizes = {before[image_id].stamp.bytes for image_id in lost}
+    left = {image_id for image_id, stamp in new.items() if stamp.bytes in sizes}
+
+    def unread(image_id: str) -> Stamp | None:
+        return before[image_id].stamp if before[image_id].sha256 is None else None
+
+    ways: list[tuple[Key, Key, bool]] = [
+        (
+            lambda one: (unread(one), _name(one)),
+            lambda one: (new[one], _name(one)),
+            True,
+        ),
+        (unread, lambda one: new[one], True),
+        (lambda one: before[one].sha256, lambda one: content_hash(root / one), False),
+    ]
+    found: dict[str, str] = {}
+    for key_of_lost, key_of_new, single in ways:
+        former = _grouped(lost, key_of_lost)
+        for key, ids in _grouped(left, key_of_new).items() if former else ():
+            same = former.get(key, [])
+            if not single or (len(ids) == 1 and len(same) == 1):
+                found |= dict(zip(ids, same, strict=False))
+        lost -= set(found.values())
+        left -= found.keys()
+    return found
+
+
+def _name(image_id: str) -> str:
+    return image_id.rpartition("/")[2]
+
+
+def _grouped(ids: Iterable[str], key_of: Key) -> dict[object, list[str]]:
+    """Ids by their keys, but for those without one."""
+    groups: dict[object, list[str]] = {}
+    for image_id in sorted(ids):
+        if (key := key_of(image_id)) is not None:
+            groups.setdefault(key, []).append(image_id)
+    return groups
+
+
+def content_hash(path: Path) -> str | None:
+    """SHA-256 of a photo's content, None if it cannot be read."""
+    try:
+        return sha256(path)
+    except OSError:
+        return None

@@ -1,0 +1,66 @@
+"""An index of three photos, and what it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from indexer.build import build_index
+from indexer.encoding.stores import open_stores
+from indexer.search.lucene import LuceneSearcher
+from indexer.update.sync.job import Encoding, PhotoSync
+
+Images = dict[str, dict[str, Any]]
+
+
+@pytest.fixture
+def encoding(model_dir: Path) -> Encoding:
+    return Encoding([model_dir], device="cpu")
+
+
+@pytest.fixture
+def built(photos: Path, model_dir: Path, tmp_path: Path) -> Path:
+    out = tmp_path / "index"
+    stores = open_stores([photos], [model_dir], "visual_sparta", out, device="cpu")
+    build_index(stores, [model_dir], out, device="cpu")
+    return out
+
+
+@pytest.fixture
+def job(built: Path, photos: Path, encoding: Encoding) -> Callable[[], PhotoSync]:
+    return lambda: PhotoSync(built, photos, encoding)
+
+
+def draw(path: Path, seed: int) -> None:
+    """A photo of noise, another for each seed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pixels = np.random.default_rng(seed).integers(0, 255, (20, 30, 3), np.uint8)
+    Image.fromarray(pixels).save(path)
+
+
+def images_of(index: Path) -> Images:
+    """Metadata by id."""
+    searcher = LuceneSearcher(index)
+    live = searcher.index.live
+    found = {}
+    for number in range(searcher.index.documents):
+        if live is None or live[number]:
+            image_id, metadata = searcher.index.stored(number)
+            found[image_id] = metadata
+    searcher.close()
+    return found
+
+
+def terms_of(index: Path, image_id: str) -> dict[int, int]:
+    """The impact of each of an image's terms."""
+    searcher = LuceneSearcher(index)
+    document = searcher.index.document(image_id)
+    assert document is not None
+    [image] = searcher.index.images([document], searcher.tokenizer.vocabulary)
+    searcher.close()
+    return dict(zip(image.terms.tolist(), image.impacts.tolist(), strict=True))

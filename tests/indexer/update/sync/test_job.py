@@ -1,0 +1,217 @@
+"""An index follows a folder of photos."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import indexer.update.sync.job as module
+from indexer.update.add import add_images
+from indexer.update.delete import delete_images
+from indexer.update.metadata import update_metadata
+from indexer.update.sync.job import Encoding, PhotoSync, SyncReport
+from indexer.update.sync.seen import SeenPhotos
+from sparta.errors import InputError
+from tests.indexer.update.sync.conftest import draw, images_of, terms_of
+
+Job = Callable[[], PhotoSync]
+
+
+def counts(report: SyncReport) -> tuple[int, int, int, int, list[str]]:
+    skipped = [one.image_id for one in report.skipped]
+    return report.added, report.replaced, report.moved, report.deleted, skipped
+
+
+def nothing(*_: object, **__: object) -> None:
+    raise AssertionError("nothing was to be encoded")
+
+
+def test_what_was_built_is_not_encoded_again(
+    job: Job, built: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "add_images", nothing)
+    before = (built / "manifest.json").read_bytes()
+    for _ in range(2):
+        report = job().run()
+        assert counts(report) == (0, 0, 0, 0, [])
+        assert not report.plan and report.plan.seen == report.plan.found == 3
+    assert (built / "manifest.json").read_bytes() == before
+
+
+def test_new_changed_moved_and_vanished_photos(job: Job, built: Path, photos: Path) -> None:
+    for number in range(3, 10):
+        draw(photos / f"{number}.png", number)
+    assert counts(job().run()) == (7, 0, 0, 0, [])
+    update_metadata(built, {"1.png": {"album": "a"}, "2.png": {"album": "b"}})
+    terms, other = terms_of(built, "1.png"), terms_of(built, "2.png")
+    (photos / "far" / "away").mkdir(parents=True)
+    (photos / "1.png").rename(photos / "far" / "away" / "renamed.png")
+    (photos / "5.png").rename(photos / "far" / "5.png")
+    draw(photos / "2.png", 20)
+    draw(photos / "new.png", 21)
+    (photos / "3.png").unlink()
+    os.utime(photos / "4.png", ns=(0, 0))
+    assert counts(job().run(dry=True)) == (0, 0, 0, 0, [])
+    report = job().run()
+    assert counts(report) == (1, 1, 2, 1, [])
+    assert list(report.plan.touched) == ["4.png"]
+    found = images_of(built)
+    assert sorted(found) == sorted(
+        ["0.png", "2.png", "4.png", "far/5.png", "far/away/renamed.png", "new.png"]
+        + [f"{number}.png" for number in range(6, 10)]
+    )
+    assert found["far/away/renamed.png"]["album"] == "a"
+    assert terms_of(built, "far/away/renamed.png") == terms
+    assert found["2.png"]["album"] == "b"
+    assert found["2.png"]["bytes"] == (photos / "2.png").stat().st_size
+    assert terms_of(built, "2.png") != other
+    assert not job().run().plan
+
+
+def test_encoding_is_that_of_a_build(
+    job: Job, built: Path, photos: Path, encoding: Encoding
+) -> None:
+    right = {image_id: terms_of(built, image_id) for image_id in images_of(built)}
+    delete_images(built, sorted(right))
+    for path in (built / "live").glob("sync-*"):
+        path.unlink()
+    shutil.rmtree(built.with_name("index.features"))
+    assert counts(job().run()) == (3, 0, 0, 0, [])
+    assert {image_id: terms_of(built, image_id) for image_id in right} == right
+
+
+def test_bad_photos_are_tried_again_only_when_they_change(
+    job: Job, built: Path, photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (photos / "bad.jpg").write_text("no photo")
+    draw(photos / "new.png", 5)
+    report = job().run()
+    assert counts(report) == (1, 0, 0, 0, ["bad.jpg"])
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "extract_stores", nothing)
+        report = job().run()
+        assert counts(report) == (0, 0, 0, 0, ["bad.jpg"])
+        assert "not an image" in report.skipped[0].reason
+    # All of a run's photos are bad; the former image stays, which is better than none.
+    before = images_of(built)
+    (photos / "new.png").write_text("no photo")
+    (photos / "bad.jpg").write_text("none yet")
+    assert counts(job().run()) == (0, 0, 0, 0, ["bad.jpg", "new.png"])
+    assert images_of(built) == before
+    draw(photos / "bad.jpg", 6)
+    assert counts(job().run()) == (1, 0, 0, 0, ["new.png"])
+    (photos / "bad.jpg").unlink()
+    (photos / "new.png").unlink()
+    with pytest.raises(InputError, match="2 of 5 photos have vanished"):
+        job().run()
+    assert counts(job().run(yes=True)) == (0, 0, 0, 2, [])
+
+
+def test_an_unmounted_disk_deletes_nothing(
+    job: Job, built: Path, photos: Path, encoding: Encoding, tmp_path: Path
+) -> None:
+    job().run()
+    before = images_of(built)
+    photos.rename(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match=r"photos does not exist, and 3 were there before: noth"):
+        job().run()
+    photos.mkdir()
+    with pytest.raises(InputError, match=r"photos holds no photo any more, and 3 were there"):
+        job().run()
+    assert images_of(built) == before
+    for empty, state in ((tmp_path / "none", "does not exist"), (built, "holds no photo")):
+        with pytest.raises(InputError, match=f"{state}: nothing was changed; mount the disk"):
+            PhotoSync(built, empty, encoding).run()
+    assert counts(job().run(yes=True)) == (0, 0, 0, 3, [])
+
+
+def test_images_deleted_from_the_index_stay_deleted(job: Job, built: Path, photos: Path) -> None:
+    delete_images(built, ["1.png"])
+    assert not job().run().plan
+    (photos / "1.png").rename(photos / "one.png")
+    assert counts(job().run()) == (0, 0, 0, 0, [])
+    assert sorted(images_of(built)) == ["0.png", "2.png"]
+
+
+def test_a_part_of_the_folder(job: Job, built: Path, photos: Path, encoding: Encoding) -> None:
+    draw(photos / "year" / "a.png", 7)
+    draw(photos / "b.png", 8)
+    report = PhotoSync(built, photos / "year", encoding).run()
+    assert counts(report) == (1, 0, 0, 0, [])
+    assert sorted(images_of(built)) == ["0.png", "1.png", "2.png", "year/a.png"]
+    assert counts(job().run()) == (1, 0, 0, 0, [])
+
+
+def test_photos_of_two_folders_cannot_have_one_id(
+    job: Job, built: Path, encoding: Encoding, tmp_path: Path
+) -> None:
+    job().run()
+    draw(tmp_path / "other" / "9.png", 9)
+    assert counts(PhotoSync(built, tmp_path / "other", encoding).run())[0] == 1
+    draw(tmp_path / "other" / "1.png", 9)
+    with pytest.raises(InputError, match=r"'1.png' is in .*other and in .*photos: photos of two"):
+        PhotoSync(built, tmp_path / "other", encoding).run()
+
+
+def test_a_killed_run_continues(
+    job: Job, built: Path, photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "AT_ONCE", 2)
+    for number in range(3, 8):
+        draw(photos / f"{number}.png", number)
+    (photos / "0.png").rename(photos / "zero.png")
+    calls = 0
+
+    def killed(*args: object, **options: object) -> object:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            raise KeyboardInterrupt
+        return add_images(*args, **options)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "add_images", killed)
+        with pytest.raises(KeyboardInterrupt):
+            job().run()
+    assert len(images_of(built)) == 7
+    steps: list[tuple[str, int, int]] = []
+    report = job().run(progress=lambda *step: steps.append(step))
+    assert counts(report) == (1, 0, 0, 0, [])
+    assert steps[-1] == ("encode", 1, 1)
+    # As if it had been killed between the commit and the note of it.
+    seen = SeenPhotos.open(built, photos)
+    assert seen is not None
+    seen.photos["0.png"] = seen.photos.pop("zero.png")
+    del seen.photos["3.png"]
+    seen.save(built)
+    assert counts(job().run()) == (0, 1, 0, 0, [])
+    assert not job().run().plan
+    assert len(images_of(built)) == 8
+
+
+def test_a_file_that_is_being_written_comes_again(
+    job: Job, photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw(photos / "new.png", 5)
+
+    def slow(*args: object, **options: object) -> object:
+        found = add_images(*args, **options)  # type: ignore[arg-type]
+        draw(photos / "new.png", 6)
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "add_images", slow)
+        assert counts(job().run()) == (1, 0, 0, 0, [])
+    assert counts(job().run()) == (0, 1, 0, 0, [])
+
+
+def test_photos_that_cannot_be_encoded_are_an_error(
+    built: Path, photos: Path, model_dir: Path, tmp_path: Path
+) -> None:
+    draw(photos / "new.png", 5)
+    with pytest.raises(InputError, match="--model"):
+        PhotoSync(built, photos, Encoding([tmp_path / "none"], device="cpu")).run()
