@@ -72,11 +72,20 @@ def encode_rows(
     done: list[ImagePostings] = []
     report = QuantisationReport()
     for batch in source.batches(rows):
-        kept = keep_terms(batch.scored, parameters)
-        impacts = parameters.quantiser.impacts(kept.scores)
-        report += parameters.quantiser.report(kept.scores, impacts)
-        done += split_images(batch, kept, impacts)
+        images, error = encode_batch(batch, parameters)
+        done += images
+        report += error
     return PostingShard(Postings.of(done), report)
+
+
+def encode_batch(
+    batch: EncodedBatch, parameters: ImpactParameters
+) -> tuple[list[ImagePostings], QuantisationReport]:
+    """Postings of the images of a batch, and what quantising them cost."""
+    kept = keep_terms(batch.scored, parameters)
+    impacts = parameters.quantiser.impacts(kept.scores)
+    report = parameters.quantiser.report(kept.scores, impacts)
+    return list(split_images(batch, kept, impacts)), report
 
 
 def keep_terms(scored: TermScores, parameters: ImpactParameters) -> KeptTerms:

@@ -25,12 +25,13 @@ from server.monitoring import middleware as monitoring
 from server.monitoring.metrics import Metrics
 from server.monitoring.monitor import measure, open_monitor
 from server.routes import backends as backend_routes
-from server.routes import count, explain, health, images, keys, search, session, suggest
+from server.routes import count, explain, health, images, keys, search, session, suggest, writes
 from server.security import install as security
 from server.security.openapi import describe
 from server.security.rate_limit import Buckets
 from server.settings import ServerSettings
 from server.work import Work
+from server.writing.forward import Forwarder
 
 # Photos are compressed already.
 NOT_COMPRESSED = (*DEFAULT_EXCLUDED_CONTENT_TYPES, "image/*", "application/octet-stream")
@@ -45,6 +46,7 @@ def create_app(
     metrics: Metrics | None = None,
     reopen: Callable[[], Backends] | None = None,
     buckets: Buckets | None = None,
+    forwarder: Forwarder | None = None,
 ) -> FastAPI:
     """An application that searches the backends and closes them at shutdown.
 
@@ -54,6 +56,7 @@ def create_app(
         metrics: of the process; None for new ones.
         reopen: opens the backends again when the index has been rebuilt; None if it is not watched.
         buckets: of the rate limit, where several workers share them; None for new ones.
+        forwarder: passes on what changes the index; None where nothing does.
 
     Raises:
         OSError: if a log cannot be opened.
@@ -62,7 +65,8 @@ def create_app(
     work = Work(metrics)
     monitor = open_monitor(settings, metrics)
     current = Current(backends)
-    watch = _watch(settings, current, metrics, reopen) if reopen else None
+    forwarder = forwarder or Forwarder()
+    watch = _watch(settings, current, metrics, reopen, forwarder) if reopen else None
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -73,6 +77,7 @@ def create_app(
         measuring.cancel()
         if watch:
             watch.stop()
+        await forwarder.close()
         work.close()
         monitor.close()
         current.close()
@@ -86,7 +91,7 @@ def create_app(
         redirect_slashes=False,
         generate_unique_id_function=_operation_id,
     )
-    app.state.work, app.state.metrics = work, metrics
+    app.state.work, app.state.metrics, app.state.forwarder = work, metrics, forwarder
     app.state.stopping = False
     # The last one added is the first to see a request.
     app.add_middleware(OneIndex, current=current)
@@ -101,7 +106,18 @@ def create_app(
     app.add_middleware(monitoring.Monitoring, monitor=monitor)
     problems.install(app)
     # An image id may end in "/explain", so the path of an image matches that of its explanation.
-    for routes in (search, suggest, backend_routes, explain, count, images, session, keys, health):
+    for routes in (
+        search,
+        suggest,
+        backend_routes,
+        explain,
+        count,
+        images,
+        writes,
+        session,
+        keys,
+        health,
+    ):
         app.include_router(routes.router)
     app.add_api_route("/", _index, methods=["GET", "HEAD"], include_in_schema=False)
     app.mount("/page", StaticFiles(directory=PAGE))
@@ -119,13 +135,16 @@ def _watch(
     current: Current[Backends],
     metrics: Metrics,
     reopen: Callable[[], Backends],
+    forwarder: Forwarder,
 ) -> IndexWatch[Backends]:
     def open_as_before() -> Backends:
         found = reopen()
         found.load_as(current.resource)
         return found
 
-    return IndexWatch(settings.index, open_as_before, current, metrics.index_change)
+    return IndexWatch(
+        settings.index, open_as_before, current, metrics.index_change, *forwarder.place
+    )
 
 
 async def _index() -> FileResponse:
@@ -139,6 +158,7 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
             title=app.title, version=app.version, summary=app.summary, routes=app.routes
         )
         parts = schema["components"]["schemas"]
+        parts |= writes.body_schemas()
         parts["Problem"] = schemas.Problem.model_json_schema()
         for default in ("HTTPValidationError", "ValidationError"):
             parts.pop(default, None)

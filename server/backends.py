@@ -17,6 +17,7 @@ from indexer.state import IndexState, index_version
 from server.changeover.leases import lease_of
 from server.problems import ProblemError
 from server.settings import ServerSettings
+from server.writing.uploads import has_uploads
 from sparta.errors import InputError
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class Backend:
         quick: whether a search takes about a millisecond at most. It then runs in the event loop,
             because switching to a thread and back would cost more.
         engine: "columns", "lucene" or "dense", for the metrics.
+        uploads: the index folder, which has photos that were sent to the server; None without one.
     """
 
     name: str
@@ -43,6 +45,12 @@ class Backend:
     examples: tuple[str, ...] = ()
     quick: bool = False
     engine: str = ""
+    uploads: Path | None = None
+
+    @property
+    def has_photos(self) -> bool:
+        """Whether the server can show photos."""
+        return self.photos is not None or has_uploads(self.uploads)
 
 
 class Backends:
@@ -169,6 +177,7 @@ def _opened(settings: ServerSettings, state: IndexState, sparse: LuceneSearcher)
                 settings.examples,
                 quick=searcher is sparse and sparse.quick,
                 engine=sparse.engine if searcher is sparse else "dense",
+                uploads=settings.index,
             )
             for name, searcher in searchers.items()
         ],

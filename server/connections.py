@@ -18,6 +18,7 @@ from server.security_headers import SECURITY_HEADERS
 
 MAX_CONNECTIONS = 500  # of a process
 MAX_HEAD = 32 * 1024  # bytes of the request line and the headers
+PART = 1024 * 1024  # bytes of a body that extend the time for the rest
 SECONDS = 30.0  # for a request to arrive, and for a client to take some of an answer
 
 
@@ -27,6 +28,7 @@ class LimitedProtocol(HttpToolsProtocol):
     _deadline: asyncio.TimerHandle | None = None
     _stalled: asyncio.TimerHandle | None = None
     _head = 0  # bytes of a head that is not complete
+    _body = 0  # bytes of a body since the time limit began
     _receiving = _refused = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -75,6 +77,11 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         """Read a part of the body."""
         self._head = 0
+        self._body += len(body)
+        if self._body >= PART:  # a photo may take longer than a search, as long as it proceeds
+            self._body = 0
+            self._request_is_here()
+            self._await_request()
         if not self._refused:
             super().on_body(body)
 

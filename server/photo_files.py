@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from PIL import Image
 
 from server.problems import ProblemError
+from server.writing.uploads import FIELD, upload_path
 from sparta.features.extract.image_files import FORMATS
 
 
@@ -41,6 +43,17 @@ def find_photo(folder: Path | None, image_id: str) -> Path:
     if not path.is_file():
         raise ProblemError("photo-missing", missing, "image_id")
     return path
+
+
+def find_upload(index: Path | None, metadata: Mapping[str, object]) -> Path | None:
+    """The file of a photo that was sent to the server, None if it was not.
+
+    Args:
+        index: the index folder, None without one.
+        metadata: of the image.
+    """
+    path = upload_path(index, metadata.get(FIELD)) if index else None
+    return path if path and path.is_file() else None
 
 
 def media_type(path: Path) -> str:

@@ -35,6 +35,10 @@ _NO_FIELD = (
     "too-many-requests",
     "body-too-large",
     "length-required",
+    "not-writable",
+    "writing-failed",
+    "invalid-image",
+    "unsupported-media",
 )
 
 # Kind → status, title, and an example of a detail for the documentation.
@@ -100,6 +104,27 @@ KINDS: dict[str, tuple[int, str, str]] = {
         "The length of the body is missing",
         "the length of the body is missing: send Content-Length",
     ),
+    "not-writable": (
+        409,
+        "The index cannot be written",
+        "index is being written by process 4711 on host since 2026-01-01T12:00:00+00:00: wait "
+        "until it ends, or stop it",
+    ),
+    "writing-failed": (
+        503,
+        "Writing failed",
+        "index cannot be written: [Errno 28] No space left on device: look at the server's disk",
+    ),
+    "invalid-image": (
+        422,
+        "The image cannot be written",
+        "the photo cannot be used: not an image, or of an unknown format",
+    ),
+    "unsupported-media": (
+        415,
+        "The body is of another kind",
+        "send a photo as image/jpeg (or other) or application/octet-stream, or JSON",
+    ),
     "unknown-image": (
         404,
         "The index has no such image",
@@ -138,6 +163,12 @@ class ProblemError(Exception):
     ) -> None:
         super().__init__(detail)
         self.kind, self.detail, self.field, self.headers = kind, detail, field, headers
+
+
+def unknown_image(image_id: str) -> ProblemError:
+    """The problem of an image that the index lacks."""
+    detail = f"image {image_id[:200]!r} is not in the index"
+    return ProblemError("unknown-image", detail, "image_id")
 
 
 def install(app: FastAPI) -> None:

@@ -9,16 +9,14 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import os
 import signal
 import socket
 import sys
-import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing import get_context, parent_process
+from multiprocessing import get_context
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
 from multiprocessing.synchronize import Event
@@ -33,9 +31,13 @@ from server.app import create_app
 from server.backends import Backends
 from server.connections import LimitedProtocol
 from server.monitoring.metrics import Metrics, forget, share
+from server.parent import stop_with_parent
 from server.security.rate_limit import Buckets
 from server.security.tls import renew_certificate
 from server.settings import ServerSettings
+from server.writing.board import NOT_OPEN
+from server.writing.forward import Forwarder
+from server.writing.process import WriterAddress, writer_process
 from sparta.errors import InputError
 
 DRAIN = 30  # seconds that a server which is stopped has for the requests in flight
@@ -116,8 +118,11 @@ def run_workers(
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
-    with TemporaryDirectory(prefix="visualsparta-metrics-") as folder:
-        _supervise(_Job(settings, open_backends, listening, Path(folder), Buckets()))
+    with (
+        TemporaryDirectory(prefix="visualsparta-metrics-") as folder,
+        writer_process(settings) as writer,
+    ):
+        _supervise(_Job(settings, open_backends, listening, Path(folder), Buckets(), writer))
 
 
 def _supervise(job: _Job) -> None:
@@ -131,6 +136,7 @@ def _supervise(job: _Job) -> None:
                 opened = opened or worker.ready.is_set()
                 if not worker.process.is_alive():
                     forget(job.metrics, place)
+                    job.writer.board.show(place, NOT_OPEN)
                     worker.explain_end(opened)
                     workers[place] = _Worker.start(job, place)
     except KeyboardInterrupt:
@@ -152,6 +158,7 @@ class _Job:
         listening: socket shared by all.
         metrics: folder of their metrics.
         buckets: of the limits, which they share.
+        writer: what changes the index.
     """
 
     settings: ServerSettings
@@ -159,6 +166,7 @@ class _Job:
     listening: socket.socket
     metrics: Path
     buckets: Buckets
+    writer: WriterAddress
 
 
 @dataclass
@@ -204,10 +212,10 @@ class _Worker:
 def _work(job: _Job, place: int, ready: Event) -> None:
     """Serve in a worker process; Ctrl+C is handled by the first process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_stop_with_parent, daemon=True).start()
+    stop_with_parent()
     share(job.metrics, place)
     try:
-        app = _app(job, Metrics(place, job.metrics))
+        app = _app(job, place)
     except (InputError, OSError) as error:
         sys.exit(f"error: {error}")
     ready.set()
@@ -215,16 +223,15 @@ def _work(job: _Job, place: int, ready: Event) -> None:
     run(app, listening, settings.drain_seconds, settings.certificate)
 
 
-def _stop_with_parent() -> None:
-    """Stop this worker as SIGTERM does when the first process ends, even if it was killed."""
-    first = parent_process()
-    if first is not None:
-        first.join()
-        os.kill(os.getpid(), signal.SIGTERM)
-
-
-def _app(job: _Job, metrics: Metrics) -> FastAPI:
-    return create_app(job.open_backends(), job.settings, metrics, job.open_backends, job.buckets)
+def _app(job: _Job, place: int) -> FastAPI:
+    return create_app(
+        job.open_backends(),
+        job.settings,
+        Metrics(place, job.metrics),
+        job.open_backends,
+        job.buckets,
+        Forwarder(job.writer, place),
+    )
 
 
 class _SingleAccept(socket.socket):

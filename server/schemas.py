@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny
 
@@ -276,6 +276,51 @@ class ImageAnswer(BaseModel):
     backend: str = Field(examples=["sparta"])
     url: str | None = Field(examples=["/v1/images/beach/two%20dogs.jpg/file"])
     metadata: dict[str, Any] = Field(examples=[{"width": 640, "height": 480}])
+
+
+WRITTEN: Any = Field(
+    default=None,
+    description="Version of the index in which searches find the change; null with refresh=none",
+    examples=["0f3a52b1c9de.17"],
+)
+
+
+class WriteAnswer(BaseModel):
+    """An image was written."""
+
+    image_id: str = Field(examples=["beach/two dogs.jpg"])
+    result: Literal["created", "replaced", "updated", "deleted"]
+    metadata: dict[str, Any] | None = Field(
+        default=None, description="All of it, after a change of metadata; else null"
+    )
+    index_version: str | None = WRITTEN
+
+
+class DeleteAnswer(BaseModel):
+    """Images were deleted."""
+
+    deleted: int = Field(examples=[1])
+    missing: list[str] = Field(description="Ids that the index lacked", examples=[[]])
+    index_version: str | None = WRITTEN
+
+
+class BatchError(BaseModel):
+    """A line of a batch that was not written."""
+
+    line: int = Field(description="Its number, from 1", examples=[3])
+    image_id: str | None = Field(description="Null if the line cannot be read")
+    detail: str = Field(description="What is wrong with it")
+
+
+class BatchAnswer(BaseModel):
+    """The lines of a batch were written, but for the errors."""
+
+    created: int = Field(default=0, examples=[12])
+    replaced: int = Field(default=0, examples=[0])
+    updated: int = Field(default=0, description="Images whose metadata changed", examples=[0])
+    deleted: int = Field(default=0, examples=[0])
+    errors: list[BatchError]
+    index_version: str | None = WRITTEN
 
 
 class BackendInfo(BaseModel):

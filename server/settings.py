@@ -84,6 +84,11 @@ class ServerSettings(BaseSettings):
         description="Engine of the inverted index: lucene; columns, which are built if missing; or "
         "auto: columns if the index has them",
     )
+    models: Texts = Field(
+        default=("photos",),
+        description="Model that the index was built with, to encode images that are sent; "
+        "repeatable",
+    )
     examples: Texts = Field(default=(), description="Example query shown on the page; repeatable")
 
     # Where and how it is served

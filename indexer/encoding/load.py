@@ -15,7 +15,7 @@ from indexer.encoding.scorer import Scorer
 from indexer.encoding.stores import check_features
 from indexer.settings import TermSet
 from sparta.errors import first_line
-from sparta.features.store import FeatureStore
+from sparta.features.record import FeatureImages
 from sparta.inference.device import on_cpu
 from sparta.inference.runtime import installed
 from sparta.progress import Progress, no_progress
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 def load_scorers(
     names: Sequence[str | Path],
-    store: FeatureStore,
+    store: FeatureImages,
     device: str,
     terms: TermSet,
     progress: Progress = no_progress,
@@ -72,7 +72,7 @@ def wanted_terms(
     return allowed
 
 
-def _convertible(names: Sequence[str | Path], store: FeatureStore) -> list[ModelFiles]:
+def _convertible(names: Sequence[str | Path], store: FeatureImages) -> list[ModelFiles]:
     """The files of models that can all be converted, for the same regions; none otherwise."""
     try:
         files = [ModelFiles.open(name) for name in names]
@@ -84,7 +84,7 @@ def _convertible(names: Sequence[str | Path], store: FeatureStore) -> list[Model
 
 
 def _load_torch(
-    names: Sequence[str | Path], store: FeatureStore, device: str
+    names: Sequence[str | Path], store: FeatureImages, device: str
 ) -> tuple[Sequence[Scorer], Tokenizer]:
     from indexer.encoding.models import load_models
     from indexer.encoding.torch_scorer import TorchScorer
@@ -101,7 +101,7 @@ def _convert(
     files: Sequence[ModelFiles],
     wanted: NDArray[np.bool_],
     regions: int,
-    store: FeatureStore,
+    store: FeatureImages,
     progress: Progress,
 ) -> Sequence[Scorer]:
     """All models converted; in torch if one cannot be."""

@@ -12,7 +12,7 @@ from sparta.atomic import check_name
 from sparta.errors import InputError
 from sparta.features.extract.augmented_stores import extract_augmented
 from sparta.features.extract.detector_settings import DetectorSettings, extract_command
-from sparta.features.record import FeatureSource
+from sparta.features.record import FeatureImages, FeatureSource
 from sparta.features.store import HEADER, FeatureStore
 from sparta.model_id import read_model_config
 from sparta.progress import Notice, Progress, no_notice, no_progress
@@ -111,7 +111,7 @@ def extract_stores(
         InputError: if no photo can be used, or the models do not record what made their features,
             or disagree on it.
     """
-    source = _feature_source(models, kind)
+    source = feature_source(models, kind)
     return extract_augmented(
         photos,
         out,
@@ -171,7 +171,7 @@ def check_same_images(store: FeatureStore, ids: Sequence[str], folder: Path) -> 
             )
 
 
-def check_features(name: str | Path, config: FeatureConfig, store: FeatureStore) -> None:
+def check_features(name: str | Path, config: FeatureConfig, store: FeatureImages) -> None:
     """Refuse features a model was not trained on.
 
     Args:
@@ -208,8 +208,13 @@ def _check_folder(folder: Path) -> None:
         )
 
 
-def _feature_source(models: Sequence[str | Path], kind: ModelKind) -> FeatureSource:
-    """What made the features that all the models were trained on."""
+def feature_source(models: Sequence[str | Path], kind: ModelKind) -> FeatureSource:
+    """What made the features that all the models were trained on.
+
+    Raises:
+        InputError: if there is no model, one does not record it, two disagree, or it is a detector
+            that is not available.
+    """
     if not models:
         raise InputError("no --model: give at least one")
     sources = {}

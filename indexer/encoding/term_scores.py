@@ -113,14 +113,26 @@ class ImageEncoder:
                 images = [self.store[row] for row in window[own]]
                 yield EncodedBatch(images, self._of_vocabulary(scored, own), inputs[own])
 
+    def encode(self, copies: Sequence[Sequence[ImageFeatures]]) -> EncodedBatch:
+        """Images that are in no store, with their mean term scores.
+
+        Args:
+            copies: the same images of each augmentation, the plain ones first.
+        """
+        scored, inputs = self._mean(copies)
+        return EncodedBatch(list(copies[0]), self._of_vocabulary(scored, slice(None)), inputs)
+
     def _score(self, rows: Sequence[int]) -> tuple[TermScores, list[Inputs]]:
-        """Mean over all pairs of model and store; positions and inputs of the first pair.
+        """The mean scores of some rows of the stores."""
+        return self._mean([[store[row] for row in rows] for store in self.stores])
+
+    def _mean(self, copies: Sequence[Sequence[ImageFeatures]]) -> tuple[TermScores, list[Inputs]]:
+        """Mean over all pairs of model and augmentation; positions and inputs of the first pair.
 
         Returns:
             [n, T] scores and positions of the terms to compute alone, which with trained terms
             take a fifth of the memory, and n inputs.
         """
-        copies = [[store[row] for row in rows] for store in self.stores]
         pairs = (
             self._score_by_length(scorer, padder, images)
             for scorer, padder in zip(self.scorers, self._padders, strict=True)

@@ -72,7 +72,7 @@ def add_images(
     manifest = Manifest.open(index)
     terms: TermSet = "trained" if manifest.terms == "trained" else "all"
     encoder = ImageEncoder.open(stores, models, batch_size, device, terms, progress)
-    parameters = parameters_of(index, manifest, encoder, asked)
+    parameters = parameters_of(index, manifest, encoder, len(stores), asked)
     photos = encoder.store.photos if read_photos else None
     rows, added = range(len(encoder.store)), 0
     with full_disk_reported(index), open_writer(index) as writer:

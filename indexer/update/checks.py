@@ -78,6 +78,8 @@ def _check_id(image_id: str) -> None:
         size = len(image_id.encode())
     except UnicodeEncodeError as error:
         raise InputError(f"the image id {image_id!r} is not UTF-8 text") from error
+    if "\0" in image_id:  # Java would read it as the end
+        raise InputError(f"the image id {image_id[:50]!r} has a NUL")
     if not 0 < size <= LONGEST_ID:
         raise InputError(f"the image id {image_id[:50]!r} has {size} bytes, not 1 to {LONGEST_ID}")
 

@@ -17,7 +17,7 @@ from sparta.errors import InputError
 
 
 def parameters_of(
-    index: Path, manifest: Manifest, encoder: ImageEncoder, asked: Path | None = None
+    index: Path, manifest: Manifest, encoder: ImageEncoder, copies: int, asked: Path | None = None
 ) -> ImpactParameters:
     """The offsets, scale, terms and weights that an index was built with.
 
@@ -25,12 +25,13 @@ def parameters_of(
         index: the folder.
         manifest: of the index.
         encoder: of the images to add, for the terms of the index.
+        copies: augmentations of each of them.
         asked: the file of queries, if the index was built with one.
 
     Raises:
         InputError: if the encoder is not the index's, or the file of queries is missing or another.
     """
-    _check_models(index, manifest, encoder)
+    _check_models(index, manifest, encoder, copies)
     offset: NDArray[np.float32] = np.load(index / OFFSETS, allow_pickle=False)
     return ImpactParameters(
         offset,
@@ -41,17 +42,17 @@ def parameters_of(
     )
 
 
-def _check_models(index: Path, manifest: Manifest, encoder: ImageEncoder) -> None:
+def _check_models(index: Path, manifest: Manifest, encoder: ImageEncoder, copies: int) -> None:
     found = [scorer.fingerprint for scorer in encoder.scorers]
     if found != manifest.models:
         raise InputError(
             f"{index} was built with {_named(manifest.models)}, --model gives {_named(found)}: give"
             " the same models in the same order"
         )
-    if len(encoder.stores) != len(manifest.features):
+    if copies != len(manifest.features):
         raise InputError(
             f"{index} was built with {len(manifest.features)} feature stores of each photo, "
-            f"{len(encoder.stores)} are given: give one for each augmentation, the plain one first"
+            f"{copies} are given: give one for each augmentation, the plain one first"
         )
 
 

@@ -16,8 +16,10 @@ from indexer.lucene.commits import newest_commit
 from indexer.parts import LUCENE, MANIFEST
 from indexer.state import index_version
 from server.changeover.leases import Current, Kind
+from server.writing.board import Board
 
 INTERVAL = 0.5  # seconds between two looks
+TICK = 0.02  # seconds between two looks at the board
 RETRY = 60.0  # seconds after which an index that was refused is tried again
 
 Stamp: TypeAlias = tuple[tuple[int, int, int], ...]
@@ -36,6 +38,8 @@ class IndexWatch(Generic[Kind]):
         reopen: opens the index that is there now; called in a thread.
         current: what requests use.
         report: called with "opened" or "refused", of what was rebuilt, or "refreshed".
+        board: announces commits, and learns which one is shown; None where nothing is written.
+        worker: number of this process on the board.
     """
 
     def __init__(
@@ -44,7 +48,10 @@ class IndexWatch(Generic[Kind]):
         reopen: Callable[[], Kind],
         current: Current[Kind],
         report: Callable[[str], None],
+        board: Board | None = None,
+        worker: int = 0,
     ) -> None:
+        self._board, self._worker, self._announced = board, worker, 0
         self._folder, self._reopen, self._current = folder, reopen, current
         self._report = report
         # Not what is there now: it may have been replaced since it was opened.
@@ -55,7 +62,13 @@ class IndexWatch(Generic[Kind]):
         self._thread = Thread(target=self._run, name="index watch", daemon=True)
 
     def start(self) -> None:
-        """Begin to watch, in a thread."""
+        """Look once, and go on in a thread; before requests are answered.
+
+        Whoever waits for a commit waits for this process from now on, so that its requests find
+        what was committed before they were sent.
+        """
+        self._show()
+        self.look()
         self._thread.start()
 
     def stop(self) -> None:
@@ -64,8 +77,23 @@ class IndexWatch(Generic[Kind]):
         self._thread.join()
 
     def _run(self) -> None:
-        while not self._stopped.wait(INTERVAL):
-            self.look()
+        last = time.monotonic()
+        while not self._stopped.wait(TICK):
+            if self._is_announced() or time.monotonic() - last >= INTERVAL:
+                self.look()
+                last = time.monotonic()
+
+    def _is_announced(self) -> bool:
+        """Whether the writer has made a commit since the last call."""
+        before = self._announced
+        self._announced = self._board.commit if self._board else 0
+        return self._announced != before
+
+    def _show(self) -> None:
+        """Say which commit is shown."""
+        if self._board is not None:
+            _, _, commit = self._current.resource.version.partition(".")
+            self._board.show(self._worker, int(commit or 0))
 
     def look(self) -> None:
         """Change over if the index is another, and close what is no longer used."""
@@ -104,6 +132,7 @@ class IndexWatch(Generic[Kind]):
             found.close()
             return
         self._current.change(found)
+        self._show()
         self._report("refreshed")
 
     def _change(self) -> None:
@@ -113,6 +142,7 @@ class IndexWatch(Generic[Kind]):
         start = time.monotonic()
         found = self._reopen()
         self._current.change(found)
+        self._show()
         # As at the start: the collector need not look through what stays.
         gc.collect()
         gc.freeze()

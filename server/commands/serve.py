@@ -20,6 +20,7 @@ SINGULAR = {
     "allowed_hosts": "--allowed-host",
     "cors_origins": "--cors-origin",
     "examples": "--example",
+    "models": "--model",
     "trusted_proxies": "--trusted-proxy",
 }
 
@@ -44,6 +45,7 @@ Index = Annotated[
 ]
 Photos = Annotated[Path | None, _option("photos")]
 Engine = Annotated[str | None, _option("engine")]
+Models = Annotated[list[str] | None, _option("models")]
 Examples = Annotated[list[str] | None, _option("examples")]
 Host = Annotated[str | None, _option("host")]
 Port = Annotated[int | None, _option("port")]
@@ -83,6 +85,7 @@ def serve(
     port: Port = None,
     workers: Workers = None,
     engine: Engine = None,
+    models: Models = None,
     allowed_hosts: AllowedHosts = None,
     keys: Keys = None,
     rate: Rate = None,
@@ -134,6 +137,8 @@ def _run(settings: ServerSettings) -> None:
     from server.processes import run, run_workers
     from server.security.exposure import check_exposure
     from server.sockets import listen, url
+    from server.writing.forward import Forwarder
+    from server.writing.process import writer_process
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     check_exposure(settings)
@@ -144,8 +149,9 @@ def _run(settings: ServerSettings) -> None:
         _announce(console, backends, settings.index, address)
         console.print("Stop with Ctrl+C.")
         if settings.workers == 1:
-            app = create_app(backends, settings, reopen=open_all)
-            run(app, socket, settings.drain_seconds, settings.certificate)
+            with writer_process(settings) as writer:
+                app = create_app(backends, settings, reopen=open_all, forwarder=Forwarder(writer))
+                run(app, socket, settings.drain_seconds, settings.certificate)
         else:
             backends.close()
             run_workers(settings, open_all, socket)

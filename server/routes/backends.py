@@ -21,7 +21,7 @@ async def list_backends(request: Request) -> schemas.BackendList:
                 name=backend.name,
                 default=backend is backends.default,
                 images=len(backend.searcher),
-                photos=backend.photos is not None,
+                photos=backend.has_photos,
                 explains=isinstance(backend.searcher, Explainer),
                 examples=list(backend.examples),
             )

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Request, Response
 from indexer.search.api import Explainer
 from server import schemas
 from server.backends import Backend, backends_of
+from server.image_ids import IMAGE
 from server.monitoring.metrics import MS
 from server.monitoring.record import record_of
 from server.problems import ProblemError, responses
@@ -21,7 +22,7 @@ router = APIRouter(prefix="/v1/images")
 
 
 @router.get(
-    "/{image_id:image_id}/explain",
+    IMAGE + "/explain",
     summary="Explain the score of an image",
     responses=responses(
         "unknown-image",

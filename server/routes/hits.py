@@ -106,7 +106,7 @@ def photo_url(request: Request, backend: Backend, image_id: str) -> str | None:
 
 def photo_urls(request: Request, backend: Backend) -> Callable[[str], str | None]:
     """As `photo_url`, for the images of one answer."""
-    if backend.photos is None:
+    if not backend.has_photos:
         return lambda _: None
     start = f"{request.scope.get('root_path', '')}/v1/images/"
     default = backend is backends_of(request).default

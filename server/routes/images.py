@@ -7,14 +7,14 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import FileResponse
-from starlette.convertors import Convertor, register_url_convertor
 
 from indexer.search.api import Explainer, UnknownImageError
 from server import schemas
 from server.backends import Backend, backends_of
 from server.conditional import entity_tag, not_modified
-from server.photo_files import find_photo, media_type
-from server.problems import PROBLEM, ProblemError, responses
+from server.image_ids import IMAGE
+from server.photo_files import find_photo, find_upload, media_type
+from server.problems import PROBLEM, ProblemError, responses, unknown_image
 from server.routes.hits import (
     conditions_of,
     hits_and_timings,
@@ -31,23 +31,6 @@ from server.routes.parameters import (
 )
 from server.work import Wanted, Work
 
-
-class ImageIdConvertor(Convertor[str]):
-    """An image id in a path: names of files contain slashes, and may contain line feeds."""
-
-    regex = r"[\s\S]*"
-
-    def convert(self, value: str) -> str:
-        """The id, as it is."""
-        return value
-
-    def to_string(self, value: str) -> str:
-        """The id, as it is."""
-        return value
-
-
-register_url_convertor("image_id", ImageIdConvertor())
-
 PHOTO_CACHE = "private, no-cache"  # cached, and asked for again every time: it may be replaced
 # OpenAPI documentation of an answer that is a photo; its format tells generated clients not to
 # read it as text.
@@ -58,9 +41,9 @@ router = APIRouter(prefix="/v1/images")
 
 # The routes "…/file" and "…/similar" come first: an image id can contain slashes, so the image's
 # route would match their paths too.
-@router.head("/{image_id:image_id}/file", include_in_schema=False)
+@router.head(IMAGE + "/file", include_in_schema=False)
 @router.get(
-    "/{image_id:image_id}/file",
+    IMAGE + "/file",
     summary="Get the photo of an image",
     response_class=FileResponse,
     responses={
@@ -79,8 +62,8 @@ router = APIRouter(prefix="/v1/images")
 )
 def get_photo(request: Request, backend: BackendParameter, image_id: str) -> Response:
     """The photo of an indexed image; its media type is read from the file's content."""
-    stored_metadata(backend, image_id)
-    path = find_photo(backend.photos, image_id)
+    metadata = stored_metadata(backend, image_id)
+    path = find_upload(backend.uploads, metadata) or find_photo(backend.photos, image_id)
     try:
         kind, stat = media_type(path), path.stat()
     except OSError as error:
@@ -94,7 +77,7 @@ def get_photo(request: Request, backend: BackendParameter, image_id: str) -> Res
 
 
 @router.get(
-    "/{image_id:image_id}/similar",
+    IMAGE + "/similar",
     summary="Search photos by image",
     responses=responses(
         "unknown-image",
@@ -162,7 +145,7 @@ def similar_answer(
 
 
 @router.get(
-    "/{image_id:image_id}",
+    IMAGE,
     summary="Get the metadata of an image",
     responses=responses("unknown-image", "unknown-backend"),
 )
@@ -182,9 +165,7 @@ def stored_metadata(backend: Backend, image_id: str) -> dict[str, object]:
     Raises:
         ProblemError: if the index has no such image.
     """
-    problem = ProblemError(
-        "unknown-image", f"image {image_id[:200]!r} is not in the index", "image_id"
-    )
+    problem = unknown_image(image_id)
     # Native strings end at a NUL: Java would look up the part before it, perhaps another image.
     if "\0" in image_id:
         raise problem

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from math import ceil
 from typing import Any
@@ -26,6 +27,9 @@ PUBLIC_FOLDER = "/page/"
 # Everything else needs the scope that is named here, or "search"; see `requires` for more.
 NEEDS: dict[str, Scope] = {"/metrics": "metrics"}
 MAX_BODY = 64 * 1024  # bytes
+MAX_WRITTEN = 64 * 1024 * 1024  # bytes of a photo, or of a batch
+WRITES = frozenset({"POST", "PUT"})
+WRITTEN = re.compile(r"/v1/images/(?!count$)")  # paths of what may be as large
 BEARER = "bearer"  # name of the scheme in the OpenAPI document
 
 
@@ -67,7 +71,7 @@ class Access:
                 del self._running[caller.name]
 
     def _admit(self, scope: ASGIScope, path: str) -> Caller:
-        _check_body(scope)
+        _check_body(scope, path)
         caller = self._callers.identify(scope)
         if caller.limited:
             self._limit(caller)
@@ -135,13 +139,15 @@ def _check_scope(caller: Caller, needed: Scope) -> None:
     raise ProblemError("scope-missing", detail)
 
 
-def _check_body(scope: ASGIScope) -> None:
+def _check_body(scope: ASGIScope, path: str) -> None:
+    written = scope["method"] in WRITES and WRITTEN.match(path)
+    largest = MAX_WRITTEN if written else MAX_BODY
     for name, value in scope["headers"]:
         if name == b"transfer-encoding":
             detail = "the length of the body is missing: send Content-Length"
             raise ProblemError("length-required", detail)
-        if name == b"content-length" and int(value) > MAX_BODY:
-            detail = f"the body has {int(value):,} bytes; {MAX_BODY:,} are allowed"
+        if name == b"content-length" and int(value) > largest:
+            detail = f"the body has {int(value):,} bytes; {largest:,} are allowed"
             raise ProblemError("body-too-large", detail)
 
 

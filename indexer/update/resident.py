@@ -1,0 +1,157 @@
+"""Encodes single images for an index, with networks that stay loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from indexer.encoding.load import load_scorers
+from indexer.encoding.stores import feature_source
+from indexer.encoding.term_scores import ImageEncoder
+from indexer.grounding import Inputs
+from indexer.impacts import ImpactParameters, encode_batch
+from indexer.manifest import Manifest
+from indexer.postings import ImagePostings
+from indexer.quantisation import Quantiser
+from indexer.settings import TermSet
+from indexer.update.parameters import parameters_of
+from sparta.errors import InputError
+from sparta.features.extract.augmentations import Augmentation
+from sparta.features.extract.augmented_stores import augmentation_names
+from sparta.features.extract.extractor import Extractor, load_extractor_of
+from sparta.features.extract.photo_metadata import photo_metadata
+from sparta.features.extract.photos import Photo
+from sparta.features.record import FeatureSource, ImageFeatures
+
+NO_POSITION = -1
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """The first image, against whose features the models are checked."""
+
+    folder: Path
+    source: FeatureSource
+    image: ImageFeatures
+
+    def __getitem__(self, _: int, /) -> ImageFeatures:
+        return self.image
+
+
+class ResidentEncoder:
+    """Photos, features or term weights → postings of an index; networks are loaded when needed.
+
+    Not safe for several threads at once.
+
+    Args:
+        index: folder of the index.
+        models: folders or hub names of the models that it was built with.
+        vocabulary: [V] terms in id order.
+        device: "auto" takes a GPU if there is one.
+
+    Raises:
+        InputError: if the folder is not an index.
+    """
+
+    def __init__(
+        self,
+        index: Path,
+        models: Sequence[str | Path],
+        vocabulary: Sequence[str],
+        device: str = "auto",
+    ) -> None:
+        self._index, self._models, self._device = index, models, device
+        self._manifest = Manifest.open(index)
+        self._ids = {term: number for number, term in enumerate(vocabulary)}
+        self._encoding: tuple[ImageEncoder, ImpactParameters] | None = None
+
+    def photo(self, image_id: str, path: Path) -> ImagePostings:
+        """The postings of a photo as `sparta add` would write them, with what its file says.
+
+        Raises:
+            InputError: if the photo cannot be used, or the index was built from something else.
+        """
+        copies = [
+            self._regions(image_id, path, Augmentation(name))
+            for name in augmentation_names(len(self._manifest.features))
+        ]
+        image = self._encode(copies)
+        return replace(image, metadata={**image.metadata, **photo_metadata(path)})
+
+    def features(self, image: ImageFeatures) -> ImagePostings:
+        """The postings of an image whose features were extracted elsewhere.
+
+        Raises:
+            InputError: if the models take other features.
+        """
+        source = self._source
+        grid = source.extra.get("grid")
+        regions = grid * grid + 1 if grid else None
+        if image.features.shape[1] != source.dimension or len(image.features) != (
+            regions or len(image.features)
+        ):
+            wanted = f"[{regions or 'regions'}, {source.dimension}]"
+            raise InputError(f"the features are {list(image.features.shape)}, not {wanted}")
+        return self._encode([image])
+
+    def weights(self, image_id: str, weights: Mapping[str, float]) -> ImagePostings:
+        """The postings of an image whose term weights are known, all of which are kept.
+
+        Args:
+            image_id: of the image.
+            weights: term → its score above the term's offset.
+
+        Raises:
+            InputError: naming a term that the vocabulary lacks, or a weight that is not positive.
+        """
+        for term, weight in weights.items():
+            if term not in self._ids:
+                raise InputError(f"term {term[:60]!r} is not in the vocabulary of the index")
+            if not 0 < weight < np.inf:
+                raise InputError(f"the weight of term {term!r} is {weight}, not a positive number")
+        terms = np.array([self._ids[term] for term in weights], np.int32)
+        order = np.argsort(terms)
+        scores = np.array(list(weights.values()), np.float32)[order]
+        impacts = Quantiser(self._manifest.scale, self._manifest.bits).impacts(scores)
+        nothing = np.empty(0, np.int32)
+        inputs = Inputs(np.empty((0, 4), np.float32), nothing, nothing.astype(np.int16))
+        positions = np.full(len(terms), NO_POSITION, np.int16)
+        return ImagePostings(image_id, {}, terms[order], impacts, positions, inputs)
+
+    def _regions(self, image_id: str, path: Path, augmentation: Augmentation) -> ImageFeatures:
+        decoder = self._extractor.decoder(path.parent, augmentation)
+        photo = decoder.decode(path.name, augmentation.of(image_id))
+        if not isinstance(photo, Photo):
+            raise InputError(f"the photo cannot be used: {photo.reason}")
+        [found] = self._extractor([replace(photo, image_id=image_id)])
+        if not np.isfinite(found.features).all():
+            raise InputError("the photo cannot be used: the network's output exceeds float16")
+        return found
+
+    def _encode(self, copies: Sequence[ImageFeatures]) -> ImagePostings:
+        encoder, parameters = self._opened(copies[0], len(copies))
+        [image], _ = encode_batch(encoder.encode([[one] for one in copies]), parameters)
+        return image
+
+    def _opened(self, image: ImageFeatures, copies: int) -> tuple[ImageEncoder, ImpactParameters]:
+        """The models, loaded with the first image."""
+        if self._encoding is None:
+            terms: TermSet = "trained" if self._manifest.terms == "trained" else "all"
+            sample = _Sample(Path(image.image_id), self._source, image)
+            scorers, tokenizer = load_scorers(self._models, sample, self._device, terms)
+            encoder = ImageEncoder(scorers, tokenizer, [], 1, terms)
+            found = parameters_of(self._index, self._manifest, encoder, copies)
+            self._encoding = encoder, found
+        return self._encoding
+
+    @cached_property
+    def _source(self) -> FeatureSource:
+        return feature_source(self._models, "visual_sparta")
+
+    @cached_property
+    def _extractor(self) -> Extractor:
+        return load_extractor_of(self._source, self._device)

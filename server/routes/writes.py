@@ -1,0 +1,159 @@
+"""Changing the index: images, their metadata, and many at once."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+from starlette.concurrency import run_in_threadpool
+
+from indexer.search.browsing import Browsable
+from server import schemas
+from server.backends import backends_of
+from server.image_ids import IMAGE
+from server.problems import responses
+from server.routes.filtering import allowed_by
+from server.security.access import requires
+from server.writing.bodies import BatchLine, DeleteBody, ImageBody, Refresh
+from server.writing.forward import Forwarder
+
+REF = "#/components/schemas/{model}"
+BODIES: tuple[type[BaseModel], ...] = (ImageBody, BatchLine, DeleteBody)
+FIELDS = {"type": "object", "additionalProperties": True, "examples": [{"rating": 5}]}
+ALWAYS = ("invalid-parameter", "not-writable", "writing-failed")
+
+RefreshParameter = Annotated[
+    Refresh,
+    Query(
+        description="wait: answer when searches find the change; none: as soon as it is saved, "
+        "searches find it about a second later"
+    ),
+]
+
+router = APIRouter(prefix="/v1/images", dependencies=[requires("write")])
+
+
+def _body(content: dict[str, Any], description: str) -> dict[str, Any]:
+    return {"requestBody": {"description": description, "content": content, "required": True}}
+
+
+def _json(model: type[BaseModel]) -> dict[str, Any]:
+    return {"schema": {"$ref": REF.format(model=model.__name__)}}
+
+
+def body_schemas() -> dict[str, Any]:
+    """Schemas of the bodies, for the OpenAPI document: routes pass them on without reading them."""
+    modes: list[tuple[type[BaseModel], Literal["validation"]]] = [
+        (model, "validation") for model in BODIES
+    ]
+    _, found = models_json_schema(modes, ref_template=REF)
+    definitions: dict[str, Any] = found["$defs"]
+    return definitions
+
+
+@router.post(
+    "/batch",
+    summary="Write many images",
+    operation_id="write_batch",
+    response_model=schemas.BatchAnswer,
+    responses=responses(*ALWAYS),
+    openapi_extra=_body({"application/x-ndjson": _json(BatchLine)}, "An object a line"),
+)
+async def write_batch(request: Request, refresh: RefreshParameter = "wait") -> Response:
+    """Add, replace, change and delete images, a line each, in their order.
+
+    Lines that cannot be written are listed with their numbers; the others are written.
+    """
+    return await forwarder_of(request).send(request, "batch", refresh)
+
+
+@router.post(
+    "/delete",
+    summary="Delete images by ids or by a filter",
+    operation_id="delete_images",
+    response_model=schemas.DeleteAnswer,
+    responses=responses(*ALWAYS),
+)
+async def delete_images(
+    request: Request, asked: DeleteBody, refresh: RefreshParameter = "wait"
+) -> Response:
+    """Delete images; ids that the index lacks are listed.
+
+    A filter is applied to the images that searches find when the request arrives.
+    """
+    ids = asked.ids
+    if ids is None:
+        ids = await run_in_threadpool(_filtered, request, asked)
+    body = json.dumps(ids).encode()
+    return await forwarder_of(request).send(request, "delete", refresh, body)
+
+
+def _filtered(request: Request, asked: DeleteBody) -> list[str]:
+    """The ids of the images that the filter lets through."""
+    backend = backends_of(request).default
+    allowed, searcher = allowed_by(backend, asked.filter), backend.searcher
+    assert allowed is not None
+    assert isinstance(searcher, Browsable)
+    return [hit.image_id for hit in searcher.hits((int(n), 0.0) for n in allowed.nonzero()[0])]
+
+
+@router.put(
+    IMAGE,
+    summary="Add an image, or replace it",
+    operation_id="put_image",
+    response_model=schemas.WriteAnswer,
+    responses=responses(*ALWAYS, "invalid-image", "unsupported-media"),
+    openapi_extra=_body(
+        {
+            "image/*": {"schema": {"type": "string", "format": "binary"}},
+            "application/json": _json(ImageBody),
+        },
+        "The file of a photo; or photo, features or ready term weights, with metadata",
+    ),
+)
+async def put_image(
+    request: Request, image_id: str, refresh: RefreshParameter = "wait"
+) -> Response:
+    """Encode an image as the index was built, and put it in the place of one with its id.
+
+    A photo is kept under the index; files in the photos folder are never changed.
+    """
+    return await forwarder_of(request).image(request, image_id, refresh)
+
+
+@router.patch(
+    IMAGE,
+    summary="Change the metadata of an image",
+    operation_id="update_image",
+    response_model=schemas.WriteAnswer,
+    responses=responses(*ALWAYS, "invalid-image", "unknown-image"),
+    openapi_extra=_body({"application/json": {"schema": FIELDS}}, "The fields that change"),
+)
+async def update_image(
+    request: Request, image_id: str, refresh: RefreshParameter = "wait"
+) -> Response:
+    """Change some fields; null removes one (RFC 7396). The image is not encoded again."""
+    return await forwarder_of(request).image(request, image_id, refresh)
+
+
+@router.delete(
+    IMAGE,
+    summary="Delete an image",
+    operation_id="delete_image",
+    response_model=schemas.WriteAnswer,
+    responses=responses(*ALWAYS, "unknown-image"),
+)
+async def delete_image(
+    request: Request, image_id: str, refresh: RefreshParameter = "wait"
+) -> Response:
+    """Delete an image from the index; its file stays where it is."""
+    return await forwarder_of(request).image(request, image_id, refresh)
+
+
+def forwarder_of(request: Request) -> Forwarder:
+    """What passes requests on."""
+    forwarder: Forwarder = request.app.state.forwarder
+    return forwarder

@@ -1,0 +1,153 @@
+"""The application of the writer process, for the requests that workers pass on.
+
+Workers decide who may write; this application answers whoever reaches its socket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from threading import Lock
+from time import monotonic
+
+from fastapi import FastAPI, Request, Response
+from pydantic import ValidationError
+from starlette.concurrency import run_in_threadpool
+
+from indexer.search.api import UnknownImageError
+from indexer.state import index_version
+from server import problems
+from server.image_ids import IMAGE
+from server.problems import ProblemError, unknown_image
+from server.schemas import BatchAnswer, DeleteAnswer, WriteAnswer
+from server.writing import requests
+from server.writing.board import COMMIT, Board
+from server.writing.bodies import problem_of
+from server.writing.index import WritableIndex
+from sparta.errors import InputError
+
+Answer = WriteAnswer | DeleteAnswer | BatchAnswer
+Task = Callable[[WritableIndex], tuple[Answer, int]]
+
+
+class Writing:
+    """The index, opened for the first request and again after a failure.
+
+    Args:
+        folder: of the index.
+        models: that it was built with.
+        board: where commits are announced.
+    """
+
+    def __init__(self, folder: Path, models: Sequence[str], board: Board) -> None:
+        self._folder, self._models, self._board = folder, models, board
+        self._index: WritableIndex | None = None
+        self._opening = Lock()
+        self._running, self._last = 0, monotonic()
+
+    async def answer(self, request: Request, task: Task) -> Response:
+        """Change the index, and wait until the change can be found if the request asks for it."""
+        self._running += 1
+        try:
+            wait = request.query_params.get("refresh", "wait") == "wait"
+            return await run_in_threadpool(self._answer, task, wait)
+        finally:
+            self._running -= 1
+            self._last = monotonic()
+
+    def _answer(self, task: Task, wait: bool) -> Response:
+        try:
+            index = self._opened()
+        except (InputError, OSError) as error:
+            raise ProblemError("not-writable", str(error)) from error
+        try:
+            answer, number = task(index)
+            headers = {}
+            if wait:
+                commit = index.wait(number)
+                answer.index_version = f"{index_version(self._folder)}.{commit}"
+                headers[COMMIT] = str(commit)
+        except OSError as error:
+            raise ProblemError("writing-failed", f"{error}: look at the server's disk") from error
+        return Response(answer.model_dump_json(), headers=headers, media_type="application/json")
+
+    def _opened(self) -> WritableIndex:
+        with self._opening:
+            if self._index is not None and self._index.failed:
+                self._index.close()
+                self._index = None
+            if self._index is None:
+                self._index = WritableIndex(self._folder, self._models, self._board)
+            return self._index
+
+    @property
+    def idle_seconds(self) -> float:
+        """How long no request has run."""
+        return 0.0 if self._running else monotonic() - self._last
+
+    def close(self) -> None:
+        """Commit and close the index."""
+        if self._index is not None:
+            self._index.close()
+
+
+def create_app(writing: Writing) -> FastAPI:
+    """An application that writes to an index, and closes it at shutdown."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        await asyncio.to_thread(writing.close)
+
+    app = FastAPI(openapi_url=None, lifespan=lifespan)
+    problems.install(app)
+    app.add_exception_handler(ValidationError, _unreadable)
+    app.add_exception_handler(InputError, _unusable)
+    app.add_exception_handler(UnknownImageError, _unknown)
+
+    async def batch(request: Request) -> Response:
+        body = await request.body()
+        return await writing.answer(request, lambda index: requests.Batch(index).run(body))
+
+    async def delete_many(request: Request) -> Response:
+        body = await request.body()
+        return await writing.answer(request, lambda index: requests.delete_many(index, body))
+
+    async def put(request: Request) -> Response:
+        body, image_id = await request.body(), request.path_params["image_id"]
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        return await writing.answer(
+            request, lambda index: requests.put(index, image_id, kind, body)
+        )
+
+    async def update(request: Request) -> Response:
+        body, image_id = await request.body(), request.path_params["image_id"]
+        return await writing.answer(request, lambda index: requests.update(index, image_id, body))
+
+    async def delete(request: Request) -> Response:
+        image_id = request.path_params["image_id"]
+        return await writing.answer(request, lambda index: requests.delete(index, image_id))
+
+    one = f"/v1/images{IMAGE}"
+    app.add_route("/v1/images/batch", batch, methods=["POST"])
+    app.add_route("/v1/images/delete", delete_many, methods=["POST"])
+    app.add_route(one, put, methods=["PUT"])
+    app.add_route(one, update, methods=["PATCH"])
+    app.add_route(one, delete, methods=["DELETE"])
+    return app
+
+
+def _unreadable(request: Request, error: Exception) -> Response:
+    assert isinstance(error, ValidationError)
+    problem = ProblemError("invalid-parameter", problem_of(error), "body")
+    return problems.problem_response(request, problem)
+
+
+def _unusable(request: Request, error: Exception) -> Response:
+    return problems.problem_response(request, ProblemError("invalid-image", str(error)))
+
+
+def _unknown(request: Request, error: Exception) -> Response:
+    return problems.problem_response(request, unknown_image(request.path_params["image_id"]))

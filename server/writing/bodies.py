@@ -1,0 +1,146 @@
+"""What a request to write says: its body as JSON, line by line where there are many."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import (
+    Base64Bytes,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from sparta.errors import InputError
+from sparta.features.record import ImageFeatures
+
+Refresh = Literal["wait", "none"]
+Fields = Annotated[
+    dict[str, Any],
+    Field(description="Metadata, by field", examples=[{"taken": "2024-06-01", "tags": ["beach"]}]),
+]
+# Of the photo itself, and of this server: nobody else writes them.
+RESERVED = ("width", "height", "upload")
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class FeaturesBody(_Body):
+    """Features of an image, as models take them."""
+
+    features: list[list[float]] = Field(description="A vector a region", min_length=1)
+    boxes: list[tuple[float, float, float, float]] = Field(
+        description="x1, y1, x2, y2 of each region, relative to the photo's width and height"
+    )
+    labels: list[str] = Field(default=[], description="Of each region; empty for none")
+    attributes: list[str] = Field(default=[], description="Of each region; empty for none")
+    width: int = Field(gt=0, description="Of the photo in pixels")
+    height: int = Field(gt=0, description="Of the photo in pixels")
+
+    def record(self, image_id: str) -> ImageFeatures:
+        """As extraction gives them.
+
+        Raises:
+            InputError: if the parts do not fit.
+        """
+        count = len(self.features)
+        try:
+            return ImageFeatures(
+                image_id,
+                np.array(self.features, np.float16),
+                np.array(self.boxes, np.float32).reshape(-1, 4),
+                tuple(self.labels) or ("",) * count,
+                tuple(self.attributes) or ("",) * count,
+                self.width,
+                self.height,
+            )
+        except ValueError as error:
+            raise InputError(f"features: {error}") from error
+
+
+class Image(_Body):
+    """An image in one of three forms, with its metadata."""
+
+    photo: Base64Bytes | None = Field(default=None, description="The file, in base64")
+    features: FeaturesBody | None = None
+    terms: dict[str, float] | None = Field(
+        default=None,
+        description="Term → its score above the term's offset; all are kept",
+        examples=[{"dog": 2.25, "beach": 1.5}],
+    )
+    metadata: Fields = {}
+
+    @field_validator("metadata")
+    @classmethod
+    def _check_metadata(cls, metadata: dict[str, Any]) -> dict[str, Any]:
+        return check_fields(metadata)
+
+    @property
+    def forms(self) -> int:
+        """How many forms of the image there are."""
+        return sum(part is not None for part in (self.photo, self.features, self.terms))
+
+
+class ImageBody(Image):
+    """An image to add, or to put in the place of the one with its id."""
+
+    @model_validator(mode="after")
+    def _check(self) -> ImageBody:
+        if self.forms != 1:
+            raise ValueError("give one of photo, features and terms")
+        return self
+
+
+class BatchLine(Image):
+    """A line of a batch: an image, metadata of one that is there, or one to delete."""
+
+    image_id: str
+    delete: Literal[True] | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> BatchLine:
+        changes = {"photo", "features", "terms", "metadata", "delete"} & self.model_fields_set
+        if not changes or self.forms > 1 or (self.delete and len(changes) > 1):
+            raise ValueError("give one of photo, features, terms, metadata and delete")
+        return self
+
+
+def check_fields(metadata: dict[str, Any]) -> dict[str, Any]:
+    """Metadata as it is.
+
+    Raises:
+        ValueError: if it has a field that nobody else may write.
+    """
+    for name in RESERVED:
+        if name in metadata:
+            raise ValueError(f"{name} is the photo's; rename the field")
+    return metadata
+
+
+class DeleteBody(_Body):
+    """The images to delete: by their ids, or those that a filter lets through."""
+
+    ids: list[str] | None = Field(default=None, examples=[["beach/two dogs.jpg"]])
+    filter: str | dict[str, Any] | None = Field(
+        default=None, description="As of a search", examples=["folder:drafts"]
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> DeleteBody:
+        if (self.ids is None) == (self.filter is None):
+            raise ValueError("give ids or a filter")
+        return self
+
+
+def problem_of(error: ValidationError) -> str:
+    """The first error in a body, in one line."""
+    first = error.errors()[0]
+    place = ".".join(map(str, first["loc"]))
+    message = first["msg"].removeprefix("Value error, ")
+    return f"{place}: {message}" if place else message

@@ -1,0 +1,101 @@
+"""Passes requests that change the index on to the writer process, and waits for the workers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from time import monotonic
+from urllib.parse import quote
+
+import httpx
+from fastapi import Request, Response
+
+from server.problems import ProblemError
+from server.writing.board import COMMIT
+from server.writing.bodies import Refresh
+from server.writing.process import WriterAddress
+
+SHOWN_WITHIN = 60.0  # seconds for all workers to show a commit
+LOOK = 0.002  # seconds between two looks whether they do
+PASSED_ON = ("content-type", "content-length")
+HOST = "http://writer"  # never looked up: requests go to the socket
+
+
+class Forwarder:
+    """Sends requests of a worker to the writer.
+
+    Args:
+        writer: where it is; None where nothing writes, as in a program of its own.
+        worker: number of this worker.
+
+    Attributes:
+        board: shared with the writer, None without one.
+        place: the board, and the number of this worker on it.
+    """
+
+    def __init__(self, writer: WriterAddress | None = None, worker: int = 0) -> None:
+        self.board = writer.board if writer else None
+        self.place = self.board, worker
+        # A writer that ends would close connections that wait for their next request.
+        limits = httpx.Limits(max_keepalive_connections=0)
+        transport = httpx.AsyncHTTPTransport(uds=writer.path, limits=limits) if writer else None
+        self._client = httpx.AsyncClient(transport=transport, timeout=None)
+
+    async def image(self, request: Request, image_id: str, refresh: Refresh) -> Response:
+        """Pass a request about one image on."""
+        path = quote(image_id, safe="").replace(".", "%2E")  # "." and ".." are no folders here
+        return await self.send(request, path, refresh)
+
+    async def send(
+        self, request: Request, path: str, refresh: Refresh, body: bytes | None = None
+    ) -> Response:
+        """Pass a request on, and answer when every worker shows the change it waits for.
+
+        Args:
+            request: its method, kind of body and body are passed on.
+            path: below /v1/images/.
+            refresh: "wait" until the change can be found, or "none".
+            body: in place of the request's.
+
+        Raises:
+            ProblemError: if there is no writer, it ends, or a worker does not show the change.
+        """
+        if self.board is None:
+            raise ProblemError("not-writable", "this program only searches: use sparta serve")
+        headers = {name: request.headers[name] for name in PASSED_ON if name in request.headers}
+        if body is not None:
+            headers = {"content-type": "application/json"}
+        try:
+            answer = await self._client.request(
+                request.method,
+                f"{HOST}/v1/images/{path}",
+                params={"refresh": refresh},
+                headers=headers,
+                content=_body(request) if body is None else body,
+            )
+        except httpx.TransportError as error:
+            detail = "the writer ended; whether the change is saved is unknown: send it again"
+            raise ProblemError("writing-failed", detail) from error
+        if commit := answer.headers.get(COMMIT):
+            await self._shown(int(commit))
+        media_type = answer.headers.get("content-type")
+        return Response(answer.content, answer.status_code, media_type=media_type)
+
+    async def _shown(self, commit: int) -> None:
+        assert self.board is not None
+        end = monotonic() + SHOWN_WITHIN
+        while not self.board.is_shown(commit):
+            if monotonic() > end:
+                detail = "the change is saved, but not every worker shows it yet: see the log"
+                raise ProblemError("writing-failed", detail)
+            await asyncio.sleep(LOOK)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()
+
+
+async def _body(request: Request) -> AsyncIterator[bytes]:
+    async for part in request.stream():
+        if part:
+            yield part

@@ -1,0 +1,202 @@
+"""The index as the writer process changes it: many requests at once, one commit for all."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from threading import Condition, Lock, Thread
+from typing import Any
+
+from indexer.live.changes import Change, Delete, MetadataChange
+from indexer.postings import ImagePostings
+from indexer.update.resident import ResidentEncoder
+from indexer.update.writer import IndexWriter, open_writer
+from server.writing.board import Board
+from server.writing.bodies import Image
+from server.writing.uploads import FIELD, keep_upload, upload_path
+from sparta.tokenizer import WordPieceTokenizer
+
+COMMIT_EVERY = 0.5  # seconds a change waits at most until it can be found
+
+log = logging.getLogger(__name__)
+
+
+class WritableIndex:
+    """Encodes and writes changes; safe from any thread.
+
+    A change is acknowledged when it is synced. A thread commits what has been written, at once if
+    somebody waits for it: changes that come meanwhile are in the next commit together.
+
+    Args:
+        folder: of the index.
+        models: folders or hub names of the models that it was built with.
+        board: where commits are announced.
+
+    Raises:
+        InputError: if the index cannot be written, as while another process does.
+        OSError: if its files cannot be.
+    """
+
+    def __init__(self, folder: Path, models: Sequence[str], board: Board) -> None:
+        self._folder, self._board = folder, board
+        self._opened = ExitStack()
+        self._writer: IndexWriter = self._opened.enter_context(open_writer(folder))
+        vocabulary = WordPieceTokenizer.from_folder(folder).vocabulary
+        self._encoder = ResidentEncoder(folder, models, vocabulary)
+        self._encoding, self._writing = Lock(), Lock()
+        self._changed = Condition()
+        self._written = self._committed = 0  # changes, since the index was opened
+        self._version = self._waiting = 0
+        self._failure: OSError | None = None
+        self._closed = False
+        self._committer = Thread(target=self._commit_all, name="commits", daemon=True)
+        self._committer.start()
+
+    def encode(self, image_id: str, body: Image) -> ImagePostings:
+        """The postings of an image, with its metadata; a photo is kept.
+
+        Raises:
+            InputError: if it cannot be used.
+            OSError: if the photo cannot be kept.
+        """
+        with self._encoding:
+            image, own = self._encode(image_id, body)
+        return replace(image, metadata={**image.metadata, **own, **body.metadata})
+
+    def _encode(self, image_id: str, body: Image) -> tuple[ImagePostings, dict[str, Any]]:
+        if body.terms is not None:
+            return self._encoder.weights(image_id, body.terms), {}
+        if body.features is not None:
+            return self._encoder.features(body.features.record(image_id)), {}
+        assert body.photo is not None
+        name = keep_upload(self._folder, body.photo)
+        path = upload_path(self._folder, name)
+        assert path is not None
+        return self._encoder.photo(image_id, path), {FIELD: name}
+
+    def write(self, changes: Sequence[Change]) -> tuple[list[bool], int]:
+        """Write changes, all or none, and wait until they survive a power cut.
+
+        Returns:
+            whether each image was there before, and a number for `wait`.
+
+        Raises:
+            InputError: if one cannot be applied.
+            OSError: if the disk fails.
+        """
+        with self._writing:
+            there = self._there(changes)
+            position = self._guarded(lambda: self._writer.write(changes))
+            self._written += len(changes)
+            number = self._written
+        self._guarded(lambda: self._writer.sync(position))
+        return there, number
+
+    def update(self, image_id: str, fields: dict[str, Any]) -> tuple[dict[str, Any], int]:
+        """Change fields of an image's metadata, as RFC 7396 merges objects: null removes a field.
+
+        Returns:
+            the metadata, and a number for `wait`.
+
+        Raises:
+            UnknownImageError: if the index lacks the image.
+            InputError: if the metadata cannot be written.
+            OSError: if the disk fails.
+        """
+        with self._writing:
+            merged = {**self._writer.metadata(image_id), **fields}
+            metadata = {name: value for name, value in merged.items() if value is not None}
+            change = MetadataChange(image_id, metadata)
+            position = self._guarded(lambda: self._writer.write([change]))
+            self._written += 1
+            number = self._written
+        self._guarded(lambda: self._writer.sync(position))
+        return metadata, number
+
+    def wait(self, number: int) -> int:
+        """Wait until a change is committed.
+
+        Returns:
+            the commit.
+
+        Raises:
+            OSError: if the disk fails.
+        """
+        with self._changed:
+            self._waiting += 1
+            self._changed.notify_all()
+            try:
+                while self._committed < number:
+                    self._check()
+                    self._changed.wait()
+            finally:
+                self._waiting -= 1
+            return self._version
+
+    def _there(self, changes: Sequence[Change]) -> list[bool]:
+        """Whether the index has each image, with the changes before it."""
+        after: dict[str, bool] = {}
+        found = []
+        for change in changes:
+            known = after.get(change.image_id)
+            found.append(change.image_id in self._writer if known is None else known)
+            after[change.image_id] = not isinstance(change, Delete)
+        return found
+
+    def _commit_all(self) -> None:
+        while not self._closed:
+            with self._changed:
+                self._changed.wait_for(self._is_urgent, COMMIT_EVERY)
+            if self._committed < self._written and self._failure is None:
+                self._commit()
+
+    def _is_urgent(self) -> bool:
+        return self._closed or (self._waiting > 0 and self._committed < self._written)
+
+    def _commit(self) -> None:
+        number, start = self._written, time.perf_counter()
+        try:
+            version = self._guarded(self._writer.commit).version
+        except OSError as error:
+            log.warning("%s: a commit failed: %s", self._folder, error)
+            version = self._version
+        else:
+            self._board.committed(version, time.perf_counter() - start)
+        with self._changed:
+            if self._failure is None:
+                self._committed, self._version = number, version
+            self._changed.notify_all()
+
+    def _guarded(self, task: Any) -> Any:
+        """Do something with the writer, which is of no use after a disk has failed."""
+        self._check()
+        try:
+            return task()
+        except OSError as error:
+            self._failure = error
+            raise
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            raise OSError(f"{self._folder} cannot be written: {self._failure}")
+
+    @property
+    def failed(self) -> bool:
+        """Whether the disk has failed; the index is to be opened again."""
+        return self._failure is not None
+
+    def close(self) -> None:
+        """Commit, and close all files; after a failure, the log keeps what is not committed."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        self._committer.join()
+        if self._failure is not None:
+            failure = self._failure
+            self._opened.__exit__(type(failure), failure, failure.__traceback__)
+        else:
+            self._opened.close()

@@ -1,0 +1,74 @@
+"""Photos that were sent to a server, kept in the index folder by a hash of their content."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+from sparta.atomic import sync
+from sparta.errors import InputError
+from sparta.features.extract.image_files import open_image
+
+FOLDER = "uploads"  # of an index folder
+FIELD = "upload"  # of the metadata: the name of the photo below the folder
+_NAME = re.compile(r"[0-9a-f]{2}/[0-9a-f]{64}\.[a-z0-9]{2,5}")
+SUFFIXES = {"JPEG": "jpg", "MPO": "jpg", "JPEG2000": "jp2", "TIFF": "tif"}
+
+
+def keep_upload(index: Path, photo: bytes) -> str:
+    """Write a photo below the index folder and sync it, unless it is there.
+
+    Args:
+        index: the index folder.
+        photo: the content of the file.
+
+    Returns:
+        its name, for `upload_path`.
+
+    Raises:
+        InputError: if it is no image of a known format.
+        OSError: if it cannot be written.
+    """
+    digest = hashlib.sha256(photo).hexdigest()
+    folder = index / FOLDER / digest[:2]
+    folder.mkdir(parents=True, exist_ok=True)
+    with NamedTemporaryFile(dir=folder, prefix=".", delete=False) as file:
+        try:
+            file.write(photo)
+            file.flush()
+            path = folder / f"{digest}.{_suffix(Path(file.name))}"
+            os.fchmod(file.fileno(), 0o644)
+            os.fsync(file.fileno())
+            Path(file.name).replace(path)
+        except BaseException:
+            Path(file.name).unlink()
+            raise
+    for one in (folder, folder.parent, index):
+        sync(one)
+    return f"{digest[:2]}/{path.name}"
+
+
+def upload_path(index: Path, name: object) -> Path | None:
+    """The file of an upload by its name in the metadata; None if the name is not one."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        return None
+    return index / FOLDER / name
+
+
+def has_uploads(index: Path | None) -> bool:
+    """Whether photos were sent to the server of an index."""
+    return index is not None and (index / FOLDER).is_dir()
+
+
+def _suffix(path: Path) -> str:
+    try:
+        with open_image(path) as image:
+            found = str(image.format)
+    except Exception as error:  # anything may come out of a damaged file
+        raise InputError(
+            "the photo cannot be used: not an image, or of an unknown format"
+        ) from error
+    return SUFFIXES.get(found, found.lower())
