@@ -1,0 +1,230 @@
+"""The writer's application: each request to change the index, and its answer."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from indexer.build import build_index
+from indexer.encoding.stores import open_stores
+from indexer.search.open import open_index
+from indexer.state import index_version
+from indexer.update.writer import IndexWriter, open_writer
+from server.writing.app import Writing, create_app
+from server.writing.board import COMMIT, Board
+from server.writing.index import WritableIndex
+from tests.indexer.tiny import save_model
+from tests.server.fake import DRAWINGS
+from tests.server.writing.test_uploads import photo
+from tests.tiny import tokenizer
+
+JSON = {"content-type": "application/json"}
+
+
+@pytest.fixture
+def board() -> Board:
+    return Board(1)
+
+
+@pytest.fixture
+def client(index: Path, board: Board) -> Iterator[TestClient]:
+    with TestClient(create_app(Writing(index, ["m"], board))) as client:
+        yield client
+
+
+def found(index: Path, query: str) -> list[str]:
+    with closing(open_index(index)) as searcher:
+        return [hit.image_id for hit in searcher.search(query, 50).hits]
+
+
+def problem(response: Any, status: int, kind: str) -> str:
+    assert response.status_code == status, response.text
+    answer = response.json()
+    assert answer["type"] == f"urn:problem-type:visualsparta:{kind}"
+    return str(answer["detail"])
+
+
+def put(client: TestClient, image_id: str, **body: Any) -> Any:
+    return client.put(f"/v1/images/{image_id}", json=body)
+
+
+def test_an_image_is_added_replaced_and_deleted(
+    client: TestClient, index: Path, board: Board
+) -> None:
+    before = found(index, "red")
+    response = put(client, "a/b.jpg", terms={"red": 127}, metadata={"camera": "x"})
+    version = index_version(index)
+    assert response.json() == {
+        "image_id": "a/b.jpg",
+        "result": "created",
+        "metadata": None,
+        "index_version": f"{version}.2",
+    }
+    assert response.headers[COMMIT] == "2" == str(board.commit)
+    assert found(index, "red") == ["a/b.jpg", *before]
+    assert put(client, "a/b.jpg", terms={"blue": 1}).json()["result"] == "replaced"
+    assert found(index, "red") == before
+    response = client.delete("/v1/images/a/b.jpg")
+    assert response.json()["result"] == "deleted"
+    assert "a/b.jpg" not in found(index, "blue")
+    assert "'a/b.jpg' is not in the index" in problem(
+        client.delete("/v1/images/a/b.jpg"), 404, "unknown-image"
+    )
+
+
+def test_without_waiting_a_change_is_found_soon(client: TestClient, board: Board) -> None:
+    response = client.put("/v1/images/a?refresh=none", json={"terms": {"red": 9}})
+    assert response.json()["index_version"] is None
+    assert COMMIT not in response.headers
+    client.put("/v1/images/b", json={"terms": {"red": 9}})
+    commits, seconds = board.commits
+    assert commits in (1, 2)
+    assert seconds > 0
+
+
+def test_metadata_changes_field_by_field(client: TestClient, index: Path) -> None:
+    image_id = min(DRAWINGS)
+    path = f"/v1/images/{image_id}"
+    client.patch(path, json={"rating": 5, "tags": ["a"]})
+    answer = client.patch(path, json={"rating": None, "camera": "y"}).json()
+    width, height = DRAWINGS[image_id].size
+    right = {"width": width, "height": height, "tags": ["a"], "camera": "y"}
+    assert (answer["result"], answer["metadata"]) == ("updated", right)
+    with closing(open_index(index)) as searcher:
+        assert searcher.metadata(image_id) == right
+    problem(client.patch("/v1/images/no", json={"a": 1}), 404, "unknown-image")
+    for name in ("width", "upload"):
+        detail = problem(client.patch(path, json={name: 1}), 422, "invalid-parameter")
+        assert detail == f"{name} is the photo's; rename the field"
+
+
+def test_many_are_deleted(client: TestClient, index: Path) -> None:
+    first, *others = sorted(DRAWINGS)
+    answer = client.post("/v1/images/delete", json=[*others, "no", others[0]]).json()
+    assert (answer["deleted"], answer["missing"]) == (len(others), ["no"])
+    with closing(open_index(index)) as searcher:
+        assert len(searcher) == 1
+        assert searcher.metadata(first)
+    assert client.post("/v1/images/delete", json=[]).json()["deleted"] == 0
+
+
+def test_a_batch_is_written_as_far_as_it_can_be(client: TestClient, index: Path) -> None:
+    known = min(DRAWINGS)
+    lines: list[Any] = [
+        {"image_id": "a", "terms": {"red": 126}},
+        {"image_id": "b", "terms": {"red": 125}, "metadata": {"n": 1}},
+        "no JSON",
+        {"image_id": "b", "metadata": {"n": 2}},
+        {"image_id": "c", "terms": {"qqq": 1}},
+        {"image_id": "x" * 40_000, "terms": {"red": 1}},
+        {"image_id": known, "terms": {"red": 124}},
+        {"image_id": "a", "delete": True},
+        {"image_id": "no", "delete": True},
+        {"image_id": "no", "metadata": {}},
+        {"image_id": "d"},
+        {"image_id": "d", "delete": True, "terms": {"red": 1}},
+        {"image_id": "d", "terms": {"red": 1}, "photo": "aaaa"},
+        {"terms": {"red": 1}},
+    ]
+    body = "\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines)
+    answer = client.post("/v1/images/batch", content=f"{body}\n\n").json()
+    counts = {name: answer[name] for name in ("created", "replaced", "updated", "deleted")}
+    assert counts == {"created": 2, "replaced": 1, "updated": 1, "deleted": 1}
+    errors = {error["line"]: (error["image_id"], error["detail"]) for error in answer["errors"]}
+    assert list(errors) == [3, 5, 6, 9, 10, 11, 12, 13, 14]
+    assert errors[5] == ("c", "term 'qqq' is not in the vocabulary of the index")
+    assert "40000 bytes, not 1 to" in errors[6][1]
+    assert errors[9] == ("no", "the index has no such image") == errors[10]
+    assert errors[11][1] == "give one of photo, features, terms, metadata and delete"
+    assert errors[14] == (None, "image_id: Field required")
+    assert found(index, "red")[:2] == ["b", known]
+    with closing(open_index(index)) as searcher:
+        assert searcher.metadata("b") == {"n": 2}
+
+
+def test_bodies_that_cannot_be_read(client: TestClient) -> None:
+    def refused(kind: str, status: int = 422, **options: Any) -> str:
+        return problem(client.put("/v1/images/a", **options), status, kind)
+
+    assert "give one of photo, features and terms" in refused("invalid-parameter", json={})
+    assert "terms: " in refused("invalid-parameter", json={"terms": 3})
+    detail = refused("invalid-parameter", json={"terms": {"red": 1}, "metadata": {"width": 3}})
+    assert detail == "metadata: width is the photo's; rename the field"
+    assert "Invalid JSON" in refused("invalid-parameter", content="{", headers=JSON)
+    html = {"content-type": "text/html"}
+    assert "send a photo as image/jpeg" in refused(
+        "unsupported-media", 415, content="a", headers=html
+    )
+    jpeg = {"content-type": "image/jpeg"}
+    assert "not an image" in refused("invalid-image", content="a", headers=jpeg)
+    regions = {"features": [[1.0]], "boxes": [[0, 0, 2, 1]], "width": 8, "height": 8}
+    assert "between 0 and 1" in refused("invalid-image", json={"features": regions})
+    # The model that the index names is not there.
+    assert "--model m" in refused("invalid-image", content=photo("PNG"), headers=jpeg)
+
+
+def test_another_writer_is_named(client: TestClient, index: Path) -> None:
+    with open_writer(index):
+        detail = problem(put(client, "a", terms={"red": 1}), 409, "not-writable")
+    assert "is being written by process" in detail
+    assert put(client, "a", terms={"red": 1}).status_code == 200
+
+
+def test_after_a_failure_of_the_disk_the_index_is_opened_again(
+    client: TestClient, index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(client, "a", terms={"red": 126})
+
+    def fail(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    for name in ("sync", "commit"):
+        with monkeypatch.context() as patch:
+            patch.setattr(IndexWriter, name, fail)
+            detail = problem(put(client, "b", terms={"red": 125}), 503, "writing-failed")
+            assert "No space left" in detail
+        assert put(client, "c", terms={"red": 124}).status_code == 200
+    assert found(index, "red")[:3] == ["a", "b", "c"]
+
+
+def test_a_failed_index_says_so_at_once(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = WritableIndex(index, ["m"], Board(1))
+
+    def fail(*_: Any) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(IndexWriter, "write", fail)
+    for _ in range(2):
+        with pytest.raises(OSError, match="Input/output error"):
+            opened.write([])
+    assert opened.failed
+    opened.close()
+
+
+def test_photos(photos: Path, tmp_path: Path) -> None:
+    """As their files, and in JSON; with what their files say and where they are kept."""
+    model = save_model(tmp_path / "model", tokenizer())
+    index = tmp_path / "index"
+    stores = open_stores([photos], [model], "visual_sparta", index, device="cpu")
+    build_index(stores, [model], index, device="cpu")
+    content = photo("PNG")
+    with TestClient(create_app(Writing(index, [str(model)], Board(1)))) as client:
+        one = client.put("/v1/images/one", content=content, headers={"content-type": "image/png"})
+        assert one.json()["result"] == "created", one.text
+        encoded = base64.b64encode(content).decode()
+        assert put(client, "two", photo=encoded, metadata={"bytes": 1}).status_code == 200
+    with closing(open_index(index)) as searcher:
+        one_, two = searcher.metadata("one"), searcher.metadata("two")
+        [first] = searcher.similar("one", 1).hits
+    assert first.image_id == "two"
+    assert one_["bytes"] == len(content)
+    assert (one_["width"], one_["height"], two["bytes"]) == (9, 9, 1)
+    assert one_["upload"] == two["upload"]
+    assert (index / "uploads" / one_["upload"]).read_bytes() == content

@@ -1,0 +1,36 @@
+"""What the processes of a server tell each other."""
+
+from __future__ import annotations
+
+from multiprocessing import get_context
+
+from server.writing.board import NOT_OPEN, Board
+
+
+def test_a_commit_is_shown_when_all_open_workers_show_it() -> None:
+    board = Board(3)
+    assert board.is_shown(7)  # nobody answers anything yet
+    board.show(0, 7)
+    board.show(1, 6)
+    assert not board.is_shown(7)
+    board.show(1, 8)
+    assert board.is_shown(7)
+    board.show(0, NOT_OPEN)
+    assert board.is_shown(8)
+
+
+def _commit(board: Board) -> None:
+    board.committed(3, 0.5)
+    board.committed(4, 0.25)
+    board.show(0, 4)
+
+
+def test_processes_share_it() -> None:
+    board = Board(1)
+    assert (board.commit, board.commits) == (0, (0, 0.0))
+    process = get_context("spawn").Process(target=_commit, args=(board,))
+    process.start()
+    process.join()
+    assert process.exitcode == 0
+    assert (board.commit, board.commits) == (4, (2, 0.75))
+    assert board.is_shown(4) and not board.is_shown(5)

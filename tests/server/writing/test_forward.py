@@ -1,0 +1,140 @@
+"""Requests that are passed on to a writer, and what happens when it does not answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from socketserver import StreamRequestHandler, ThreadingMixIn, UnixStreamServer
+from tempfile import TemporaryDirectory
+from threading import Thread
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from server.app import create_app
+from server.backends import Backend, Backends
+from server.writing import forward as module
+from server.writing.board import Board
+from server.writing.forward import Forwarder
+from server.writing.process import WriterAddress
+from tests.server.apps import client_of, make_key, settings
+from tests.server.fake import FakeSearcher
+
+
+class Stub(ThreadingMixIn, UnixStreamServer):
+    """A writer that keeps what it is sent, and answers with a text."""
+
+    daemon_threads = True
+    answer = b""
+    received = b""
+
+
+class Handler(StreamRequestHandler):
+    def handle(self) -> None:
+        assert isinstance(self.server, Stub)
+        head = b""
+        while not head.endswith(b"\r\n\r\n"):
+            head += self.rfile.readline()
+        sizes = [line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length")]
+        body = self.rfile.read(int(sizes[0].split(b":")[1])) if sizes else b""
+        self.server.received = head + body
+        self.wfile.write(self.server.answer)
+
+
+@pytest.fixture
+def stub() -> Iterator[Stub]:
+    with TemporaryDirectory() as folder, Stub(f"{folder}/socket", Handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+@pytest.fixture
+def board() -> Board:
+    return Board(2)
+
+
+@pytest.fixture
+def client(stub: Stub, board: Board, tmp_path: Path) -> Iterator[TestClient]:
+    keys = tmp_path / "keys.json"
+    key = make_key(keys, "write")
+    forwarder = Forwarder(WriterAddress(str(stub.server_address), board))
+    backends = Backends([Backend("sparta", FakeSearcher())])
+    app = create_app(backends, settings(keys=keys), forwarder=forwarder)
+    with client_of(app, headers={"Authorization": f"Bearer {key}"}) as client:
+        yield client
+
+
+def answered(body: bytes, *headers: bytes) -> bytes:
+    lines = [b"HTTP/1.1 200 OK", b"Content-Type: application/json", *headers]
+    return b"\r\n".join([*lines, b"Content-Length: %d" % len(body), b"", body])
+
+
+def test_a_photo_and_its_id_arrive_as_they_were_sent(client: TestClient, stub: Stub) -> None:
+    stub.answer = answered(b'{"a":1}')
+    response = client.put(
+        "/v1/images/a b/%2E%2E?refresh=none", content=b"photo", headers={"Content-Type": "image/x"}
+    )
+    assert response.json() == {"a": 1}
+    head, _, body = stub.received.partition(b"\r\n\r\n")
+    assert head.startswith(b"PUT /v1/images/a%20b%2F%2E%2E?refresh=none HTTP/1.1")
+    assert b"content-type: image/x" in head
+    assert b"authorization" not in head.lower()
+    assert body == b"photo"
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_the_answer_waits_for_every_worker(
+    client: TestClient, stub: Stub, board: Board, monkeypatch: pytest.MonkeyPatch, shown: bool
+) -> None:
+    monkeypatch.setattr(module, "SHOWN_WITHIN", 0.05)
+    stub.answer = answered(b"{}", b"X-Commit: 7")
+    board.show(0, 7)
+    board.show(1, 7 if shown else 6)
+    response = client.delete("/v1/images/a")
+    if shown:
+        assert response.status_code == 200
+    else:
+        assert response.status_code == 503
+        assert "saved, but not every worker shows it" in response.json()["detail"]
+
+
+def test_a_writer_that_ends_is_told(client: TestClient, stub: Stub) -> None:
+    stub.answer = b""
+    response = client.patch("/v1/images/a", json={"b": 1})
+    assert response.status_code == 503
+    assert "whether the change is saved is unknown" in response.json()["detail"]
+
+
+def test_ids_are_sent_as_a_list(client: TestClient, stub: Stub) -> None:
+    stub.answer = answered(b"{}")
+    client.post("/v1/images/delete", json={"ids": ["a", "b"]})
+    assert stub.received.endswith(b'\r\n\r\n["a", "b"]')
+    assert client.post("/v1/images/delete", json={}).status_code == 422
+
+
+def test_a_program_without_a_writer_says_so(tmp_path: Path) -> None:
+    keys = tmp_path / "keys.json"
+    key = make_key(keys, "write")
+    app = create_app(Backends([Backend("sparta", FakeSearcher())]), settings(keys=keys))
+    with client_of(app, headers={"Authorization": f"Bearer {key}"}) as client:
+        response = client.delete("/v1/images/a")
+    assert (response.status_code, response.json()["title"]) == (409, "The index cannot be written")
+
+
+@pytest.mark.parametrize("scope", ["search", "metrics", None])
+def test_writing_needs_its_scope(tmp_path: Path, scope: Any) -> None:
+    keys = tmp_path / "keys.json"
+    headers = {"Authorization": f"Bearer {make_key(keys, scope)}"} if scope else {}
+    app = create_app(Backends([Backend("sparta", FakeSearcher())]), settings(keys=keys))
+    with client_of(app, headers=headers) as client:
+        for method, path in (
+            ("PUT", "a"),
+            ("PATCH", "a"),
+            ("DELETE", "a"),
+            ("POST", "batch"),
+            ("POST", "delete"),
+        ):
+            response = client.request(method, f"/v1/images/{path}", json={"ids": []})
+            assert response.status_code == (403 if scope else 401)
