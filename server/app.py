@@ -37,6 +37,20 @@ from server.writing.forward import Forwarder
 NOT_COMPRESSED = (*DEFAULT_EXCLUDED_CONTENT_TYPES, "image/*", "application/octet-stream")
 LEAST_COMPRESSED = 1000  # bytes
 COMPRESSION = 4  # of 9: half the time of the default for 5 % more bytes
+# An image id may be anything, so the path of an image matches those before it, too.
+ROUTERS = (
+    search.router,
+    suggest.router,
+    backend_routes.router,
+    explain.router,
+    count.router,
+    writes.many,
+    images.router,
+    writes.one,
+    session.router,
+    keys.router,
+    health.router,
+)
 PAGE = Path(__file__).parent / "page"
 
 
@@ -105,20 +119,8 @@ def create_app(
     security.install(app, settings, buckets or Buckets())
     app.add_middleware(monitoring.Monitoring, monitor=monitor)
     problems.install(app)
-    # An image id may end in "/explain", so the path of an image matches that of its explanation.
-    for routes in (
-        search,
-        suggest,
-        backend_routes,
-        explain,
-        count,
-        images,
-        writes,
-        session,
-        keys,
-        health,
-    ):
-        app.include_router(routes.router)
+    for router in ROUTERS:
+        app.include_router(router)
     app.add_api_route("/", _index, methods=["GET", "HEAD"], include_in_schema=False)
     app.mount("/page", StaticFiles(directory=PAGE))
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]

@@ -33,7 +33,9 @@ RefreshParameter = Annotated[
     ),
 ]
 
-router = APIRouter(prefix="/v1/images", dependencies=[requires("write")])
+# Of many images, and of one, whose path would match those of many.
+many = APIRouter(prefix="/v1/images", dependencies=[requires("write")])
+one = APIRouter(prefix="/v1/images", dependencies=[requires("write")])
 
 
 def _body(content: dict[str, Any], description: str) -> dict[str, Any]:
@@ -54,7 +56,7 @@ def body_schemas() -> dict[str, Any]:
     return definitions
 
 
-@router.post(
+@many.post(
     "/batch",
     summary="Write many images",
     operation_id="write_batch",
@@ -70,7 +72,7 @@ async def write_batch(request: Request, refresh: RefreshParameter = "wait") -> R
     return await forwarder_of(request).send(request, "batch", refresh)
 
 
-@router.post(
+@many.post(
     "/delete",
     summary="Delete images by ids or by a filter",
     operation_id="delete_images",
@@ -100,7 +102,7 @@ def _filtered(request: Request, asked: DeleteBody) -> list[str]:
     return [hit.image_id for hit in searcher.hits((int(n), 0.0) for n in allowed.nonzero()[0])]
 
 
-@router.put(
+@one.put(
     IMAGE,
     summary="Add an image, or replace it",
     operation_id="put_image",
@@ -124,7 +126,7 @@ async def put_image(
     return await forwarder_of(request).image(request, image_id, refresh)
 
 
-@router.patch(
+@one.patch(
     IMAGE,
     summary="Change the metadata of an image",
     operation_id="update_image",
@@ -139,7 +141,7 @@ async def update_image(
     return await forwarder_of(request).image(request, image_id, refresh)
 
 
-@router.delete(
+@one.delete(
     IMAGE,
     summary="Delete an image",
     operation_id="delete_image",

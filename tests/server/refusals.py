@@ -1,4 +1,4 @@
-"""Hooks for schemathesis: which requests that fit the OpenAPI document may still be refused.
+"""Hooks for schemathesis: lines of JSON, and which requests that fit may still be refused.
 
 No schema can say how a filter is written or which fields an index has, so 422 is an answer to
 requests with a filter, facets or an order; to any other that fits the document it is not.
@@ -6,6 +6,7 @@ requests with a filter, facets or an order; to any other that fits the document 
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import schemathesis
@@ -22,6 +23,12 @@ def filter_failure(
     """Whether schemathesis reports a failure."""
     refused = "positive_data_acceptance" in failure.checks and response.status_code == 422
     return not (refused and (undescribed(case.query) or undescribed(case.body)))
+
+
+@schemathesis.serializer("application/x-ndjson")
+def lines(context: Any, value: Any) -> bytes:
+    """A body of one line."""
+    return json.dumps(value).encode()
 
 
 def undescribed(values: Any) -> bool:

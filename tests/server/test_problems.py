@@ -69,8 +69,8 @@ def test_unknown_routes(client: TestClient, path: str) -> None:
     ("method", "path"),
     [
         ("POST", "/v1/backends"),
-        ("DELETE", "/v1/images/garden/one.png"),
-        ("PUT", "/v1/images/garden/one.png/file"),
+        ("POST", "/v1/images/garden/one.png"),
+        ("POST", "/v1/images/garden/one.png/file"),
         ("POST", "/"),
     ],
 )
@@ -101,6 +101,8 @@ def test_the_description_names_every_error(client: TestClient) -> None:
         "/v1/suggest",
         "/v1/backends",
         "/v1/images/count",
+        "/v1/images/batch",
+        "/v1/images/delete",
         "/v1/images/{image_id}",
         "/v1/images/{image_id}/file",
         "/v1/images/{image_id}/similar",
