@@ -84,7 +84,8 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        measuring = asyncio.create_task(measure(metrics, lambda: current.resource.figures))
+        figures = measure(metrics, lambda: current.resource.figures, forwarder.commits)
+        measuring = asyncio.create_task(figures)
         if watch:
             watch.start()
         yield

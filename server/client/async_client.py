@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Self
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Self
 
 import anyio
 import httpx
 
-from server.client import operations
+from server.client import changes, operations
 from server.client.attempts import Attempts
+from server.client.changes import Fields, Refresh
 from server.client.operations import Answer, Filter, Operation, Photo
 from server.client.options import RETRIES, TIMEOUT, options
 from server.client.servers import Servers
 from server.schemas import (
     BackendInfo,
+    BatchAnswer,
     CountAnswer,
+    DeleteAnswer,
     ExplanationAnswer,
     ImageAnswer,
     SearchAnswer,
     SimilarAnswer,
     SuggestionAnswer,
+    WriteAnswer,
 )
 
 
@@ -119,6 +123,52 @@ class AsyncClient:
     async def list_backends(self) -> list[BackendInfo]:
         """See `Client.list_backends`."""
         return await self._get(operations.list_backends())
+
+    async def put_photo(
+        self, image_id: str, photo: bytes, *, refresh: Refresh = "wait"
+    ) -> WriteAnswer:
+        """See `Client.put_photo`."""
+        return await self._get(changes.put_photo(image_id, photo, refresh))
+
+    async def put_image(
+        self,
+        image_id: str,
+        *,
+        terms: Mapping[str, float] | None = None,
+        features: Mapping[str, Any] | None = None,
+        metadata: Fields | None = None,
+        refresh: Refresh = "wait",
+    ) -> WriteAnswer:
+        """See `Client.put_image`."""
+        given = {"terms": terms, "features": features, "metadata": metadata}
+        parts = {name: part for name, part in given.items() if part is not None}
+        return await self._get(changes.put_image(image_id, parts, refresh))
+
+    async def update_image(
+        self, image_id: str, metadata: Fields, *, refresh: Refresh = "wait"
+    ) -> WriteAnswer:
+        """See `Client.update_image`."""
+        return await self._get(changes.update_image(image_id, metadata, refresh))
+
+    async def delete_image(self, image_id: str, *, refresh: Refresh = "wait") -> WriteAnswer:
+        """See `Client.delete_image`."""
+        return await self._get(changes.delete_image(image_id, refresh))
+
+    async def delete_images(
+        self,
+        ids: Sequence[str] | None = None,
+        *,
+        filter: Filter | None = None,
+        refresh: Refresh = "wait",
+    ) -> DeleteAnswer:
+        """See `Client.delete_images`."""
+        return await self._get(changes.delete_images(ids, filter, refresh))
+
+    async def write_batch(
+        self, lines: Iterable[Mapping[str, Any]], *, refresh: Refresh = "wait"
+    ) -> BatchAnswer:
+        """See `Client.write_batch`."""
+        return await self._get(changes.write_batch(lines, refresh))
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -22,7 +22,8 @@ Outcome = httpx.Response | httpx.TransportError
 class Attempts:
     """Chooses the server of every attempt, and the pause before it.
 
-    Every request of the interface only reads, so repeating one is harmless.
+    Every request reads, or writes what another one of its kind would write again, so repeating one
+    is harmless.
 
     Args:
         servers: to choose from.

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import Self
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Self
 
 import httpx
 
-from server.client import operations
+from server.client import changes, operations
 from server.client.attempts import Attempts
+from server.client.changes import Fields, Refresh
 from server.client.operations import Answer, Filter, Operation, Photo
 from server.client.options import RETRIES, TIMEOUT, options
 from server.client.servers import Servers
 from server.schemas import (
     BackendInfo,
+    BatchAnswer,
     CountAnswer,
+    DeleteAnswer,
     ExplanationAnswer,
     ImageAnswer,
     SearchAnswer,
     SimilarAnswer,
     SuggestionAnswer,
+    WriteAnswer,
 )
 
 
@@ -184,6 +188,94 @@ class Client:
             ClientError: if the request fails.
         """
         return self._get(operations.list_backends())
+
+    def put_photo(self, image_id: str, photo: bytes, *, refresh: Refresh = "wait") -> WriteAnswer:
+        """Add a photo, or put it in the place of the one with this id.
+
+        Args:
+            image_id: usually a path such as "beach/two dogs.jpg".
+            photo: the content of the file, which the server keeps.
+            refresh: "wait" until searches find it, or "none".
+
+        Raises:
+            ClientError: if the request fails, as for a file that is no photo.
+        """
+        return self._get(changes.put_photo(image_id, photo, refresh))
+
+    def put_image(
+        self,
+        image_id: str,
+        *,
+        terms: Mapping[str, float] | None = None,
+        features: Mapping[str, Any] | None = None,
+        metadata: Fields | None = None,
+        refresh: Refresh = "wait",
+    ) -> WriteAnswer:
+        """Add an image whose terms or features are known, or replace the one with this id.
+
+        Args:
+            image_id: of the image.
+            terms: term → its score above the term's offset.
+            features: as `PUT /v1/images/{image_id}` describes them; terms or features, not both.
+            metadata: of the image.
+            refresh: "wait" until searches find it, or "none".
+
+        Raises:
+            ClientError: if the request fails.
+        """
+        given = {"terms": terms, "features": features, "metadata": metadata}
+        parts = {name: part for name, part in given.items() if part is not None}
+        return self._get(changes.put_image(image_id, parts, refresh))
+
+    def update_image(
+        self, image_id: str, metadata: Fields, *, refresh: Refresh = "wait"
+    ) -> WriteAnswer:
+        """Change some fields of an image's metadata; None removes a field.
+
+        Raises:
+            ClientError: if the request fails, as with status 404 for an unknown image.
+        """
+        return self._get(changes.update_image(image_id, metadata, refresh))
+
+    def delete_image(self, image_id: str, *, refresh: Refresh = "wait") -> WriteAnswer:
+        """Delete an image; its file stays where it is.
+
+        Raises:
+            ClientError: if the request fails, as with status 404 for an unknown image.
+        """
+        return self._get(changes.delete_image(image_id, refresh))
+
+    def delete_images(
+        self,
+        ids: Sequence[str] | None = None,
+        *,
+        filter: Filter | None = None,
+        refresh: Refresh = "wait",
+    ) -> DeleteAnswer:
+        """Delete images by their ids, or those that a filter lets through.
+
+        Raises:
+            ClientError: if the request fails.
+        """
+        return self._get(changes.delete_images(ids, filter, refresh))
+
+    def write_batch(
+        self, lines: Iterable[Mapping[str, Any]], *, refresh: Refresh = "wait"
+    ) -> BatchAnswer:
+        """Add, replace, change and delete many images in one request.
+
+        Args:
+            lines: each with `image_id` and one of `terms`, `features`, `photo` (base64), `metadata`
+                and `delete`.
+            refresh: "wait" until searches find the changes, or "none".
+
+        Returns:
+            counts, and the lines that could not be written.
+
+        Raises:
+            ClientError: if the request fails.
+        """
+        return self._get(changes.write_batch(lines, refresh))
 
     def close(self) -> None:
         """Close the connections."""

@@ -39,21 +39,33 @@ class Operation(Generic[Answer]):
     Attributes:
         path: below the address of the server.
         params: of the query; None for those that are left out.
-        body: sent as JSON with POST; None for GET.
         read: makes the typed answer; raises ValueError if the response is not one.
+        body: sent as JSON; None for none.
+        method: by default POST with a body, else GET.
+        content: bytes sent in place of a body, and their media type; None for none.
     """
 
     path: str
     params: Params
     read: Callable[[httpx.Response], Answer]
     body: Mapping[str, Any] | None = None
+    method: str = ""
+    content: tuple[bytes, str] | None = None
 
     def request(self, client: httpx.Client | httpx.AsyncClient, server: str) -> httpx.Request:
         """The request for one server."""
         params = {name: value for name, value in self.params.items() if value is not None}
-        if self.body is not None:
-            return client.build_request("POST", server + self.path, json=self.body)
-        return client.build_request("GET", server + self.path, params=params)
+        method = self.method or ("GET" if self.body is None else "POST")
+        content, media_type = self.content or (None, None)
+        headers = {"Content-Type": media_type} if media_type else None
+        return client.build_request(
+            method,
+            server + self.path,
+            params=params,
+            json=self.body,
+            content=content,
+            headers=headers,
+        )
 
     def answer(self, outcome: httpx.Response | httpx.TransportError, server: str) -> Answer:
         """The answer to the last attempt.
@@ -94,7 +106,7 @@ def search(
         "offset": offset or None,
         "sort": sort,
     }
-    read = _model(schemas.SearchAnswer)
+    read = answer_of(schemas.SearchAnswer)
     if filter is None or isinstance(filter, str):
         params |= {"filter": filter, "facets": ",".join(facets) or None}
         return Operation("/v1/search", params, read)
@@ -106,12 +118,12 @@ def search(
 def count(filter: Filter | None, backend: str | None) -> Operation[schemas.CountAnswer]:
     """`POST /v1/images/count`."""
     body = {"filter": filter, "backend": backend}
-    return Operation("/v1/images/count", {}, _model(schemas.CountAnswer), body)
+    return Operation("/v1/images/count", {}, answer_of(schemas.CountAnswer), body)
 
 
 def suggest(query: str, k: int) -> Operation[list[schemas.SuggestionAnswer]]:
     """`GET /v1/suggest`."""
-    read = _model(schemas.SuggestAnswer)
+    read = answer_of(schemas.SuggestAnswer)
     params: Params = {"q": query, "k": k}
     return Operation("/v1/suggest", params, lambda response: read(response).suggestions)
 
@@ -122,7 +134,7 @@ def similar(
     """`GET /v1/images/{image_id}/similar`."""
     first, *also = [image_id] if isinstance(image_id, str) else image_id
     params: Params = {"also": also, "q": words, "k": k, "explain": explain, "backend": backend}
-    return Operation(f"{_image(first)}/similar", params, _model(schemas.SimilarAnswer))
+    return Operation(f"{image_path(first)}/similar", params, answer_of(schemas.SimilarAnswer))
 
 
 def explain(
@@ -130,31 +142,35 @@ def explain(
 ) -> Operation[schemas.ExplanationAnswer]:
     """`GET /v1/images/{image_id}/explain`."""
     params: Params = {"q": query, "substitute": substitute, "backend": backend}
-    return Operation(f"{_image(image_id)}/explain", params, _model(schemas.ExplanationAnswer))
+    return Operation(
+        f"{image_path(image_id)}/explain", params, answer_of(schemas.ExplanationAnswer)
+    )
 
 
 def get_image(image_id: str, backend: str | None) -> Operation[schemas.ImageAnswer]:
     """`GET /v1/images/{image_id}`."""
-    return Operation(_image(image_id), {"backend": backend}, _model(schemas.ImageAnswer))
+    return Operation(image_path(image_id), {"backend": backend}, answer_of(schemas.ImageAnswer))
 
 
 def get_photo(image_id: str, backend: str | None) -> Operation[Photo]:
     """`GET /v1/images/{image_id}/file`."""
-    return Operation(f"{_image(image_id)}/file", {"backend": backend}, _photo)
+    return Operation(f"{image_path(image_id)}/file", {"backend": backend}, _photo)
 
 
 def list_backends() -> Operation[list[schemas.BackendInfo]]:
     """`GET /v1/backends`."""
-    read = _model(schemas.BackendList)
+    read = answer_of(schemas.BackendList)
     return Operation("/v1/backends", {}, lambda response: read(response).backends)
 
 
-def _image(image_id: str) -> str:
+def image_path(image_id: str) -> str:
+    """Of an image."""
     # Slashes stay as they are: some proxies refuse or decode escaped ones.
     return f"/v1/images/{quote(image_id)}"
 
 
-def _model(model: type[Model]) -> Callable[[httpx.Response], Model]:
+def answer_of(model: type[Model]) -> Callable[[httpx.Response], Model]:
+    """Reads an answer of one kind."""
     return lambda response: model.model_validate_json(response.content)
 
 

@@ -42,9 +42,22 @@ Key = Annotated[
         "environment",
     ),
 ]
+Write = Annotated[
+    bool,
+    typer.Option(
+        "--write",
+        help="Offer the tools add and delete, too; for a running server, with a key of scope write",
+    ),
+]
 
 
-def mcp(source: Source, photos: Photos = None, port: Port = None, api_key: Key = None) -> None:
+def mcp(
+    source: Source,
+    photos: Photos = None,
+    port: Port = None,
+    api_key: Key = None,
+    write: Write = False,
+) -> None:
     """Offer the search to language models: a Model Context Protocol server.
 
     Its tools are search, similar, explain and image. Without --port it talks over standard input
@@ -53,13 +66,15 @@ def mcp(source: Source, photos: Photos = None, port: Port = None, api_key: Key =
     Example: sparta mcp demo/index
 
     Example: sparta mcp http://127.0.0.1:8000 --port 8001
+
+    Example: SPARTA_API_KEY=… sparta mcp http://127.0.0.1:8000 --write
     """
     import anyio
 
     from server.mcp.service import serve_http
     from server.sockets import listen, url
 
-    server = _server(source, photos, api_key)
+    server = _server(source, photos, api_key, write)
     if port is None:
         anyio.run(server.run_stdio_async)
         return
@@ -69,7 +84,7 @@ def mcp(source: Source, photos: Photos = None, port: Port = None, api_key: Key =
         serve_http(server, socket)
 
 
-def _server(source: str, photos: Path | None, api_key: str | None) -> MCPServer:
+def _server(source: str, photos: Path | None, api_key: str | None, write: bool) -> MCPServer:
     from functools import partial
 
     from server.client.async_client import AsyncClient
@@ -79,7 +94,9 @@ def _server(source: str, photos: Path | None, api_key: str | None) -> MCPServer:
     if source.startswith(("http://", "https://")):
         if photos is not None:
             raise InputError("--photos is for an index folder; a running server has its own")
-        return mcp_server(AsyncClient(source, api_key=api_key))
+        return mcp_server(AsyncClient(source, api_key=api_key), write=write)
+    if write:
+        raise InputError("--write needs a running server: start sparta serve and give its address")
     from server.app import create_app
     from server.backends import open_backends
     from server.settings import ServerSettings

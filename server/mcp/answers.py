@@ -34,6 +34,20 @@ class Found(BaseModel):
     )
 
 
+class Added(BaseModel):
+    """A photo was added."""
+
+    image_id: str = Field(description="Names the photo in the other tools")
+    replaced: bool = Field(description="Whether another photo had the name, and is gone")
+
+
+class Deleted(BaseModel):
+    """Photos were deleted."""
+
+    deleted: int
+    missing: list[str] = Field(description="Names that no photo had")
+
+
 class Search(BaseModel):
     """The photos that match a query best, the best first."""
 

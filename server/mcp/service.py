@@ -32,13 +32,14 @@ def application_client(app: FastAPI) -> AsyncClient:
     )
 
 
-def mcp_server(client: AsyncClient, app: FastAPI | None = None) -> MCPServer:
+def mcp_server(client: AsyncClient, app: FastAPI | None = None, write: bool = False) -> MCPServer:
     """A server with the tools.
 
     Args:
         client: of the server that is searched; closed at the end.
         app: the application that the client asks, started and shut down with the server; None for
             a client of a server elsewhere.
+        write: whether tools that change the collection are offered.
     """
 
     @asynccontextmanager
@@ -58,7 +59,7 @@ def mcp_server(client: AsyncClient, app: FastAPI | None = None) -> MCPServer:
         lifespan=lifespan,
         log_level="WARNING",
     )
-    Tools(client).add_to(server)
+    Tools(client, write).add_to(server)
     return server
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from inspect import getdoc
-from typing import Annotated
+from typing import Annotated, Any
 
 import anyio.to_thread
 from mcp.server.mcpserver import Image, MCPServer
@@ -37,21 +38,46 @@ Backend = Annotated[
 ]
 
 
+Photo = Annotated[str, Field(description="The file of the photo, in base64")]
+NewId = Annotated[
+    str,
+    Field(
+        description="Names the photo from now on, as holidays/beach.jpg does; one that has the "
+        "name already is replaced",
+        min_length=1,
+    ),
+]
+Metadata = Annotated[
+    dict[str, Any], Field(description="What else is known of it, such as taken or tags")
+]
+Ids = Annotated[list[str], Field(description="image_id of each photo, unchanged", min_length=1)]
+
+
 class Tools:
     """The functions that agents call; their docstrings are what agents read about them.
 
     Args:
         client: of the server that is searched.
+        write: whether tools that change the collection are offered.
     """
 
-    def __init__(self, client: AsyncClient) -> None:
-        self._client = client
+    def __init__(self, client: AsyncClient, write: bool = False) -> None:
+        self._client, self._write = client, write
 
     def add_to(self, server: MCPServer) -> None:
-        """Offer the tools on a server; none of them changes anything."""
+        """Offer the tools on a server."""
         reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
         for tool in (self.search, self.similar, self.explain, self.image):
             server.add_tool(tool, description=getdoc(tool), annotations=reads)
+        if self._write:
+            changes = ToolAnnotations(
+                read_only_hint=False,
+                destructive_hint=True,
+                idempotent_hint=True,
+                open_world_hint=False,
+            )
+            for change in (self.add, self.delete):
+                server.add_tool(change, description=getdoc(change), annotations=changes)
 
     async def search(self, query: Query, k: Count = 10, backend: Backend = None) -> answers.Search:
         """Find the photos that match a text best, the best first.
@@ -100,3 +126,21 @@ class Tools:
                 "similar and explain work without it."
             ) from error
         return Image(data=picture, format="jpeg")
+
+    async def add(self, image_id: NewId, photo: Photo, metadata: Metadata = {}) -> answers.Added:  # noqa: B006
+        """Add a photo to the collection, where searches find it from now on."""
+        try:
+            content = b64decode(photo, validate=True)
+        except ValueError as error:
+            raise ToolError(f"photo is not base64: {error}. Send the whole file.") from error
+        with actionable():
+            done = await self._client.put_photo(image_id, content)
+            if metadata:
+                await self._client.update_image(image_id, metadata)
+        return answers.Added(image_id=image_id, replaced=done.result == "replaced")
+
+    async def delete(self, image_ids: Ids) -> answers.Deleted:
+        """Delete photos from the collection; their files stay where they are."""
+        with actionable():
+            done = await self._client.delete_images(image_ids)
+        return answers.Deleted(deleted=done.deleted, missing=done.missing)

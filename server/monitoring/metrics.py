@@ -83,6 +83,9 @@ class Metrics:
         self._changes = self._counter(
             "index_changes", "Indexes that were opened, refused or refreshed", ("result",)
         )
+        self._commits = self._counter("index_commits", "Commits of the writer")
+        self._commit_seconds = self._counter("index_commit_seconds", "Time of these commits")
+        self._committed = (0, 0.0)
         self.lost_lines = self._counter("log_lines_lost", "Lines that a log could not take")
         self._running = self._gauge("searches_running", "Searches that run in threads")
         self._waiting = self._gauge("searches_waiting", "Searches that wait for a thread")
@@ -112,6 +115,12 @@ class Metrics:
     def index_change(self, result: str) -> None:
         """A rebuilt index was "opened" or "refused", or one that was written to "refreshed"."""
         self._changes.labels(result).inc()
+
+    def commits(self, count: int, seconds: float) -> None:
+        """The writer has made so many commits since the server started, in so much time."""
+        self._commits.inc(count - self._committed[0])
+        self._commit_seconds.inc(max(0.0, seconds - self._committed[1]))
+        self._committed = count, seconds
 
     def work(self, running: int, waiting: int) -> None:
         """Searches run and wait."""

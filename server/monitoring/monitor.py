@@ -87,16 +87,23 @@ def _tracing(settings: ServerSettings) -> Tracing | None:
     return Tracing()
 
 
-async def measure(metrics: Metrics, index: Callable[[], tuple[int, int, float]]) -> None:
+async def measure(
+    metrics: Metrics,
+    index: Callable[[], tuple[int, int, float]],
+    commits: Callable[[], tuple[int, float]] | None = None,
+) -> None:
     """Look at the memory and the index again and again.
 
     Args:
         metrics: of the process.
         index: images, bytes and time of the index that is served.
+        commits: of the writer, and the seconds they took; None in all workers but one.
     """
     while True:
         metrics.measure_memory()
         metrics.index(*index())
+        if commits is not None:
+            metrics.commits(*commits())
         await asyncio.sleep(MEASURED)
 
 

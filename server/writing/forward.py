@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from time import monotonic
 from urllib.parse import quote
 
@@ -40,6 +40,12 @@ class Forwarder:
         limits = httpx.Limits(max_keepalive_connections=0)
         transport = httpx.AsyncHTTPTransport(uds=writer.path, limits=limits) if writer else None
         self._client = httpx.AsyncClient(transport=transport, timeout=None)
+
+    @property
+    def commits(self) -> Callable[[], tuple[int, float]] | None:
+        """Commits of the writer and their seconds, for the metrics of the first worker."""
+        board, worker = self.place
+        return None if board is None or worker else lambda: board.commits
 
     async def image(self, request: Request, image_id: str, refresh: Refresh) -> Response:
         """Pass a request about one image on."""

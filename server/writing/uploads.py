@@ -8,12 +8,12 @@ import re
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
+from indexer.parts import UPLOADS
 from sparta.atomic import sync
 from sparta.errors import InputError
 from sparta.features.extract.image_files import open_image
 
-FOLDER = "uploads"  # of an index folder
-FIELD = "upload"  # of the metadata: the name of the photo below the folder
+FIELD = "upload"  # of the metadata: the name of the photo below the folder `UPLOADS`
 _NAME = re.compile(r"[0-9a-f]{2}/[0-9a-f]{64}\.[a-z0-9]{2,5}")
 SUFFIXES = {"JPEG": "jpg", "MPO": "jpg", "JPEG2000": "jp2", "TIFF": "tif"}
 
@@ -33,7 +33,7 @@ def keep_upload(index: Path, photo: bytes) -> str:
         OSError: if it cannot be written.
     """
     digest = hashlib.sha256(photo).hexdigest()
-    folder = index / FOLDER / digest[:2]
+    folder = index / UPLOADS / digest[:2]
     folder.mkdir(parents=True, exist_ok=True)
     with NamedTemporaryFile(dir=folder, prefix=".", delete=False) as file:
         try:
@@ -55,12 +55,12 @@ def upload_path(index: Path, name: object) -> Path | None:
     """The file of an upload by its name in the metadata; None if the name is not one."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         return None
-    return index / FOLDER / name
+    return index / UPLOADS / name
 
 
 def has_uploads(index: Path | None) -> bool:
     """Whether photos were sent to the server of an index."""
-    return index is not None and (index / FOLDER).is_dir()
+    return index is not None and (index / UPLOADS).is_dir()
 
 
 def _suffix(path: Path) -> str:

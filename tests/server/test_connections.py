@@ -177,3 +177,16 @@ def test_requests_one_after_the_other_on_a_connection(address: str) -> None:
             raw += connection.recv(65_536)
         connection.sendall(SEARCH[20:-2] + b"Connection: close\r\n\r\n")
         assert (raw + answer(connection)).count(b"HTTP/1.1 200 OK") == 4
+
+
+def test_a_body_that_proceeds_has_more_time(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "PART", 1000)
+    begin = time.monotonic()
+    with connect(address) as connection:
+        head = b"GET /livez HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8000\r\n"
+        connection.sendall(head + b"Connection: close\r\n\r\n")
+        for _ in range(8):
+            time.sleep(SECONDS / 4)
+            connection.sendall(b"x" * 1000)
+        assert answer(connection).startswith(b"HTTP/1.1 200 ")
+    assert time.monotonic() - begin > 1.5 * SECONDS

@@ -198,3 +198,49 @@ print(*sorted(name for name in sys.modules if name.startswith("server.") and nam
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout.splitlines() == ["", "server.client server.schemas"]
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_what_changes_the_index(kind: str) -> None:
+    sent: list[tuple[str, str, str, bytes]] = []
+    answers: list[dict[str, Any]] = [
+        {"image_id": "a b", "result": "created"},
+        {"image_id": "a", "result": "replaced"},
+        {"image_id": "a", "result": "updated", "metadata": {"x": 1}},
+        {"image_id": "a", "result": "deleted", "index_version": "7.1"},
+        {"deleted": 1, "missing": ["b"]},
+        {"deleted": 3, "missing": []},
+        {"created": 1, "errors": [{"line": 2, "image_id": None, "detail": "no JSON"}]},
+    ]
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        target = request.url.raw_path.decode()
+        media_type = request.headers.get("content-type", "")
+        sent.append((request.method, target, media_type, request.content))
+        return httpx.Response(200, json=answers[len(sent) - 1])
+
+    with connected(kind, LOCAL, handle) as client:
+        assert client.put_photo("a b", b"photo", refresh="none").result == "created"
+        client.put_image("a", terms={"dog": 2}, metadata={"x": 1})
+        assert client.update_image("a", {"x": 1, "y": None}).metadata == {"x": 1}
+        assert client.delete_image("a").index_version == "7.1"
+        assert client.delete_images(["a", "b"]).missing == ["b"]
+        assert client.delete_images(filter={"match": {"x": 1}}).deleted == 3
+        assert client.write_batch([{"image_id": "a", "delete": True}]).errors[0].line == 2
+    one, wait = "/v1/images/a?refresh=wait", "?refresh=wait"
+    plain = "application/json"
+    bodies = [(how, to, kind, content.replace(b" ", b"")) for how, to, kind, content in sent]
+    assert bodies == [
+        ("PUT", "/v1/images/a%20b?refresh=none", "application/octet-stream", b"photo"),
+        ("PUT", one, plain, b'{"terms":{"dog":2},"metadata":{"x":1}}'),
+        ("PATCH", one, plain, b'{"x":1,"y":null}'),
+        ("DELETE", one, "", b""),
+        ("POST", f"/v1/images/delete{wait}", plain, b'{"ids":["a","b"]}'),
+        ("POST", f"/v1/images/delete{wait}", plain, b'{"filter":{"match":{"x":1}}}'),
+        (
+            "POST",
+            f"/v1/images/batch{wait}",
+            "application/x-ndjson",
+            b'{"image_id":"a","delete":true}\n',
+        ),
+    ]

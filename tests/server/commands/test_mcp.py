@@ -80,6 +80,7 @@ def test_a_running_server_over_http(address: str) -> None:
     [
         (["http://127.0.0.1:1", "--photos", "."], "--photos is for an index folder"),
         (["nowhere"], "is not an index"),
+        (["nowhere", "--write"], "--write needs a running server"),
         (["http://127.0.0.1:1", "--api-key", "two words"], "the API key has spaces"),
     ],
 )

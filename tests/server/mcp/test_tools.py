@@ -187,3 +187,36 @@ def test_a_server_that_is_down() -> None:
     text = error(lambda: mcp_server(client), "search", query="red")
     assert text.startswith("http://127.0.0.1:1 does not answer: ")
     assert text.endswith("Ask the operator to start the server, or to correct its address.")
+
+
+def test_tools_that_write_are_offered_on_demand(server: Make) -> None:
+    sent: list[httpx.Request] = []
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        sent.append(request)
+        if request.method == "POST":
+            return httpx.Response(200, json={"deleted": 1, "missing": ["b"]})
+        return httpx.Response(200, json={"image_id": "a", "result": "replaced"})
+
+    def make() -> MCPServer:
+        client = AsyncClient("http://127.0.0.1:1", transport=httpx.MockTransport(handle))
+        return mcp_server(client, write=True)
+
+    photo = base64.b64encode(b"photo").decode()
+    assert call(make, "add", image_id="a", photo=photo, metadata={"x": 1}) == {
+        "image_id": "a",
+        "replaced": True,
+    }
+    assert call(make, "delete", image_ids=["a", "b"]) == {"deleted": 1, "missing": ["b"]}
+    assert [(request.method, request.content) for request in sent] == [
+        ("PUT", b"photo"),
+        ("PATCH", b'{"x":1}'),
+        ("POST", b'{"ids":["a","b"]}'),
+    ]
+    assert "photo is not base64" in error(make, "add", image_id="a", photo="?")
+
+    def names(make: Make) -> set[str]:
+        listed = calling(make, lambda client: client.list_tools())
+        return {tool.name for tool in listed.tools}
+
+    assert names(make) - names(server) == {"add", "delete"}

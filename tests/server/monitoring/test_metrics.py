@@ -85,3 +85,11 @@ def test_without_proc_memory_is_unknown(monkeypatch: pytest.MonkeyPatch, tmp_pat
     metrics = Metrics()
     metrics.measure_memory()
     assert b"memory_bytes{" not in metrics.text()
+
+
+def test_commits_since_the_last_look_are_counted() -> None:
+    metrics = Metrics()
+    for seen in [(2, 0.5), (2, 0.5), (5, 0.75)]:
+        metrics.commits(*seen)
+    found = samples(metrics.text().decode())
+    assert (found["index_commits_total"], found["index_commit_seconds_total"]) == (5, 0.75)

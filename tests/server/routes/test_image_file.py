@@ -7,8 +7,10 @@ import pytest
 from fastapi.testclient import TestClient
 
 from server.backends import Backend
+from server.writing.uploads import keep_upload
 from tests.server.apps import app_of, client_of
 from tests.server.fake import DRAWINGS, FakeSearcher
+from tests.server.writing.test_uploads import photo
 
 TYPES = {".png": "image/png", ".jpg": "image/jpeg", ".webp": "image/webp"}
 
@@ -104,3 +106,21 @@ def test_a_name_with_a_line_feed_is_an_image_id(client: TestClient) -> None:
                 for image_id in (name, "absent")
             )
             assert found["type"] == plain["type"]
+
+
+def test_a_photo_that_was_sent_is_served_from_the_index(tmp_path: Path) -> None:
+    content = photo("PNG")
+    name = keep_upload(tmp_path, content)
+
+    class Sent(FakeSearcher):
+        def metadata(self, image_id: str) -> dict[str, object]:
+            found: dict[str, object] = super().metadata(image_id)
+            return found | ({"upload": name} if "one" in image_id else {})
+
+    app = app_of(Backend("sparta", Sent(), uploads=tmp_path))
+    with client_of(app) as client:
+        about = client.get("/v1/images/garden/one.png").json()
+        response = client.get(about["url"])
+        assert (response.content, response.headers["content-type"]) == (content, "image/png")
+        assert client.get("/v1/images/garden/two.jpg/file").status_code == 404
+        assert client.get("/v1/backends").json()["backends"][0]["photos"]

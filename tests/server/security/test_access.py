@@ -246,5 +246,11 @@ def test_bodies_have_a_limit_and_say_their_length(app: FastAPI, file: Path) -> N
     for size, status in {MAX_BODY: 422, MAX_BODY + 1: 413}.items():
         answer = client.post("/v1/sign-in", content=b" " * size, headers=headers)
         assert answer.status_code == status
+    large = b" " * (MAX_BODY + 1)
+    for path, status in {"batch": 403, "delete": 403, "count": 413, "a/count": 405}.items():
+        answer = client.post(f"/v1/images/{path}", content=large, headers=headers)
+        assert answer.status_code == status, path
+    assert client.put("/v1/images/a", content=large, headers=headers).status_code == 403
+    assert client.patch("/v1/images/a", content=large, headers=headers).status_code == 413
     chunked = client.post("/v1/sign-in", content=iter([b"{}"]), headers=headers)
     assert chunked.status_code == 411
