@@ -6,7 +6,7 @@ import json
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from pydantic.json_schema import models_json_schema
 from starlette.concurrency import run_in_threadpool
 
@@ -14,10 +14,10 @@ from indexer.search.browsing import Browsable
 from server import schemas
 from server.backends import backends_of
 from server.image_ids import IMAGE
-from server.problems import responses
+from server.problems import ProblemError, responses
 from server.routes.filtering import allowed_by
 from server.security.access import requires
-from server.writing.bodies import BatchLine, DeleteBody, ImageBody, Refresh
+from server.writing.bodies import BatchLine, DeleteBody, ImageBody, Refresh, problem_of
 from server.writing.forward import Forwarder
 
 REF = "#/components/schemas/{model}"
@@ -78,14 +78,17 @@ async def write_batch(request: Request, refresh: RefreshParameter = "wait") -> R
     operation_id="delete_images",
     response_model=schemas.DeleteAnswer,
     responses=responses(*ALWAYS),
+    openapi_extra=_body({"application/json": _json(DeleteBody)}, "Ids, or a filter"),
 )
-async def delete_images(
-    request: Request, asked: DeleteBody, refresh: RefreshParameter = "wait"
-) -> Response:
+async def delete_images(request: Request, refresh: RefreshParameter = "wait") -> Response:
     """Delete images; ids that the index lacks are listed.
 
     A filter is applied to the images that searches find when the request arrives.
     """
+    try:
+        asked = DeleteBody.model_validate_json(await request.body())
+    except ValidationError as error:
+        raise ProblemError("invalid-parameter", problem_of(error), "body") from error
     ids = asked.ids
     if ids is None:
         ids = await run_in_threadpool(_filtered, request, asked)

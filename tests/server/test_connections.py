@@ -183,10 +183,10 @@ def test_a_body_that_proceeds_has_more_time(address: str, monkeypatch: pytest.Mo
     monkeypatch.setattr(connections, "PART", 1000)
     begin = time.monotonic()
     with connect(address) as connection:
-        head = b"GET /livez HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8000\r\n"
+        head = b"POST /v1/images/count HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8000\r\n"
         connection.sendall(head + b"Connection: close\r\n\r\n")
         for _ in range(8):
             time.sleep(SECONDS / 4)
             connection.sendall(b"x" * 1000)
-        assert answer(connection).startswith(b"HTTP/1.1 200 ")
+        assert answer(connection).startswith(b"HTTP/1.1 422 ")
     assert time.monotonic() - begin > 1.5 * SECONDS
