@@ -170,9 +170,15 @@ class SearchAnswer(BaseModel):
         description="Words that photos must have (+) or must not have (-)"
     )
     timings: TimingsAnswer
+    cursor: str | None = Field(
+        default=None,
+        description="Give it back with the same search for the hits after these; null if there are "
+        "none, or too many were read before",
+        examples=[None],
+    )
     total: int | None = Field(
         default=None,
-        description="All photos that match; null unless facets or an order are asked for",
+        description="All photos that match; null for a search by words without facets and order",
         examples=[None],
     )
     facets: dict[str, list[BucketAnswer]] | None = Field(
@@ -180,6 +186,12 @@ class SearchAnswer(BaseModel):
         description="The values that most matching photos have, by facet; null without facets",
         examples=[{"taken:year": [{"value": "2024", "count": 12}]}],
     )
+
+
+class SearchAnswers(BaseModel):
+    """The answers to several searches."""
+
+    answers: list[SearchAnswer] = Field(description="One for each search, in their order")
 
 
 class CountAnswer(BaseModel):

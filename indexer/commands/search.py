@@ -1,6 +1,8 @@
 """`sparta search`."""
 
-from typing import Annotated
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +17,9 @@ from indexer.commands.options import (
 )
 from indexer.dense.manifest import SPARSE
 from sparta.errors import InputError
+
+if TYPE_CHECKING:
+    from indexer.search.api import Allowed, Searcher, SearchResult
 
 Query = Annotated[
     str,
@@ -31,6 +36,13 @@ MinCoverage = Annotated[
         help="Only images that have words with this share of the query's weight.",
     ),
 ]
+Sort = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FIELD",
+        help="Order all matching images by a field, with - before it for the largest first.",
+    ),
+]
 Explain = Annotated[
     bool, typer.Option("--explain", help="Show each word piece's impact and grounding.")
 ]
@@ -38,17 +50,18 @@ Explain = Annotated[
 
 def search(
     index: IndexFolder,
-    query: Query,
+    query: Query = "",
     k: Hits = 10,
     explain: Explain = False,
     backend: Backend = SPARSE,
     engine: Engine = "auto",
     substitute: SubstituteOption = True,
     filter_text: FilterOption = None,
+    sort: Sort = None,
     min_coverage: MinCoverage = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find the images that match a text.
+    """Find the images that match a text; without one, all that a filter lets through.
 
     [bold]Examples[/bold]
 
@@ -65,6 +78,8 @@ def search(
     sparta search index/ "two dogs on a beach" --backend vse++ --json
 
     sparta search index/ "two dogs" --filter "taken:2024-06..2024-08 -folder:raw"
+
+    sparta search index/ --filter "camera:canon" --sort -taken
     """
     from rich.console import Console
 
@@ -73,16 +88,19 @@ def search(
     from indexer.search.api import Explainer
     from indexer.search.open import open_backend
 
-    check_query(query)
+    check_query(query, optional=filter_text is not None or sort is not None)
     if explain and backend != SPARSE:
         raise InputError(f"--explain: the scores of {backend} are not sums over terms")
     searcher = open_backend(index, backend, engine)
     allowed = None if filter_text is None else allowed_by(filter_text, searcher, index)
-    result = searcher.search(
-        query, k, substitute=substitute, allowed=allowed, min_coverage=min_coverage
-    )
+    if sort is not None or not query.strip():
+        result = _browsed(searcher, query, k, sort, substitute, allowed, min_coverage)
+    else:
+        result = searcher.search(
+            query, k, substitute=substitute, allowed=allowed, min_coverage=min_coverage
+        )
     explanations = []
-    if isinstance(searcher, Explainer) and (explain or not as_json):
+    if query.strip() and isinstance(searcher, Explainer) and (explain or not as_json):
         ids = [hit.image_id for hit in result.hits]
         explanations = searcher.explain_all(query, ids, substitute=substitute)
     corrections = corrections_of(searcher, result.unknown)
@@ -90,17 +108,57 @@ def search(
         typer.echo(answer_json(query, result, explanations, corrections))
         return
     console = Console()
+    if not (query.strip() or result.hits):
+        console.print("The filter lets no image through.")
+        return
     for part in answer_tables(result, explanations, explain, corrections):
         console.print(part)
 
 
-def check_query(query: str) -> None:
+def _browsed(
+    searcher: Searcher,
+    query: str,
+    k: int,
+    sort: str | None,
+    substitute: bool,
+    allowed: Allowed | None,
+    min_coverage: float | None,
+) -> SearchResult:
+    """The first of all matching images by a field, or by their ids.
+
+    Raises:
+        InputError: if there is no such field, or the backend finds every image.
+    """
+    from indexer.filters.expression import FilterError
+    from indexer.search.browsing import Browsable, browse
+
+    if not isinstance(searcher, Browsable):
+        raise InputError(f"--backend: searches without words, and --sort, are of {SPARSE} alone")
+    try:
+        return browse(
+            searcher,
+            query,
+            k,
+            order=sort,
+            substitute=substitute,
+            allowed=allowed,
+            min_coverage=min_coverage,
+        ).result
+    except FilterError as error:
+        raise InputError(f"--sort: {error.reason}") from error
+
+
+def check_query(query: str, optional: bool = False) -> None:
     """Refuse a query without words.
+
+    Args:
+        query: any text.
+        optional: whether it may be blank.
 
     Raises:
         InputError: if it is blank or not text.
     """
-    if not query.strip():
+    if not (optional or query.strip()):
         raise InputError("the query is empty: describe what the photo should show")
     try:
         query.encode()

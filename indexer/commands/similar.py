@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from indexer.commands.options import AsJson, Backend, Engine, Hits, IndexFolder
+from indexer.commands.options import AsJson, Backend, Engine, FilterOption, Hits, IndexFolder
 from indexer.dense.manifest import SPARSE
 from sparta.errors import InputError
 
@@ -21,6 +21,7 @@ def similar(
     k: Hits = 10,
     backend: Backend = SPARSE,
     engine: Engine = "auto",
+    filter_text: FilterOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Find the images most similar to an indexed image, or to several.
@@ -37,6 +38,8 @@ def similar(
 
     sparta similar index/ "beach/two dogs.jpg" "beach/3.jpg" --words "at night -ball"
 
+    sparta similar index/ "beach/two dogs.jpg" --filter "-folder:beach"
+
     sparta similar index/ "beach/two dogs.jpg" --backend vse++
     """
     import json
@@ -46,12 +49,14 @@ def similar(
     from rich.markup import escape
 
     from indexer.commands.answers import answer_tables
+    from indexer.commands.filtering import allowed_by
     from indexer.search.api import Explainer, UnknownImageError
     from indexer.search.open import open_backend
 
     searcher = open_backend(index, backend, engine)
+    allowed = None if filter_text is None else allowed_by(filter_text, searcher, index)
     try:
-        result = searcher.similar(image_id, k, words=words)
+        result = searcher.similar(image_id, k, words=words, allowed=allowed)
     except UnknownImageError as error:
         raise InputError(
             f"{index} has no image {error.args[0]!r}: give an id as sparta search shows it"

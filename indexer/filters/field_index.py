@@ -33,6 +33,10 @@ class FieldIndex:
         """Documents of all parts."""
         return sum(part.images for part in self.parts)
 
+    def live(self) -> NDArray[np.bool_]:
+        """[documents] which of them are not deleted; not to be changed."""
+        return np.ones(self.images, np.bool_) if self._live is None else self._live
+
     @property
     def kinds(self) -> dict[str, Kind]:
         """The kind of each field."""

@@ -14,7 +14,7 @@ from indexer.filters.field_index import FieldIndex
 
 def first_by(
     fields: FieldIndex,
-    order: str,
+    order: str | None,
     found: NDArray[np.bool_],
     count: int,
     image_id: Callable[[int], str],
@@ -26,7 +26,7 @@ def first_by(
 
     Args:
         fields: of an index.
-        order: a field, with a minus before it for the largest first.
+        order: a field, with a minus before it for the largest first; None for image ids alone.
         found: [documents] those to order.
         count: documents at most.
         image_id: of a document.
@@ -34,10 +34,12 @@ def first_by(
     Raises:
         FilterError: if there is no such field, or its values have no order.
     """
-    name = order.removeprefix("-")
-    if fields.kind(name) == "geo":
-        raise FilterError(f"sort {order[:60]}: points have no order")
-    keys = _keys(fields, name, order.startswith("-"))
+    keys = np.zeros(fields.images)
+    if order is not None:
+        name = order.removeprefix("-")
+        if fields.kind(name) == "geo":
+            raise FilterError(f"sort {order[:60]}: points have no order")
+        keys = _keys(fields, name, order.startswith("-"))
     candidates = np.flatnonzero(found)
     own = keys[candidates]
     if count < len(own):
@@ -54,6 +56,21 @@ def first_by(
     return candidates[:count]
 
 
+def sorted_by(fields: FieldIndex, order: str, document: int) -> float | str | None:
+    """The value by which `first_by` sorts a document; of a date microseconds since 1970."""
+    for part in fields.parts:
+        if document < part.images:
+            break
+        document -= part.images
+    column = part.columns.get(order.removeprefix("-"))
+    if column is None or not column.filled[document]:
+        return None
+    values = column.values[column.starts[document] : column.starts[document + 1]]
+    best = values.max() if order.startswith("-") else values.min()
+    found: float | str = float(best) if column.words is None else column.words[int(best)].as_py()
+    return found
+
+
 def _first_of_part(
     part: FieldPart,
     first: int,
@@ -62,8 +79,9 @@ def _first_of_part(
     count: int,
 ) -> NDArray[np.int64]:
     """The first of a part's documents by key and image id, in this order."""
-    ranks = documents if part.ranks is None else part.ranks[documents - first]
-    return documents[np.lexsort((ranks, keys[documents]))[:count]]
+    if part.ranks is None:
+        return documents[np.argsort(keys[documents], kind="stable")[:count]]
+    return documents[np.lexsort((part.ranks[documents - first], keys[documents]))[:count]]
 
 
 def _keys(fields: FieldIndex, name: str, falling: bool) -> NDArray[np.float64]:

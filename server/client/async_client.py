@@ -53,7 +53,7 @@ class AsyncClient:
 
     async def search(
         self,
-        query: str,
+        query: str = "",
         k: int = 10,
         *,
         explain: bool = False,
@@ -64,6 +64,7 @@ class AsyncClient:
         offset: int = 0,
         sort: str | None = None,
         facets: Sequence[str] = (),
+        cursor: str | None = None,
     ) -> SearchAnswer:
         """See `Client.search`."""
         return await self._get(
@@ -78,8 +79,13 @@ class AsyncClient:
                 sort,
                 facets,
                 min_coverage,
+                cursor,
             )
         )
+
+    async def search_several(self, searches: Sequence[Mapping[str, Any]]) -> list[SearchAnswer]:
+        """See `Client.search_several`."""
+        return await self._get(operations.search_several(searches))
 
     async def count(
         self,
@@ -102,9 +108,10 @@ class AsyncClient:
         words: str = "",
         explain: bool = False,
         backend: str | None = None,
+        filter: str | None = None,
     ) -> SimilarAnswer:
         """See `Client.similar`."""
-        return await self._get(operations.similar(image_id, k, words, explain, backend))
+        return await self._get(operations.similar(image_id, k, words, explain, backend, filter))
 
     async def explain(
         self, query: str, image_id: str, *, substitute: bool = True, backend: str | None = None

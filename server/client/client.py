@@ -62,7 +62,7 @@ class Client:
 
     def search(
         self,
-        query: str,
+        query: str = "",
         k: int = 10,
         *,
         explain: bool = False,
@@ -73,11 +73,13 @@ class Client:
         offset: int = 0,
         sort: str | None = None,
         facets: Sequence[str] = (),
+        cursor: str | None = None,
     ) -> SearchAnswer:
         """The k best photos for a text.
 
         Args:
-            query: any text, with `+beach`, `-dog` and `beach^3` where a sentence is not enough.
+            query: any text, with `+beach`, `-dog` and `beach^3` where a sentence is not enough;
+                without words, all photos that the filter lets through are found.
             k: hits at most.
             explain: whether each hit has its score term by term.
             substitute: whether words that the index lacks are replaced by the nearest trained ones.
@@ -88,6 +90,7 @@ class Client:
             offset: hits before the first one.
             sort: a field to sort all matching photos by, with "-" before it for the largest first.
             facets: fields of which to count the values over all matching photos.
+            cursor: of an answer to the same search, for the hits after those of the answer.
 
         Raises:
             ClientError: if the request fails.
@@ -104,8 +107,20 @@ class Client:
                 sort,
                 facets,
                 min_coverage,
+                cursor,
             )
         )
+
+    def search_several(self, searches: Sequence[Mapping[str, Any]]) -> list[SearchAnswer]:
+        """The answers to up to 32 searches, by one request and of one state of the index.
+
+        Args:
+            searches: each with the fields of `POST /v1/search`, such as `{"q": "two dogs"}`.
+
+        Raises:
+            ClientError: if the request fails.
+        """
+        return self._get(operations.search_several(searches))
 
     def suggest(self, query: str, k: int = 10) -> list[SuggestionAnswer]:
         """Queries whose last word is completed to words of the index, the most frequent first.
@@ -140,6 +155,7 @@ class Client:
         words: str = "",
         explain: bool = False,
         backend: str | None = None,
+        filter: str | None = None,
     ) -> SimilarAnswer:
         """The k photos most similar to an indexed one, or to several, without these.
 
@@ -149,11 +165,12 @@ class Client:
             words: a query that the photos should fit as well; it may only exclude.
             explain: whether each hit has its score term by term.
             backend: name of a backend; by default the server's first one.
+            filter: photos that may be found, as text.
 
         Raises:
             ClientError: if the request fails, as with status 404 for an unknown image.
         """
-        return self._get(operations.similar(image_id, k, words, explain, backend))
+        return self._get(operations.similar(image_id, k, words, explain, backend, filter))
 
     def explain(
         self, query: str, image_id: str, *, substitute: bool = True, backend: str | None = None

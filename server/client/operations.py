@@ -94,16 +94,18 @@ def search(
     sort: str | None = None,
     facets: Sequence[str] = (),
     min_coverage: float | None = None,
+    cursor: str | None = None,
 ) -> Operation[schemas.SearchAnswer]:
     """`GET /v1/search`, or `POST` for a filter as JSON."""
     params: dict[str, str | float | bool | None] = {
-        "q": query,
+        "q": query or None,
         "k": k,
         "explain": explain,
         "substitute": substitute,
         "min_coverage": min_coverage,
         "backend": backend,
         "offset": offset or None,
+        "cursor": cursor,
         "sort": sort,
     }
     read = answer_of(schemas.SearchAnswer)
@@ -113,6 +115,15 @@ def search(
     body: dict[str, Any] = {name: value for name, value in params.items() if value is not None}
     body |= {"filter": filter, "facets": list(facets)}
     return Operation("/v1/search", {}, read, body)
+
+
+def search_several(
+    searches: Sequence[Mapping[str, Any]],
+) -> Operation[list[schemas.SearchAnswer]]:
+    """`POST /v1/search` with several searches."""
+    read = answer_of(schemas.SearchAnswers)
+    body = {"queries": list(searches)}
+    return Operation("/v1/search", {}, lambda response: read(response).answers, body)
 
 
 def count(filter: Filter | None, backend: str | None) -> Operation[schemas.CountAnswer]:
@@ -129,11 +140,23 @@ def suggest(query: str, k: int) -> Operation[list[schemas.SuggestionAnswer]]:
 
 
 def similar(
-    image_id: str | Sequence[str], k: int, words: str, explain: bool, backend: str | None
+    image_id: str | Sequence[str],
+    k: int,
+    words: str,
+    explain: bool,
+    backend: str | None,
+    filter: str | None = None,
 ) -> Operation[schemas.SimilarAnswer]:
     """`GET /v1/images/{image_id}/similar`."""
     first, *also = [image_id] if isinstance(image_id, str) else image_id
-    params: Params = {"also": also, "q": words, "k": k, "explain": explain, "backend": backend}
+    params: Params = {
+        "also": also,
+        "q": words,
+        "k": k,
+        "explain": explain,
+        "backend": backend,
+        "filter": filter,
+    }
     return Operation(f"{image_path(first)}/similar", params, answer_of(schemas.SimilarAnswer))
 
 

@@ -19,8 +19,9 @@ from server.security.access import in_process
 INSTRUCTIONS = (
     "Finds photos of one collection by what they show. Search with plain words for things, people, "
     "colours, actions and places that can be seen; names of persons, dates and file names are not "
-    "searched. A hit matches words of the query, which need not be its meaning: look at it with "
-    "the tool image before you describe it."
+    "searched: dates, cameras, places and folders are conditions of a filter. A hit matches words "
+    "of the query, which need not be its meaning: look at it with the tool image before you "
+    "describe it."
 )
 IN_PROCESS = "http://127.0.0.1"  # the address by which requests to an application go; never opened
 

@@ -30,6 +30,15 @@ Query = Annotated[
 Words = Annotated[
     str, Field(description="A query that the photos should fit as well", max_length=1000)
 ]
+Filter = Annotated[
+    str | None,
+    Field(
+        description="Conditions on metadata, all of which hold: taken:2024-06..2024-08 "
+        'camera:canon -folder:raw rating:>=4 tags:"our dog" location:48.85,2.35~5km; OR between '
+        "conditions, parentheses. An unknown field is answered with those that there are",
+        max_length=2000,
+    ),
+]
 ImageId = Annotated[str, Field(description="image_id of a hit, unchanged", min_length=1)]
 Count = Annotated[int, Field(description="Number of hits", ge=1, le=100)]
 Backend = Annotated[
@@ -79,14 +88,20 @@ class Tools:
             for change in (self.add, self.delete):
                 server.add_tool(change, description=getdoc(change), annotations=changes)
 
-    async def search(self, query: Query, k: Count = 10, backend: Backend = None) -> answers.Search:
+    async def search(
+        self, query: Query = "", k: Count = 10, backend: Backend = None, filter: Filter = None
+    ) -> answers.Search:
         """Find the photos that match a text best, the best first.
+
+        With `filter` only photos whose metadata fulfil it; without `query` all of these.
 
         Every hit lists the words of the query that the photo matches, with their shares of its
         score. Words in `unknown` match no photo at all; search again with other words.
         """
         with actionable():
-            found = await self._client.search(query, k, explain=True, backend=backend)
+            found = await self._client.search(
+                query, k, explain=True, backend=backend, filter=filter
+            )
         return answers.search(found)
 
     async def similar(

@@ -10,6 +10,7 @@ from indexer.filters.json_form import read_filter
 from indexer.filters.text import parse_filter
 from indexer.search.api import Allowed, Filterable
 from indexer.search.browsing import Browsable, Browsed, browse
+from indexer.search.paging import Position
 from server.backends import Backend
 from server.problems import ProblemError
 from server.routes.parameters import SearchBody, SearchParameters
@@ -34,14 +35,17 @@ def allowed_by(backend: Backend, given: FilterValue | None) -> Allowed | None:
 
 
 def browsed_by(
-    backend: Backend, asked: SearchParameters | SearchBody, allowed: Allowed | None
+    backend: Backend,
+    asked: SearchParameters | SearchBody,
+    allowed: Allowed | None,
+    after: Position | None,
 ) -> Browsed:
     """All that a search finds, counted and ordered.
 
     Raises:
         ProblemError: if the backend is a dense model, or the fields do not allow it.
     """
-    name = "sort" if asked.sort else "facets"
+    name = "sort" if asked.sort else "facets" if asked.counted else "q"
     if not isinstance(backend.searcher, Browsable):
         detail = f"{name}: backend {backend.name} finds every photo; only the inverted index can"
         raise ProblemError("invalid-parameter", detail, name)
@@ -53,12 +57,16 @@ def browsed_by(
             offset=asked.offset,
             order=asked.sort,
             facets=asked.counted,
+            after=after,
             substitute=asked.substitute,
             allowed=allowed,
             min_coverage=asked.min_coverage,
         )
     except FilterError as error:
         raise ProblemError("invalid-parameter", error.reason, name) from error
+    except TypeError as error:
+        detail = "cursor: it is of another order; leave it out to begin anew"
+        raise ProblemError("invalid-parameter", detail, "cursor") from error
 
 
 def fields_of(backend: Backend) -> FieldIndex:

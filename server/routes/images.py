@@ -15,6 +15,7 @@ from server.conditional import entity_tag, not_modified
 from server.image_ids import IMAGE
 from server.photo_files import find_photo, find_upload, media_type
 from server.problems import PROBLEM, ProblemError, responses, unknown_image
+from server.routes.filtering import allowed_by
 from server.routes.hits import (
     conditions_of,
     hits_and_timings,
@@ -27,6 +28,7 @@ from server.routes.parameters import (
     BackendParameter,
     CountParameter,
     ExplainParameter,
+    FilterParameter,
     WordsParameter,
 )
 from server.work import Wanted, Work
@@ -96,6 +98,7 @@ async def similar(
     q: WordsParameter = "",
     k: CountParameter = 10,
     explain: ExplainParameter = False,
+    filter: FilterParameter = None,
 ) -> Response:
     """The photos most similar to an indexed image, or to several, without these.
 
@@ -104,7 +107,7 @@ async def similar(
     model compares vectors: it takes no words, has no terms and explains nothing.
     """
     work: Work = request.app.state.work
-    answer = partial(similar_answer, request, backend, image_id, also, q, k, explain)
+    answer = partial(similar_answer, request, backend, image_id, also, q, k, explain, filter)
     return await work.run(request, lambda wanted: json_response(answer(wanted)))
 
 
@@ -116,13 +119,15 @@ def similar_answer(
     q: str,
     k: int,
     explain: bool,
+    filter: str | None,
     wanted: Wanted,
 ) -> schemas.SimilarAnswer:
     """Search one backend by images and convert the result to the answer of `…/similar`."""
     for one in (image_id, *also):
         stored_metadata(backend, one)
     searcher = backend.searcher
-    result = searcher.similar([image_id, *also], k, words=q)
+    allowed = allowed_by(backend, filter)
+    result = searcher.similar([image_id, *also], k, words=q, allowed=allowed)
     why = None
     if explain and isinstance(searcher, Explainer):
         why = partial(searcher.explain_all, result.terms)

@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl
 
 from fastapi import Depends, Query, Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import AfterValidator, BaseModel, ValidationError
+from pydantic import AfterValidator, BaseModel, Discriminator, Tag, ValidationError
 from pydantic_core import PydanticCustomError
 
 from server.backends import Backend, backends_of
@@ -15,6 +15,8 @@ from server.backends import Backend, backends_of
 MAX_K = 1000
 MAX_QUERY_LENGTH = 1000
 MAX_FACETS = 10
+MAX_QUERIES = 32  # of a body
+MAX_CURSOR_LENGTH = 10_000
 MAX_IMAGES = 20  # of a search by images
 # A character that is no white space to Python; the escapes alone are none to JSON Schema.
 NOT_BLANK = r"[^\s\x1c-\x1f\x85]"
@@ -37,17 +39,30 @@ def _not_blank(text: str) -> str:
 
 
 BackendParameter = Annotated[Backend, Depends(_backend)]
+QUERY = (
+    "What to search for, in plain words; a word given twice counts twice. +beach: photos must have "
+    'the word; -dog: must not; beach^3: counts three times; +"fire truck": one word of all its '
+    "pieces; a backslash makes an operator plain."
+)
 QueryParameter = Annotated[
     str,
     Query(
         max_length=MAX_QUERY_LENGTH,
-        description="What to search for, in plain words; a word given twice counts twice. "
-        "+beach: photos must have the word; -dog: must not; beach^3: counts three times; "
-        '+"fire truck": one word of all its pieces; a backslash makes an operator plain',
+        description=QUERY,
         examples=["two dogs on a beach"],
         json_schema_extra={"minLength": 1, "pattern": NOT_BLANK},
     ),
     AfterValidator(_not_blank),
+]
+OptionalQueryParameter = Annotated[
+    str,
+    Query(
+        max_length=MAX_QUERY_LENGTH,
+        description=f"{QUERY} Without words, all photos that the filter lets through are found, in "
+        "the order of `sort`, else of their ids",
+        examples=["two dogs on a beach"],
+        json_schema_extra={"minLength": 1, "pattern": NOT_BLANK},
+    ),
 ]
 AlsoParameter = Annotated[
     list[str],
@@ -85,18 +100,30 @@ ExplainParameter = Annotated[
 
 
 FILTER = "Photos that may be found: conditions on fields of their metadata; docs/filters.md"
+FilterParameter = Annotated[
+    str | None,
+    Query(description=FILTER, examples=["taken:2024-06..2024-08 camera:canon -folder:raw"]),
+]
 
 
 class Search(BaseModel):
     """What a search is asked, however it is sent."""
 
-    q: QueryParameter
+    q: OptionalQueryParameter = ""
     backend: BackendName = None
     k: CountParameter = 10
     explain: ExplainParameter = False
     substitute: SubstituteParameter = True
     min_coverage: CoverageParameter = None
     offset: Annotated[int, Query(ge=0, le=MAX_K, description="Hits before the first one")] = 0
+    cursor: Annotated[
+        str | None,
+        Query(
+            max_length=MAX_CURSOR_LENGTH,
+            description="`cursor` of an answer to the same search: the hits after those of the "
+            "answer, whatever was written to the index meanwhile",
+        ),
+    ] = None
     sort: Annotated[
         str | None,
         Query(
@@ -111,10 +138,7 @@ class Search(BaseModel):
 class SearchParameters(Search):
     """The query parameters of a search; `read_search` reads them."""
 
-    filter: Annotated[
-        str | None,
-        Query(description=FILTER, examples=["taken:2024-06..2024-08 camera:canon -folder:raw"]),
-    ] = None
+    filter: FilterParameter = None
     facets: Annotated[
         str,
         Query(
@@ -151,6 +175,27 @@ class SearchBody(Search):
         return self.facets
 
 
+class Searches(BaseModel):
+    """Several searches as the body of a request."""
+
+    queries: Annotated[
+        list[SearchBody],
+        Query(min_length=1, max_length=MAX_QUERIES, description="Answered one by one, in order"),
+    ]
+
+
+def _kind_of_body(body: Any) -> str:
+    several = isinstance(body, Searches) or (isinstance(body, dict) and "queries" in body)
+    return SEVERAL if several else ONE
+
+
+ONE, SEVERAL = "search", "searches"
+OneOrSeveral = Annotated[
+    Annotated[SearchBody, Tag(ONE)] | Annotated[Searches, Tag(SEVERAL)],
+    Discriminator(_kind_of_body),
+]
+
+
 class CountBody(BaseModel):
     """What is counted."""
 
@@ -179,7 +224,12 @@ def documented(model: type[BaseModel]) -> dict[str, Any]:
     """OpenAPI documentation of query parameters that a route reads by itself: `openapi_extra`."""
     schema = model.model_json_schema()
     listed = [
-        {"name": name, "in": "query", "required": name in schema["required"], "schema": values}
+        {
+            "name": name,
+            "in": "query",
+            "required": name in schema.get("required", []),
+            "schema": values,
+        }
         for name, values in schema["properties"].items()
     ]
     return {"parameters": [one | {"description": one["schema"]["description"]} for one in listed]}

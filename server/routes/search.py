@@ -7,11 +7,14 @@ from functools import partial
 from fastapi import APIRouter, Request, Response
 
 from indexer.filters.facets import Bucket
-from indexer.search.api import Explainer, Searcher
+from indexer.search.api import Allowed, Explainer, Searcher, SearchResult
+from indexer.search.paging import Position, page_after
 from indexer.search.words import Suggester
 from server import schemas
 from server.backends import Backend, backends_of
 from server.problems import PROBLEM, ProblemError, responses
+from server.routes import cursor
+from server.routes.cursor import search_key
 from server.routes.filtering import allowed_by, browsed_by
 from server.routes.hits import (
     conditions_of,
@@ -20,7 +23,9 @@ from server.routes.hits import (
     substitutions_of,
 )
 from server.routes.parameters import (
+    OneOrSeveral,
     SearchBody,
+    Searches,
     SearchParameters,
     documented,
     read_search,
@@ -61,7 +66,7 @@ async def search(request: Request) -> Response:
     backend = backends_of(request).get(asked.backend)
     answer = partial(search_answer, request, backend, asked)
     # A quick search takes less time than switching to a thread; others would block the event loop.
-    if backend.quick and asked.min_coverage is None and _quick(asked):
+    if backend.quick and _quick(asked):
         return json_response(answer())
     work: Work = request.app.state.work
     return await work.run(request, lambda wanted: json_response(answer(wanted)))
@@ -69,25 +74,42 @@ async def search(request: Request) -> Response:
 
 @router.post(
     "/search",
-    summary="Search photos by text, with a filter as JSON",
+    summary="Search photos by text, with a filter as JSON; or several searches at once",
     operation_id="search_by_body",
-    response_model=schemas.SearchAnswer,
+    response_model=schemas.SearchAnswer | schemas.SearchAnswers,
     responses={
         400: {"description": "The body is not UTF-8", "content": PROBLEM},
         **responses("invalid-parameter", "unknown-backend", "backend-unavailable", "overloaded"),
     },
 )
-async def search_by_body(request: Request, asked: SearchBody) -> Response:
-    """As `GET /v1/search`; the filter may be JSON with `must`, `should` and `must_not`."""
-    backend = backends_of(request).get(asked.backend)
+async def search_by_body(request: Request, asked: OneOrSeveral) -> Response:
+    """As `GET /v1/search`; the filter may be JSON with `must`, `should` and `must_not`.
+
+    `{"queries": [...]}` has up to 32 such searches; `answers` has one for each, in this order, all
+    of the same state of the index. If one of them cannot be answered none is.
+    """
     work: Work = request.app.state.work
-    answer = partial(search_answer, request, backend, asked)
+    answer = partial(_answers, request, asked)
     return await work.run(request, lambda wanted: json_response(answer(wanted)))
+
+
+def _answers(
+    request: Request, asked: SearchBody | Searches, wanted: Wanted
+) -> schemas.SearchAnswer | schemas.SearchAnswers:
+    backends = backends_of(request)
+    if isinstance(asked, SearchBody):
+        return search_answer(request, backends.get(asked.backend), asked, wanted)
+    answers = []
+    for one in asked.queries:
+        wanted.check()
+        answers.append(search_answer(request, backends.get(one.backend), one, wanted))
+    return schemas.SearchAnswers(answers=answers)
 
 
 def _quick(asked: SearchParameters) -> bool:
     few = asked.k + asked.offset <= QUICK_HITS and len(asked.q) <= QUICK_LENGTH
-    return few and not (asked.explain or asked.filter or asked.facets or asked.sort)
+    plain = not (asked.explain or asked.filter or asked.facets or asked.sort)
+    return few and plain and asked.cursor is None and asked.min_coverage is None
 
 
 def search_answer(
@@ -99,36 +121,44 @@ def search_answer(
     """Search one backend and convert the result to the answer of `/v1/search`.
 
     Raises:
-        ProblemError: if a least coverage is given for a backend that has none.
+        ProblemError: if nothing is searched for, a least coverage is given for a backend that has
+            none, or the cursor is of another search.
     """
+    words = bool(asked.q.strip())
+    if not (words or asked.filter or asked.sort or asked.counted):
+        detail = "q: the query is empty; give at least one word, or a filter, an order or facets"
+        raise ProblemError("invalid-parameter", detail, "q")
     searcher = backend.searcher
     if asked.min_coverage is not None and not isinstance(searcher, Explainer):
         detail = f"min_coverage: {backend.name!r} has no coverage; leave it out"
         raise ProblemError("invalid-parameter", detail, "min_coverage")
+    version = backends_of(request).version
+    key = search_key(asked, backend.name, version)
+    after = _position(asked, key)
     allowed = allowed_by(backend, asked.filter)
     total: int | None = None
     facets: dict[str, list[Bucket]] = {}
-    if asked.sort or asked.counted:
-        browsed = browsed_by(backend, asked, allowed)
-        result, total, facets = browsed.result, browsed.total, browsed.facets
-    else:
-        result = searcher.search(
-            asked.q,
-            asked.k + asked.offset,
-            substitute=asked.substitute,
-            allowed=allowed,
-            min_coverage=asked.min_coverage,
+    if asked.sort or asked.counted or not words:
+        browsed = browsed_by(backend, asked, allowed, after)
+        result, total, facets, last = (
+            browsed.result,
+            browsed.total,
+            browsed.facets,
+            browsed.last,
         )
-        result.hits = result.hits[asked.offset :]
+    else:
+        result = _best(searcher, asked, allowed, after)
+        last = _last(result)
     why = None
-    if asked.explain and isinstance(searcher, Explainer):
+    if asked.explain and words and isinstance(searcher, Explainer):
         why = partial(searcher.explain_all, asked.q, substitute=asked.substitute)
     hits, timings = hits_and_timings(request, backend, result, why, wanted)
     return schemas.SearchAnswer(
         query=asked.q,
         backend=backend.name,
-        index_version=backends_of(request).version,
+        index_version=version,
         hits=hits,
+        cursor=cursor.written(last, len(hits), asked.k, key),
         unknown=result.unknown,
         corrections=_corrections(searcher, result.unknown),
         substitutions=substitutions_of(result),
@@ -137,6 +167,43 @@ def search_answer(
         total=total,
         facets={name: _buckets(found) for name, found in facets.items()} or None,
     )
+
+
+def _position(asked: SearchParameters | SearchBody, key: str) -> Position | None:
+    if asked.cursor is None:
+        return None
+    if asked.offset:
+        detail = "cursor: give either a cursor or an offset"
+        raise ProblemError("invalid-parameter", detail, "cursor")
+    return cursor.read(asked.cursor, key, ranked=not asked.sort)
+
+
+def _best(
+    searcher: Searcher,
+    asked: SearchParameters | SearchBody,
+    allowed: Allowed | None,
+    after: Position | None,
+) -> SearchResult:
+    """The page of the ranking."""
+    search = partial(
+        searcher.search,
+        asked.q,
+        substitute=asked.substitute,
+        allowed=allowed,
+        min_coverage=asked.min_coverage,
+    )
+    if after is not None:
+        return page_after(search, asked.k, after)
+    result = search(asked.k + asked.offset)
+    result.hits = result.hits[asked.offset :]
+    return result
+
+
+def _last(result: SearchResult) -> Position | None:
+    if not result.hits:
+        return None
+    hit = result.hits[-1]
+    return Position(hit.score, hit.image_id, hit.rank)
 
 
 def _buckets(found: list[Bucket]) -> list[schemas.BucketAnswer]:

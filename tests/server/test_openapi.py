@@ -88,12 +88,17 @@ def test_operations_have_names() -> None:
         ({"q": "dogs", "filter": "taken:2024"}, NOT_SET, 404, True),
         (None, {"q": "dogs", "sort": "taken"}, 422, False),
         (None, {"q": "dogs"}, 422, True),
+        (None, {"k": 3}, 422, False),
+        ({"k": 3}, NOT_SET, 422, False),
     ],
 )
 def test_only_requests_that_no_schema_describes_may_be_refused(
     query: dict[str, str] | None, body: object, status: int, reported: bool
 ) -> None:
-    case, response = SimpleNamespace(query=query, body=body), SimpleNamespace(status_code=status)
+    case, response = (
+        SimpleNamespace(query=query, body=body, path="/v1/search"),
+        SimpleNamespace(status_code=status),
+    )
     failure = SimpleNamespace(checks=("positive_data_acceptance",))
     assert filter_failure(Mock(), cast(Any, failure), cast(Any, case), cast(Any, response)) == (
         reported

@@ -108,6 +108,21 @@ def test_a_filter(index: Path, exact: ReferenceSearcher) -> None:
     assert [hit["image_id"] for hit in hits] == [hit.image_id for hit in right.hits]
 
 
+def test_a_filter_and_an_order_without_words(index: Path, postings: Postings) -> None:
+    options = ("--filter", "width:10..20", "--sort", "-width", "--json", "-k", "3")
+    run = sparta("search", str(index), *options)
+    assert run.returncode == 0 and run.stderr == "", run.stderr
+    hits = json.loads(run.stdout)["hits"]
+    assert [hit["metadata"]["width"] for hit in hits] == [20, 19, 18]
+    run = sparta("similar", str(index), postings.ids[0], "--filter", "width:10..12", "--json")
+    widths = {hit["metadata"]["width"] for hit in json.loads(run.stdout)["hits"]}
+    assert run.returncode == 0 and widths <= {10, 11, 12}
+    run = sparta("search", str(index), "dogs", "--sort", "wide")
+    assert run.returncode != 0 and "--sort: no image has the field 'wide'" in run.stderr
+    run = sparta("search", str(index), "--filter", "width:<0")
+    assert "The filter lets no image through." in run.stdout
+
+
 @pytest.mark.parametrize(
     ("text", "lines"),
     [
@@ -164,6 +179,11 @@ def test_a_dense_backend_answers(dense_index: Path) -> None:
     answer = json.loads(run.stdout)
     assert len(answer["hits"]) == 21 and answer["timings"]["encode_ms"] > 0
     assert {hit["view"] for hit in answer["hits"]} <= {0, 1, 2}
+
+
+def test_dense_models_need_words(dense_index: Path) -> None:
+    run = sparta("search", str(dense_index), "--backend", "mv-vse", "--filter", "width:1")
+    assert "--backend: searches without words, and --sort, are of sparta alone" in run.stderr
 
 
 def test_a_filter_for_a_dense_backend(dense_index: Path) -> None:

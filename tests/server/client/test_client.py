@@ -115,6 +115,22 @@ def test_filters_go_where_they_can(kind: str) -> None:
     assert counted.url.path == "/v1/images/count"
 
 
+def test_pages_and_several_searches(client: Any) -> None:
+    first = client.search("red blue green", k=2)
+    second = client.search("red blue green", k=2, cursor=first.cursor)
+    assert pairs(first.hits + second.hits) == pairs(client.search("red blue green", k=4).hits)
+    queries = [{"q": "red", "k": 1}, {"q": "blue", "backend": "vse++"}]
+    red, blue = client.search_several(queries)
+    assert pairs(red.hits) == pairs(client.search("red", k=1).hits)
+    assert (blue.query, blue.backend) == ("blue", "vse++")
+    for refused in (
+        lambda: client.search(filter="a:1"),
+        lambda: client.similar("garden/one.png", filter="a:1"),
+    ):
+        with pytest.raises(sparta.ClientError, match="have no fields"):
+            refused()
+
+
 def test_backends(client: Any) -> None:
     first, second = client.list_backends()
     assert (first.name, first.images, first.examples) == ("sparta", len(DRAWINGS), ["red"])

@@ -84,7 +84,7 @@ def test_agents_read_what_the_tools_do(server: Make) -> None:
         assert tool.description and "\n  " not in tool.description
         assert tool.annotations.read_only_hint is True
         assert all(p["description"] for p in tool.input_schema["properties"].values())
-    assert tools["search"].input_schema["required"] == ["query"]
+    assert "required" not in tools["search"].input_schema
 
 
 def test_search(server: Make) -> None:
@@ -105,6 +105,12 @@ def test_search(server: Make) -> None:
     assert call(server, "search", query="red -blue")["conditions"] == {"-blue": 3}
     [hit] = call(server, "search", query="red", k=1, backend="vse++")["hits"]
     assert (hit["image_id"], hit["words"]) == ("garden/one.png", None)
+
+
+def test_filters_reach_the_server(server: Make) -> None:
+    assert error(server, "search", filter="taken:2024") == (
+        "filter: the images of backend sparta have no fields."
+    )
 
 
 def test_similar(server: Make) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -135,7 +137,88 @@ def test_a_backend_without_fields() -> None:
             ({"filter": "a:1"}, "filter"),
             ({"facets": "a"}, "facets"),
             ({"sort": "a"}, "sort"),
+            ({"sort": "a", "q": ""}, "sort"),
         ):
             response = client.get("/v1/search", params={"q": "red", **params})
             assert (response.status_code, response.json()["field"]) == (422, field)
             assert "backend sparta" in response.json()["detail"]
+
+
+def pages(client: TestClient, **params: Any) -> list[str]:
+    found: list[str] = []
+    for _ in range(10):
+        answer = client.get("/v1/search", params={"k": 2, **params})
+        assert answer.status_code == 200, answer.text
+        found += ids(answer.json())
+        params["cursor"] = answer.json()["cursor"]
+        if params["cursor"] is None:
+            return found
+    raise AssertionError("no end")
+
+
+def test_a_cursor_leads_to_the_next_page(served: TestClient) -> None:
+    every = ids(ask(served))
+    assert pages(served, q=QUERY) == every
+    assert pages(served, q=QUERY, facets="width") == every
+    assert pages(served, q=QUERY, sort="-width") == ids(ask(served, sort="-width"))
+    assert pages(served, q=QUERY, filter="width:>=320") == ids(ask(served, filter="width:>=320"))
+    body = {"q": QUERY, "k": 2, "filter": WIDE}
+    first = served.post("/v1/search", json=body).json()
+    second = served.post("/v1/search", json=body | {"cursor": first["cursor"]}).json()
+    assert ids(first) + ids(second) == ids(ask(served, filter="width:>=320"))[:4]
+    assert [hit["rank"] for hit in second["hits"]][:1] == [3] * bool(second["hits"])
+
+
+def test_without_words_all_photos_are_found(served: TestClient) -> None:
+    wide = sorted(image_id for image_id, width in WIDTHS.items() if width >= 320)
+    assert pages(served, filter="width:>=320") == wide
+    assert pages(served, sort="width") == sorted(WIDTHS, key=lambda i: (WIDTHS[i], i))
+    answer = served.get("/v1/search", params={"q": "", "facets": "width", "explain": True}).json()
+    assert (answer["query"], answer["total"], len(answer["hits"])) == ("", len(WIDTHS), len(WIDTHS))
+    assert {hit["score"] for hit in answer["hits"]} == {0}
+    assert served.post("/v1/search", json={"filter": WIDE}).json()["total"] == len(wide)
+
+
+def test_several_searches_at_once(served: TestClient) -> None:
+    queries = [{"q": "red", "k": 1}, {"filter": WIDE}, {"q": QUERY, "explain": True}]
+    answers = served.post("/v1/search", json={"queries": queries}).json()["answers"]
+    alone = [served.post("/v1/search", json=one).json() for one in queries]
+    assert [one | {"timings": None} for one in answers] == [
+        one | {"timings": None} for one in alone
+    ]
+    several: list[Any] = [[], [{"q": "a"}] * 33, [{"q": " "}]]
+    for bad in several:
+        assert served.post("/v1/search", json={"queries": bad}).status_code == 422
+
+
+def test_similar_photos_with_a_filter(served: TestClient) -> None:
+    path = "/v1/images/garden/two.jpg/similar"
+    every = ids(served.get(path).json())
+    found = ids(served.get(path, params={"filter": "width:>=320"}).json())
+    assert found == [image_id for image_id in every if WIDTHS[image_id] >= 320]
+
+
+def cursor_of(*content: Any) -> str:
+    return base64.urlsafe_b64encode(json.dumps(content).encode()).decode()
+
+
+def test_wrong_cursors(served: TestClient) -> None:
+    mine = ask(served, k=1)["cursor"]
+    key = json.loads(base64.urlsafe_b64decode(mine + "=="))[0]
+    sorted_key = json.loads(
+        base64.urlsafe_b64decode(ask(served, k=1, sort="width")["cursor"] + "==")
+    )[0]
+    none = "cursor: this is none"
+    for params, detail in (
+        ({"cursor": "é"}, none),
+        ({"cursor": cursor_of(1)}, none),
+        ({"cursor": cursor_of(key, "text", "a", 1)}, none),
+        ({"cursor": cursor_of(key, 1, "a", 0)}, none),
+        ({"cursor": cursor_of(key, 1, "a", 10**6)}, none),
+        ({"cursor": mine, "filter": "width:>=320"}, "cursor: it is of another search"),
+        ({"cursor": mine, "offset": 1}, "cursor: give either a cursor or an offset"),
+        ({"cursor": cursor_of(sorted_key, "x", "a", 1), "sort": "width"}, "of another order"),
+    ):
+        response = served.get("/v1/search", params={"q": QUERY, **params})
+        assert (response.status_code, response.json()["field"]) == (422, "cursor"), params
+        assert detail in response.json()["detail"]

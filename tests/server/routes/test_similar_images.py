@@ -87,6 +87,6 @@ def test_it_is_documented(client: TestClient) -> None:
     paths = client.get("/openapi.json").json()["paths"]
     described = paths["/v1/images/{image_id}/similar"]["get"]
     names = {p["name"] for p in described["parameters"]}
-    assert names == {"image_id", "also", "q", "k", "explain", "backend"}
+    assert names == {"image_id", "also", "q", "k", "explain", "backend", "filter"}
     assert {"200", "404", "422", "503"} <= set(described["responses"])
     assert "top ten terms as a weighted query" in " ".join(described["description"].split())

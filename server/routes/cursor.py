@@ -1,0 +1,69 @@
+"""Cursors: places in the ranking of a search, as texts that clients send back."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+
+from indexer.search.paging import DEEPEST, Position
+from server.problems import ProblemError
+from server.routes.parameters import SearchBody, SearchParameters
+
+
+def search_key(asked: SearchParameters | SearchBody, backend: str, version: str) -> str:
+    """What two searches share if a cursor of one continues the other: hits and their order.
+
+    Args:
+        asked: the search.
+        backend: that answers.
+        version: of the index; commits of one index share what is before the dot.
+    """
+    built = version.partition(".")[0]
+    chosen = asked.filter, asked.sort, asked.substitute, asked.min_coverage
+    parts = [built, backend, asked.q, *chosen]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def written(position: Position | None, hits: int, k: int, key: str) -> str | None:
+    """The cursor of an answer, None if no hits follow.
+
+    Args:
+        position: of its last hit; None without hits.
+        hits: of the answer.
+        k: hits that were wanted.
+        key: of the search.
+    """
+    if position is None or hits < k or position.rank >= DEEPEST:
+        return None
+    content = [key, position.value, position.image_id, position.rank]
+    return base64.urlsafe_b64encode(json.dumps(content).encode()).decode().rstrip("=")
+
+
+def read(cursor: str, key: str, ranked: bool) -> Position:
+    """The place that a cursor names.
+
+    Args:
+        cursor: of the request.
+        key: of its search.
+        ranked: whether hits are ordered by their scores.
+
+    Raises:
+        ProblemError: if it is none, or of another search.
+    """
+    try:
+        text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+        own, value, image_id, rank = json.loads(text)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise _problem("this is none; give the one of an answer unchanged") from error
+    kinds = (int, float) if ranked else (int, float, str, type(None))
+    typed = type(value) in kinds and isinstance(image_id, str)
+    if not typed or type(rank) is not int or not 0 < rank <= DEEPEST:
+        raise _problem("this is none; give the one of an answer unchanged")
+    if own != key:
+        raise _problem("it is of another search or another index; leave it out to begin anew")
+    return Position(value, image_id, rank)
+
+
+def _problem(reason: str) -> ProblemError:
+    return ProblemError("invalid-parameter", f"cursor: {reason}", "cursor")
