@@ -8,7 +8,7 @@ from server.security_headers import SECURITY_HEADERS
 
 INVALID, BACKEND, IMAGE = "invalid-parameter", "unknown-backend", "unknown-image"
 CASES = [
-    ("/v1/search", 422, INVALID, "q", "required"),
+    ("/v1/search", 422, INVALID, "q", "give at least one word"),
     ("/v1/search?q=", 422, INVALID, "q", "the query is empty"),
     ("/v1/search?q=%20%09%0A%E3%80%80", 422, INVALID, "q", "the query is empty"),
     (f"/v1/search?q={'a' * 1001}", 422, INVALID, "q", "at most 1000 characters (found 'aaa"),
