@@ -9,11 +9,12 @@ from pathlib import Path
 
 from indexer.columns.image_table import ImageTable
 from indexer.columns.index import ColumnIndex
+from indexer.columns.live.state import ColumnState
 from indexer.columns.manifest import FOLDER as COLUMNS
 from indexer.columns.manifest import ColumnManifest, has_columns
 from indexer.dense.manifest import DenseManifest, dense_folder, dense_names
-from indexer.live.commit import Commit, log_path
-from indexer.live.log import read_log
+from indexer.live.commit import Commit
+from indexer.live.history import read_changes
 from indexer.lucene.integrity import check_index
 from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import Manifest
@@ -91,7 +92,8 @@ def _check_log(index: Path) -> None:
     with closing(LuceneIndex(index / LUCENE)) as lucene:
         commit = Commit.of(lucene.commit_data, index)
     if commit.log:
-        deque(read_log(log_path(index, commit.log), 0, commit.bytes), maxlen=0)
+        first = ColumnState.open(index, commit.columns).log
+        deque(read_changes(index, first, 0, commit), maxlen=0)
 
 
 def _check_references(index: Path, manifest: Manifest) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from sparta.errors import InputError
 
+LOG = "log-"  # and a number
 FOLDER = "live"  # of an index folder that has been written to since it was built
 
 
@@ -53,4 +54,9 @@ class Commit:
 
 def log_path(index: Path, number: int) -> Path:
     """The change log of an index folder by its number."""
-    return index / FOLDER / f"log-{number:06d}"
+    return index / FOLDER / f"{LOG}{number:06d}"
+
+
+def log_numbers(index: Path) -> list[int]:
+    """Numbers of the change logs of an index folder."""
+    return [int(path.name.removeprefix(LOG)) for path in (index / FOLDER).glob(f"{LOG}*")]

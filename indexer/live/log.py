@@ -114,8 +114,12 @@ class ChangeLog:
             raise OSError(f"{self.path} could not be synced before: {self._failure}")
 
     def close(self) -> None:
-        """Close the file; what was not synced may be lost."""
-        os.close(self._file)
+        """Close the file; what was not synced may be lost.
+
+        Threads may still wait for what was synced before.
+        """
+        with self._syncing:
+            os.close(self._file)
 
 
 def read_log(path: Path, start: int = 0, end: int | None = None) -> Iterator[Change]:

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexer.columns.live.snapshot import LiveColumns
+from indexer.columns.live.state import ColumnState
 from indexer.filters.field_index import FieldIndex
-from indexer.live.commit import Commit, log_path
-from indexer.live.log import read_log
+from indexer.live.commit import Commit
+from indexer.live.history import read_changes
 from indexer.lucene.reader import LuceneIndex
 from indexer.search.api import Allowed
 from indexer.search.fields import fields_of_columns
@@ -84,18 +85,19 @@ class LiveColumnSearcher(LuceneSearcher):
 
     def _columns(self) -> LiveColumns:
         """The columns of the commit, made from those of a former one if there are any."""
-        former = self._opened
-        commit, log = self.commit, log_path(self._folder, self.commit.log)
-        if former and (former[0].log, former[0].columns) == (commit.log, commit.columns):
-            return former[1].after(read_log(log, former[0].bytes, commit.bytes))
+        former, commit, folder = self._opened, self.commit, self._folder
+        if former and former[0].columns == commit.columns:
+            since = read_changes(folder, former[0].log, former[0].bytes, commit)
+            return former[1].after(since)
         opened = LiveColumns.open(
-            self._folder,
+            folder,
             commit.columns,
             len(self._term_ids),
             self.manifest.bits,
             former[1] if former else None,
         )
-        return opened.after(read_log(log, 0, commit.bytes)) if commit.bytes else opened
+        first = ColumnState.open(folder, commit.columns).log
+        return opened.after(read_changes(folder, first, 0, commit))
 
     def _open_fields(self) -> FieldIndex:
         return fields_of_columns(self._folder, self._finder.columns)

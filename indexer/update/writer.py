@@ -9,9 +9,12 @@ from pathlib import Path
 from threading import RLock
 from typing import Any
 
+from indexer.columns.live.state import ColumnState
+from indexer.columns.live.upkeep import Upkeep
 from indexer.live.changes import Add, Change, Delete, MetadataChange
-from indexer.live.commit import Commit, log_path
-from indexer.live.log import ChangeLog, read_log
+from indexer.live.commit import Commit, log_numbers, log_path
+from indexer.live.history import read_changes
+from indexer.live.log import ChangeLog
 from indexer.lucene.reader import LuceneIndex
 from indexer.lucene.updater import LuceneUpdater
 from indexer.manifest import Manifest
@@ -56,14 +59,24 @@ class IndexWriter:
             self._index = LuceneIndex(folder / LUCENE)
             opened.callback(self._index.close)
             self._commit = _begun(Commit.of(self._index.commit_data, folder))
-            path = log_path(folder, self._commit.log)
-            self._log = ChangeLog(path, self._commit.bytes)
+            self._open_log()
             opened.callback(self._log.close)
-            self._logged = sum(1 for _ in read_log(path, 0, self._commit.bytes))
-            for change in read_log(path, self._commit.bytes, self._log.end):
-                self._note(change)
+            self._upkeep = Upkeep(folder, len(vocabulary), bits, self._commit.columns)
+            opened.callback(self._upkeep.close, 0)
             self.commit()
             opened.pop_all()
+
+    def _open_log(self) -> None:
+        """Open the newest log, and note what no commit has."""
+        commit, folder = self._commit, self._folder
+        newest = max([commit.log, *log_numbers(folder)])
+        self._log = ChangeLog(log_path(folder, newest), commit.bytes if newest == commit.log else 0)
+        self._log_number = newest
+        first = ColumnState.open(folder, commit.columns).log
+        end = Commit(log=newest, bytes=self._log.end)
+        self._logged = sum(1 for _ in read_changes(folder, first, 0, end))
+        for change in read_changes(folder, commit.log, commit.bytes, end):
+            self._note(change)
 
     def write(self, changes: Sequence[Change]) -> int:
         """Write changes to the log, all or none.
@@ -82,6 +95,7 @@ class IndexWriter:
             with self._logging:
                 self._check(changes, lambda image_id: self._has(image_id, image_id in there))
                 position = self._log.append(changes)
+                self._logged += len(changes)
                 for change in changes:
                     self._note(change)
                 full = len(self._changed) >= COMMIT_AT
@@ -91,7 +105,6 @@ class IndexWriter:
 
     def _note(self, change: Change) -> None:
         """Remember what an image is after a change of the log."""
-        self._logged += 1
         former = self._latest(change.image_id)
         if isinstance(change, MetadataChange) and isinstance(former, Add):
             change = Add(replace(former.image, metadata=change.metadata))
@@ -121,35 +134,45 @@ class IndexWriter:
             OSError: if the disk fails.
         """
         with self._committing:
-            if self._logged < COMPACT_AT:
-                return self._commit_logged()
-            with self._reading, self._logging:
-                return self._commit_logged(compacted=True)
+            finished = self._logged >= COMPACT_AT and not self._upkeep.compacting
+            if finished:
+                self._begin_log()
+            with self._logging:
+                former, end, state = self._commit, self._log.end, self._upkeep.state
+                commit = Commit(former.version + 1, self._log_number, end, state)
+                if former.version and commit == replace(former, version=commit.version):
+                    return former
+                # What a commit that failed should have applied is still there.
+                self._applying |= self._changed
+                self._changed = {}
+            self._log.sync(end)
+            self._apply()
+            self._lucene.commit(commit.data())
+            self._read_from(commit)
+            if finished:
+                self._upkeep.compact(commit.log)
+            if state != former.columns:
+                # Searchers may be about to open the former ones.
+                self._upkeep.remove_except({former.columns, state})
+            return commit
 
-    def _commit_logged(self, compacted: bool = False) -> Commit:
+    def _begin_log(self) -> None:
+        """Finish the log, and write what follows to another one."""
         with self._logging:
-            end = self._log.end
-            if self._commit.version and self._commit.bytes == end:
-                return self._commit
-            # What a commit that failed should have applied is still there.
-            self._applying |= self._changed
-            self._changed = {}
-        self._log.sync(end)
-        self._apply()
-        commit, log = replace(self._commit, version=self._commit.version + 1, bytes=end), self._log
-        if compacted:
-            commit, log = self._compacted(commit)
-        self._lucene.commit(commit.data())
+            self._log.sync()
+            former, number = self._log, self._log_number + 1
+            self._log = ChangeLog(log_path(self._folder, number))
+            self._log_number, self._logged = number, 0
+        former.close()
+
+    def _read_from(self, commit: Commit) -> None:
+        """Read from Lucene what was committed."""
         newer = self._index.refreshed()
         assert newer is not None
         with self._reading, self._logging:
             former, self._index = self._index, newer
             self._commit, self._applying = commit, {}
         former.close()
-        if compacted:
-            self._log.close()
-            self._log, self._logged = log, 0
-        return commit
 
     def _apply(self) -> None:
         """Change Lucene, which shows it at the next commit."""
@@ -169,27 +192,6 @@ class IndexWriter:
             for image, change in zip(images, own, strict=True):
                 self._lucene.replace(replace(image, metadata=change.metadata))
 
-    def _compacted(self, commit: Commit) -> tuple[Commit, ChangeLog]:
-        """A commit whose images are all in column segments, with an empty log."""
-        # numba takes a second to load, and few writers get here.
-        from indexer.columns.live.compaction import compact
-        from indexer.columns.live.snapshot import LiveColumns
-        from indexer.columns.live.state import next_number, remove_unlisted
-
-        self._remove_older_logs()
-        remove_unlisted(self._folder, commit.columns)
-        before = LiveColumns.open(self._folder, commit.columns, len(self._vocabulary), self._bits)
-        number = next_number(self._folder)
-        compact(self._folder, before.after(read_log(self._log.path, 0, commit.bytes)), number)
-        log = ChangeLog(log_path(self._folder, commit.log + 1))
-        return replace(commit, log=commit.log + 1, bytes=0, columns=number), log
-
-    def _remove_older_logs(self) -> None:
-        """Remove logs that only commits before the last one needed."""
-        for path in self._log.path.parent.glob("log-*"):
-            if path != self._log.path:
-                path.unlink()
-
     def __contains__(self, image_id: str) -> bool:
         """Whether the index has an image, with all that has been written."""
         with self._reading:
@@ -200,7 +202,8 @@ class IndexWriter:
 
     def __len__(self) -> int:
         """Images at the last commit."""
-        return len(self._index)
+        with self._reading:
+            return len(self._index)
 
     def metadata(self, image_id: str) -> dict[str, Any]:
         """An image's metadata, with all that has been written.
@@ -220,13 +223,16 @@ class IndexWriter:
             return self._index.stored(document).metadata
 
     def close(self) -> None:
-        """Commit, wait for merges, and close all files."""
+        """Commit, wait for merges, for those of columns a few seconds, and close all files."""
+        self.commit()
+        self._upkeep.close()
         self.commit()
         self._lucene.close()
         self._close_files()
 
     def abandon(self) -> None:
         """Close all files; changes since the last commit stay in the log."""
+        self._upkeep.close(0)
         self._lucene.abandon()
         self._close_files()
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from concurrent.futures import wait
 from dataclasses import replace
 
 from indexer.live.changes import Add, Change, MetadataChange
+from indexer.live.commit import Commit
 from indexer.postings import ImagePostings, Postings
 from indexer.search.lucene import LuceneSearcher
+from indexer.update.writer import IndexWriter
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.search.queries import answer
 from tests.indexer.vocabulary import COMMON, RARE
@@ -56,3 +59,11 @@ def assert_same(
             terms = [(term.term, term.impact, term.region, term.label) for term in explained.terms]
             assert terms == [(t.term, t.impact, t.region, t.label) for t in exact.terms]
             assert answer(found.similar(hit.image_id, 5)) == answer(right.similar(hit.image_id, 5))
+
+
+def commit_and_wait(writer: IndexWriter) -> Commit:
+    """Commit, and once more when the columns were compacted and merged."""
+    writer.commit()
+    wait([writer._upkeep._compaction])
+    wait([writer._upkeep._merge])
+    return writer.commit()

@@ -17,9 +17,11 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from indexer.columns.live import tiers, upkeep
 from indexer.live.changes import Add, Change, Delete, MetadataChange
 from indexer.search.api import Searcher
 from indexer.search.open import open_index
+from indexer.update import writer
 from indexer.update.writer import open_writer
 from indexer.verify import verify_index
 from tests.indexer.live_index import QUERIES, LiveReference
@@ -139,17 +141,24 @@ def _changes(number: int, before: LiveReference) -> list[Change]:
 
 def _write(index: Path, number: int, there: Connection) -> None:
     """Write until the end, and report each write once it is synced."""
+    _compact_often()
     *_, images = _references(LiveReference(BUILT), 0, number)
-    with open_writer(index) as writer:
+    with open_writer(index) as opened:
         there.send("opened")
         while True:
             changes = _changes(number, images)
-            writer.sync(writer.write(changes))
+            opened.sync(opened.write(changes))
             there.send("written")
             images.apply(changes)
             number += 1
             if number % 7 == 0:
-                writer.commit()
+                opened.commit()
+
+
+def _compact_often() -> None:
+    """Let kills meet compactions and merges too; for a process of its own."""
+    writer.COMPACT_AT = 20
+    tiers.FAN = upkeep.FAN = 2
 
 
 def _count(here: Connection) -> int:
@@ -178,6 +187,7 @@ def _answers(searcher: Searcher) -> State:
 
 
 def _recover(index: Path) -> State:
+    _compact_often()
     with open_writer(index):
         pass
     return _look(index)

@@ -1,54 +1,83 @@
-"""The newest images of a snapshot become a segment, and its deletions files."""
+"""The images of a change log become a segment, and its deletions files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from indexer.columns.image_table import image_rows
+from indexer.columns.image_table import ImageTable, image_rows
+from indexer.columns.live.newest import NewImage
 from indexer.columns.live.segment_writer import write_segment
-from indexer.columns.live.snapshot import LiveColumns
-from indexer.columns.live.state import ColumnState, kinds_of, segment_name
+from indexer.columns.live.state import ColumnState, kinds_of, live_images, segment_name
 from indexer.columns.row_files import PostingRows
 
-AT_ONCE = 512  # images whose impacts for all terms are in memory
+AT_ONCE = 512  # images whose postings are copied together
 
 
-def compact(index: Path, columns: LiveColumns, number: int) -> ColumnState:
-    """Write a state with the images of a snapshot, after which an empty change log begins.
+@dataclass(frozen=True)
+class Compaction:
+    """Changes that are to become a segment of their own.
 
-    Args:
+    `write` may run while the index is searched, written to and merged.
+
+    Attributes:
         index: the index folder.
-        columns: the snapshot.
-        number: of the new state and segment; no state or segment had it before.
+        number: of the new segment; no state or segment had it before.
+        segments: path in the index folder of each one that was there before the changes.
+        final: what each changed image is after the changes; see `LiveColumns.last`.
     """
-    live = np.ones(columns.documents, np.bool_) if columns.live is None else columns.live
-    segments, first = {}, 0
-    for segment in columns.segments.all:
-        name = segment.folder.relative_to(index).as_posix()
-        segments[name] = live[first : first + len(segment)]
-        first += len(segment)
-    places = dict(sorted(columns.places.items()))
-    if places:
-        documents = list(places.values())
-        images = image_rows(places, (columns.stored(one).metadata for one in documents))
-        order = np.arange(len(documents))
-        name = segment_name(number)
-        shape = columns.vocabulary, columns.bits
-        kinds = kinds_of(index, segments)
-        rows = _rows(columns, documents)
-        write_segment(index / name, shape, rows, order, [images], kinds=kinds)
-        segments[name] = np.ones(len(documents), np.bool_)
-    return ColumnState.save(index, number, segments)
+
+    index: Path
+    number: int
+    segments: Collection[str]
+    final: Mapping[str, NewImage | None]
+
+    def write(self, vocabulary: int, bits: int) -> None:
+        """Write the new segment, if there are images for it.
+
+        Args:
+            vocabulary: number of terms.
+            bits: of an impact.
+        """
+        if images := self._images():
+            table = image_rows(
+                (image.image_id for image in images), (image.metadata for image in images)
+            )
+            folder = self.index / segment_name(self.number)
+            order = np.arange(len(images))
+            kinds = kinds_of(self.index, self.segments)
+            write_segment(folder, (vocabulary, bits), _rows(images), order, [table], kinds=kinds)
+
+    def _images(self) -> list[NewImage]:
+        return [image for _, image in sorted(self.final.items()) if image is not None]
+
+    def save(self, current: int, number: int, log: int) -> ColumnState:
+        """Write the state that follows another one: with the changes.
+
+        Args:
+            current: number of the newest state.
+            number: of the new state.
+            log: the first one whose changes are not in the new state.
+        """
+        segments = live_images(self.index, current)
+        for name, live in segments.items():
+            table = ImageTable(self.index / name)
+            found = [place for place in map(table.document, self.final) if place is not None]
+            live[found] = False
+        if images := self._images():
+            segments[segment_name(self.number)] = np.ones(len(images), np.bool_)
+        return ColumnState.save(self.index, number, log, segments)
 
 
-def _rows(columns: LiveColumns, documents: Sequence[int]) -> Iterator[PostingRows]:
-    """The postings of some newest images."""
-    terms = np.flatnonzero(np.max([one.largest for one in columns.newest], axis=0))
-    for first in range(0, len(documents), AT_ONCE):
-        impacts = columns.impacts(documents[first : first + AT_ONCE], terms.tolist())
-        starts = np.concatenate([[0], np.cumsum(np.count_nonzero(impacts, axis=1))])
-        images, places = impacts.nonzero()
-        yield PostingRows(starts, terms[places], impacts[images, places])
+def _rows(images: Sequence[NewImage]) -> Iterator[PostingRows]:
+    """The postings of some images."""
+    for first in range(0, len(images), AT_ONCE):
+        own = images[first : first + AT_ONCE]
+        yield PostingRows(
+            np.cumsum([0, *(len(image.terms) for image in own)]),
+            np.concatenate([image.terms for image in own]),
+            np.concatenate([image.impacts for image in own]),
+        )

@@ -13,39 +13,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from indexer.columns.image_table import ImageTable
-from indexer.columns.layout import image_count
-from indexer.columns.live.newest import CAPACITY
 from indexer.columns.live.rows import rows_of
 from indexer.columns.live.segment import Segment
 from indexer.columns.live.segment_writer import write_segment
-from indexer.columns.live.state import ColumnState, kinds_of, segment_name
+from indexer.columns.live.state import ColumnState, kinds_of, live_images, segment_name
+from indexer.columns.live.tiers import to_merge
 from sparta.progress import Progress, no_progress
 
-FAN = 4  # segments of a tier that are merged; the next tier's are so many times as large
-WASTE = 0.5  # share of deleted images from which a segment is written again
 IMAGES_AT_ONCE = 65_536  # ids and metadata in memory
-
-
-def to_merge(sizes: Mapping[str, tuple[int, int]]) -> list[str]:
-    """Which segments should be merged now, if any.
-
-    Args:
-        sizes: name → images, and how many of them are not deleted; where all are, the segment
-            will not be listed again anyway.
-
-    Returns:
-        the segments of the lowest tier that is full, else one of mostly deleted images.
-    """
-    tiers: dict[int, list[str]] = {}
-    sizes = {name: size for name, size in sizes.items() if size[1]}
-    for name, (_, live) in sizes.items():
-        tier = 0
-        while live > CAPACITY * FAN**tier:
-            tier += 1
-        tiers.setdefault(tier, []).append(name)
-    full = [names for _, names in sorted(tiers.items()) if len(names) >= FAN]
-    wasteful = [[name] for name, (images, live) in sizes.items() if live < (1 - WASTE) * images]
-    return next(iter(full + wasteful), [])
 
 
 @dataclass(frozen=True)
@@ -110,6 +85,7 @@ class Merge:
             current: number of the newest state, which lists the sources.
             number: of the new state.
         """
+        log = ColumnState.open(self.index, current).log
         live = live_images(self.index, current)
         name = segment_name(self.number)
         merged = ImageTable(self.index / name)
@@ -119,15 +95,7 @@ class Merge:
             now = live.pop(source, np.zeros_like(before))  # a segment of deleted images is dropped
             for document in np.flatnonzero(before & ~now):
                 own[merged.document(images.stored(document).image_id)] = False
-        return ColumnState.save(self.index, number, live | {name: own})
-
-
-def live_images(index: Path, number: int) -> dict[str, NDArray[np.bool_]]:
-    """Which images of each segment of a state are not deleted."""
-    state = ColumnState.open(index, number)
-    return {
-        name: state.live(index, number, name, image_count(index / name)) for name in state.segments
-    }
+        return ColumnState.save(self.index, number, log, live | {name: own})
 
 
 def _order(tables: Sequence[pa.Table], live: Sequence[NDArray[np.bool_]]) -> NDArray[np.int64]:

@@ -110,7 +110,7 @@ class LiveColumns:
         Raises:
             InputError: if a term of an image is not of the vocabulary or an impact has more bits.
         """
-        final = self._final(changes)
+        final = self.last(changes)
         gone = [found for found in map(self.document, final) if found is not None]
         added = [image for image in final.values() if image is not None]
         places = {key: place for key, place in self.places.items() if key not in final}
@@ -122,8 +122,12 @@ class LiveColumns:
             live[gone] = False
         return LiveColumns(self.segments, _with_images(self.newest, added), live, places)
 
-    def _final(self, changes: Iterable[Change]) -> dict[str, NewImage | None]:
-        """What each changed image is in the end, None if it is deleted."""
+    def last(self, changes: Iterable[Change]) -> dict[str, NewImage | None]:
+        """What each changed image is after all changes, None if it is deleted.
+
+        Args:
+            changes: see `after`.
+        """
         final: dict[str, NewImage | None] = {}
         for change in changes:
             key = change.image_id

@@ -4,41 +4,45 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from indexer.columns.layout import image_count
 from indexer.columns.manifest import FOLDER, has_columns
 from indexer.fields.kinds import Kind
 from indexer.fields.part import stored_kinds
 from indexer.fields.store import read_kinds
 from indexer.live.commit import FOLDER as LIVE
+from indexer.live.commit import log_numbers, log_path
 from indexer.manifest import open_manifest, save_manifest
 from indexer.parts import MANIFEST, Parts, check_small_parts, describe_parts
 from sparta.atomic import find_work, recover, remove_work, replace_folder, work_folder
 from sparta.checksum import sha256
 from sparta.errors import InputError
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 _OURS = re.compile(r"\.?((?:state|segment)-\d{6})(?:\.work-\d+-[a-z0-9_]{8})?")
 
 
 @dataclass(frozen=True)
 class ColumnState:
-    """`live/state-000002/manifest.json`: the columns of an index as its change log begins.
+    """`live/state-000002/manifest.json`: the columns of an index as one of its logs begins.
 
     The folder has a file of bits for each segment with deleted images.
 
     Attributes:
         format_version: of the folder's layout.
+        log: number of the change log with which later changes begin.
         segments: path in the index folder → SHA-256 of the manifest there.
         parts: file of deleted images → size and hash.
     """
 
     format_version: int
+    log: int
     segments: Mapping[str, str]
     parts: Parts
 
@@ -52,7 +56,7 @@ class ColumnState:
         if number == 0:
             if not has_columns(index):
                 raise InputError(f"{index / FOLDER} is missing: build the index again")
-            return cls(FORMAT_VERSION, {FOLDER: sha256(index / FOLDER / MANIFEST)}, {})
+            return cls(FORMAT_VERSION, 1, {FOLDER: sha256(index / FOLDER / MANIFEST)}, {})
         folder = state_folder(index, number)
         state = open_manifest(cls, folder, FORMAT_VERSION)
         check_small_parts(folder, state.parts)
@@ -66,13 +70,14 @@ class ColumnState:
 
     @classmethod
     def save(
-        cls, index: Path, number: int, segments: Mapping[str, NDArray[np.bool_]]
+        cls, index: Path, number: int, log: int, segments: Mapping[str, NDArray[np.bool_]]
     ) -> ColumnState:
         """Write and sync a state.
 
         Args:
             index: the index folder.
             number: of no state before.
+            log: number of the change log with which later changes begin.
             segments: path in the index folder → which images are not deleted; a segment without
                 any is not listed.
         """
@@ -85,7 +90,7 @@ class ColumnState:
                 if not live.all():
                     np.save(made / _bits(name), np.packbits(live))
             seals = {name: sha256(index / name / MANIFEST) for name in kept}
-            state = cls(FORMAT_VERSION, seals, describe_parts(made))
+            state = cls(FORMAT_VERSION, log, seals, describe_parts(made))
             save_manifest(state, made)
             replace_folder(made, out, work)
         return state
@@ -103,6 +108,14 @@ class ColumnState:
         if bits.dtype != np.uint8 or bits.shape != (-(-images // 8),):
             raise InputError(f"{path} is damaged: it is of another segment; build the index again")
         return np.unpackbits(bits, count=images).view(np.bool_)
+
+
+def live_images(index: Path, number: int) -> dict[str, NDArray[np.bool_]]:
+    """Which images of each segment of a state are not deleted."""
+    state = ColumnState.open(index, number)
+    return {
+        name: state.live(index, number, name, image_count(index / name)) for name in state.segments
+    }
 
 
 def state_folder(index: Path, number: int) -> Path:
@@ -128,15 +141,23 @@ def next_number(index: Path) -> int:
     return 1 + max((int(match[1][-6:]) for match in _folders(index)), default=0)
 
 
-def remove_unlisted(index: Path, number: int) -> None:
-    """Remove states other than one, and segments that it does not list; nothing else.
+def remove_unlisted(index: Path, numbers: Collection[int], making: Collection[int] = ()) -> None:
+    """Remove other states than some, segments that these do not list, logs that they include.
 
-    Only the writer of the index may call this, while it writes neither.
+    Only the writer of the index may call this.
+
+    Args:
+        index: the index folder.
+        numbers: of the states.
+        making: numbers of states and segments that are being written.
     """
-    listed = {Path(name).name for name in ColumnState.open(index, number).segments}
-    listed.add(state_folder(index, number).name)
+    states = [ColumnState.open(index, number) for number in numbers]
+    listed = {Path(name).name for state in states for name in state.segments}
+    listed |= {state_folder(index, number).name for number in numbers}
     for match in _folders(index):
         out = index / LIVE / match[1]
+        if int(out.name[-6:]) in making:
+            continue
         if match[0] != out.name:
             recover(out)
             for left in find_work(out):
@@ -145,6 +166,10 @@ def remove_unlisted(index: Path, number: int) -> None:
             shutil.rmtree(out)
     if FOLDER not in listed and (index / FOLDER).is_dir():
         shutil.rmtree(index / FOLDER)
+    first = min(state.log for state in states)
+    for earlier in log_numbers(index):
+        if earlier < first:
+            log_path(index, earlier).unlink()
 
 
 def _folders(index: Path) -> list[re.Match[str]]:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from indexer.columns.live import tiers, upkeep
 from indexer.live.changes import Add, Change, Delete, MetadataChange
 from indexer.live.commit import Commit, log_path
 from indexer.lucene.updater import LuceneUpdater
@@ -27,7 +28,7 @@ from indexer.update.writer import open_writer
 from indexer.verify import verify_index
 from sparta.errors import InputError
 from sparta.tokenizer import WordPieceTokenizer
-from tests.indexer.live_index import QUERIES, LiveReference, assert_same
+from tests.indexer.live_index import QUERIES, LiveReference, assert_same, commit_and_wait
 from tests.indexer.random_postings import random_postings
 from tests.indexer.search.queries import answer
 
@@ -67,7 +68,7 @@ def template(
 CHOICE = st.integers(0, 2 * IMAGES - 1)
 STEPS = st.lists(
     st.tuples(st.sampled_from(["add", "add", "delete", "describe"]), st.lists(CHOICE, max_size=4))
-    | st.tuples(st.sampled_from(["commit", "reopen", "kill"]), st.just([])),
+    | st.tuples(st.sampled_from(["commit", "wait", "reopen", "kill"]), st.just([])),
     max_size=12,
 )
 
@@ -98,6 +99,8 @@ def test_any_changes_give_the_answers_of_the_reference(
     right = LiveReference(small)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(writer_module, "COMPACT_AT", compact_at)
+        patched.setattr(tiers, "FAN", 2)
+        patched.setattr(upkeep, "FAN", 2)
         _run(folder, steps, pool, right, tokenizer)
     assert verify_index(folder) == []
 
@@ -119,8 +122,8 @@ def _run(
         elif kind == "reopen":
             opened.close()
             opened = Opened(folder)
-        elif kind == "commit":
-            opened.writer.commit()
+        elif kind in ("commit", "wait"):
+            opened.writer.commit() if kind == "commit" else commit_and_wait(opened.writer)
             for place, searcher in enumerate(searchers):
                 if newer := searcher.refreshed():
                     searcher.close()

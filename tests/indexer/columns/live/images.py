@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from indexer.columns.image_table import image_rows
+from indexer.columns.live.compaction import Compaction
 from indexer.columns.live.segment_writer import write_segment
 from indexer.columns.live.snapshot import LiveColumns
+from indexer.columns.live.state import ColumnState
 from indexer.columns.manifest import FOLDER
 from indexer.columns.row_files import PostingRows
 from indexer.grounding import Inputs
-from indexer.live.changes import Add
+from indexer.live.changes import Add, Change
 from indexer.postings import ImagePostings, Postings
 from tests.indexer.vocabulary import small_tokenizer
 from tests.reference.searcher import ReferenceSearcher
@@ -54,6 +56,15 @@ def build(index: Path, images: Images, bits: int) -> None:
         np.arange(len(own)),
         [image_rows(own.ids, own.metadata)],
     )
+
+
+def compact(index: Path, state: int, changes: Iterable[Change], number: int, bits: int = 8) -> None:
+    """Make state `number`, and a segment of this number, of another state and changes."""
+    columns = LiveColumns.open(index, state, VOCABULARY, bits)
+    segments = ColumnState.open(index, state).segments
+    compaction = Compaction(index, number, segments, columns.last(changes))
+    compaction.write(VOCABULARY, bits)
+    compaction.save(state, number, log=number)
 
 
 def found(

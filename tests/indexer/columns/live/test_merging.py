@@ -9,12 +9,12 @@ import pytest
 
 from indexer.columns.image_table import ImageTable
 from indexer.columns.live import merging
-from indexer.columns.live.compaction import compact
-from indexer.columns.live.merging import Merge, to_merge
+from indexer.columns.live.merging import Merge
 from indexer.columns.live.newest import CAPACITY
 from indexer.columns.live.snapshot import LiveColumns
+from indexer.columns.live.tiers import to_merge
 from indexer.live.changes import Delete
-from tests.indexer.columns.live.images import VOCABULARY, Images, add, build, found
+from tests.indexer.columns.live.images import VOCABULARY, Images, add, build, compact, found
 
 
 def sizes(*live: int) -> dict[str, tuple[int, int]]:
@@ -56,20 +56,18 @@ def test_a_merge_is_that_of_all_images_at_once(
     }
     index = tmp_path / "index"
     build(index, dict(list(images.items())[::5]), 8)
-    columns = LiveColumns.open(index, 0, VOCABULARY, 8)
     for state in range(1, 5):
         own = list(images.items())[state::5]
-        columns = columns.after([add(key, weights, data) for key, (data, weights) in own])
-        compact(index, columns, state)
-        columns = LiveColumns.open(index, state, VOCABULARY, 8)
+        added = [add(key, weights, data) for key, (data, weights) in own]
+        compact(index, state - 1, added, state)
     gone = list(images)[10:150:7]
-    compact(index, columns.after(map(Delete, gone)), 5)
+    compact(index, 4, map(Delete, gone), 5)
     merge = Merge.due(index, 5, 6)
     assert merge
     steps: list[tuple[str, int, int]] = []
     merge.write(lambda *step: steps.append(step))
     late = next(key for key in images if key not in gone)
-    compact(index, LiveColumns.open(index, 5, VOCABULARY, 8).after([Delete(late)]), 7)
+    compact(index, 5, [Delete(late)], 7)
     merge.save(7, 8)
 
     left = {key: one for key, one in images.items() if key not in [*gone, late]}

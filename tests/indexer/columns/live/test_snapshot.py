@@ -17,13 +17,20 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from indexer.columns.live import merging, newest
-from indexer.columns.live.compaction import compact
+from indexer.columns.live import merging, newest, tiers
 from indexer.columns.live.merging import Merge
 from indexer.columns.live.snapshot import LiveColumns
 from indexer.columns.live.state import next_number, remove_unlisted
 from indexer.live.changes import Change, Delete, MetadataChange
-from tests.indexer.columns.live.images import VOCABULARY, Images, add, build, expected, found
+from tests.indexer.columns.live.images import (
+    VOCABULARY,
+    Images,
+    add,
+    build,
+    compact,
+    expected,
+    found,
+)
 
 ids = st.integers(0, 30).map(lambda number: f"{'é' if number % 3 else 'z'}/{number:02}")
 terms = st.integers(0, 5) | st.just(VOCABULARY - 1)  # few, so that many images tie
@@ -81,7 +88,7 @@ class LiveIndex(RuleBasedStateMachine):
     @rule()
     def compacted(self) -> None:
         number = next_number(self.index)
-        compact(self.index, self.columns, number)
+        compact(self.index, self.state, self.log, number, self.bits)
         self.state, self.log = number, []
         self.opened()
 
@@ -104,7 +111,7 @@ class LiveIndex(RuleBasedStateMachine):
     @rule(afresh=st.booleans())
     def opened(self, afresh: bool = False) -> None:
         if self.merge is None:
-            remove_unlisted(self.index, self.state)
+            remove_unlisted(self.index, {self.state})
         previous = None if afresh else self.columns
         self.columns = LiveColumns.open(self.index, self.state, VOCABULARY, self.bits, previous)
         self.columns = self.columns.after(self.log)
@@ -154,8 +161,8 @@ class LiveIndex(RuleBasedStateMachine):
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Matrices and merges of few images."""
     monkeypatch.setattr(newest, "CAPACITY", 8)
-    monkeypatch.setattr(merging, "CAPACITY", 8)
-    monkeypatch.setattr(merging, "FAN", 2)
+    monkeypatch.setattr(tiers, "CAPACITY", 8)
+    monkeypatch.setattr(tiers, "FAN", 2)
     monkeypatch.setattr(merging, "IMAGES_AT_ONCE", 5)
 
 
@@ -185,7 +192,7 @@ def test_no_hits_are_asked_for(tmp_path: Path) -> None:
 def test_only_changed_segments_are_opened_again(tmp_path: Path) -> None:
     build(tmp_path, {"a": ({}, {1: 1})}, 8)
     before = LiveColumns.open(tmp_path, 0, VOCABULARY, 8)
-    compact(tmp_path, before.after([add("b", {1: 2})]), 1)
+    compact(tmp_path, 0, [add("b", {1: 2})], 1)
     after = LiveColumns.open(tmp_path, 1, VOCABULARY, 8, before)
     assert after.segments.all[0] is before.segments.all[0]
     assert found(after, {1: 1}, 5) == [("b", 2), ("a", 1)]
@@ -201,9 +208,10 @@ def test_ties_are_in_the_order_of_the_ids(tmp_path: Path, k: int) -> None:
     build(tmp_path, parts[0], 8)
     columns = LiveColumns.open(tmp_path, 0, VOCABULARY, 8)
     for number, part in enumerate(parts[1:], start=1):
-        columns = columns.after([add(key, impacts) for key, (_, impacts) in part.items()])
+        added = [add(key, impacts) for key, (_, impacts) in part.items()]
+        columns = columns.after(added)
         if number < 3:
-            compact(tmp_path, columns, number)
+            compact(tmp_path, number - 1, added, number)
             columns = LiveColumns.open(tmp_path, number, VOCABULARY, 8, columns)
     assert found(columns, {3: 1, 4: 1}, k) == expected(own, {3: 1, 4: 1}, k)
     assert found(columns, {3: 1}, k, set("abfgkm")) == expected(own, {3: 1}, k, set("abfgkm"))

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from indexer.columns.live.compaction import compact
 from indexer.columns.live.snapshot import LiveColumns
 from indexer.columns.live.state import ColumnState, next_number, remove_unlisted, state_folder
 from indexer.columns.manifest import FOLDER
@@ -15,7 +14,7 @@ from indexer.live.changes import Delete
 from indexer.parts import MANIFEST
 from sparta.atomic import MARKER, make_work
 from sparta.errors import InputError
-from tests.indexer.columns.live.images import VOCABULARY, add, build, found
+from tests.indexer.columns.live.images import VOCABULARY, add, build, compact, found
 
 
 @pytest.fixture
@@ -23,8 +22,7 @@ def index(tmp_path: Path) -> Path:
     """State 3: a base of five images, of which one is deleted, and a segment of two."""
     folder = tmp_path / "index"
     build(folder, {key: ({}, {3: 1}) for key in "abcde"}, 8)
-    columns = LiveColumns.open(folder, 0, VOCABULARY, 8)
-    compact(folder, columns.after([add("x", {3: 5}), add("y", {3: 4}), Delete("c")]), 3)
+    compact(folder, 0, [add("x", {3: 5}), add("y", {3: 4}), Delete("c")], 3)
     return folder
 
 
@@ -42,13 +40,14 @@ def test_what_a_killed_writer_left_is_removed_and_nothing_else(index: Path) -> N
     with_content = live / ".segment-000010.work-1-abcdefgh"
     with_content.mkdir()
     (with_content / "thesis.txt").touch()  # nobody's: it has no marker
-    compact(index, LiveColumns.open(index, 3, VOCABULARY, 8), 5)
+    compact(index, 3, [], 5)
+    (live / "log-000002").write_bytes(b"older log")
     shutil.copytree(live / "segment-000003", live / "segment-000007")
     work = make_work(live / "state-000008")
     assert (work / MARKER).is_file()
     (work / "half").mkdir()
     assert next_number(index) == 11
-    remove_unlisted(index, 3)
+    remove_unlisted(index, {3})
     assert live_names(index) == sorted(
         [with_content.name, "log-000003", "segment-000003", "state-000003", *(p.name for p in mine)]
     )
@@ -57,11 +56,19 @@ def test_what_a_killed_writer_left_is_removed_and_nothing_else(index: Path) -> N
     assert found(columns, {3: 1}, 9) == [("x", 5), ("y", 4), *((key, 1) for key in "abde")]
 
 
+def test_what_others_read_and_write_is_not_removed(index: Path) -> None:
+    compact(index, 3, map(Delete, "abdexy"), 5)
+    make_work(index / "live" / "segment-000006")
+    remove_unlisted(index, {3, 5}, making={6})
+    left = live_names(index)
+    assert left[0].startswith(".segment-000006.work-")
+    assert left[1:] == ["segment-000003", "state-000003", "state-000005"]
+
+
 def test_columns_that_no_state_lists_are_removed(index: Path) -> None:
-    columns = LiveColumns.open(index, 3, VOCABULARY, 8).after(map(Delete, "abde"))
-    compact(index, columns, 4)
+    compact(index, 3, map(Delete, "abde"), 4)
     assert list(ColumnState.open(index, 4).segments) == ["live/segment-000003"]
-    remove_unlisted(index, 4)
+    remove_unlisted(index, {4})
     assert not (index / FOLDER).exists()
     with pytest.raises(InputError, match="columns is missing"):  # a reader of an earlier commit
         LiveColumns.open(index, 0, VOCABULARY, 8)
@@ -70,8 +77,7 @@ def test_columns_that_no_state_lists_are_removed(index: Path) -> None:
 
 
 def test_nothing_is_left(index: Path) -> None:
-    columns = LiveColumns.open(index, 3, VOCABULARY, 8).after(map(Delete, "abdexy"))
-    compact(index, columns, 4)
+    compact(index, 3, map(Delete, "abdexy"), 4)
     columns = LiveColumns.open(index, 4, VOCABULARY, 8)
     assert len(columns) == 0
     assert found(columns, {3: 1}, 9) == []
