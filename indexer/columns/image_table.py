@@ -92,6 +92,11 @@ class ImageTable:
     def __len__(self) -> int:
         return self._count
 
+    def id(self, document: int) -> str:
+        """The id of an image."""
+        number = bisect_right(self._starts, document) - 1
+        return _text(self._chunks[number][document - self._starts[number]])
+
     def document(self, image_id: str) -> int | None:
         """The document number of an image, None if there is none."""
         known = self._documents.get(image_id)

@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from indexer.columns.live import tiers, upkeep
+from indexer.columns.live import tiers
 from indexer.live.changes import Add, Change, Delete, MetadataChange
 from indexer.search.api import Searcher
 from indexer.search.open import open_index
@@ -158,7 +158,7 @@ def _write(index: Path, number: int, there: Connection) -> None:
 def _compact_often() -> None:
     """Let kills meet compactions and merges too; for a process of its own."""
     writer.COMPACT_AT = 20
-    tiers.FAN = upkeep.FAN = 2
+    tiers.FAN = 2
 
 
 def _count(here: Connection) -> int:

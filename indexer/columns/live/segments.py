@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from indexer.columns.live.kernel import begin_list, best_of_segments, extend_list
@@ -19,6 +22,7 @@ class Segments:
     Attributes:
         all: in order.
         largest: [V] the largest impact of each term.
+        ranks: [documents] int32, the place of each in the order of the ids.
 
     Args:
         segments: in order.
@@ -27,10 +31,13 @@ class Segments:
 
     def __init__(self, segments: Sequence[Segment], vocabulary: int) -> None:
         self.all = tuple(segments)
-        firsts = accumulate(map(len, segments), initial=0)
-        numbered = sorted(zip(firsts, segments, strict=False), key=lambda pair: -len(pair[1]))
+        self._starts = list(accumulate(map(len, segments), initial=0))
+        numbered = sorted(zip(self._starts, segments, strict=False), key=lambda pair: -len(pair[1]))
         numbered = [(first, segment) for first, segment in numbered if len(segment)]
         self._firsts = np.array([first for first, _ in numbered], np.int64)
+        self._by_id = _by_id([segment.images.rows.column("id") for segment in segments])
+        self.ranks = np.empty_like(self._by_id)
+        self.ranks[self._by_id] = np.arange(len(self._by_id), dtype=np.int32)
         self.largest = np.zeros(vocabulary, np.int64)
         self._columns: Any = None
         for _, segment in numbered:
@@ -39,6 +46,14 @@ class Segments:
                 self._columns = begin_list(segment.index.columns)
             else:
                 extend_list(self._columns, segment.index.columns)
+
+    def before(self, image_id: str) -> int:
+        """How many images come before an id, deleted ones included."""
+        return bisect_left(self._by_id, image_id, key=self._id)
+
+    def _id(self, document: int) -> str:
+        part = bisect_right(self._starts, document) - 1
+        return self.all[part].images.id(document - self._starts[part])
 
     def top(
         self, terms: NDArray[np.int64], counts: NDArray[Any], k: int, allowed: NDArray[np.bool_]
@@ -57,3 +72,14 @@ class Segments:
         if self._columns is None:
             return np.empty(0, np.int32), np.empty(0, np.int64)
         return best_of_segments(self._columns, self._firsts, terms, counts, allowed, k)
+
+
+def _by_id(ids: Sequence[pa.ChunkedArray]) -> NDArray[np.int32]:
+    """The documents of all segments in the order of their ids; quick, as each is in that order."""
+    chunks = [chunk for one in ids for chunk in one.chunks]
+    if len(ids) < 2:
+        return np.arange(sum(map(len, ids)), dtype=np.int32)
+    order: NDArray[np.uint64] = pc.sort_indices(
+        pa.chunked_array(chunks, pa.large_string())
+    ).to_numpy()
+    return order.astype(np.int32)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import accumulate, groupby
-from operator import itemgetter
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +19,7 @@ from indexer.columns.live.state import ColumnState
 from indexer.live.changes import Add, Change, Delete
 from indexer.lucene.reader import Stored
 
+RANK = 24  # bits below a rank, for the newest images between two of the segments
 _ALL: NDArray[np.bool_] = np.empty(0, np.bool_)
 
 
@@ -40,6 +40,7 @@ class LiveColumns:
 
     Args:
         segments, newest, live, places: the same.
+        gaps: before how many images of the segments each of the newest comes, by id.
     """
 
     def __init__(
@@ -48,12 +49,14 @@ class LiveColumns:
         newest: Sequence[Newest],
         live: NDArray[np.bool_] | None,
         places: Mapping[str, int],
+        gaps: NDArray[np.int64],
     ) -> None:
         self.segments, self.newest, self.live, self.places = segments, newest, live, places
         self._parts: list[Segment | Newest] = [*segments.all, *newest]
         *self._firsts, self.documents = accumulate(map(len, self._parts), initial=0)
         self._first_newest = self._firsts[len(segments.all)]
         self._largest = np.max([segments.largest, *(one.largest for one in newest)], axis=0)
+        self._gaps, self._newest_by_id = gaps, _numbered(newest, gaps)
         self.vocabulary, self.bits = len(self._largest), 8 * newest[0].columns.itemsize
 
     @classmethod
@@ -89,6 +92,7 @@ class LiveColumns:
             [Newest.empty(vocabulary, bits)],
             None if all(own.all() for own in live) else np.concatenate(live),
             {},
+            np.empty(0, np.int64),
         )
 
     def __len__(self) -> int:
@@ -120,7 +124,9 @@ class LiveColumns:
             live = np.ones(self.documents + len(added), np.bool_)
             live[: self.documents] = True if self.live is None else self.live
             live[gone] = False
-        return LiveColumns(self.segments, _with_images(self.newest, added), live, places)
+        gaps = np.array([self.segments.before(image.image_id) for image in added], np.int64)
+        newest, gaps = _with_images(self.newest, added), np.concatenate([self._gaps, gaps])
+        return LiveColumns(self.segments, newest, live, places, gaps)
 
     def last(self, changes: Iterable[Change]) -> dict[str, NewImage | None]:
         """What each changed image is after all changes, None if it is deleted.
@@ -196,26 +202,17 @@ class LiveColumns:
     def _best(
         self, documents: NDArray[np.int32], scores: NDArray[np.int64], k: int
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """The k best of documents that have them, and all that tie with the last, among others."""
-        order = np.lexsort((documents, -scores))
-        documents, scores = documents[order], scores[order]
-        parts = np.searchsorted(self._firsts, documents, "right")
-        unsorted = (parts[1:] != parts[:-1]) | (documents[1:] >= self._first_newest)
-        if (unsorted & (scores[1:] == scores[:-1]))[:k].any():
-            documents = np.array(self._by_id(scores.tolist(), documents.tolist(), k), np.int32)
-        return documents[:k], scores[:k]
+        """The k best of some documents."""
+        order = np.lexsort((self._by_id(documents), -scores))[:k]
+        return documents[order], scores[order]
 
-    def _by_id(self, scores: list[int], documents: list[int], k: int) -> list[int]:
-        """At least k documents, those of equal scores in the order of their ids."""
-        ordered: list[int] = []
-        for _, tied in groupby(zip(scores, documents, strict=True), itemgetter(0)):
-            if len(ordered) >= k:
-                break
-            same = [document for _, document in tied]
-            if same[-1] >= self._first_newest or self._part(same[0]) != self._part(same[-1]):
-                same.sort(key=lambda document: self.stored(document).image_id)
-            ordered += same
-        return ordered
+    def _by_id(self, documents: NDArray[np.int32]) -> NDArray[np.int64]:
+        """Numbers that rise with the ids of some documents."""
+        numbers = np.empty(len(documents), np.int64)
+        newest = documents >= self._first_newest
+        numbers[newest] = self._newest_by_id[documents[newest] - self._first_newest]
+        numbers[~newest] = self.segments.ranks[documents[~newest]].astype(np.int64) << RANK
+        return numbers
 
     def impacts(self, documents: Sequence[int], terms: Sequence[int]) -> NDArray[np.int64]:
         """The impacts [documents, terms] of some documents; see `ColumnIndex.impacts`."""
@@ -258,3 +255,12 @@ def _with_images(newest: Sequence[Newest], images: Sequence[NewImage]) -> list[N
         full.append(last.after(images[: last.room]))
         images, last = images[last.room :], last.another()
     return [*full, last.after(images)]
+
+
+def _numbered(newest: Sequence[Newest], gaps: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Numbers of the newest images that rise with their ids, among those of the segments' ranks."""
+    ids = [one.stored(place).image_id for one in newest for place in range(len(one))]
+    order = np.array(sorted(range(len(ids)), key=ids.__getitem__), np.int64)
+    numbers = (gaps - 1) << RANK
+    numbers[order] += 1 + np.arange(len(ids))
+    return numbers

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Lock, get_native_id
 
+from indexer.columns.live import tiers
 from indexer.columns.live.state import ColumnState, next_number, remove_unlisted
-from indexer.columns.live.tiers import FAN
 from indexer.live.commit import Commit
 from indexer.live.history import read_changes
 from sparta.errors import InputError
@@ -44,7 +44,7 @@ class Upkeep:
         self._index, self._shape = index, (vocabulary, bits)
         remove_unlisted(index, {state})
         self._state, self._number = state, next_number(index)
-        # States that are read, and numbers of what is being written.
+        # States that are read, and numbers of segments that are being written.
         self._used: list[int] = []
         self._making: set[int] = set()
         self._states = Lock()  # held by who reserves numbers, saves a state or removes some
@@ -53,7 +53,7 @@ class Upkeep:
         self._merger = ThreadPoolExecutor(1, initializer=_yield_to_searches)
         self._compaction: Future[None] = _done()
         self._merge: Future[None] = _done()
-        if len(ColumnState.open(index, state).segments) >= FAN:
+        if len(ColumnState.open(index, state).segments) >= tiers.FAN:
             self._begin_merges()
 
     @property
@@ -79,16 +79,14 @@ class Upkeep:
         from indexer.columns.live.compaction import Compaction
         from indexer.columns.live.snapshot import LiveColumns
 
-        with self._numbers() as (former, number, state):
+        with self._beginning() as (former, number):
             columns = LiveColumns.open(self._index, former, *self._shape)
             opened = ColumnState.open(self._index, former)
             changes = read_changes(self._index, opened.log, 0, Commit(log=end))
             final = columns.last(changes)
             compaction = Compaction(self._index, number, opened.segments, final)
             compaction.write(*self._shape)
-            with self._states:  # a merge may have ended since
-                compaction.save(self._state, state, end)
-                self._state = state
+            self._follow(lambda newest, number: compaction.save(newest, number, end))
         self._begin_merges()
 
     def _begin_merges(self) -> None:
@@ -101,29 +99,39 @@ class Upkeep:
         from indexer.columns.live.merging import Merge
 
         while not self._stopped.is_set():
-            with self._numbers() as (former, number, state):
+            with self._beginning() as (former, number):
                 merge = Merge.due(self._index, former, number)
                 if merge is None:
                     return
                 merge.write(self._unless_stopped)
-                with self._states:
-                    merge.save(self._state, state)
-                    self._state = state
+                self._follow(merge.save)
 
     @contextmanager
-    def _numbers(self) -> Iterator[tuple[int, int, int]]:
-        """The newest state, and numbers for a segment and another state; nobody removes them."""
+    def _beginning(self) -> Iterator[tuple[int, int]]:
+        """The newest state, and the number of a new segment; neither is removed meanwhile."""
         with self._states:
-            former, number, state = self._state, self._number, self._number + 1
-            self._number += 2
+            former, number = self._state, self._next_number()
             self._used.append(former)
-            self._making |= {number, state}
+            self._making.add(number)
         try:
-            yield former, number, state
+            yield former, number
         finally:
             with self._states:
                 self._used.remove(former)
-                self._making -= {number, state}
+                self._making.discard(number)
+
+    def _follow(self, save: Callable[[int, int], object]) -> None:
+        """Let a state follow the newest, which may be newer than the one that a job began with."""
+        with self._states:
+            # Above all that it lists: files that readers may have open keep their number to
+            # themselves, though the next writer counts on from what is still there.
+            number = self._next_number()
+            save(self._state, number)
+            self._state = number
+
+    def _next_number(self) -> int:
+        self._number += 1
+        return self._number - 1
 
     def _unless_stopped(self, stage: str, done: int, total: int) -> None:
         if self._stopped.is_set():

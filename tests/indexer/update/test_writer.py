@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexer.columns.live import tiers, upkeep
+from indexer.columns.live import tiers
 from indexer.live.changes import Add, Change, Delete, MetadataChange
 from indexer.live.commit import Commit, log_path
 from indexer.lucene.updater import LuceneUpdater
@@ -100,7 +100,6 @@ def test_any_changes_give_the_answers_of_the_reference(
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(writer_module, "COMPACT_AT", compact_at)
         patched.setattr(tiers, "FAN", 2)
-        patched.setattr(upkeep, "FAN", 2)
         _run(folder, steps, pool, right, tokenizer)
     assert verify_index(folder) == []
 

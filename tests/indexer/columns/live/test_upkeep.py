@@ -11,7 +11,7 @@ from threading import Event
 
 import pytest
 
-from indexer.columns.live import tiers, upkeep
+from indexer.columns.live import tiers
 from indexer.columns.live.merging import Merge
 from indexer.columns.live.snapshot import LiveColumns
 from indexer.columns.live.state import ColumnState
@@ -36,7 +36,6 @@ def index(tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def merged_in_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiers, "FAN", 2)
-    monkeypatch.setattr(upkeep, "FAN", 2)
 
 
 def write_log(index: Path, number: int, changes: Iterable[Change]) -> None:
