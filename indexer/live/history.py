@@ -15,13 +15,14 @@ def read_changes(index: Path, log: int, start: int, commit: Commit) -> Iterator[
 
     Args:
         index: the index folder.
-        log: number of the log; those after it are read from their beginning.
+        log: number of the log, 0 for before the first; those after it are read from their
+            beginning.
         start: position in it, after some record.
         commit: of this log or a later one.
 
     Raises:
         InputError: if a log is missing or damaged.
     """
-    for number in range(log, commit.log + 1):
+    for number in range(max(log, 1), commit.log + 1):
         end = commit.bytes if number == commit.log else None
         yield from read_log(log_path(index, number), start if number == log else 0, end)
