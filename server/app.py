@@ -25,11 +25,23 @@ from server.monitoring import middleware as monitoring
 from server.monitoring.metrics import Metrics
 from server.monitoring.monitor import measure, open_monitor
 from server.routes import backends as backend_routes
-from server.routes import count, explain, health, images, keys, search, session, suggest, writes
+from server.routes import (
+    count,
+    explain,
+    health,
+    images,
+    keys,
+    search,
+    session,
+    suggest,
+    thumbnails,
+    writes,
+)
 from server.security import install as security
 from server.security.openapi import describe
 from server.security.rate_limit import Buckets
 from server.settings import ServerSettings
+from server.thumbnails import Thumbnails
 from server.work import Work
 from server.writing.forward import Forwarder
 
@@ -45,6 +57,7 @@ ROUTERS = (
     explain.router,
     count.router,
     writes.many,
+    thumbnails.router,
     images.router,
     writes.one,
     session.router,
@@ -107,6 +120,7 @@ def create_app(
         generate_unique_id_function=_operation_id,
     )
     app.state.work, app.state.metrics, app.state.forwarder = work, metrics, forwarder
+    app.state.thumbnails = Thumbnails()
     app.state.stopping = False
     # The last one added is the first to see a request.
     app.add_middleware(OneIndex, current=current)

@@ -130,6 +130,11 @@ KINDS: dict[str, tuple[int, str, str]] = {
         "The index has no such image",
         "image 'beach/cat.jpg' is not in the index",
     ),
+    "photo-unreadable": (
+        404,
+        "The photo cannot be shown as a picture",
+        "the file of the image cannot be shown as a picture: cannot identify image file",
+    ),
     "photo-missing": (
         404,
         "The photo file is missing",

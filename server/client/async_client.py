@@ -127,6 +127,12 @@ class AsyncClient:
         """See `Client.get_photo`."""
         return await self._get(operations.get_photo(image_id, backend))
 
+    async def get_thumbnail(
+        self, image_id: str, size: int = 256, *, backend: str | None = None
+    ) -> Photo:
+        """See `Client.get_thumbnail`."""
+        return await self._get(operations.get_thumbnail(image_id, size, backend))
+
     async def list_backends(self) -> list[BackendInfo]:
         """See `Client.list_backends`."""
         return await self._get(operations.list_backends())

@@ -198,6 +198,19 @@ class Client:
         """
         return self._get(operations.get_photo(image_id, backend))
 
+    def get_thumbnail(self, image_id: str, size: int = 256, *, backend: str | None = None) -> Photo:
+        """A small picture of an indexed photo, as JPEG.
+
+        Args:
+            image_id: of the photo.
+            size: pixels of the longer side at most: 256 or 512.
+            backend: name of a backend; by default the server's first one.
+
+        Raises:
+            ClientError: if the request fails, as with status 404 for a missing file.
+        """
+        return self._get(operations.get_thumbnail(image_id, size, backend))
+
     def list_backends(self) -> list[BackendInfo]:
         """The backends of the server, the default one first.
 

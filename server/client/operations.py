@@ -180,6 +180,12 @@ def get_photo(image_id: str, backend: str | None) -> Operation[Photo]:
     return Operation(f"{image_path(image_id)}/file", {"backend": backend}, _photo)
 
 
+def get_thumbnail(image_id: str, size: int, backend: str | None) -> Operation[Photo]:
+    """`GET /v1/images/{image_id}/thumbnail`."""
+    params: Params = {"size": size, "backend": backend}
+    return Operation(f"{image_path(image_id)}/thumbnail", params, _photo)
+
+
 def list_backends() -> Operation[list[schemas.BackendInfo]]:
     """`GET /v1/backends`."""
     read = answer_of(schemas.BackendList)

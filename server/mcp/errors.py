@@ -13,6 +13,7 @@ from server.client.errors import ClientError
 ADVICE = {
     "unknown-image": "Take image_id from the hits of search or similar, exactly as it is there.",
     "unknown-backend": "Leave out backend to search the inverted index.",
+    "photo-unreadable": "The photo cannot be shown; search, similar and explain work without it.",
     "photo-missing": "The photo cannot be shown; search, similar and explain work without it.",
     "401": "Ask the operator to set SPARTA_API_KEY to a key of this server.",
     "403": "Ask the operator for a key that allows this.",

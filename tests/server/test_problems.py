@@ -105,6 +105,7 @@ def test_the_description_names_every_error(client: TestClient) -> None:
         "/v1/images/delete",
         "/v1/images/{image_id}",
         "/v1/images/{image_id}/file",
+        "/v1/images/{image_id}/thumbnail",
         "/v1/images/{image_id}/similar",
         "/v1/images/{image_id}/explain",
         "/v1/session",

@@ -76,6 +76,7 @@ def test_similar_to_several_images_and_words(client: Any) -> None:
 def test_an_image(client: Any, photos: Path, image_id: str) -> None:
     width, height = DRAWINGS[image_id].size
     assert client.get_image(image_id).metadata == {"width": width, "height": height}
+    assert client.get_thumbnail(image_id, 512).media_type == "image/jpeg"
     photo = client.get_photo(image_id)
     assert photo.content == (photos / image_id).read_bytes()
     assert photo.media_type in ("image/png", "image/jpeg", "image/webp")

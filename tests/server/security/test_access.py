@@ -27,6 +27,7 @@ GUARDED = [
     "/v1/backends",
     "/v1/images/garden/one.png",
     "/v1/images/garden/one.png/file",
+    "/v1/images/garden/one.png/thumbnail",
     "/v1/images/garden/one.png/similar",
     "/v1/images/garden/one.png/explain?q=red",
     "/v1/session",
@@ -95,7 +96,9 @@ def test_the_page_and_health_are_open(app: FastAPI, file: Path) -> None:
 def test_every_route_is_guarded_or_open(app: FastAPI) -> None:
     """A new route is in one of the lists above."""
     paths = {path.partition("?")[0] for path in GUARDED + OPEN}
-    named = {"/v1/images/{image_id}" + p for p in ("", "/file", "/similar", "/explain")}
+    named = {
+        "/v1/images/{image_id}" + p for p in ("", "/file", "/thumbnail", "/similar", "/explain")
+    }
     documented = set(app.openapi()["paths"])
     named |= {"/v1/images/batch", "/v1/images/delete"}  # see test_forward
     assert documented - {"/v1/keys", "/v1/change", *SIGNING, *named} <= paths
