@@ -12,7 +12,7 @@ from urllib.parse import urlencode, urlsplit
 
 import httpx
 
-from eval.bench.soak.judge import Judge
+from eval.bench.soak.judge import Checks
 from eval.bench.soak.pauses import Over
 from eval.bench.soak.plan import SoakPlan
 from eval.bench.soak.tally import Tally
@@ -43,7 +43,7 @@ class Clients:
     keys: Sequence[str]
     texts: Sequence[str]
     plan: SoakPlan
-    judge: Judge
+    judge: Checks
     tally: Tally
     over: Over
 
@@ -61,8 +61,9 @@ class Clients:
                     self.tally.failures[str(error)] += 1
                     await self.over.within(AFTER_FAILURE)
                     continue
-                self.tally.answered(perf_counter() - start)
-                self.judge.check(query, answer)
+                end = perf_counter()
+                self.tally.answered(end - start)
+                self.judge.check(query, answer, start, end)
                 if self.plan.pause:
                     await self.over.within(draw.expovariate(1 / self.plan.pause))
 

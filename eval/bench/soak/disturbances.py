@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import signal
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from pathlib import Path
 from time import perf_counter
 
 from eval.bench.soak.editions import EDITIONS, rebuild
-from eval.bench.soak.judge import Judge, Version
+from eval.bench.soak.judge import Checks, Version
 from eval.bench.soak.pauses import Over
 from eval.bench.soak.plan import SoakPlan
 from eval.bench.soak.tally import Tally
@@ -22,15 +23,16 @@ from sparta.errors import InputError
 
 
 async def kill_workers(server: int, plan: SoakPlan, tally: Tally, over: Over) -> None:
-    """Kill the worker that started last, again and again, while another one serves.
+    """Kill a worker, or the process that writes, again and again, while another worker serves.
 
     The oldest lives through the whole soak, so that its memory shows whether it grows.
     """
+    draw = random.Random(plan.seed)
     while not await over.within(plan.killed_every):
         workers = workers_of(server)
         if len(workers) > 1:
             with suppress(ProcessLookupError):  # it has just ended
-                os.kill(workers[-1], signal.SIGKILL)
+                os.kill(draw.choice(workers[1:]), signal.SIGKILL)
                 tally.killed += 1
 
 
@@ -48,7 +50,7 @@ class Rebuilds:
     source: Path
     index: Path
     plan: SoakPlan
-    judge: Judge
+    judge: Checks
 
     async def repeat(self, tally: Tally, over: Over) -> None:
         """Rebuild until the soak is over; a rebuild that has begun is finished."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from time import perf_counter
-from typing import Any
+from typing import Any, Protocol
 
 from eval.bench.soak.editions import Editions
 from server.schemas import SearchAnswer
@@ -26,6 +25,23 @@ class Version:
     edition: int
     rebuilt_s: float
     ready: float
+
+
+class Checks(Protocol):
+    """What a soak asks a judge of its answers; see `Judge`."""
+
+    wrong: list[str]
+    wrong_count: int
+
+    @property
+    def misplaced(self) -> int: ...  # noqa: D102
+    @property
+    def unserved(self) -> int: ...  # noqa: D102
+    def check(  # noqa: D102
+        self, query: str, answer: SearchAnswer, start: float, end: float
+    ) -> None: ...
+    def register(self, name: str, version: Version) -> None: ...  # noqa: D102
+    def versions(self) -> list[dict[str, Any]]: ...  # noqa: D102
 
 
 class Judge:
@@ -52,17 +68,19 @@ class Judge:
         """An index of this version is in its place."""
         self._versions[name] = version
 
-    def check(self, query: str, answer: SearchAnswer) -> None:
+    def check(self, query: str, answer: SearchAnswer, start: float, end: float) -> None:
         """Compare an answer, its explanations included, with those that are right.
 
         Args:
             query: that was sent.
             answer: to it.
+            start: when it was sent.
+            end: when it was answered.
         """
         ranking = tuple((hit.image_id, hit.score) for hit in answer.hits)
         fitting = self._editions.fitting(query, ranking)
         self._answers[answer.index_version, fitting] += 1
-        self._first.setdefault(answer.index_version, perf_counter())
+        self._first.setdefault(answer.index_version, end)
         if not fitting:
             self._note(f"{query!r}: {ranking[:3]}… is the answer of no edition")
         for hit in answer.hits:

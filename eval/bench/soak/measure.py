@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import httpx
 
 from eval.bench.query_latency.collections.impact_source import read_source
-from eval.bench.query_latency.collections.queries import tokenise
+from eval.bench.query_latency.collections.queries import TermQuery, tokenise
 from eval.bench.serving.access import Access
-from eval.bench.serving.server_process import serving
+from eval.bench.serving.server_process import Server, serving
 from eval.bench.soak.clients import Clients
 from eval.bench.soak.disturbances import Rebuilds, kill_workers
 from eval.bench.soak.editions import Editions
-from eval.bench.soak.judge import Judge
+from eval.bench.soak.judge import Checks, Judge
+from eval.bench.soak.left import read_left
 from eval.bench.soak.memory import Sample, sample
 from eval.bench.soak.pauses import Over
 from eval.bench.soak.plan import SoakPlan
 from eval.bench.soak.results import Soaked
 from eval.bench.soak.scrape import scrape
 from eval.bench.soak.tally import Tally
+from eval.bench.soak.writers import Writers
+from eval.bench.soak.written import LiveJudge
+from indexer.manifest import Manifest
 from sparta.errors import InputError
 from sparta.progress import Progress, no_progress
 from sparta.tokenizer import WordPieceTokenizer
@@ -47,57 +53,96 @@ def soak(
     """
     if not Path("/proc/self/smaps_rollup").exists():
         raise InputError("a soak reads the memory of processes from /proc: run it on Linux")
-    queries = tokenise(texts, WordPieceTokenizer.from_folder(source), QUERIES)
+    tokenizer = WordPieceTokenizer.from_folder(source)
+    queries = tokenise(texts, tokenizer, QUERIES)
     progress("prepare", 0, 2)
-    judge = Judge(Editions.of(read_source(source), queries, plan.images, plan.k))
+    editions = Editions.of(read_source(source), queries, plan.images, plan.k)
+    live = LiveJudge(queries, editions.right[0], plan.k) if plan.writers else None
+    judge: Checks = live or Judge(editions)
     progress("prepare", 1, 2)
     with TemporaryDirectory() as folder:
-        access = Access.create(Path(folder) / "keys.json", plan.clients + plan.hanging_up)
+        clients = plan.clients + plan.hanging_up
+        access = Access.create(Path(folder) / "keys.json", clients, plan.writers)
         rebuilds = Rebuilds(source, Path(folder) / "index", plan, judge)
         rebuilds.build(0)
         progress("prepare", 2, 2)
         options = ["--workers", str(plan.workers), "--keys", str(access.file)]
         with serving(rebuilds.index, *options) as server:
-            tally, over, samples = Tally(plan.seconds), Over(), list[Sample]()
-            sent = [query.text for query in queries]
-            clients = Clients(server.address, access.search, sent, plan, judge, tally, over)
-            run = _all(server.pid, access.metrics, clients, rebuilds, samples, progress)
-            asyncio.run(run)
+            run = _Run(server, access, queries, plan, judge, Tally(plan.seconds), Over())
+            changes = run.writes(live, source, tokenizer) if live else run.rebuilds(rebuilds)
+            samples = asyncio.run(run.all(changes, progress))
             messages = server.messages()
-    return Soaked(plan, tally, judge, samples, messages.count(TRACEBACK))
+        if live:
+            ids = live.written.states
+            live.check_end(read_left(rebuilds.index, ids, tokenizer.vocabulary))
+    return Soaked(plan, run.tally, judge, samples, messages.count(TRACEBACK))
 
 
-async def _all(
-    server: int,
-    key: str,
-    clients: Clients,
-    rebuilds: Rebuilds,
-    samples: list[Sample],
-    progress: Progress,
-) -> None:
-    """Everything at once; an error of ours ends it."""
-    plan, tally, over = clients.plan, clients.tally, clients.over
-    headers = {"Authorization": f"Bearer {key}"}  # to the metrics
-    monitor = httpx.AsyncClient(base_url=clients.address, headers=headers)
-    async with monitor, asyncio.TaskGroup() as group:
-        for number in range(plan.clients):
-            group.create_task(clients.search(number))
-        for number in range(plan.clients, plan.clients + plan.hanging_up):
-            group.create_task(clients.hang_up(number))
-        group.create_task(scrape(monitor, plan.clients, tally, over))
-        group.create_task(kill_workers(server, plan, tally, over))
-        group.create_task(rebuilds.repeat(tally, over))
-        await _watch(server, plan, tally, samples, progress)
-        over.set()
+@dataclass(frozen=True)
+class _Run:
+    """A server under load."""
+
+    server: Server
+    access: Access
+    queries: Sequence[TermQuery]
+    plan: SoakPlan
+    judge: Checks
+    tally: Tally
+    over: Over
+
+    def rebuilds(self, rebuilds: Rebuilds) -> list[Coroutine[Any, Any, None]]:
+        """The index is replaced again and again."""
+        return [rebuilds.repeat(self.tally, self.over)]
+
+    def writes(
+        self, judge: LiveJudge, source: Path, tokenizer: WordPieceTokenizer
+    ) -> list[Coroutine[Any, Any, None]]:
+        """The index is written to by several clients."""
+        manifest = Manifest.open(source)
+        writers = Writers(
+            self.server.address,
+            self.access.write,
+            self.queries,
+            tokenizer.vocabulary,
+            manifest.scale,
+            2**manifest.bits - 1,
+            self.plan,
+            judge.written,
+            self.tally,
+            self.over,
+        )
+        return [writers.write(number) for number in range(self.plan.writers)]
+
+    async def all(
+        self, changes: Sequence[Coroutine[Any, Any, None]], progress: Progress
+    ) -> list[Sample]:
+        """Everything at once; an error of ours ends it."""
+        plan, server, tally, over = self.plan, self.server, self.tally, self.over
+        texts = [query.text for query in self.queries]
+        clients = Clients(server.address, self.access.search, texts, plan, self.judge, tally, over)
+        headers = {"Authorization": f"Bearer {self.access.metrics}"}
+        monitor = httpx.AsyncClient(base_url=server.address, headers=headers)
+        async with monitor, asyncio.TaskGroup() as group:
+            for number in range(plan.clients):
+                group.create_task(clients.search(number))
+            for number in range(plan.clients, plan.clients + plan.hanging_up):
+                group.create_task(clients.hang_up(number))
+            group.create_task(scrape(monitor, plan.clients, tally, over))
+            group.create_task(kill_workers(server.pid, plan, tally, over))
+            for change in changes:
+                group.create_task(change)
+            samples = await _watch(server.pid, plan, tally, progress)
+            over.set()
+        return samples
 
 
-async def _watch(
-    server: int, plan: SoakPlan, tally: Tally, samples: list[Sample], progress: Progress
-) -> None:
+async def _watch(server: int, plan: SoakPlan, tally: Tally, progress: Progress) -> list[Sample]:
     """Sample the memory until the time is up."""
+    samples: list[Sample] = []
     total = int(plan.seconds)
     while (seconds := tally.elapsed) < plan.seconds:
         samples.append(await asyncio.to_thread(sample, server, seconds))
         progress("soak", int(seconds), total)
         await asyncio.sleep(min(plan.sampled_every, plan.seconds - seconds))
     progress("soak", total, total)
+    return samples

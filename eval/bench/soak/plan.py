@@ -19,6 +19,7 @@ class SoakPlan:
         killed_every: seconds between two killed workers.
         rebuilt_every: seconds from a rebuilt index to the beginning of the next rebuild.
         hanging_up: clients that hang up, beside those that search.
+        writers: clients that write; with any, the index is not rebuilt.
         explained: share of the searches that ask for explanations.
         sampled_every: seconds between two samples of the memory.
         seed: of the order of queries and of the images.
@@ -33,6 +34,7 @@ class SoakPlan:
     killed_every: float = 60
     rebuilt_every: float = 60
     hanging_up: int = 4
+    writers: int = 0
     explained: float = 0.1
     sampled_every: float = 15
     seed: int = 0

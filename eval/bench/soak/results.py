@@ -11,7 +11,7 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from eval.bench.soak.judge import Judge
+from eval.bench.soak.judge import Checks
 from eval.bench.soak.memory import Sample, Slope, slope
 from eval.bench.soak.plan import SoakPlan
 from eval.bench.soak.tally import WINDOWS, Tally
@@ -31,7 +31,7 @@ class Soaked:
 
     plan: SoakPlan
     tally: Tally
-    judge: Judge
+    judge: Checks
     samples: Sequence[Sample]
     tracebacks: int
 
@@ -75,6 +75,7 @@ class Soaked:
             "tracebacks": self.tracebacks,
             "killed_workers": tally.killed,
             "versions": judge.versions(),
+            "written_images": tally.written,
             "hung_up": tally.hung_up,
             "metrics_read": tally.scraped,
             "memory_mb_per_hour": {
@@ -101,8 +102,8 @@ class Soaked:
             f"wrong answers {self.judge.wrong_count}, of another version {self.judge.misplaced}",
             f"failures {tally.failures.total()}, unserved rebuilds {self.judge.unserved}",
             f"attempts that a retry healed {healed}, tracebacks {self.tracebacks}",
-            f"killed workers {tally.killed}, versions {len(self.judge.versions())}, "
-            f"clients that hung up {tally.hung_up}",
+            f"killed processes {tally.killed}, versions {len(self.judge.versions())}, "
+            f"clients that hung up {tally.hung_up}, images written {tally.written}",
             *slopes,
         ]
         table = Table(

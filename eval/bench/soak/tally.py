@@ -25,7 +25,8 @@ class Tally:
         attempts: status or error → how many attempts ended so.
         failures: what is wrong → requests that no retry healed.
         hung_up: requests whose client hung up.
-        killed: workers.
+        killed: workers, and writers.
+        written: images that were written.
         scraped: times that the metrics were read.
     """
 
@@ -36,6 +37,7 @@ class Tally:
     failures: Counter[str] = field(default_factory=Counter)
     hung_up: int = 0
     killed: int = 0
+    written: int = 0
     scraped: int = 0
 
     @property

@@ -9,7 +9,10 @@ SPAWNED = b"spawn_main"  # in the command line of a worker
 
 
 def workers_of(server: int) -> list[int]:
-    """The workers of a server's first process, the one that started first in front; from /proc."""
+    """What a server's first process has started, the first in front; from /proc.
+
+    These are its workers and, while something is written, the process that writes.
+    """
     found = []
     with suppress(OSError):  # the server has ended
         for child in Path(f"/proc/{server}/task/{server}/children").read_text().split():

@@ -15,6 +15,9 @@ Pause = Annotated[
     float, typer.Option(min=0, help="Mean seconds a client waits before its next search.")
 ]
 Workers = Annotated[int, typer.Option(min=2, help="Processes of the server.")]
+Writers = Annotated[
+    int, typer.Option(min=0, help="Clients that write at once; the index is then not rebuilt.")
+]
 ImageCount = Annotated[
     int | None, typer.Option(min=1, help="Images to serve (default: as many as the index has).")
 ]
@@ -35,6 +38,7 @@ def soak(
     queries: Queries,
     minutes: Minutes = 60,
     clients: Clients = 32,
+    writers: Writers = 0,
     workers: Workers = 2,
     images: ImageCount = None,
     k: Hits = 10,
@@ -50,6 +54,11 @@ def soak(
     minute, the index is replaced by another edition again and again, and four more clients hang up
     before they are answered. Every answer is compared with a plain matrix product of all impacts.
 
+    With --writers, these add, replace, change and delete images of their own instead, also in
+    batches, and the process that writes is killed too. An answer must then have the images that
+    nobody writes in their order, and of the others the states that its time allows, none missing;
+    and the index that is left has what was acknowledged.
+
     Reports wrong answers, requests that no retry healed, the slope of the memory of all processes
     with its 95 % confidence interval, and latencies over time. Linux only.
 
@@ -58,6 +67,8 @@ def soak(
     sparta bench soak index/ --queries captions.txt
 
     sparta bench soak index/ --queries captions.txt --minutes 5 --images 113287 --figure soak.png
+
+    sparta bench soak index/ --queries captions.txt --writers 4
     """
     import signal
 
@@ -76,7 +87,15 @@ def soak(
 
         check_picture(figure, "--figure")
     texts = read_queries(queries)
-    plan = SoakPlan(minutes, clients, workers, images or Manifest.open(index).images, k, pause)
+    plan = SoakPlan(
+        minutes,
+        clients,
+        workers,
+        images or Manifest.open(index).images,
+        k,
+        pause,
+        writers=writers,
+    )
     # SIGTERM ends the command as Ctrl+C does, so that the server it started is stopped too.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with progress_bars(STAGES, Console(stderr=True)) as progress:

@@ -73,5 +73,5 @@ def test_others_are_wrong() -> None:
         "'red': b is explained with another score",
     ]
     for _ in range(SHOWN):
-        judge.check("red", answer())
+        judge.check("red", answer(), 0.0, 1.0)
     assert (judge.wrong_count, len(judge.wrong)) == (SHOWN + 2, SHOWN)
