@@ -37,9 +37,9 @@ def answer(
 def test_answers_of_the_edition_of_their_version_are_right() -> None:
     judge = Judge(EDITIONS)
     judge.register("first", Version(0, 1.5, perf_counter()))
-    judge.check("red", answer(("a", 3.0), ("b", 1.0)))
+    judge.check("red", answer(("a", 3.0), ("b", 1.0)), 0.0, perf_counter())
     # Registered later than it is served.
-    judge.check("red", answer(("b", 2.0), explained=2.0, version="second"))
+    judge.check("red", answer(("b", 2.0), explained=2.0, version="second"), 0.0, perf_counter())
     judge.register("second", Version(1, 2.25, perf_counter() + 10))
     judge.register("last", Version(0, 2.25, perf_counter()))
     assert (judge.wrong_count, judge.misplaced, judge.unserved) == (0, 0, 0)
@@ -59,15 +59,15 @@ def test_right_answers_of_another_version() -> None:
     judge = Judge(EDITIONS)
     for name, edition in (("first", 0), ("second", 1), ("third", 0)):
         judge.register(name, Version(edition, 1.0, perf_counter()))
-    judge.check("red", answer(("b", 2.0)))
-    judge.check("red", answer(("b", 2.0), version="unknown"))
+    judge.check("red", answer(("b", 2.0)), 0.0, perf_counter())
+    judge.check("red", answer(("b", 2.0), version="unknown"), 0.0, perf_counter())
     assert (judge.wrong_count, judge.misplaced, judge.unserved) == (0, 2, 1)
 
 
 def test_others_are_wrong() -> None:
     judge = Judge(EDITIONS)
-    judge.check("red", answer(("b", 1.0), ("a", 3.0)))
-    judge.check("red", answer(("b", 2.0), explained=1.0))
+    judge.check("red", answer(("b", 1.0), ("a", 3.0)), 0.0, perf_counter())
+    judge.check("red", answer(("b", 2.0), explained=1.0), 0.0, perf_counter())
     assert judge.wrong == [
         "'red': (('b', 1.0), ('a', 3.0))… is the answer of no edition",
         "'red': b is explained with another score",

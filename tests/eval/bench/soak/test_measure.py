@@ -20,6 +20,7 @@ from eval.bench.soak.pauses import Over
 from eval.bench.soak.plan import SoakPlan
 from eval.bench.soak.results import Soaked
 from eval.bench.soak.tally import WINDOWS, Tally
+from eval.bench.soak.written import LiveJudge
 from eval.commands.bench.soak import soak as soak_command
 from sparta.errors import InputError
 from tests.eval.bench.soak.needs import needs_proc
@@ -42,6 +43,19 @@ def test_a_short_soak_finds_nothing_wrong(drawings: Path) -> None:
     assert (first["edition"], second["edition"]) == (0, 1) and first["answers"] > 0
     assert steps[0] == ("prepare", 0, 2) and steps[-1] == ("soak", 12, 12)
     assert found.samples[0].oldest_mb > 10
+
+
+@needs_proc
+def test_a_short_soak_with_writers_finds_nothing_wrong(drawings: Path) -> None:
+    plan = SoakPlan(
+        0.2, 2, 2, 40, pause=0.05, killed_every=5, hanging_up=0, sampled_every=1, writers=2
+    )
+    found = soak(drawings, TEXTS, plan)
+    record = json.loads(json.dumps(found.record()))
+    assert found.failed == 0, record
+    assert record["written_images"] > 3
+    assert isinstance(found.judge, LiveJudge)
+    assert found.judge.written_hits > 3
 
 
 def test_editions_differ_and_have_answers(drawings: Path) -> None:
