@@ -13,6 +13,7 @@ from indexer.columns.integrity import check_columns
 from indexer.columns.kernel import best_documents
 from indexer.columns.layout import Columns
 from indexer.columns.lookup import impacts_at, impacts_of_row
+from indexer.columns.masks import Remembered, occupied
 
 PAGE = 4096  # bytes
 _ALL: NDArray[np.bool_] = np.empty(0, np.bool_)
@@ -30,6 +31,7 @@ class ColumnIndex:
         # Plain lists: a few terms are looked up faster there than in arrays.
         self._rows: list[int] = columns.row_of.tolist()
         self._largest: list[int] = columns.maxima.max(axis=1, initial=0).tolist()
+        self._masks: Remembered[NDArray[np.bool_]] = Remembered()
 
     @classmethod
     def open(cls, folder: Path) -> ColumnIndex:
@@ -84,9 +86,13 @@ class ColumnIndex:
             np.array(rows, np.int64),
             np.array(counts, wide),
             _ALL if allowed is None else allowed,
+            _ALL if allowed is None else self._masks.of(allowed, self._occupied),
             min(k, len(self)),
             0,
         )
+
+    def _occupied(self, allowed: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        return occupied(self.columns.order, allowed)
 
     def impacts(self, documents: Sequence[int], terms: Sequence[int]) -> NDArray[np.int64]:
         """The impacts [documents, terms] of some documents, 0 where one lacks a term.

@@ -28,6 +28,7 @@ def best_documents(
     rows: NDArray[np.int64],
     counts: NDArray[Any],
     allowed: NDArray[np.bool_],
+    occupied: NDArray[np.bool_],
     k: int,
     floor: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
@@ -41,6 +42,7 @@ def best_documents(
         rows: [m] rising rows of the query's terms.
         counts: [m] uint16 or uint32, how often the query holds each; no sum may overflow it.
         allowed: [N] bool, documents that may be found; empty for all.
+        occupied: [S] bool, superblocks that have one of those; empty for all.
         k: documents at most.
         floor: the least score of a document that may be found, below 2^31.
 
@@ -49,6 +51,9 @@ def best_documents(
         that share no term with the query are not among them.
     """
     bounds = _superblock_bounds(columns.maxima, rows, counts)
+    for s in range(len(occupied)):
+        if not occupied[s]:
+            bounds[s] = 0
     least = max(1, _leading_bound(bounds))
     # Every key of the floor's score is larger: see `_keep_best`.
     worst = np.int64(floor) << 32

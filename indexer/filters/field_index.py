@@ -14,6 +14,8 @@ from indexer.fields.part import FieldColumn, FieldPart
 from indexer.filters.evaluate import evaluate
 from indexer.filters.expression import Filter, FilterError, conditions_of
 
+REMEMBERED = 8  # filters
+
 
 class FieldIndex:
     """Parts one after another: document d of the second is document N1 + d of the index.
@@ -27,6 +29,7 @@ class FieldIndex:
     def __init__(self, parts: Sequence[FieldPart], live: NDArray[np.bool_] | None = None) -> None:
         self.parts = list(parts)
         self._live = live
+        self._found: dict[Filter, NDArray[np.bool_]] = {}
 
     @property
     def images(self) -> int:
@@ -74,9 +77,21 @@ class FieldIndex:
         for condition in conditions_of(whole):
             if condition.field not in known:
                 raise FilterError(_unknown(condition.field, list(known)), condition.where)
+        found = self._found.get(whole)
+        if found is None:
+            if len(self._found) >= REMEMBERED:
+                self._found.clear()
+            found = self._found[whole] = self._evaluated(whole)
+        return found
+
+    def _evaluated(self, whole: Filter) -> NDArray[np.bool_]:
         bitmaps = [part.remembered(whole, partial(evaluate, whole, part)) for part in self.parts]
         found = bitmaps[0] if len(bitmaps) == 1 else np.concatenate(bitmaps)
-        return found if self._live is None else found & self._live
+        if self._live is not None:
+            found = found & self._live
+        # Searches remember what they make of flags that stay as they are.
+        found.flags.writeable = False
+        return found
 
 
 def _unknown(name: str, known: list[str]) -> str:

@@ -33,6 +33,7 @@ def best_of_segments(
     terms: NDArray[np.int64],
     counts: NDArray[Any],
     allowed: NDArray[np.bool_],
+    occupied: NDArray[np.bool_],
     k: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """The k best documents of all segments, and others that are not below the k-th best.
@@ -46,6 +47,7 @@ def best_of_segments(
         terms: [m] vocabulary ids.
         counts: [m] uint16 or uint32, how often the query holds each; no sum may overflow it.
         allowed: bool by number of documents that may be found; empty for all.
+        occupied: superblocks, segment by segment, that have one of those; empty for all.
         k: documents at most.
 
     Returns:
@@ -56,7 +58,7 @@ def best_of_segments(
         size += min(k, len(segments[number].order))
     documents, scores = np.empty(size, np.int32), np.empty(size, np.int64)
     best = np.zeros(k, np.int64)
-    size = 0
+    size, begin = 0, 0
     for number in range(len(segments)):
         columns, first = segments[number], firsts[number]
         rows = columns.row_of[terms]
@@ -65,7 +67,12 @@ def best_of_segments(
         images = len(columns.order)
         own = allowed[first : first + images] if len(allowed) else allowed
         rows = rows[order].astype(np.int64)
-        found, sums = best_documents(columns, rows, counts[order], own, min(k, images), best[0])
+        end = begin + columns.maxima.shape[1]
+        some = occupied[begin:end] if len(allowed) else occupied
+        begin = end
+        found, sums = best_documents(
+            columns, rows, counts[order], own, some, min(k, images), best[0]
+        )
         for i in range(len(found)):
             documents[size], scores[size] = first + found[i], sums[i]
             size += 1

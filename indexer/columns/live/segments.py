@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from indexer.columns.live.kernel import begin_list, best_of_segments, extend_list
 from indexer.columns.live.segment import Segment
+from indexer.columns.masks import occupied
 
 
 class Segments:
@@ -34,6 +35,7 @@ class Segments:
         self._starts = list(accumulate(map(len, segments), initial=0))
         numbered = sorted(zip(self._starts, segments, strict=False), key=lambda pair: -len(pair[1]))
         numbered = [(first, segment) for first, segment in numbered if len(segment)]
+        self._numbered = numbered
         self._firsts = np.array([first for first, _ in numbered], np.int64)
         self._by_id = _by_id([segment.images.rows.column("id") for segment in segments])
         self.ranks = np.empty_like(self._by_id)
@@ -55,8 +57,21 @@ class Segments:
         part = bisect_right(self._starts, document) - 1
         return self.all[part].images.id(document - self._starts[part])
 
+    def occupied(self, allowed: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Superblocks, of the largest segment first, that have a document that may be found."""
+        found = [
+            occupied(segment.index.columns.order, allowed[first : first + len(segment)])
+            for first, segment in self._numbered
+        ]
+        return np.concatenate([np.empty(0, np.bool_), *found])
+
     def top(
-        self, terms: NDArray[np.int64], counts: NDArray[Any], k: int, allowed: NDArray[np.bool_]
+        self,
+        terms: NDArray[np.int64],
+        counts: NDArray[Any],
+        k: int,
+        allowed: NDArray[np.bool_],
+        some: NDArray[np.bool_],
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """The k best documents, and others that are not below the k-th best.
 
@@ -65,13 +80,14 @@ class Segments:
             counts: [m] uint16 or uint32, how often the query holds each; no sum may overflow it.
             k: documents at most.
             allowed: bool by number of documents that may be found; empty for all.
+            some: what `occupied` returns of them; empty for all.
 
         Returns:
             documents and scores, in no order.
         """
         if self._columns is None:
             return np.empty(0, np.int32), np.empty(0, np.int64)
-        return best_of_segments(self._columns, self._firsts, terms, counts, allowed, k)
+        return best_of_segments(self._columns, self._firsts, terms, counts, allowed, some, k)
 
 
 def _by_id(ids: Sequence[pa.ChunkedArray]) -> NDArray[np.int32]:

@@ -16,10 +16,12 @@ from indexer.columns.live.newest import Newest, NewImage
 from indexer.columns.live.segment import Segment
 from indexer.columns.live.segments import Segments
 from indexer.columns.live.state import ColumnState
+from indexer.columns.masks import Remembered
 from indexer.live.changes import Add, Change, Delete
 from indexer.lucene.reader import Stored
 
 RANK = 24  # bits below a rank, for the newest images between two of the segments
+Masks = tuple[NDArray[np.bool_], NDArray[np.bool_]]  # of documents, and of superblocks
 _ALL: NDArray[np.bool_] = np.empty(0, np.bool_)
 
 
@@ -56,6 +58,7 @@ class LiveColumns:
         *self._firsts, self.documents = accumulate(map(len, self._parts), initial=0)
         self._first_newest = self._firsts[len(segments.all)]
         self._largest = np.max([segments.largest, *(one.largest for one in newest)], axis=0)
+        self._masks: Remembered[Masks] = Remembered()
         self._gaps, self._newest_by_id = gaps, _numbered(newest, gaps)
         self.vocabulary, self.bits = len(self._largest), 8 * newest[0].columns.itemsize
 
@@ -183,10 +186,11 @@ class LiveColumns:
         if bound >= 2**31:
             raise ValueError(f"scores of this query could reach {bound:,}: it is too long")
         wide = counts.astype(np.uint16 if bound < 2**16 else np.uint32)
-        if self.live is not None:
-            allowed = self.live if allowed is None else allowed & self.live
-        mask = _ALL if allowed is None else allowed
-        documents, scores = self.segments.top(numbers, wide, min(k, self.documents), mask)
+        if allowed is None:
+            mask, some = self._undeleted
+        else:
+            mask, some = self._masks.of(allowed, self._combined)
+        documents, scores = self.segments.top(numbers, wide, min(k, self.documents), mask, some)
         for newest, first in zip(self.newest, self._firsts[len(self.segments.all) :], strict=True):
             if len(newest):
                 own = mask[first : first + len(newest)]
@@ -198,6 +202,18 @@ class LiveColumns:
                     documents = np.concatenate([documents, found + np.int32(first)])
                     scores = np.concatenate([scores, sums])
         return self._best(documents, scores, k)
+
+    @cached_property
+    def _undeleted(self) -> Masks:
+        """Documents that are not deleted, and superblocks with one; empty for all."""
+        if self.live is None:
+            return _ALL, _ALL
+        return self.live, self.segments.occupied(self.live)
+
+    def _combined(self, allowed: NDArray[np.bool_]) -> Masks:
+        """Allowed documents that are not deleted, and superblocks with one."""
+        mask = allowed if self.live is None else allowed & self.live
+        return mask, self.segments.occupied(mask)
 
     def _best(
         self, documents: NDArray[np.int32], scores: NDArray[np.int64], k: int

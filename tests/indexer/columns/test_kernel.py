@@ -45,6 +45,7 @@ def test_what_is_below_the_floor_is_not_found(corpora: list[Corpus], data: st.Da
         np.array([row for row, _ in pairs], np.int64),
         np.array([count for _, count in pairs], np.uint32),
         np.empty(0, np.bool_),
+        np.empty(0, np.bool_),
         min(k, len(index)),
         floor,
     )

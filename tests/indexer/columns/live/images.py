@@ -74,6 +74,8 @@ def found(
     mask = None
     if allowed is not None:
         mask = np.array([columns.stored(d).image_id in allowed for d in range(columns.documents)])
+        mask.flags.writeable = False  # so that it is remembered
+        columns.top(terms, k, mask)
     documents, scores = columns.top(terms, k, mask)
     ids = [columns.stored(document).image_id for document in documents.tolist()]
     return list(zip(ids, scores.tolist(), strict=True))
