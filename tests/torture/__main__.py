@@ -1,7 +1,7 @@
-"""Kill builds and writers, break files, send hostile requests, and report what went wrong.
+"""Kill builds, writers and servers, break files, send hostile requests, and report what went wrong.
 
-python -m tests.torture [--kills 50] [--writes 50] [--damages 200] [--requests 500] [--seed 0]
-    [--out eval/results/torture.json]
+python -m tests.torture [--kills 50] [--writes 50] [--server 50] [--damages 200] [--requests 500]
+    [--seed 0] [--out eval/results/torture.json]
 
 A suite of which there are to be 0 is left out, and its former result stays in the file.
 """
@@ -23,6 +23,7 @@ from tests.torture.damages import damage_files
 from tests.torture.kills import kill_builds
 from tests.torture.live_kills import kill_writers
 from tests.torture.requests import send_requests
+from tests.torture.server_kills import kill_server
 
 Suite = Callable[[int, int, Path, Callable[[str], None]], dict[str, Any]]
 
@@ -30,6 +31,7 @@ Suite = Callable[[int, int, Path, Callable[[str], None]], dict[str, Any]]
 SUITES: dict[str, tuple[Suite, int]] = {
     "kills": (kill_builds, 50),
     "writes": (kill_writers, 50),
+    "server": (kill_server, 50),
     "damages": (damage_files, 200),
     "requests": (send_requests, 500),
 }

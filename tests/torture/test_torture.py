@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.eval.bench.soak.needs import needs_proc
 from tests.torture import __main__ as torture
 from tests.torture.damages import damage_files
 from tests.torture.kills import kill_builds
 from tests.torture.live_kills import kill_writers
 from tests.torture.requests import send_requests
+from tests.torture.server_kills import kill_server
 
 
 def test_the_build_after_a_killed_one_succeeds(tmp_path: Path) -> None:
@@ -26,6 +28,14 @@ def test_a_killed_writer_loses_nothing_that_it_acknowledged(tmp_path: Path) -> N
     assert found["wrong"] == []
     assert found["recovered"] == {"all that was acknowledged": 4}
     assert found["acknowledged"] > 0
+
+
+@needs_proc
+def test_a_server_whose_processes_die_loses_nothing(tmp_path: Path) -> None:
+    found = kill_server(2, 7, tmp_path, lambda _: None)
+    assert found["wrong"] == []
+    assert found["kills"] > 0
+    assert found["happened"]["images written"] > 0
 
 
 def test_damaged_files_are_detected_or_harmless(tmp_path: Path) -> None:

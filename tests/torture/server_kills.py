@@ -1,0 +1,53 @@
+"""Processes of a server killed while clients write through it and search: see `bench soak`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from eval.bench.soak.measure import soak
+from eval.bench.soak.plan import SoakPlan
+from tests.server.drawings import index_drawings
+from tests.server.fake import draw
+
+EVERY = 4.0  # seconds: the process that writes takes two to start
+IMAGES = 1000
+QUERIES = ["red", "blue things", "dark green", "a yellow % car", "red blue"]
+
+
+def kill_server(count: int, seed: int, work: Path, report: Callable[[str], None]) -> dict[str, Any]:
+    """Kill so many workers and writers; returns what happened, and what should not have.
+
+    Requests that no retry healed are counted; they are not wrong where a process dies so often.
+    """
+    (work / "photos").mkdir()
+    index = index_drawings(work / "drawings", draw(work / "photos"))
+    plan = SoakPlan(
+        (count + 1) * EVERY / 60,
+        clients=4,
+        workers=2,
+        images=IMAGES,
+        pause=0.05,
+        killed_every=EVERY,
+        hanging_up=0,
+        writers=4,
+        seed=seed,
+    )
+
+    def progress(stage: str, done: int, total: int) -> None:
+        if stage == "soak" and done % 20 == 0:
+            report(f"server: {done} of {total} seconds")
+
+    found = soak(index, QUERIES, plan, progress)
+    tracebacks = ["a traceback in the server's messages"] * found.tracebacks
+    return {
+        "kills": found.tally.killed,
+        "seed": seed,
+        "happened": {
+            "images written": found.tally.written,
+            "answers checked": found.tally.answers,
+            "requests that no retry healed": found.tally.failures.total(),
+        },
+        "wrong": [*found.judge.wrong, *tracebacks],
+    }
