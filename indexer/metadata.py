@@ -16,7 +16,8 @@ from sparta.errors import InputError, first_line
 from sparta.features.extract.photo_metadata import photo_metadata
 
 ID = "image"
-RESERVED = ("width", "height")  # those of the photo itself
+UPLOAD = "upload"  # names the file of a photo that was sent to a server
+RESERVED = ("width", "height", UPLOAD)  # those of the photo itself
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,14})(\.\d+)?")
 
 Metadata = Mapping[str, Mapping[str, Any]]  # image id → field → value of JSON

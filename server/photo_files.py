@@ -8,8 +8,9 @@ from pathlib import Path
 
 from PIL import Image
 
+from indexer.metadata import UPLOAD
 from server.problems import ProblemError
-from server.writing.uploads import FIELD, upload_path
+from server.writing.uploads import upload_path
 from sparta.features.extract.image_files import FORMATS
 
 
@@ -52,7 +53,7 @@ def find_upload(index: Path | None, metadata: Mapping[str, object]) -> Path | No
         index: the index folder, None without one.
         metadata: of the image.
     """
-    path = upload_path(index, metadata.get(FIELD)) if index else None
+    path = upload_path(index, metadata.get(UPLOAD)) if index else None
     return path if path and path.is_file() else None
 
 

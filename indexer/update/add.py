@@ -10,7 +10,7 @@ from indexer.encoding.term_scores import WINDOW, ImageEncoder
 from indexer.impacts import encode_rows
 from indexer.live.changes import Add
 from indexer.manifest import Manifest
-from indexer.metadata import Metadata, described
+from indexer.metadata import RESERVED, Metadata, described
 from indexer.postings import ImagePostings
 from indexer.settings import TermSet
 from indexer.update.parameters import parameters_of
@@ -90,5 +90,6 @@ def add_images(
 
 
 def _with_fields(image: ImagePostings, former: Metadata) -> ImagePostings:
-    """An image with the fields of a former one that it lacks."""
-    return replace(image, metadata={**former.get(image.image_id, {}), **image.metadata})
+    """An image with the fields of a former one that it lacks, but for those of its photo."""
+    fields = {k: v for k, v in former.get(image.image_id, {}).items() if k not in RESERVED}
+    return replace(image, metadata={**fields, **image.metadata})

@@ -15,6 +15,7 @@ from pydantic import (
     model_validator,
 )
 
+from indexer.metadata import RESERVED
 from sparta.errors import InputError
 from sparta.features.record import ImageFeatures
 
@@ -23,8 +24,6 @@ Fields = Annotated[
     dict[str, Any],
     Field(description="Metadata, by field", examples=[{"taken": "2024-06-01", "tags": ["beach"]}]),
 ]
-# Of the photo itself, and of this server: nobody else writes them.
-RESERVED = ("width", "height", "upload")
 
 
 class _Body(BaseModel):

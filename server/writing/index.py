@@ -12,12 +12,13 @@ from threading import Condition, Lock, Thread
 from typing import Any
 
 from indexer.live.changes import Change, Delete, MetadataChange
+from indexer.metadata import UPLOAD
 from indexer.postings import ImagePostings
 from indexer.update.resident import ResidentEncoder
 from indexer.update.writer import IndexWriter, open_writer
 from server.writing.board import Board
 from server.writing.bodies import Image
-from server.writing.uploads import FIELD, keep_upload, upload_path
+from server.writing.uploads import keep_upload, upload_path
 from sparta.tokenizer import WordPieceTokenizer
 
 COMMIT_EVERY = 0.5  # seconds a change waits at most until it can be found
@@ -76,7 +77,7 @@ class WritableIndex:
         name = keep_upload(self._folder, body.photo)
         path = upload_path(self._folder, name)
         assert path is not None
-        return self._encoder.photo(image_id, path), {FIELD: name}
+        return self._encoder.photo(image_id, path), {UPLOAD: name}
 
     def write(self, changes: Sequence[Change]) -> tuple[list[bool], int]:
         """Write changes, all or none, and wait until they survive a power cut.

@@ -13,7 +13,6 @@ from sparta.atomic import sync
 from sparta.errors import InputError
 from sparta.features.extract.image_files import open_image
 
-FIELD = "upload"  # of the metadata: the name of the photo below the folder `UPLOADS`
 _NAME = re.compile(r"[0-9a-f]{2}/[0-9a-f]{64}\.[a-z0-9]{2,5}")
 SUFFIXES = {"JPEG": "jpg", "MPO": "jpg", "JPEG2000": "jp2", "TIFF": "tif"}
 
