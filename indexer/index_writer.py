@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexer.columns.writer import ColumnWriter
+from indexer.drift import MEANS
 from indexer.fields.kinds import Kind
 from indexer.fields.store import save_kinds
 from indexer.lucene.parallel_writer import LuceneWriter
@@ -65,6 +66,7 @@ def write_index(
         if substitutes:
             substitutes.save(folder)
         np.save(folder / OFFSETS, offset)
+        np.save(folder / MEANS, counts.means)
         manifest = counts.manifest(folder, tokenizer.vocabulary_hash, settings, scale)
         manifest.save(folder)
         columns.write(progress)
@@ -77,6 +79,7 @@ class _Counts:
     def __init__(self, vocabulary: int) -> None:
         self._images = self._postings = 0
         self._frequencies = np.zeros(vocabulary, np.int64)
+        self._impacts = np.zeros(vocabulary, np.float64)
         self._report = QuantisationReport()
 
     def add(self, shard: PostingShard) -> None:
@@ -84,7 +87,13 @@ class _Counts:
         self._images += len(postings)
         self._postings += len(postings.terms)
         self._frequencies += np.bincount(postings.terms, minlength=len(self._frequencies))
+        self._impacts += np.bincount(postings.terms, postings.impacts, len(self._impacts))
         self._report += shard.report
+
+    @property
+    def means(self) -> NDArray[np.float32]:
+        """[V] mean impact of each term."""
+        return (self._impacts / max(1, self._images)).astype(np.float32)
 
     def manifest(
         self, folder: Path, vocabulary: str, settings: IndexSettings, scale: float

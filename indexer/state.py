@@ -53,7 +53,7 @@ class IndexState:
             parts += DenseManifest.open(folder, name, manifest).parts.values()
         size = sum(part.bytes for part in parts)
         if manifest.live:
-            size += _bytes_below(folder / LUCENE) + _bytes_below(folder / LIVE)
+            size += bytes_below(folder / LUCENE) + bytes_below(folder / LIVE)
         return cls(index_version(folder), manifest, columns, names, size)
 
 
@@ -71,10 +71,10 @@ def index_version(folder: Path) -> str:
     return digest.hexdigest()[:VERSION_DIGITS]
 
 
-def _bytes_below(folder: Path) -> int:
+def bytes_below(folder: Path) -> int:
     """Size of all files below a folder, some of which are removed meanwhile."""
     size = 0
     for path in folder.rglob("*"):
         with suppress(FileNotFoundError):
-            size += path.stat().st_size
+            size += 0 if path.is_dir() else path.stat().st_size
     return size

@@ -1,0 +1,151 @@
+"""What is in an index."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from indexer.care.term_sums import term_sums
+from indexer.columns.live.snapshot import LiveColumns
+from indexer.columns.live.state import ColumnState
+from indexer.columns.manifest import FOLDER as COLUMNS
+from indexer.columns.manifest import has_columns
+from indexer.dense.manifest import dense_folder, dense_names
+from indexer.drift import MEANS, REBUILD, drift
+from indexer.fields.kinds import Kind
+from indexer.live.commit import FOLDER as LIVE
+from indexer.live.commit import Commit, log_path
+from indexer.live.history import read_changes
+from indexer.lucene.reader import LuceneIndex
+from indexer.manifest import Manifest
+from indexer.parts import LUCENE
+from indexer.search.open import open_index
+from indexer.state import bytes_below
+
+
+@dataclass(frozen=True)
+class LiveInfo:
+    """An index that was written to.
+
+    Attributes:
+        commit: its number.
+        log_changes: changes in the log that are in no segment, whose images are in memory.
+        log_bytes: of the logs with them.
+        segments: of the columns.
+        deleted_share: of the documents of the columns, which cost space until a merge.
+        drift: of the images from those of the build; None if the index is of an earlier version.
+        rebuild: whether that is so much that a rebuild is worth it.
+    """
+
+    commit: int
+    log_changes: int
+    log_bytes: int
+    segments: int
+    deleted_share: float
+    drift: float | None
+    rebuild: bool
+
+
+@dataclass(frozen=True)
+class IndexInfo:
+    """What is in an index.
+
+    Attributes:
+        images: how many.
+        terms_per_image: mean.
+        created: when it was built.
+        package_version: that built it.
+        models: fingerprints.
+        augmentations: of each photo.
+        pruning: terms an image keeps at most, bits, offset, and choice of terms.
+        photos: the folder it was built from.
+        engines: "lucene", "columns", and dense parts.
+        bytes: by part.
+        fields: kind of each field of the metadata.
+        live: None if it is as it was built.
+    """
+
+    images: int
+    terms_per_image: float
+    created: str
+    package_version: str
+    models: list[str]
+    augmentations: int
+    pruning: str
+    photos: str | None
+    engines: list[str]
+    bytes: dict[str, int]
+    fields: Mapping[str, Kind]
+    live: LiveInfo | None
+
+
+def index_info(index: Path) -> IndexInfo:
+    """Look into an index folder.
+
+    Raises:
+        InputError: if the folder is not an index, or is damaged.
+    """
+    with closing(open_index(index)) as searcher:
+        manifest, images = searcher.manifest, len(searcher)
+        postings = manifest.postings
+        live = None
+        if manifest.live:
+            terms = len(searcher.tokenizer.vocabulary)
+            live, postings = _live(index, manifest, searcher.index, terms)
+        fields = searcher.field_index().kinds
+    return IndexInfo(
+        images=images,
+        terms_per_image=postings / max(1, images),
+        created=manifest.created,
+        package_version=manifest.package_version,
+        models=manifest.models,
+        augmentations=len(manifest.features),
+        pruning=_pruning(manifest),
+        photos=manifest.photos,
+        engines=["lucene", *["columns"] * has_columns(index), *dense_names(index)],
+        bytes=_bytes(index),
+        fields=fields,
+        live=live,
+    )
+
+
+def _live(
+    index: Path, manifest: Manifest, lucene: LuceneIndex, vocabulary: int
+) -> tuple[LiveInfo, int]:
+    """What writing has done, and how many postings there are."""
+    commit = Commit.of(lucene.commit_data, index)
+    first = ColumnState.open(index, commit.columns).log
+    changes = list(read_changes(index, first, 0, commit))
+    columns = LiveColumns.open(index, commit.columns, vocabulary, manifest.bits).after(changes)
+    sums = term_sums(columns)
+    found = None
+    if (index / MEANS).is_file():
+        built = np.load(index / MEANS, allow_pickle=False)
+        found = drift(built, sums.impacts / max(1, len(columns)))
+    info = LiveInfo(
+        commit=commit.version,
+        log_changes=len(changes),
+        log_bytes=sum(log_path(index, n).stat().st_size for n in range(first, commit.log + 1)),
+        segments=len(columns.segments.all),
+        deleted_share=1 - len(columns) / max(1, columns.documents),
+        drift=found,
+        rebuild=found is not None and found >= REBUILD,
+    )
+    return info, int(sums.images.sum())
+
+
+def _pruning(manifest: Manifest) -> str:
+    kept = "all terms" if manifest.top_n is None else f"{manifest.top_n:,} terms"
+    return f"{kept} of {manifest.bits} bits, offset {manifest.offset}, asked {manifest.asked[:12]}"
+
+
+def _bytes(index: Path) -> dict[str, int]:
+    """Size of each part that there is, and of all else."""
+    folders = {LUCENE: index / LUCENE, COLUMNS: index / COLUMNS, LIVE: index / LIVE}
+    folders |= {name: dense_folder(index, name) for name in dense_names(index)}
+    sizes = {name: bytes_below(folder) for name, folder in folders.items() if folder.is_dir()}
+    return sizes | {"other": bytes_below(index) - sum(sizes.values())}
