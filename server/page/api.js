@@ -45,10 +45,15 @@ export const currentKey = async () => (await get("v1/session")).key;
 
 export const backends = async () => (await get("v1/backends")).backends;
 
-/** Search for a query {q, like, k, backend}, by text or by image; hits come with explanations. */
-export async function search({ q, like, k, backend }, signal) {
+/** Queries of which the last word is completed, with how many photos have it. */
+export const suggestions = async (q, signal) =>
+  (await get(`v1/suggest?${new URLSearchParams({ q, k: 6 })}`, signal)).suggestions;
+
+/** Search for a query {q, like, k, backend, cursor}, by text or by image, explaining the hits. */
+export async function search({ q, like, k, backend, cursor }, signal) {
   const params = new URLSearchParams({ k, explain: "true" });
   if (backend) params.set("backend", backend);
+  if (cursor) params.set("cursor", cursor);
   if (like) {
     const photo = like.split("/").map(encodeURIComponent).join("/");
     return { ...(await get(`v1/images/${photo}/similar?${params}`, signal)), unknown: [], corrections: [], substitutions: [], conditions: [] };

@@ -6,6 +6,7 @@ import { makeColumn, plural } from "./column.js";
 import { make } from "./dom.js";
 import { makeQueryImage } from "./query_image.js";
 import { showSignOut } from "./sign_in.js";
+import "./suggestions.js";
 
 const at = (id) => document.getElementById(id);
 const form = at("form");

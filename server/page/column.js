@@ -49,15 +49,43 @@ export function makeColumn(tryAgain) {
   const alert = make("div", { className: "error", role: "alert", hidden: true }, errorTitle, errorText, again);
   const list = make("ol", { className: "hits" });
   const summaryLine = make("div", { className: "summary" }, title, words, status);
-  const column = make("section", { className: "column", "aria-label": "Results" }, summaryLine, alert, list);
+  const more = make("button", { type: "button", className: "more", hidden: true }, "Show more photos");
+  const column = make("section", { className: "column", "aria-label": "Results" }, summaryLine, alert, list, more);
+  let next = null; // shows the next page
+
+  more.addEventListener("click", () => next?.());
+  // Twice the height of the window before the end of the photos comes into sight.
+  new IntersectionObserver(([end]) => end.isIntersecting && next?.(), { rootMargin: "200%" }).observe(more);
 
   column.clear = () => {
     alert.hidden = true;
+    follow(null);
     list.replaceChildren();
     words.replaceChildren();
     title.textContent = status.textContent = "";
     column.removeAttribute("aria-busy");
   };
+  /** Offer the page after an answer, if there is one. */
+  function follow(answer, query, signal, append) {
+    more.hidden = !answer?.cursor;
+    next = more.hidden ? null : async () => {
+      next = null;
+      try {
+        const page = await search({ ...query, cursor: answer.cursor }, signal);
+        append(page.hits);
+        answer.hits.push(...page.hits);
+        answer.cursor = page.cursor;
+        status.textContent = summary(answer, true);
+        follow(answer, query, signal, append);
+      } catch (error) {
+        if (!signal.aborted) column.fail(error);
+      }
+    };
+    // Shown anew, so that the observer looks again if the page was short.
+    if (next) requestAnimationFrame(() => reachesEnd() && next?.());
+  }
+  const reachesEnd = () => !more.hidden && more.getBoundingClientRect().top < 3 * innerHeight;
+
   column.fail = (error) => {
     column.clear();
     errorTitle.textContent = error.title ?? "Something went wrong on this page";
@@ -66,6 +94,7 @@ export function makeColumn(tryAgain) {
   };
   column.search = async (query, signal) => {
     alert.hidden = true;
+    follow(null);
     status.textContent = "Searching…";
     column.setAttribute("aria-busy", "true");
     let answer;
@@ -75,7 +104,8 @@ export function makeColumn(tryAgain) {
     try {
       answer = await search(query, signal);
       const explains = answer.hits.some((hit) => hit.explanation);
-      showAnswer(answer, list, words, (position) => openDetails(answer, position));
+      const append = showAnswer(answer, list, words, (position) => openDetails(answer, position));
+      follow(answer, query, signal, append);
       title.textContent = answer.backend;
       column.setAttribute("aria-label", `Results of ${answer.backend}`);
       status.textContent = summary(answer, explains || !answer.hits.length);

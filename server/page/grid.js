@@ -8,9 +8,9 @@ const number = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
 const similarity = new Intl.NumberFormat("en", { minimumFractionDigits: 3 });
 
 /** The card of a hit; `card.point(word)` shows the region of a word, of none for null. */
-function makeCard(hit, strongest, rest, open) {
+function makeCard(hit, strongest, scored, rest, open) {
   const words = wordsOf(hit);
-  const photo = makePhoto(hit);
+  const photo = makePhoto(hit, true);
   const opener = make(
     "button",
     { className: "opener", type: "button", "aria-label": `Details of photo ${hit.rank}` },
@@ -18,7 +18,7 @@ function makeCard(hit, strongest, rest, open) {
   );
   opener.addEventListener("click", () => open(hit.rank - 1));
 
-  const score = (hit.explanation ? number : similarity).format(hit.score);
+  const score = scored ? (hit.explanation ? number : similarity).format(hit.score) : "";
   const chips = make("ul", { className: "chips", "aria-label": "Matching words" });
   const card = make(
     "li",
@@ -59,13 +59,18 @@ function makeCard(hit, strongest, rest, open) {
   return card;
 }
 
-/** Fill the list of hits and the list of words with an answer. */
+/**
+ * Fill the list of hits and the list of words with an answer; returns a function that adds the hits
+ * of the next page.
+ */
 export function showAnswer(answer, list, wordList, open) {
   const perHit = answer.hits.map(wordsOf);
   const strongest = Math.max(1, ...perHit.flatMap((w) => [...w.values()].map((x) => x.score)));
   let pinned = null;
   const rest = () => pointAll(pinned);
-  const cards = answer.hits.map((hit) => makeCard(hit, strongest, rest, open));
+  const scored = answer.query !== "" || "image_id" in answer;
+  const toCard = (hit) => makeCard(hit, strongest, scored, rest, open);
+  const cards = answer.hits.map(toCard);
   const pointAll = (word) => cards.forEach((card) => card.point(word));
 
   const words = new Set(perHit.flatMap((words) => [...words.keys()]));
@@ -94,4 +99,10 @@ export function showAnswer(answer, list, wordList, open) {
     .map(({ word, images }) => make("s", { className: "chip", title: `Excluded: ${images} photos have it` }, word));
   wordList.replaceChildren(...[...chips, ...excluded, ...unknown].map((chip) => make("li", {}, chip)));
   list.replaceChildren(...cards);
+  return (hits) => {
+    const added = hits.map(toCard);
+    cards.push(...added);
+    list.append(...added);
+    rest();
+  };
 }

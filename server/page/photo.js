@@ -38,8 +38,17 @@ async function reasonOf(url) {
   }
 }
 
-/** The photo of a hit: an element with `show(term, name)`, which shows the box, and `hide()`. */
-export function makePhoto(hit) {
+/** The address of a small picture of a photo, with a side of at most 256 or 512 pixels. */
+export function thumbnail(url, size) {
+  const [, photo, query] = url.match(/^(.*)\/file(?:\?(.*))?$/);
+  return `${photo}/thumbnail?size=${size}${query ? `&${query}` : ""}`;
+}
+
+/**
+ * The photo of a hit, `small` or as it is: an element with `show(term, name)`, which shows the box,
+ * and `hide()`.
+ */
+export function makePhoto(hit, small = false) {
   const won = [...wordsOf(hit).values()].filter((word) => word.score > 0);
   const matching = won.map((word) => word.text);
   const image = make("img", {
@@ -58,9 +67,18 @@ export function makePhoto(hit) {
     image.replaceWith(reason);
     if (hit.url) reason.textContent = await reasonOf(hit.url);
   };
-  image.addEventListener("error", missing);
-  if (hit.url) image.src = hit.url;
-  else missing();
+  let whole = !small;
+  image.addEventListener("error", () => {
+    if (whole) return missing();
+    // The browser may know a format that the server does not.
+    whole = true;
+    image.src = hit.url;
+  });
+  if (!hit.url) missing();
+  else {
+    if (small) image.loading = "lazy";
+    image.src = small ? thumbnail(hit.url, 512) : hit.url;
+  }
 
   photo.show = (term, word) => {
     if (!term?.box) return photo.hide();

@@ -1,6 +1,7 @@
 // The image of a query by image, above its results.
 
 import { make } from "./dom.js";
+import { thumbnail } from "./photo.js";
 
 /** A heading with `name(imageId)`, which sets the text, and `show(url)`, which sets the photo. */
 export function makeQueryImage() {
@@ -14,7 +15,7 @@ export function makeQueryImage() {
   };
   element.show = (url) => {
     if (!url) return;
-    const image = make("img", { alt: "", src: url });
+    const image = make("img", { alt: "", src: thumbnail(url, 256) });
     image.addEventListener("error", () => image.remove());
     place.replaceChildren(image);
   };

@@ -10,10 +10,11 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from indexer.grounding import Box
 from server.backends import Backend
-from tests.server.fake import LEFT, RIGHT, WHOLE, FakeDense, FakeSearcher
+from tests.server.fake import DRAWINGS, LEFT, RIGHT, WHOLE, FakeDense, FakeSearcher
 from tests.server.live import serving
 
 WORDS = ".words .chip"
+PHOTOS = re.compile("/(file|thumbnail)([?].*)?$")
 
 
 @pytest.fixture(scope="module")
@@ -232,7 +233,7 @@ def test_query_by_image_by_keyboard(page: Page) -> None:
     expect(page.locator(WORDS)).to_have_text(["red", "green"])
     expect(page.locator("#q")).to_have_value("")
     shown = page.locator(".query-image img")
-    expect(shown).to_have_attribute("src", "/v1/images/garden/one.png/file")
+    expect(shown).to_have_attribute("src", "/v1/images/garden/one.png/thumbnail?size=256")
     page.locator(WORDS, has_text="red").hover()
     expect_box(page.locator(".card").nth(0).locator(".photo"), RIGHT, "red")
     page.locator("#k").select_option("10")
@@ -275,20 +276,78 @@ def test_an_image_that_is_not_indexed_is_an_error(page: Page) -> None:
 
 
 def test_a_missing_photo_is_marked(page: Page) -> None:
-    page.route("**/file", lambda route: route.fulfill(status=404))
+    page.route(PHOTOS, lambda route: route.fulfill(status=404))
     search(page, "green")
     expect(page.locator(".card").nth(0)).to_contain_text("file is missing")
 
 
 def test_a_photo_that_is_refused_says_why(page: Page) -> None:
     body = {"title": "The photo file is outside the photos folder"}
-    page.route("**/file", lambda route: route.fulfill(status=403, json=body))
+    page.route(PHOTOS, lambda route: route.fulfill(status=403, json=body))
     search(page, "green")
     expect(page.locator(".card").nth(0)).to_contain_text("outside the photos folder")
-    page.unroute("**/file")
-    page.route("**/file", lambda route: route.fulfill(body="no picture"))
+    page.unroute(PHOTOS)
+    page.route(PHOTOS, lambda route: route.fulfill(body="no picture"))
     search(page, "red")
     expect(page.locator(".card").nth(0)).to_contain_text("This browser cannot show the photo")
+
+
+def test_a_format_that_the_server_does_not_know_is_sent_as_it_is(page: Page) -> None:
+    page.route("**/thumbnail*", lambda route: route.fulfill(status=404))
+    search(page, "green")
+    image = page.locator(".card img").first
+    expect(image).to_have_attribute("src", re.compile("/file$"))
+    expect(image).to_have_js_property("naturalWidth", 320)
+
+
+def test_more_photos_come_when_the_end_is_near(browser: Browser, photos: Path) -> None:
+    drawings = {f"garden/{n:03d}.png": DRAWINGS["garden/one.png"] for n in range(60)}
+    with serving(Backend("sparta", FakeSearcher(drawings), photos)) as address:
+        page = browser.new_page(viewport={"width": 1100, "height": 400}, base_url=address)
+        page.goto("/?q=red&k=10")
+        cards = page.locator(".card")
+        expect(page.locator(".card .rank").nth(9)).to_have_text("10")
+        page.wait_for_timeout(300)
+        shown = cards.count()
+        assert 10 <= shown < 60
+        page.mouse.wheel(0, 100_000)
+        expect(cards).not_to_have_count(shown)
+        for _ in range(10):
+            page.mouse.wheel(0, 100_000)
+            page.wait_for_timeout(100)
+        expect(cards).to_have_count(60)
+        expect(page.locator(".card .rank").last).to_have_text("60")
+        expect(page.locator(".card .name").last).to_have_text("garden/059.png")
+        expect(page.get_by_role("button", name="Show more photos")).to_be_hidden()
+        expect(page.locator(".status")).to_contain_text("60 photos")
+        page.locator(".opener").last.click()
+        expect(page.get_by_role("dialog").locator("h2")).to_have_text("60 garden/059.png")
+        page.close()
+
+
+def test_words_are_completed_while_they_are_typed(page: Page) -> None:
+    query = page.locator("#q")
+    query.press_sequentially("red gr")
+    options = page.get_by_role("listbox").get_by_role("option")
+    expect(options).to_have_count(1)
+    expect(options.first).to_contain_text("green")
+    expect(query).to_have_attribute("aria-expanded", "true")
+    page.keyboard.press("ArrowDown")
+    expect(options.first).to_have_attribute("aria-selected", "true")
+    active = options.first.get_attribute("id") or ""
+    expect(query).to_have_attribute("aria-activedescendant", active)
+    page.keyboard.press("Enter")
+    expect(query).to_have_value("red green ")
+    expect(page.get_by_role("listbox")).to_be_hidden()
+    query.press_sequentially("bl")
+    expect(options).to_have_count(1)
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("listbox")).to_be_hidden()
+    query.press_sequentially("u")
+    options.first.click()
+    expect(query).to_have_value("red green blue ")
+    page.keyboard.press("Enter")
+    expect(page.locator(WORDS)).to_have_text(["red", "green", "blue"])
 
 
 def test_the_page_fits_a_phone(browser: Browser, address: str) -> None:
