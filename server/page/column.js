@@ -17,8 +17,10 @@ function ms(value) {
 }
 
 /** Number of hits, the time to read the query (text, or an image's terms) and to search. */
-function summary({ backend, hits, terms, unknown, corrections, substitutions, timings }, explains) {
-  const found = hits.length ? plural(hits.length, "photo", "photos") : "No photo matches";
+function summary(answer, explains) {
+  const { backend, hits, cursor, terms, unknown, corrections, substitutions, timings } = answer;
+  const count = `${plural(hits.length, "photo", "photos")}${cursor ? " so far" : ""}`;
+  const found = hits.length ? count : "No photo matches";
   const before = ms(timings.tokenise_ms + timings.encode_ms);
   const time = `${terms ? "terms" : "text"} ${before} · search ${ms(timings.search_ms)}`;
   const parts = hits.length || !unknown.length ? [found, time] : [found];
