@@ -1,0 +1,106 @@
+"""Copies of an index that share its files."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+from indexer.columns.live.state import ColumnState, state_folder
+from indexer.columns.manifest import FOLDER as COLUMNS
+from indexer.dense.manifest import dense_folder, dense_names
+from indexer.live.commit import FOLDER as LIVE
+from indexer.live.commit import Commit, log_numbers, log_path
+from indexer.lucene.commits import newest_commit
+from indexer.lucene.reader import LuceneIndex
+from indexer.manifest import Manifest
+from indexer.parts import LUCENE, MANIFEST
+from indexer.state import index_version
+from sparta.errors import InputError
+
+ATTEMPTS = 20  # a writer commits once a second, and replaces few files each time
+# The disk, or its number of links to a file, does not allow another link.
+NO_LINK = {errno.EXDEV, errno.EMLINK, errno.EPERM, errno.EOPNOTSUPP}
+
+
+def copy_index(index: Path, copy: Path) -> Commit:
+    """Copy an index as of its newest commit, while it is searched and written to.
+
+    Files that never change are linked, or copied where they cannot be. The change log, to which
+    a writer appends, is copied with all that was acknowledged.
+
+    Args:
+        index: the index folder.
+        copy: must not exist; its parent must.
+
+    Returns:
+        the commit.
+
+    Raises:
+        InputError: if the folder is not an index, is damaged, or changes faster than it is copied.
+        OSError: if the disk is full.
+    """
+    for _ in range(ATTEMPTS):
+        state = _state(index)
+        copy.mkdir()
+        try:
+            commit = _copy(index, copy)
+            # A whole index may have taken the place of this one.
+            if index_version(index) == index_version(copy):
+                return commit
+        except (FileNotFoundError, InputError):
+            if _state(index) == state:
+                raise
+        shutil.rmtree(copy)
+    raise InputError(f"{index} changes faster than it can be copied: try again")
+
+
+def _state(index: Path) -> tuple[str, Path | None]:
+    Manifest.read(index)
+    return index_version(index), newest_commit(index / LUCENE)
+
+
+def _copy(index: Path, copy: Path) -> Commit:
+    manifest = Manifest.read(index)
+    with closing(LuceneIndex(index / LUCENE)) as lucene:
+        commit, files = Commit.of(lucene.commit_data, index), lucene.files
+    names = [MANIFEST, *manifest.parts, *_below(index, index / COLUMNS)]
+    for name in dense_names(index):
+        names += _below(index, dense_folder(index, name))
+    if manifest.live:
+        names += [f"{LUCENE}/{name}" for name in files]
+    names += [f"{LIVE}/{path.name}" for path in (index / LIVE).glob("sync-*.arrow")]
+    if commit.columns:
+        names += _below(index, state_folder(index, commit.columns))
+        for segment in ColumnState.open(index, commit.columns).segments:
+            names += _below(index, index / segment)
+    for name in dict.fromkeys(names):
+        _link(index / name, copy / name)
+    if manifest.live:
+        (copy / LIVE).mkdir(exist_ok=True)
+        first = ColumnState.open(index, commit.columns).log
+        for number in sorted(log_numbers(index)):  # the last one grows meanwhile
+            if number >= first:
+                shutil.copyfile(log_path(index, number), log_path(copy, number))
+    Manifest.open(copy)
+    return commit
+
+
+def _below(index: Path, folder: Path) -> Iterator[str]:
+    """The files of a folder of an index, by their paths in the index."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            yield path.relative_to(index).as_posix()
+
+
+def _link(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.link(source, target)
+    except OSError as error:
+        if error.errno not in NO_LINK:
+            raise
+        shutil.copyfile(source, target)
