@@ -222,6 +222,13 @@ class IndexWriter:
                 raise UnknownImageError(image_id)
             return self._index.stored(document).metadata
 
+    def settle(self) -> None:
+        """Wait until columns are compacted and merged as far as that was due at the last commit.
+
+        The next commit names what was made.
+        """
+        self._upkeep.wait()
+
     def close(self) -> None:
         """Commit, wait for merges, for those of columns a few seconds, and close all files."""
         self.commit()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from concurrent.futures import wait
 from dataclasses import replace
 
 from indexer.live.changes import Add, Change, MetadataChange
@@ -64,6 +63,5 @@ def assert_same(
 def commit_and_wait(writer: IndexWriter) -> Commit:
     """Commit, and once more when the columns were compacted and merged."""
     writer.commit()
-    wait([writer._upkeep._compaction])
-    wait([writer._upkeep._merge])
+    writer.settle()
     return writer.commit()

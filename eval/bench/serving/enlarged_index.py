@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from eval.bench.query_latency.collections.corpus import CorpusRows
-from eval.bench.query_latency.collections.enlarge import enlarge
+from eval.bench.query_latency.collections.enlarge import CollectionKind, enlarge
 from eval.bench.query_latency.collections.impact_source import read_source
 from indexer.index_writer import write_index
 from indexer.manifest import OFFSETS, Manifest
@@ -27,6 +27,8 @@ def enlarge_index(
     images: int,
     progress: Progress = no_progress,
     seed: int = 0,
+    kind: CollectionKind = "copies",
+    top_n: int | None = None,
 ) -> None:
     """Write an index of any size: images drawn with replacement, every impact perturbed by 15 %.
 
@@ -38,6 +40,8 @@ def enlarge_index(
         images: number to write.
         progress: of the stage "write", in images.
         seed: of the drawn images.
+        kind: "copies" of images, or each "mixed" of two.
+        top_n: terms an image keeps; None for all.
 
     Raises:
         InputError: if the folder is no index.
@@ -45,7 +49,7 @@ def enlarge_index(
     manifest = Manifest.open(index)
     write_index(
         out,
-        _shards(enlarge(read_source(index), images, None, "copies", seed), images, progress),
+        _shards(enlarge(read_source(index), images, top_n, kind, seed), images, progress),
         WordPieceTokenizer.from_folder(index),
         IndexSettings(**{one.name: getattr(manifest, one.name) for one in fields(IndexSettings)}),
         np.load(index / OFFSETS, allow_pickle=False),

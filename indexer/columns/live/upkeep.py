@@ -155,6 +155,11 @@ class Upkeep:
         with self._states:
             remove_unlisted(self._index, {*states, *self._used, self._state}, self._making)
 
+    def wait(self) -> None:
+        """Wait until nothing is under way."""
+        wait([self._compaction])
+        wait([self._merge])
+
     def close(self, patience: float = CLOSING) -> None:
         """Wait for a compaction, and for merges as long as `patience`; then give those up."""
         wait([self._compaction])

@@ -1,0 +1,1 @@
+"""What writing to an index costs, and what its searches notice of it."""

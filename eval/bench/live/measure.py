@@ -1,0 +1,128 @@
+"""Measures writing to an index, and its searches meanwhile."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from eval.bench.live.following import ENGINES, Followed, followed, time_searches
+from eval.bench.live.made import make_index
+from eval.bench.live.plan import LivePlan
+from eval.bench.live.results import LiveFigures, Times
+from eval.bench.live.writing import WriterProcess, writer_process
+from sparta.progress import Progress, no_progress
+
+STEPS = 8
+
+
+def measure_live(
+    source: Path, work: Path, texts: Sequence[str], plan: LivePlan, progress: Progress = no_progress
+) -> LiveFigures:
+    """Write to an index and search it, step by step.
+
+    One process writes, and this one searches with both engines in turn, which follow each commit.
+
+    Args:
+        source: index of whose images the one that is measured is made.
+        work: folder of the index; as built, it is kept for the next measurement.
+        texts: queries.
+        plan: what is done.
+        progress: stages "write", in images, and "measure", in steps.
+
+    Raises:
+        InputError: if the folder is no index.
+    """
+    index = make_index(source, work, plan, progress)
+    try:
+        with writer_process(index, source, plan) as writer, followed(index) as searchers:
+            return _Measurement(index, texts, plan, progress, writer, searchers).run()
+    finally:
+        shutil.rmtree(index)
+
+
+class _Measurement:
+    def __init__(
+        self,
+        index: Path,
+        texts: Sequence[str],
+        plan: LivePlan,
+        progress: Progress,
+        writer: WriterProcess,
+        searchers: dict[str, Followed],
+    ) -> None:
+        self._index, self._texts, self._plan = index, texts, plan
+        self._progress, self._writer, self._searchers = progress, writer, searchers
+        self._found, self._steps = LiveFigures(plan), 0
+
+    def run(self) -> LiveFigures:
+        """All steps, in their order."""
+        found, writer = self._found, self._writer
+        self._search("at rest")
+        self._step()
+        self._add_singly()
+        times = [writer.do("described") for _ in range(self._plan.singles)]
+        found.writes["metadata changed, acknowledged"] = Times.of(times)
+        self._step()
+        found.writes[f"added at {self._plan.rate}/s, acknowledged"] = Times.of(
+            self._search_during(f"at {self._plan.rate} writes/s", "steadily")
+        )
+        self._step()
+        acknowledged, committed = self._search_during("during batches", "in_batches")
+        found.rates["in batches, acknowledged"] = round(acknowledged, 1)
+        found.rates["in batches, committed"] = round(committed, 1)
+        self._step()
+        found.seconds["columns compacted and merged"] = self._search_during(
+            "during a merge", "settled"
+        )
+        self._step()
+        found.megabytes["before deletions"] = self._megabytes()
+        found.seconds["a third deleted, committed"] = writer.do("deleted")
+        found.megabytes["after deletions"] = self._megabytes()
+        for one in self._searchers.values():
+            one.wait_for(writer.do("committed"))
+        self._search("after deletions of a third")
+        self._step()
+        found.seconds["columns compacted after deletions"] = writer.do("settled")
+        self._step()
+        return found
+
+    def _step(self) -> None:
+        self._steps += 1
+        self._progress("measure", self._steps, STEPS)
+
+    def _search(self, name: str) -> None:
+        """Search for the seconds of the plan."""
+        end = time.monotonic() + self._plan.seconds
+        self._time(name, lambda: time.monotonic() >= end)
+
+    def _search_during(self, name: str, step: str) -> Any:
+        """Search while a step is done; returns what it does."""
+        self._writer.begin(step)
+        self._time(name, lambda: self._writer.done)
+        return self._writer.result()
+
+    def _time(self, name: str, over: Callable[[], bool]) -> None:
+        times = time_searches(self._searchers, self._texts, self._plan.k, over)
+        self._found.add_searches(name, times)
+
+    def _add_singly(self) -> None:
+        """Add images one by one, until each is acknowledged, and until each engine has it."""
+        acknowledged: list[float] = []
+        visible: dict[str, list[float]] = {engine: [] for engine in ENGINES}
+        for _ in range(self._plan.singles):
+            start, seconds, version = self._writer.do("single")
+            acknowledged.append(seconds)
+            for engine, one in self._searchers.items():
+                one.wait_for(version)
+                visible[engine].append(time.monotonic() - start)
+        self._found.writes["one added, acknowledged"] = Times.of(acknowledged)
+        for engine, times in visible.items():
+            self._found.writes[f"one added, committed and visible in {engine}"] = Times.of(times)
+        self._step()
+
+    def _megabytes(self) -> float:
+        files = [path for path in self._index.rglob("*") if path.is_file()]
+        return round(sum(path.stat().st_size for path in files) / 1e6, 1)
