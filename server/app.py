@@ -28,6 +28,7 @@ from server.routes import backends as backend_routes
 from server.routes import (
     count,
     explain,
+    fields,
     health,
     images,
     keys,
@@ -53,6 +54,7 @@ COMPRESSION = 4  # of 9: half the time of the default for 5 % more bytes
 ROUTERS = (
     search.router,
     suggest.router,
+    fields.router,
     backend_routes.router,
     explain.router,
     count.router,

@@ -202,6 +202,17 @@ class CountAnswer(BaseModel):
     count: int = Field(examples=[12])
 
 
+class FieldsAnswer(BaseModel):
+    """The fields of a backend's images."""
+
+    backend: str = Field(examples=["sparta"])
+    index_version: str = INDEX_VERSION
+    fields: dict[str, str] = Field(
+        description="Kind of each field: keyword, number, date, boolean or geo",
+        examples=[{"camera": "keyword", "taken": "date"}],
+    )
+
+
 class SuggestionAnswer(BaseModel):
     """A query with its last word completed or corrected."""
 

@@ -133,6 +133,10 @@ class AsyncClient:
         """See `Client.get_thumbnail`."""
         return await self._get(operations.get_thumbnail(image_id, size, backend))
 
+    async def list_fields(self, *, backend: str | None = None) -> dict[str, str]:
+        """See `Client.list_fields`."""
+        return await self._get(operations.list_fields(backend))
+
     async def list_backends(self) -> list[BackendInfo]:
         """See `Client.list_backends`."""
         return await self._get(operations.list_backends())

@@ -211,6 +211,14 @@ class Client:
         """
         return self._get(operations.get_thumbnail(image_id, size, backend))
 
+    def list_fields(self, *, backend: str | None = None) -> dict[str, str]:
+        """The fields that filters, facets and orders may name, with their kinds.
+
+        Raises:
+            ClientError: if the request fails.
+        """
+        return self._get(operations.list_fields(backend))
+
     def list_backends(self) -> list[BackendInfo]:
         """The backends of the server, the default one first.
 

@@ -186,6 +186,12 @@ def get_thumbnail(image_id: str, size: int, backend: str | None) -> Operation[Ph
     return Operation(f"{image_path(image_id)}/thumbnail", params, _photo)
 
 
+def list_fields(backend: str | None) -> Operation[dict[str, str]]:
+    """`GET /v1/fields`."""
+    read = answer_of(schemas.FieldsAnswer)
+    return Operation("/v1/fields", {"backend": backend}, lambda response: read(response).fields)
+
+
 def list_backends() -> Operation[list[schemas.BackendInfo]]:
     """`GET /v1/backends`."""
     read = answer_of(schemas.BackendList)

@@ -49,15 +49,36 @@ export const backends = async () => (await get("v1/backends")).backends;
 export const suggestions = async (q, signal) =>
   (await get(`v1/suggest?${new URLSearchParams({ q, k: 6 })}`, signal)).suggestions;
 
-/** Search for a query {q, like, k, backend, cursor}, by text or by image, explaining the hits. */
-export async function search({ q, like, k, backend, cursor }, signal) {
+let asked;
+
+/** The fields of the photos with their kinds. */
+export const fields = () => (asked ??= get("v1/fields").then((answer) => answer.fields));
+
+/** The conditions of a query as one filter. */
+const joined = (filter) => filter.map((one) => `(${one})`).join(" ");
+
+/** How many photos of a query have each value of some fields: {facet: [{value, count}, …]}. */
+export async function counts({ q, filter }, facets, signal) {
+  const params = new URLSearchParams({ k: 1, facets: facets.join(",") });
+  if (q.trim()) params.set("q", q);
+  if (filter.length) params.set("filter", joined(filter));
+  return (await get(`v1/search?${params}`, signal)).facets;
+}
+
+/**
+ * Search for a query {q, like, k, backend, filter, cursor}, by text or by image, explaining the
+ * hits; without either, the photos that fulfil the filter, the newest first.
+ */
+export async function search({ q, like, k, backend, filter, cursor }, signal) {
   const params = new URLSearchParams({ k, explain: "true" });
   if (backend) params.set("backend", backend);
   if (cursor) params.set("cursor", cursor);
+  if (filter.length) params.set("filter", joined(filter));
   if (like) {
     const photo = like.split("/").map(encodeURIComponent).join("/");
     return { ...(await get(`v1/images/${photo}/similar?${params}`, signal)), unknown: [], corrections: [], substitutions: [], conditions: [] };
   }
-  params.set("q", q);
+  if (q.trim()) params.set("q", q);
+  else if ((await fields()).taken === "date") params.set("sort", "-taken");
   return get(`v1/search?${params}`, signal);
 }

@@ -4,6 +4,7 @@ import { addressOf, currentQuery } from "./address.js";
 import { backends } from "./api.js";
 import { makeColumn, plural } from "./column.js";
 import { make } from "./dom.js";
+import { offerFilters, showFilters } from "./narrow.js";
 import { makeQueryImage } from "./query_image.js";
 import { showSignOut } from "./sign_in.js";
 import "./suggestions.js";
@@ -32,11 +33,12 @@ async function showResults() {
   form.q.value = query.q;
   chooseK(query.k);
   chooseBackends(query);
-  const topic = query.like ? `Similar to ${query.like}` : query.q;
+  const topic = query.like ? `Similar to ${query.like}` : query.q.trim() ? query.q : query.filter.join(" ");
   document.title = topic ? `${topic} – VisualSparta` : "VisualSparta";
   const searches = topic.trim() !== "";
   at("details").close();
   queryImage.name(query.like);
+  showFilters();
   document.body.className = searches ? "" : "start";
   const compares = searches && query.compare !== "";
   at("answer").classList.toggle("compared", compares);
@@ -88,7 +90,8 @@ form.addEventListener("submit", (event) => {
 });
 for (const select of [form.k, form.backend, form.compare]) {
   select.addEventListener("change", () => {
-    if (form.q.value.trim() || currentQuery().like) form.requestSubmit();
+    const { like, filter } = currentQuery();
+    if (form.q.value.trim() || like || filter.length) form.requestSubmit();
   });
 }
 // Links to queries do not reload the page.
@@ -103,4 +106,5 @@ addEventListener("popstate", showResults);
 
 showResults();
 loadBackends().catch(first.fail);
+offerFilters(open).catch(() => {}); // the same error as of the others
 showSignOut().catch(() => {}); // the same error as of the others

@@ -18,8 +18,9 @@ function ms(value) {
 
 /** Number of hits, the time to read the query (text, or an image's terms) and to search. */
 function summary(answer, explains) {
-  const { backend, hits, cursor, terms, unknown, corrections, substitutions, timings } = answer;
-  const count = `${plural(hits.length, "photo", "photos")}${cursor ? " so far" : ""}`;
+  const { backend, hits, cursor, total, terms, unknown, corrections, substitutions, timings } = answer;
+  const more = cursor && total === null ? " so far" : "";
+  const count = `${plural(total ?? hits.length, "photo", "photos")}${more}`;
   const found = hits.length ? count : "No photo matches";
   const before = ms(timings.tokenise_ms + timings.encode_ms);
   const time = `${terms ? "terms" : "text"} ${before} · search ${ms(timings.search_ms)}`;

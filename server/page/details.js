@@ -9,13 +9,14 @@ const find = (selector) => dialog.querySelector(selector);
 const steps = { ArrowLeft: -1, ArrowRight: 1 };
 
 let backend = "";
+let text = "";
 let like = "";
 let hits = [];
 let current = 0;
 
 /** Open the dialog for the hit at a position of an answer. */
 export function openDetails(answer, position) {
-  ({ backend, image_id: like = "", hits } = answer);
+  ({ backend, query: text, image_id: like = "", hits } = answer);
   show(position);
   dialog.showModal();
 }
@@ -45,6 +46,7 @@ function show(position) {
 
 /** The text in place of the table, for a score that is not a sum over terms. */
 function unexplained({ score, view }) {
+  if (!text && !like) return "";
   const nearest = view === null ? "" : ` View ${view + 1} of the photo was the nearest.`;
   const compared = like ? "photos as a whole" : "the text with the photo as a whole";
   return (

@@ -99,6 +99,7 @@ def test_the_description_names_every_error(client: TestClient) -> None:
     assert set(paths) == {
         "/v1/search",
         "/v1/suggest",
+        "/v1/fields",
         "/v1/backends",
         "/v1/images/count",
         "/v1/images/batch",

@@ -121,6 +121,7 @@ def test_pages_and_several_searches(client: Any) -> None:
     second = client.search("red blue green", k=2, cursor=first.cursor)
     assert pairs(first.hits + second.hits) == pairs(client.search("red blue green", k=4).hits)
     queries = [{"q": "red", "k": 1}, {"q": "blue", "backend": "vse++"}]
+    assert client.list_fields() == {}
     red, blue = client.search_several(queries)
     assert pairs(red.hits) == pairs(client.search("red", k=1).hits)
     assert (blue.query, blue.backend) == ("blue", "vse++")

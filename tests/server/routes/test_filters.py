@@ -222,3 +222,8 @@ def test_wrong_cursors(served: TestClient) -> None:
         response = served.get("/v1/search", params={"q": QUERY, **params})
         assert (response.status_code, response.json()["field"]) == (422, "cursor"), params
         assert detail in response.json()["detail"]
+
+
+def test_fields_have_kinds(served: TestClient) -> None:
+    kinds = served.get("/v1/fields").json()["fields"]
+    assert kinds == {"folder": "keyword", "height": "number", "path": "keyword", "width": "number"}

@@ -25,6 +25,7 @@ ELSEWHERE = "192.0.2.7"
 GUARDED = [
     SEARCH,
     "/v1/backends",
+    "/v1/fields",
     "/v1/images/garden/one.png",
     "/v1/images/garden/one.png/file",
     "/v1/images/garden/one.png/thumbnail",
