@@ -17,7 +17,7 @@ from indexer.live.commit import Commit, log_numbers, log_path
 from indexer.lucene.commits import newest_commit
 from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import Manifest
-from indexer.parts import LUCENE, MANIFEST
+from indexer.parts import LUCENE, MANIFEST, UPLOADS
 from indexer.state import index_version
 from sparta.errors import InputError
 
@@ -85,8 +85,16 @@ def _copy(index: Path, copy: Path) -> Commit:
         for number in sorted(log_numbers(index)):  # the last one grows meanwhile
             if number >= first:
                 shutil.copyfile(log_path(index, number), log_path(copy, number))
+    link_uploads(index, copy)  # after the log, whose images have theirs
     Manifest.open(copy)
     return commit
+
+
+def link_uploads(index: Path, copy: Path) -> None:
+    """Link the photos that were sent to a server of an index, unless they are there."""
+    for name in _below(index, index / UPLOADS):
+        if not (copy / name).exists() and not Path(name).name.startswith("."):  # unfinished
+            _link(index / name, copy / name)
 
 
 def _below(index: Path, folder: Path) -> Iterator[str]:

@@ -22,7 +22,7 @@ from indexer.live.commit import Commit, log_path
 from indexer.live.history import read_changes
 from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import Manifest
-from indexer.parts import LUCENE
+from indexer.parts import LUCENE, UPLOADS
 from indexer.search.open import open_index
 from indexer.state import bytes_below
 
@@ -146,6 +146,7 @@ def _pruning(manifest: Manifest) -> str:
 def _bytes(index: Path) -> dict[str, int]:
     """Size of each part that there is, and of all else."""
     folders = {LUCENE: index / LUCENE, COLUMNS: index / COLUMNS, LIVE: index / LIVE}
+    folders[UPLOADS] = index / UPLOADS
     folders |= {name: dense_folder(index, name) for name in dense_names(index)}
     sizes = {name: bytes_below(folder) for name, folder in folders.items() if folder.is_dir()}
     return sizes | {"other": bytes_below(index) - sum(sizes.values())}

@@ -14,9 +14,10 @@ import pytest
 
 import indexer.care.copies as module
 import indexer.update.writer
-from indexer.care.copies import copy_index
+from indexer.care.copies import copy_index, link_uploads
 from indexer.dense.build import add_dense
 from indexer.live.changes import Add, Change, Delete, MetadataChange
+from indexer.parts import UPLOADS
 from indexer.postings import Postings
 from indexer.search.lucene import LuceneSearcher
 from indexer.search.open import open_backend, open_index
@@ -133,6 +134,16 @@ def test_while_a_writer_commits(
     finally:
         ended.set()
         thread.join()
+
+
+def test_photos_that_were_sent_to_a_server(index: Path, tmp_path: Path, make_copy: Any) -> None:
+    own, copy = make_copy(index), tmp_path / "copy"
+    (own / UPLOADS / "ab").mkdir(parents=True)
+    for name in ("abc.jpg", ".unfinished"):
+        (own / UPLOADS / "ab" / name).write_text("photo")
+    copy_index(own, copy)
+    assert [path.name for path in (copy / UPLOADS / "ab").iterdir()] == ["abc.jpg"]
+    link_uploads(own, copy)
 
 
 def test_files_that_cannot_be_linked_are_copied(
