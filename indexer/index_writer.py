@@ -34,6 +34,7 @@ def write_index(
     scale: float,
     *,
     images: int,
+    means: NDArray[np.float32] | None = None,
     substitutes: SubstituteTable | None = None,
     kinds: Mapping[str, Kind] | None = None,
     progress: Progress = no_progress,
@@ -49,6 +50,8 @@ def write_index(
         offset: [V] float32, stored for images added later.
         scale: the term score one impact stands for, recorded.
         images: of all shards together, for progress.
+        means: [V] mean impact of each term over the images that the offsets are of; by default
+            these images.
         substitutes: for words of queries that the index lacks; None or empty: no table is written.
         kinds: declared kinds of fields; those of others are inferred.
         progress: stages "write", "merge" and "columns", in images.
@@ -66,7 +69,7 @@ def write_index(
         if substitutes:
             substitutes.save(folder)
         np.save(folder / OFFSETS, offset)
-        np.save(folder / MEANS, counts.means)
+        np.save(folder / MEANS, counts.means if means is None else means)
         manifest = counts.manifest(folder, tokenizer.vocabulary_hash, settings, scale)
         manifest.save(folder)
         columns.write(progress)

@@ -14,7 +14,7 @@ from indexer.lucene.reader import LuceneIndex
 from indexer.parts import LUCENE
 from indexer.search.api import Allowed, Filterable, Searcher
 from indexer.search.fields import open_fields
-from indexer.search.lucene import LuceneSearcher
+from indexer.search.open import open_index
 from sparta.errors import InputError
 
 
@@ -42,10 +42,10 @@ def images_let_through(text: str, folder: Path) -> tuple[list[str], int]:
     Raises:
         InputError: as `allowed_by`, and if the folder is not an index.
     """
-    with closing(LuceneSearcher(folder)) as searcher:
+    with closing(open_index(folder)) as searcher:
         documents = np.flatnonzero(allowed_by(text, searcher, folder)).tolist()
-        found = sorted(searcher.index.stored(document).image_id for document in documents)
-        return found, len(searcher)
+        hits = searcher.hits((document, 0.0) for document in documents)
+        return sorted(hit.image_id for hit in hits), len(searcher)
 
 
 def _fields(searcher: Searcher, folder: Path) -> FieldIndex:
