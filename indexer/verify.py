@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 from indexer.columns.image_table import ImageTable
 from indexer.columns.index import ColumnIndex
-from indexer.columns.live.state import ColumnState
+from indexer.columns.live.snapshot import LiveColumns
+from indexer.columns.live.state import ColumnState, state_folder
 from indexer.columns.manifest import FOLDER as COLUMNS
 from indexer.columns.manifest import ColumnManifest, has_columns
 from indexer.dense.manifest import DenseManifest, dense_folder, dense_names
+from indexer.live.commit import FOLDER as LIVE
 from indexer.live.commit import Commit
 from indexer.live.history import read_changes
 from indexer.lucene.integrity import check_index
@@ -26,7 +27,9 @@ from sparta.tokenizer import WordPieceTokenizer
 
 
 def verify_index(index: Path, progress: Progress = no_progress) -> list[str]:
-    """Check an index folder, its columns, its dense parts and its change log, each file whole.
+    """Check an index folder, its columns, its dense parts and its change logs, each file whole.
+
+    Of an index that is written to, what its last commit consists of is checked.
 
     Args:
         index: the folder.
@@ -41,9 +44,16 @@ def verify_index(index: Path, progress: Progress = no_progress) -> list[str]:
     problems: list[str] = []
     manifest = Manifest.read(index)
     files = _paths(index, manifest.parts)
-    if has_columns(index):
+    segments = [COLUMNS] if has_columns(index) else []
+    commit = _commit(index) if manifest.live else None
+    if commit is not None:
         with _noting(problems):
-            files |= _paths(index / COLUMNS, ColumnManifest.read(index / COLUMNS).parts)
+            state = ColumnState.open(index, commit.columns)
+            segments = list(state.segments)
+            files |= _paths(state_folder(index, commit.columns), state.parts)
+    for name in segments:
+        with _noting(problems):
+            files |= _paths(index / name, ColumnManifest.read(index / name).parts)
     for name in dense_names(index):
         with _noting(problems):
             folder = dense_folder(index, name)
@@ -53,12 +63,9 @@ def verify_index(index: Path, progress: Progress = no_progress) -> list[str]:
     with _noting(problems):
         check_index(index / LUCENE)
     progress("lucene", 1, 1)
-    if manifest.live and not problems:
-        with _noting(problems):
-            _check_log(index)
     if not problems:
         with _noting(problems):
-            _check_references(index, manifest)
+            _check_references(index, manifest, commit)
     return problems
 
 
@@ -87,26 +94,39 @@ def _check_file(path: Path, part: Part, advance: Callable[[int], None]) -> None:
         check_hash(path, part, sha256(path, advance))
 
 
-def _check_log(index: Path) -> None:
-    """Whether the change log is whole up to the last commit."""
-    with closing(LuceneIndex(index / LUCENE)) as lucene:
-        commit = Commit.of(lucene.commit_data, index)
-    if commit.log:
-        first = ColumnState.open(index, commit.columns).log
-        deque(read_changes(index, first, 0, commit), maxlen=0)
+def _commit(index: Path) -> Commit | None:
+    """The last commit; None if Lucene's files are so damaged that it cannot be read."""
+    try:
+        with closing(LuceneIndex(index / LUCENE)) as lucene:
+            return Commit.of(lucene.commit_data, index)
+    except InputError:
+        return None  # which the check of these files reports
 
 
-def _check_references(index: Path, manifest: Manifest) -> None:
+def _check_references(index: Path, manifest: Manifest, commit: Commit | None) -> None:
     """Whether the parts of an index are of one another."""
     manifest.check_vocabulary(index, WordPieceTokenizer.from_folder(index).vocabulary_hash)
-    if not has_columns(index):
-        return
-    for count in (len(ColumnIndex.open(index / COLUMNS)), len(ImageTable(index / COLUMNS))):
-        if count != manifest.images:
-            raise InputError(
-                f"{index / COLUMNS} has {count} images, the index {manifest.images}: build the "
-                "index again"
-            )
+    if commit is not None:
+        _check_live(index, manifest, commit)
+    elif has_columns(index):
+        for count in (len(ColumnIndex.open(index / COLUMNS)), len(ImageTable(index / COLUMNS))):
+            _check_count(index / COLUMNS, count, manifest.images)
+
+
+def _check_live(index: Path, manifest: Manifest, commit: Commit) -> None:
+    """Whether columns and change logs up to a commit have as many images as Lucene."""
+    with closing(LuceneIndex(index / LUCENE)) as lucene:
+        images = len(lucene)
+    terms = len(WordPieceTokenizer.from_folder(index).vocabulary)
+    columns = LiveColumns.open(index, commit.columns, terms, manifest.bits)
+    first = ColumnState.open(index, commit.columns).log
+    columns = columns.after(read_changes(index, first, 0, commit))
+    _check_count(index / LIVE, len(columns), images)
+
+
+def _check_count(folder: Path, count: int, images: int) -> None:
+    if count != images:
+        raise InputError(f"{folder} has {count} images, the index {images}: build the index again")
 
 
 @contextmanager

@@ -106,7 +106,11 @@ def index_info(index: Path) -> IndexInfo:
         augmentations=len(manifest.features),
         pruning=_pruning(manifest),
         photos=manifest.photos,
-        engines=["lucene", *["columns"] * has_columns(index), *dense_names(index)],
+        engines=[
+            "lucene",
+            *["columns"] * (manifest.live or has_columns(index)),
+            *dense_names(index),
+        ],
         bytes=_bytes(index),
         fields=fields,
         live=live,

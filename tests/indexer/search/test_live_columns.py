@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from indexer.columns.live.segment import Segment
+from indexer.columns.live.state import state_folder
 from indexer.filters.text import parse_filter
 from indexer.live.changes import Delete, MetadataChange
 from indexer.live.commit import log_path
@@ -23,6 +24,7 @@ from indexer.search.open import open_index
 from indexer.update import writer as writer_module
 from indexer.update.conversion import make_live
 from indexer.update.writer import open_writer
+from indexer.verify import verify_index
 from sparta.errors import InputError
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.live_index import LiveReference, assert_same, commit_and_wait
@@ -157,3 +159,37 @@ def test_a_field_keeps_its_kind(
     assert not caplog.records
     assert Segment(segment).fields({"path": "number"}).kinds["path"] == "number"
     assert "reading the fields" in caplog.text
+
+
+def test_verify_reads_what_a_commit_consists_of(
+    built: Path, small: Postings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer_module, "COMPACT_AT", 2)
+    with open_writer(built) as writer:
+        writer.write([MetadataChange(small.ids[0], {"a": 1}), Delete(small.ids[1])])
+        commit_and_wait(writer)
+        writer.write([Delete(small.ids[2])])
+        writer.commit()
+    assert verify_index(built) == []
+    state = state_folder(built, 2)
+    [segment] = (built / "live").glob("segment-*")
+    for path in (segment / "order.npy", segment / "images.arrow", state / "columns.npy"):
+        whole = path.read_bytes()
+        path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+        [problem] = verify_index(built)
+        assert problem.startswith(str(path))
+        path.write_bytes(whole)
+    log = log_path(built, 2)
+    whole = log.read_bytes()
+    log.write_bytes(whole[:-1])
+    [problem] = verify_index(built)
+    assert problem.startswith(f"{log} is damaged")
+    log.write_bytes(whole)
+    monkeypatch.setattr("indexer.verify.read_changes", lambda *_: [])
+    assert verify_index(built) == [
+        f"{built / 'live'} has 9 images, the index 8: build the index again"
+    ]
+    for path in (built / "lucene").glob("segments_*"):
+        path.write_bytes(b"")
+    [problem] = verify_index(built)
+    assert str(built / "lucene") in problem

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from shutil import rmtree
+from shutil import copytree, rmtree
 
 import pytest
 from typer.testing import CliRunner
 
+from indexer.live.changes import Delete
+from indexer.search.lucene import LuceneSearcher
+from indexer.update.writer import open_writer
 from server.commands.check import _size
 from sparta.__main__ import cli
 from tests.server.drawings import index_drawings
@@ -44,6 +47,10 @@ def test_settings_their_origins_and_the_index_are_printed(tmp_path: Path) -> Non
         "Would serve at http://127.0.0.1:80 with 2 processes.",
     ):
         assert line in printed
+    written = copytree(index, tmp_path / "written")
+    with open_writer(written) as writer:
+        writer.write([Delete(LuceneSearcher(written).search("red").hits[0].image_id)])
+    assert "images 4 " in check(str(written))[0]
     rmtree(index / "columns")
     assert "engine lucene" in check(str(index))[0]
     assert "columns, which will be built first" in check(str(index), "--engine", "columns")[0]
