@@ -11,7 +11,7 @@ from eval.bench.soak.plan import SoakPlan
 from tests.server.drawings import index_drawings
 from tests.server.fake import draw
 
-EVERY = 4.0  # seconds: the process that writes takes two to start
+EVERY = 8.0  # seconds: a worker that is killed before it is ready is replaced after five
 IMAGES = 1000
 QUERIES = ["red", "blue things", "dark green", "a yellow % car", "red blue"]
 
