@@ -108,14 +108,17 @@ class ResidentEncoder:
         Raises:
             InputError: naming a term that the vocabulary lacks, or a weight that is not positive.
         """
-        for term, weight in weights.items():
-            if term not in self._ids:
-                raise InputError(f"term {term[:60]!r} is not in the vocabulary of the index")
-            if not 0 < weight < np.inf:
-                raise InputError(f"the weight of term {term!r} is {weight}, not a positive number")
-        terms = np.array([self._ids[term] for term in weights], np.int32)
+        try:
+            terms = np.array([self._ids[term] for term in weights], np.int32)
+        except KeyError as error:
+            problem = f"term {error.args[0][:60]!r} is not in the vocabulary of the index"
+            raise InputError(problem) from error
+        scores = np.array(list(weights.values()), np.float64)
+        for place in np.flatnonzero(~((scores > 0) & (scores < np.inf))):
+            problem = f"the weight of term {list(weights)[place]!r} is {scores[place]}"
+            raise InputError(f"{problem}, not a positive number")
         order = np.argsort(terms)
-        scores = np.array(list(weights.values()), np.float32)[order]
+        scores = np.minimum(scores[order], np.finfo(np.float32).max).astype(np.float32)
         impacts = Quantiser(self._manifest.scale, self._manifest.bits).impacts(scores)
         nothing = np.empty(0, np.int32)
         inputs = Inputs(np.empty((0, 4), np.float32), nothing, nothing.astype(np.int16))

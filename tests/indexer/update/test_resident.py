@@ -94,6 +94,7 @@ def test_term_weights(sparse_index: Path, model_dir: Path, tokenizer: WordPieceT
     np.testing.assert_array_equal(found.impacts, quantiser.impacts(scores))
     assert found.positions.tolist() == [-1, -1]
     assert encode.weights("a", {}).terms.tolist() == []
+    assert encode.weights("a", {"dog": 1e300}).impacts.tolist() == [2**manifest.bits - 1]
     with pytest.raises(InputError, match="term 'qqq' is not in the vocabulary"):
         encode.weights("a", {"qqq": 1.0})
     for wrong in (0.0, -1.0, float("nan"), float("inf")):
