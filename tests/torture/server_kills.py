@@ -40,7 +40,6 @@ def kill_server(count: int, seed: int, work: Path, report: Callable[[str], None]
             report(f"server: {done} of {total} seconds")
 
     found = soak(index, QUERIES, plan, progress)
-    tracebacks = ["a traceback in the server's messages"] * found.tracebacks
     return {
         "kills": found.tally.killed,
         "seed": seed,
@@ -49,5 +48,5 @@ def kill_server(count: int, seed: int, work: Path, report: Callable[[str], None]
             "answers checked": found.tally.answers,
             "requests that no retry healed": found.tally.failures.total(),
         },
-        "wrong": [*found.judge.wrong, *tracebacks],
+        "wrong": [*found.judge.wrong, *found.tracebacks],
     }

@@ -75,7 +75,16 @@ def soak(
         if live:
             ids = live.written.states
             live.check_end(read_left(rebuilds.index, ids, tokenizer.vocabulary))
-    return Soaked(plan, run.tally, judge, samples, messages.count(TRACEBACK))
+    return Soaked(plan, run.tally, judge, samples, read_tracebacks(messages))
+
+
+def read_tracebacks(messages: str) -> list[str]:
+    """The last line of each traceback in the messages of a server: the error itself."""
+    found = []
+    for text in messages.split(TRACEBACK)[1:]:
+        lines = text.strip().splitlines()
+        found.append(next((line for line in lines if not line.startswith(" ")), "cut off"))
+    return found
 
 
 @dataclass(frozen=True)

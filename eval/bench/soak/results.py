@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean
@@ -26,21 +27,21 @@ class Soaked:
         tally: counts and times.
         judge: of the answers.
         samples: of the memory.
-        tracebacks: in the server's messages.
+        tracebacks: errors of the tracebacks in the server's messages.
     """
 
     plan: SoakPlan
     tally: Tally
     judge: Checks
     samples: Sequence[Sample]
-    tracebacks: int
+    tracebacks: Sequence[str]
 
     @property
     def failed(self) -> int:
         """Wrong answers, failures of requests and rebuilds, unserved rebuilds, tracebacks."""
         judge = self.judge
         wrong = judge.wrong_count + judge.misplaced + judge.unserved
-        return wrong + self.tally.failures.total() + self.tracebacks
+        return wrong + self.tally.failures.total() + len(self.tracebacks)
 
     def slopes(self) -> dict[str, Slope | None]:
         """Growth of the memory; see `memory.slope`."""
@@ -72,7 +73,7 @@ class Soaked:
             "unserved_rebuilds": judge.unserved,
             "failures": dict(tally.failures.most_common()),
             "attempts": dict(tally.attempts.most_common()),
-            "tracebacks": self.tracebacks,
+            "tracebacks": dict(Counter(self.tracebacks)),
             "killed_workers": tally.killed,
             "versions": judge.versions(),
             "written_images": tally.written,
@@ -101,7 +102,7 @@ class Soaked:
         lines = [
             f"wrong answers {self.judge.wrong_count}, of another version {self.judge.misplaced}",
             f"failures {tally.failures.total()}, unserved rebuilds {self.judge.unserved}",
-            f"attempts that a retry healed {healed}, tracebacks {self.tracebacks}",
+            f"attempts that a retry healed {healed}, tracebacks {len(self.tracebacks)}",
             f"killed processes {tally.killed}, versions {len(self.judge.versions())}, "
             f"clients that hung up {tally.hung_up}, images written {tally.written}",
             *slopes,

@@ -95,7 +95,9 @@ def failing() -> Soaked:
     judge = Judge(Editions([], []))
     judge.wrong_count = 1
     samples = [Sample(float(at), 900 + at / 36, 300.0) for at in range(100)]
-    return Soaked(SoakPlan(100 / 60, 32, 2, 5), tally, judge, samples, 2)
+    return Soaked(
+        SoakPlan(100 / 60, 32, 2, 5), tally, judge, samples, ["ValueError: a", "ValueError: a"]
+    )
 
 
 def test_the_table_shows_what_failed() -> None:
@@ -122,7 +124,7 @@ def test_the_command_fails_with_the_server(
 ) -> None:
     found = failing()
     if not failed:
-        found = Soaked(found.plan, Tally(1.0), Judge(Editions([], [])), [], 0)
+        found = Soaked(found.plan, Tally(1.0), Judge(Editions([], [])), [], [])
     monkeypatch.setattr(measure, "soak", lambda *_: found)
     (tmp_path / "queries.txt").write_text("red\nblue\n")
     app = typer.Typer()
@@ -151,3 +153,12 @@ def test_without_proc(drawings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "exists", lambda _: False)
     with pytest.raises(InputError, match="run it on Linux"):
         soak(drawings, TEXTS, SoakPlan(1, 1, 2, 3))
+
+
+def test_tracebacks_are_named_by_their_errors() -> None:
+    one = f"{measure.TRACEBACK}\n  File a\n    b\nKeyError: 'c'\nmore\n"
+    assert measure.read_tracebacks(f"x\n{one}{one}{measure.TRACEBACK}\n  File") == [
+        "KeyError: 'c'",
+        "KeyError: 'c'",
+        "cut off",
+    ]
