@@ -82,7 +82,7 @@ def read_tracebacks(messages: str) -> list[str]:
     """The last line of each traceback in the messages of a server: the error itself."""
     found = []
     for text in messages.split(TRACEBACK)[1:]:
-        lines = text.strip().splitlines()
+        lines = text.splitlines()[1:]
         found.append(next((line for line in lines if not line.startswith(" ")), "cut off"))
     return found
 
