@@ -12,63 +12,82 @@ from indexer.filters.expression import FilterError
 from indexer.filters.field_index import FieldIndex
 
 
-def first_by(
-    fields: FieldIndex,
-    order: str | None,
-    found: NDArray[np.bool_],
-    count: int,
-    image_id: Callable[[int], str],
-) -> NDArray[np.int64]:
-    """The first of some documents in the order of a field; those without a value come last.
+class Order:
+    """Documents in the order of a field or of scores; those without a value come last.
 
     Of several values the smallest counts, or the largest where the order falls. Ties are in the
     order of image ids.
 
+    Attributes:
+        falling: whether the largest value comes first.
+        image_id: of a document.
+
     Args:
         fields: of an index.
-        order: a field, with a minus before it for the largest first; None for image ids alone.
-        found: [documents] those to order.
-        count: documents at most.
+        name: a field, with a minus before it for the largest first; None for the scores.
+        scores: [documents], the largest first.
         image_id: of a document.
 
     Raises:
         FilterError: if there is no such field, or its values have no order.
     """
-    keys = np.zeros(fields.images)
-    if order is not None:
-        name = order.removeprefix("-")
-        if fields.kind(name) == "geo":
-            raise FilterError(f"sort {order[:60]}: points have no order")
-        keys = _keys(fields, name, order.startswith("-"))
-    candidates = np.flatnonzero(found)
-    own = keys[candidates]
-    if count < len(own):
-        candidates = candidates[own <= np.partition(own, count - 1)[count - 1]]
-    best, first = [], 0
-    for part in fields.parts:
-        start, end = np.searchsorted(candidates, [first, first + part.images])
-        best.append(_first_of_part(part, first, candidates[start:end], keys, count))
-        first += part.images
-    candidates = np.concatenate(best)
-    if len(best) > 1:
-        ids = np.array([image_id(document) for document in candidates.tolist()], object)
-        candidates = candidates[np.lexsort((ids, keys[candidates]))]
-    return candidates[:count]
 
+    def __init__(
+        self,
+        fields: FieldIndex,
+        name: str | None,
+        scores: NDArray[np.float64],
+        image_id: Callable[[int], str],
+    ) -> None:
+        self._fields, self._scores, self.image_id = fields, scores, image_id
+        self.falling = name is None or name.startswith("-")
+        self._field = None if name is None else name.removeprefix("-")
+        if self._field is None:
+            self._keys = -scores
+        elif fields.kind(self._field) == "geo":
+            raise FilterError(f"sort {self._field[:60]}: points have no order")
+        else:
+            self._keys = _keys(fields, self._field, self.falling)
 
-def sorted_by(fields: FieldIndex, order: str, document: int) -> float | str | None:
-    """The value by which `first_by` sorts a document; of a date microseconds since 1970."""
-    for part in fields.parts:
-        if document < part.images:
-            break
-        document -= part.images
-    column = part.columns.get(order.removeprefix("-"))
-    if column is None or not column.filled[document]:
-        return None
-    values = column.values[column.starts[document] : column.starts[document + 1]]
-    best = values.max() if order.startswith("-") else values.min()
-    found: float | str = float(best) if column.words is None else column.words[int(best)].as_py()
-    return found
+    def first(self, found: NDArray[np.bool_], count: int) -> list[int]:
+        """The first of some documents.
+
+        Args:
+            found: [documents] those to order.
+            count: documents at most.
+        """
+        candidates = np.flatnonzero(found)
+        if not len(candidates):
+            return []
+        own = self._keys[candidates]
+        if count < len(own):
+            candidates = candidates[own <= np.partition(own, count - 1)[count - 1]]
+        best, first = [], 0
+        for part in self._fields.parts:
+            start, end = np.searchsorted(candidates, [first, first + part.images])
+            best.append(_first_of_part(part, first, candidates[start:end], self._keys, count))
+            first += part.images
+        candidates = np.concatenate(best)
+        if len(best) > 1:
+            ids = np.array([self.image_id(document) for document in candidates.tolist()], object)
+            candidates = candidates[np.lexsort((ids, self._keys[candidates]))]
+        documents: list[int] = candidates[:count].tolist()
+        return documents
+
+    def value(self, document: int) -> float | str | None:
+        """What a document is ordered by, None without a value; a date in microseconds."""
+        if self._field is None:
+            return float(self._scores[document])
+        for part in self._fields.parts:
+            if document < part.images:
+                break
+            document -= part.images
+        column = part.columns.get(self._field)
+        if column is None or not column.filled[document]:
+            return None
+        values = column.values[column.starts[document] : column.starts[document + 1]]
+        best = values.max() if self.falling else values.min()
+        return float(best) if column.words is None else str(column.words[int(best)].as_py())
 
 
 def _first_of_part(

@@ -196,13 +196,13 @@ class Matching:
     """All documents that share a term with a text.
 
     Attributes:
-        documents: with their scores, the best first.
+        scores: [N] of each document, 0 for those that are not found.
         unknown: see `SearchResult`.
         substitutions: likewise.
         conditions: likewise.
     """
 
-    documents: list[tuple[int, float]]
+    scores: NDArray[np.float64]
     unknown: list[str]
     substitutions: list[Substitution]
     conditions: list[Condition]

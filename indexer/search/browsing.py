@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from indexer.filters.facets import Bucket, count_values
 from indexer.filters.field_index import FieldIndex
-from indexer.filters.sorting import first_by, sorted_by
+from indexer.filters.sorting import Order
 from indexer.search.api import Allowed, Hit, Matching, SearchResult, Timings
 from indexer.search.paging import Position
 
@@ -92,20 +91,15 @@ def browse(
         matching = searcher.matching(
             query, substitute=substitute, allowed=allowed, min_coverage=min_coverage
         )
-        found = np.zeros(fields.images, np.bool_)
-        found[[document for document, _ in matching.documents]] = True
+        found = matching.scores > 0
     else:
-        matching = Matching([], [], [], [])
+        matching = Matching(np.zeros(fields.images), [], [], [])
         found = fields.live() if allowed is None else allowed
-    scores = dict(matching.documents)
     counted = {facet: count_values(fields, facet, found) for facet in facets}
-    if order is None and scores:
-        documents = _ranked_after(searcher, matching.documents, after)
-    else:
-        documents = _ordered_after(searcher, fields, order, found, offset + k, after)
+    ordered = Order(fields, order, matching.scores, searcher.image_id)
+    page = _page(ordered, found, offset, k, after)
     rank = after.rank if after is not None else offset
-    page = [(one, scores.get(one, 0.0)) for one in documents[0 if after else offset :][:k]]
-    hits = searcher.hits(page, rank + 1)
+    hits = searcher.hits(((one, float(matching.scores[one])) for one in page), rank + 1)
     milliseconds = 1000 * (time.perf_counter() - start)
     result = SearchResult(
         hits,
@@ -116,49 +110,24 @@ def browse(
     )
     last = None
     if hits:
-        value = hits[-1].score if order is None else sorted_by(fields, order, page[-1][0])
-        last = Position(value, hits[-1].image_id, hits[-1].rank)
+        last = Position(ordered.value(page[-1]), hits[-1].image_id, hits[-1].rank)
     return Browsed(result, int(found.sum()), counted, last)
 
 
-def _ranked_after(
-    searcher: Browsable, ranking: list[tuple[int, float]], after: Position | None
-) -> list[int]:
-    """The documents of a ranking after a place in it."""
-    if after is None:
-        return [document for document, _ in ranking]
-    lower = bisect_left(ranking, -float(after.value or 0), key=lambda pair: -pair[1])
-    tied = [one for one, score in ranking[lower:] if score == after.value]
-    later = [one for one in tied if searcher.image_id(one) > after.image_id]
-    return later + [one for one, _ in ranking[lower + len(tied) :]]
-
-
-def _ordered_after(
-    searcher: Browsable,
-    fields: FieldIndex,
-    order: str | None,
-    found: NDArray[np.bool_],
-    count: int,
-    after: Position | None,
+def _page(
+    order: Order, found: NDArray[np.bool_], offset: int, k: int, after: Position | None
 ) -> list[int]:
     """The first documents in an order, or those after a place in it."""
-    first: list[int]
     if after is None:
-        first = first_by(fields, order, found, count, searcher.image_id).tolist()
-        return first
-    falling = order is not None and order.startswith("-")
-    wanted = after.rank + count
+        return order.first(found, offset + k)[offset:]
+    wanted = after.rank + k
     while True:
-        first = first_by(fields, order, found, wanted, searcher.image_id).tolist()
+        first = order.first(found, wanted)
         later = [
             document
             for document in first
-            if after.before(
-                0.0 if order is None else sorted_by(fields, order, document),
-                searcher.image_id(document),
-                falling,
-            )
+            if after.before(order.value(document), order.image_id(document), order.falling)
         ]
-        if len(later) >= count or len(first) < wanted:
-            return later
+        if len(later) >= k or len(first) < wanted:
+            return later[:k]
         wanted *= 2

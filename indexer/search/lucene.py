@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from functools import cache, cached_property
@@ -182,8 +183,21 @@ class LuceneSearcher:
         if min_coverage:
             words = self._reader.words(query, substitute)
             allowed = self.presence.covering(words, min_coverage, allowed)
-        documents = self._finder.top(read.terms, self.index.documents, allowed)
-        return Matching(documents, read.unknown, read.substitutions, conditions)
+        scores = self._scores(read.terms)
+        if allowed is not None:
+            scores[~allowed] = 0
+        return Matching(scores, read.unknown, read.substitutions, conditions)
+
+    def _scores(self, terms: str) -> NDArray[np.float64]:
+        """[N] the scores of all documents for some terms, 0 for those that share none."""
+        scores = np.zeros(self._documents)
+        if self.quick:
+            for term, count in Counter(terms.split()).items():
+                scores += np.multiply(self._finder.term_impacts(term), count, dtype=np.float64)
+        elif found := self._finder.top(terms, max(1, self._documents)):
+            documents, values = zip(*found, strict=True)
+            scores[list(documents)] = values
+        return scores
 
     def field_index(self) -> FieldIndex:
         """The typed fields of the images; opened by the first call.

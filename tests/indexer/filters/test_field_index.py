@@ -15,7 +15,7 @@ from indexer.fields.writer import part_of
 from indexer.filters.expression import Filter, FilterError
 from indexer.filters.facets import count_values
 from indexer.filters.field_index import FieldIndex
-from indexer.filters.sorting import first_by
+from indexer.filters.sorting import Order
 from indexer.filters.text import parse_filter
 from tests.indexer.filters.drawn import FILTERS, IMAGES
 from tests.reference.filters import lets_through
@@ -94,14 +94,12 @@ def test_orders_are_those_of_sorting(parts: list[Images], count: int, data: st.D
         falling = sorted(having, key=lambda place: max(values[place]), reverse=True)
         falling.sort(key=lambda place: max(values[place]), reverse=True)
         without = [place for place in values if not values[place]]
-        assert (
-            first_by(fields, name, found, count, "{:03d}.jpg".format).tolist()
-            == (rising + without)[:count]
-        )
-        assert (
-            first_by(fields, f"-{name}", found, count, "{:03d}.jpg".format).tolist()
-            == (falling + without)[:count]
-        )
+        for order, right in ((name, rising), (f"-{name}", falling)):
+            ordered = Order(fields, order, np.zeros(len(images)), "{:03d}.jpg".format)
+            assert ordered.first(found, count) == (right + without)[:count]
+            assert [ordered.value(place) is None for place in values] == [
+                place in without for place in values
+            ]
 
 
 @pytest.mark.parametrize(
@@ -125,4 +123,4 @@ def test_what_cannot_be_counted(facet: str) -> None:
 @pytest.mark.parametrize("order", ["location", "-nothing"])
 def test_what_has_no_order(order: str) -> None:
     with pytest.raises(FilterError, match=order.removeprefix("-")):
-        first_by(index_of([[FULL]]), order, np.ones(1, np.bool_), 1, str)
+        Order(index_of([[FULL]]), order, np.ones(1), str)

@@ -193,3 +193,13 @@ def test_verify_reads_what_a_commit_consists_of(
         path.write_bytes(b"")
     [problem] = verify_index(built)
     assert str(built / "lucene") in problem
+
+
+@pytest.mark.parametrize("engine", ["lucene", "columns"])
+def test_nothing_is_left_to_browse(built: Path, small: Postings, engine: str) -> None:
+    with open_writer(built) as writer:
+        writer.write(list(map(Delete, small.ids)))
+    searcher = open_index(built, engine)
+    for query in ("", COMMON):
+        found = browse(searcher, query, 5)
+        assert (found.total, found.result.hits, found.last) == (0, [], None)
