@@ -147,16 +147,19 @@ def open_backends(settings: ServerSettings) -> Backends:
     # Imported here, because this starts Java.
     from indexer.search.open import open_index
 
-    state = IndexState.read(settings.index)
-    sparse = open_index(settings.index, settings.engine)
+    index = settings.index.resolve()  # an alias may be switched meanwhile
+    state = IndexState.read(index)
+    sparse = open_index(index, settings.engine)
     try:
-        return _opened(settings, state, sparse)
+        return _opened(index, settings, state, sparse)
     except BaseException:
         sparse.close()  # Java would keep its files
         raise
 
 
-def _opened(settings: ServerSettings, state: IndexState, sparse: LuceneSearcher) -> Backends:
+def _opened(
+    index: Path, settings: ServerSettings, state: IndexState, sparse: LuceneSearcher
+) -> Backends:
     """The backends beside an open index, which is warmed up."""
     from indexer.search.open import open_dense_lazily
 
@@ -165,8 +168,8 @@ def _opened(settings: ServerSettings, state: IndexState, sparse: LuceneSearcher)
     folder = settings.photos or (Path(recorded) if recorded else None)
     if folder and not folder.is_dir():
         folder = None
-    searchers: dict[str, Searcher] = {SPARSE: sparse, **open_dense_lazily(settings.index, sparse)}
-    if index_version(settings.index) != state.version:
+    searchers: dict[str, Searcher] = {SPARSE: sparse, **open_dense_lazily(index, sparse)}
+    if index_version(index) != state.version:
         raise InputError(f"{settings.index} was replaced while it was opened: start again")
     return Backends(
         [
@@ -177,7 +180,7 @@ def _opened(settings: ServerSettings, state: IndexState, sparse: LuceneSearcher)
                 settings.examples,
                 quick=searcher is sparse and sparse.quick,
                 engine=sparse.engine if searcher is sparse else "dense",
-                uploads=settings.index,
+                uploads=index,
             )
             for name, searcher in searchers.items()
         ],

@@ -20,8 +20,8 @@ _held: set[int] = set()  # open lock files of this process
 
 
 def lock_path(folder: Path) -> Path:
-    """The lock file of a folder, beside it."""
-    named = folder if folder.name else folder.resolve()
+    """The lock file of a folder, beside it; of a link, that of the folder it leads to."""
+    named = folder.resolve() if folder.is_symlink() or not folder.name else folder
     return named.with_name(f".{named.name}.lock")
 
 

@@ -118,7 +118,7 @@ class ResidentEncoder:
             problem = f"the weight of term {list(weights)[place]!r} is {scores[place]}"
             raise InputError(f"{problem}, not a positive number")
         order = np.argsort(terms)
-        finite = np.minimum(scores[order], np.finfo(np.float32).max).astype(np.float32)
+        finite = np.minimum(scores[order], np.float32(1e30)).astype(np.float32)
         impacts = Quantiser(self._manifest.scale, self._manifest.bits).impacts(finite)
         nothing = np.empty(0, np.int32)
         inputs = Inputs(np.empty((0, 4), np.float32), nothing, nothing.astype(np.int16))

@@ -266,6 +266,7 @@ def open_writer(folder: Path) -> Iterator[IndexWriter]:
         InputError: if the folder is not an index, is damaged, has dense parts, or another process
             writes it.
     """
+    folder = folder.resolve()  # an alias may be switched meanwhile
     Manifest.read(folder)  # no lock file beside something else
     with writing(folder):
         manifest = make_live(folder)

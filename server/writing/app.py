@@ -33,7 +33,7 @@ Task = Callable[[WritableIndex], tuple[Answer, int]]
 
 
 class Writing:
-    """The index, opened for the first request and again after a failure.
+    """The index, opened for the first request, and again after a failure or a switched alias.
 
     Args:
         folder: of the index.
@@ -75,7 +75,7 @@ class Writing:
 
     def _opened(self) -> WritableIndex:
         with self._opening:
-            if self._index is not None and self._index.failed:
+            if self._index is not None and not self._index.serves(self._folder):
                 self._index.close()
                 self._index = None
             if self._index is None:

@@ -43,6 +43,7 @@ class WritableIndex:
     """
 
     def __init__(self, folder: Path, models: Sequence[str], board: Board) -> None:
+        folder = folder.resolve()  # an alias may be switched meanwhile
         self._folder, self._board = folder, board
         self._opened = ExitStack()
         self._writer: IndexWriter = self._opened.enter_context(open_writer(folder))
@@ -185,10 +186,9 @@ class WritableIndex:
         if self._failure is not None:
             raise OSError(f"{self._folder} cannot be written: {self._failure}")
 
-    @property
-    def failed(self) -> bool:
-        """Whether the disk has failed; the index is to be opened again."""
-        return self._failure is not None
+    def serves(self, folder: Path) -> bool:
+        """Whether it is the index that a path leads to, and the disk has not failed."""
+        return self._failure is None and folder.resolve() == self._folder
 
     def close(self) -> None:
         """Commit, and close all files; after a failure, the log keeps what is not committed."""

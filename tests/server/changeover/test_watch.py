@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from indexer.care.aliases import set_alias
 from indexer.live.changes import Delete
 from indexer.state import index_version
 from indexer.update.writer import open_writer
@@ -284,3 +285,24 @@ def test_a_server_follows_what_is_written(
             assert wait_for(f"{built}.2") == before[1:]
             metrics = client.get("/metrics").text
             assert 'visualsparta_index_changes_total{result="refreshed"}' in metrics
+
+
+def test_an_alias_is_switched_under_a_server(
+    tmp_path: Path, photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "INTERVAL", 0.01)
+    for name in ("7", "8"):
+        index_drawings(tmp_path / name, photos, features=name)
+    alias = tmp_path / "prod"
+    set_alias(alias, tmp_path / "7")
+    served = settings(index=alias, rate=0)
+    app = create_app(open_backends(served), served, reopen=lambda: open_backends(served))
+    with client_of(app) as client:
+        assert ask(client) == index_version(tmp_path / "7")
+        set_alias(alias, tmp_path / "8")
+        while ask(client) != index_version(tmp_path / "8"):
+            time.sleep(0.01)
+        with open_writer(tmp_path / "7") as writer:  # nobody shows it any more
+            writer.write([Delete("garden/one.png")])
+        time.sleep(0.1)
+        assert ask(client) == index_version(tmp_path / "8")

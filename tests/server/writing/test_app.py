@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from indexer.build import build_index
+from indexer.care.aliases import set_alias
 from indexer.encoding.stores import open_stores
 from indexer.search.open import open_index
 from indexer.state import index_version
@@ -204,7 +206,7 @@ def test_a_failed_index_says_so_at_once(index: Path, monkeypatch: pytest.MonkeyP
     for _ in range(2):
         with pytest.raises(OSError, match="Input/output error"):
             opened.write([])
-    assert opened.failed
+    assert not opened.serves(index)
     opened.close()
 
 
@@ -228,3 +230,18 @@ def test_photos(photos: Path, tmp_path: Path) -> None:
     assert (one_["width"], one_["height"], two["bytes"]) == (9, 9, 1)
     assert one_["upload"] == two["upload"]
     assert (index / "uploads" / one_["upload"]).read_bytes() == content
+
+
+def test_after_an_alias_is_switched_the_other_index_is_written(
+    drawings: Path, tmp_path: Path
+) -> None:
+    for name in ("7", "8"):
+        shutil.copytree(drawings, tmp_path / name)
+    alias = tmp_path / "prod"
+    set_alias(alias, tmp_path / "7")
+    with TestClient(create_app(Writing(alias, ["m"], Board(1)))) as client:
+        put(client, "a", terms={"red": 126})
+        set_alias(alias, tmp_path / "8")
+        put(client, "b", terms={"red": 126})
+    assert found(tmp_path / "7", "red")[0] == "a"
+    assert found(tmp_path / "8", "red")[0] == "b"
