@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
+from pydantic import AfterValidator
+from pydantic_core import PydanticCustomError
 
 from server.backends import Backend
 from server.conditional import not_modified
@@ -24,13 +25,20 @@ CACHE = "private, max-age=300"
 PICTURE: dict[str, Any] = {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}
 
 
-class Size(IntEnum):
-    """Pixels of the longer side; smaller photos stay as they are."""
+def _offered(size: int) -> int:
+    if size not in SIZES:
+        raise PydanticCustomError("size", "input should be 256 or 512")
+    return size
 
-    SMALL, LARGE = SIZES
 
-
-SizeParameter = Annotated[Size, Query(description=str(Size.__doc__))]
+SizeParameter = Annotated[
+    int,
+    Query(
+        description="Pixels of the longer side; smaller photos stay as they are",
+        json_schema_extra={"enum": list(SIZES)},
+    ),
+    AfterValidator(_offered),
+]
 
 router = APIRouter(prefix="/v1/images")
 
@@ -54,7 +62,7 @@ router = APIRouter(prefix="/v1/images")
     },
 )
 async def get_thumbnail(
-    request: Request, backend: BackendParameter, image_id: str, size: SizeParameter = Size.SMALL
+    request: Request, backend: BackendParameter, image_id: str, size: SizeParameter = SIZES[0]
 ) -> Response:
     """The photo of an indexed image, upright, reduced and without its metadata."""
     work: Work = request.app.state.work
