@@ -114,6 +114,9 @@ class IndexWatch(Generic[Kind]):
             if not known:
                 self._report("refused")
                 log.warning("the rebuilt index is refused, the former one stays: %s", error)
+            return
+        self._commit = ""  # another index numbers its commits anew
+        self._follow()  # it may have been written to since it was opened
 
     def _follow(self) -> None:
         """Change over to the newest commit."""

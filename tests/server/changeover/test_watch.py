@@ -21,6 +21,7 @@ from server.backends import Backends, open_backends
 from server.changeover import watch as module
 from server.changeover.leases import Current
 from server.changeover.watch import IndexWatch, stamp_of
+from server.writing.board import Board
 from sparta.atomic import replace_folder, work_folder
 from sparta.errors import InputError
 from tests.server.apps import client_of, settings
@@ -173,6 +174,38 @@ def test_a_commit_of_an_index_that_is_being_replaced_is_not_used(watched: Watche
     watched.watch.look()
     assert watched.current.resource.version == index_version(watched.folder)
     assert watched.results == ["opened"]
+
+
+def test_what_was_committed_before_the_start_is_shown_from_the_first_request_on(
+    watched: Watched,
+) -> None:
+    """A worker may open an index just before a commit, and answer after it."""
+    board = Board(1)
+    watched.watch = IndexWatch(
+        watched.folder, watched.reopen, watched.current, watched.results.append, board
+    )
+    commit(watched, 1)
+    watched.current.resource.newer = newer = Book(f"{watched.current.resource.version}.1")
+    assert board.is_shown(1)  # nobody waits for it yet
+    watched.watch.start()
+    assert watched.current.resource is newer
+    assert board.is_shown(1) and not board.is_shown(2)
+    watched.watch.stop()
+
+
+def test_commits_of_another_index_may_have_the_same_names(watched: Watched) -> None:
+    def reopen() -> Book:
+        opened = watched.reopen()
+        opened.newer = Book(f"{opened.version}.1")  # committed just after it was opened
+        return opened
+
+    watch = IndexWatch(watched.folder, reopen, watched.current, watched.results.append)
+    commit(watched, 1)
+    watch.look()
+    watched.write("second")
+    watch.look()
+    assert watched.current.resource.version == f"{index_version(watched.folder)}.1"
+    assert watched.results == ["opened", "refreshed"]
 
 
 # ---- a whole server ----------------------------------------------------------------------------
