@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from threading import RLock
+from threading import Lock, RLock
 from typing import Any
 
+from indexer.columns.live.known import KnownImages
 from indexer.columns.live.state import ColumnState
 from indexer.columns.live.upkeep import Upkeep
 from indexer.live.changes import Add, Change, Delete, MetadataChange
 from indexer.live.commit import Commit, log_numbers, log_path
 from indexer.live.history import read_changes
-from indexer.live.log import ChangeLog
+from indexer.live.log import ChangeLog, read_log
 from indexer.lucene.reader import LuceneIndex
 from indexer.lucene.updater import LuceneUpdater
 from indexer.manifest import Manifest
@@ -46,9 +47,9 @@ class IndexWriter:
     def __init__(self, folder: Path, vocabulary: Sequence[str], bits: int) -> None:
         self._folder, self._vocabulary, self._bits = folder, vocabulary, bits
         self._check = ChangeCheck(folder, len(vocabulary), 2**bits - 1)
-        # Taken in this order: for a commit, for what was committed, and for the log and what is in
-        # it alone. Lucene takes a while to commit, and only who needs the last one waits for it.
-        self._committing, self._reading, self._logging = RLock(), RLock(), RLock()
+        # For a commit, and for the log and what is in it alone. Java lets one thread in at a time,
+        # and Lucene takes a while to commit: who writes needs neither.
+        self._committing, self._logging = RLock(), Lock()
         # Images that were changed since the last commit: before the one that is being made, and
         # after that began.
         self._applying: dict[str, Change] = {}
@@ -58,6 +59,7 @@ class IndexWriter:
             opened.callback(self._lucene.abandon)
             self._index = LuceneIndex(folder / LUCENE)
             opened.callback(self._index.close)
+            self._images = len(self._index)
             self._commit = _begun(Commit.of(self._index.commit_data, folder))
             self._open_log()
             opened.callback(self._log.close)
@@ -71,11 +73,15 @@ class IndexWriter:
         commit, folder = self._commit, self._folder
         newest = max([commit.log, *log_numbers(folder)])
         self._log = ChangeLog(log_path(folder, newest), commit.bytes if newest == commit.log else 0)
-        self._log_number = newest
-        first = ColumnState.open(folder, commit.columns).log
-        end = Commit(log=newest, bytes=self._log.end)
-        self._logged = sum(1 for _ in read_changes(folder, first, 0, end))
-        for change in read_changes(folder, commit.log, commit.bytes, end):
+        self._log_number, self._logged = newest, 0
+        self._known = KnownImages(folder, commit.columns)
+        for number in range(ColumnState.open(folder, commit.columns).log, newest + 1):
+            end = self._log.end if number == newest else None
+            for change in read_log(log_path(folder, number), 0, end):
+                self._known.note(number, change)
+                self._logged += 1
+        whole = Commit(log=newest, bytes=self._log.end)
+        for change in read_changes(folder, commit.log, commit.bytes, whole):
             self._note(change)
 
     def write(self, changes: Sequence[Change]) -> int:
@@ -88,36 +94,25 @@ class IndexWriter:
             InputError: if one cannot be applied; nothing is written.
             OSError: if the disk fails; whether the changes were written is then unknown.
         """
-        described = {one.image_id for one in changes if isinstance(one, MetadataChange)}
-        with self._reading if described else nullcontext():
-            # Asked before the log is taken, for which others wait.
-            there = {image_id for image_id in described if image_id in self}
-            with self._logging:
-                self._check(changes, lambda image_id: self._has(image_id, image_id in there))
-                position = self._log.append(changes)
-                self._logged += len(changes)
-                for change in changes:
-                    self._note(change)
-                full = len(self._changed) >= COMMIT_AT
+        with self._logging:
+            self._check(changes, self.__contains__)
+            position = self._log.append(changes)
+            self._logged += len(changes)
+            for change in changes:
+                self._known.note(self._log_number, change)
+                self._note(change)
+            full = len(self._changed) >= COMMIT_AT
         if full:
             self.commit()
         return position
 
     def _note(self, change: Change) -> None:
         """Remember what an image is after a change of the log."""
-        former = self._latest(change.image_id)
+        image_id = change.image_id
+        former = self._changed.get(image_id) or self._applying.get(image_id)
         if isinstance(change, MetadataChange) and isinstance(former, Add):
             change = Add(replace(former.image, metadata=change.metadata))
-        self._changed[change.image_id] = change
-
-    def _latest(self, image_id: str) -> Change | None:
-        """What an image was changed to since the last commit."""
-        return self._changed.get(image_id) or self._applying.get(image_id)
-
-    def _has(self, image_id: str, committed: bool) -> bool:
-        """Whether the index has an image, which the last commit has or not."""
-        change = self._latest(image_id)
-        return committed if change is None else not isinstance(change, Delete)
+        self._changed[image_id] = change
 
     def sync(self, position: int | None = None) -> None:
         """Wait until all changes up to a position, or all, survive a power cut.
@@ -169,9 +164,11 @@ class IndexWriter:
         """Read from Lucene what was committed."""
         newer = self._index.refreshed()
         assert newer is not None
-        with self._reading, self._logging:
-            former, self._index = self._index, newer
+        if commit.columns != self._commit.columns:
+            self._known.follow(commit.columns)
+        with self._logging:
             self._commit, self._applying = commit, {}
+        former, self._index, self._images = self._index, newer, len(newer)
         former.close()
 
     def _apply(self) -> None:
@@ -194,16 +191,11 @@ class IndexWriter:
 
     def __contains__(self, image_id: str) -> bool:
         """Whether the index has an image, with all that has been written."""
-        with self._reading:
-            change = self._latest(image_id)
-            if change is None:
-                return self._index.document(image_id) is not None
-            return not isinstance(change, Delete)
+        return self._known.metadata(image_id) is not None
 
     def __len__(self) -> int:
         """Images at the last commit."""
-        with self._reading:
-            return len(self._index)
+        return self._images
 
     def metadata(self, image_id: str) -> dict[str, Any]:
         """An image's metadata, with all that has been written.
@@ -211,16 +203,10 @@ class IndexWriter:
         Raises:
             UnknownImageError: if the index has no such image.
         """
-        with self._reading:
-            change = self._latest(image_id)
-            if isinstance(change, Add):
-                return change.image.metadata
-            if isinstance(change, MetadataChange):
-                return change.metadata
-            document = self._index.document(image_id) if change is None else None
-            if document is None:
-                raise UnknownImageError(image_id)
-            return self._index.stored(document).metadata
+        metadata = self._known.metadata(image_id)
+        if metadata is None:
+            raise UnknownImageError(image_id)
+        return dict(metadata)
 
     def settle(self) -> None:
         """Wait until columns are compacted and merged as far as that was due at the last commit.

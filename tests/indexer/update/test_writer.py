@@ -199,6 +199,8 @@ def test_changes_are_visible_once_committed(
         assert len(open_index(built)) == IMAGES
         assert writer.commit().bytes == first
         assert len(open_index(built)) == len(writer) == IMAGES
+    with open_writer(built) as writer:
+        assert len(writer) == IMAGES
         assert writer.metadata(new.image_id) == {"a": 1}
         writer.write([MetadataChange(new.image_id, {"b": 2})])
         assert writer.metadata(new.image_id) == {"b": 2}
