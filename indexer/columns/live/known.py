@@ -56,7 +56,8 @@ class KnownImages:
         """An image's metadata, None if there is no such image."""
         for own in reversed(list(self._changes.values())):
             if image_id in own:
-                return own[image_id]
+                changed: dict[str, Any] | None = own[image_id]
+                return changed
         for table, live in self._tables:
             document = table.document(image_id)
             if document is not None and live[document]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from indexer.columns.live.known import KnownImages
-from indexer.live.changes import Delete, MetadataChange
+from indexer.live.changes import Change, Delete, MetadataChange
 from tests.indexer.columns.live.images import add, build, compact
 
 
@@ -13,7 +13,12 @@ def test_images_of_a_state_and_of_changes_since(tmp_path: Path) -> None:
     build(tmp_path, {key: ({"own": key}, {3: 1}) for key in "abc"}, 8)
     known = KnownImages(tmp_path, 0)
     assert (known.metadata("a"), known.metadata("x")) == ({"own": "a"}, None)
-    first = [Delete("a"), add("x", {3: 1}, {"n": 1}), MetadataChange("b", {}), Delete("c")]
+    first: list[Change] = [
+        Delete("a"),
+        add("x", {3: 1}, {"n": 1}),
+        MetadataChange("b", {}),
+        Delete("c"),
+    ]
     for change in first:
         known.note(1, change)
     known.note(2, MetadataChange("x", {"n": 2}))
