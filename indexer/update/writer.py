@@ -129,7 +129,7 @@ class IndexWriter:
             OSError: if the disk fails.
         """
         with self._committing:
-            finished = self._logged >= COMPACT_AT and not self._upkeep.compacting
+            finished = self._logged >= COMPACT_AT and self._upkeep.ready
             if finished:
                 self._begin_log()
             with self._logging:

@@ -62,12 +62,12 @@ class Upkeep:
         return self._state
 
     @property
-    def compacting(self) -> bool:
-        """Whether a compaction is under way."""
-        return not self._compaction.done()
+    def ready(self) -> bool:
+        """Whether a compaction can begin: none is under way, and this is not closed."""
+        return self._compaction.done() and not self._stopped.is_set()
 
     def compact(self, end: int) -> None:
-        """Begin a compaction of all logs before one; none may be under way.
+        """Begin a compaction of all logs before one, if `ready`.
 
         Args:
             end: number of that log. The others are not written to any more.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indexer.columns.live import tiers
+from indexer.columns.live.upkeep import Upkeep
 from indexer.live.changes import Add, Change, Delete, MetadataChange
 from indexer.live.commit import Commit, log_path
 from indexer.lucene.updater import LuceneUpdater
@@ -366,3 +368,29 @@ def test_searches_among_some_images_in_several_segments(
                 exact.search(query, k, allowed=chosen),
             )
             assert answer(mine) == answer(theirs)
+
+
+def test_a_writer_closes_while_its_columns_are_compacted(
+    built: Path, pool: list[ImagePostings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was written meanwhile would be enough for the next compaction, which waits."""
+    monkeypatch.setattr(writer_module, "COMPACT_AT", 2)
+    begun, compact = threading.Event(), Upkeep._compact
+
+    def slowly(upkeep: Upkeep, end: int) -> None:
+        begun.set()
+        time.sleep(0.3)
+        compact(upkeep, end)
+
+    monkeypatch.setattr(Upkeep, "_compact", slowly)
+    with open_writer(built) as writer:
+        for images in (pool[:3], pool[3:6]):
+            writer.write([Add(image) for image in images])
+            if not begun.is_set():
+                writer.commit()
+                assert begun.wait(20)
+    verify_index(built)
+    found = open_index(built)
+    assert [found.metadata(image.image_id) for image in pool[:6]] == [
+        image.metadata for image in pool[:6]
+    ]
