@@ -99,7 +99,7 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        figures = measure(metrics, lambda: current.resource.figures, forwarder.commits)
+        figures = measure(metrics, lambda: current.resource.figures, forwarder.counts)
         measuring = asyncio.create_task(figures)
         if watch:
             watch.start()

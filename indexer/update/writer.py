@@ -208,6 +208,11 @@ class IndexWriter:
             raise UnknownImageError(image_id)
         return dict(metadata)
 
+    @property
+    def segments_made(self) -> int:
+        """Segments of columns made by compacting and merging since the index was opened."""
+        return self._upkeep.made
+
     def settle(self) -> None:
         """Wait until columns are compacted and merged as far as that was due at the last commit.
 

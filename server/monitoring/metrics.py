@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from prometheus_client import (
     CollectorRegistry,
@@ -27,6 +27,26 @@ MS = 1000
 REQUEST_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 SEARCH_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5)
 _STATM = Path("/proc/self/statm")
+
+
+# What the process that writes counts, and the texts of these metrics.
+WRITER_COUNTS = {
+    "commits": "Commits of the writer",
+    "commit_seconds": "Time of these commits",
+    "images_written": "Images added, replaced, or given other metadata through this server",
+    "images_deleted": "Images deleted through this server",
+    "segments_merged": "Segments of columns that the writer made by compacting and merging",
+}
+
+
+class WriterCounts(NamedTuple):
+    """What a writer has done since the server started; see `WRITER_COUNTS`."""
+
+    commits: float = 0
+    commit_seconds: float = 0
+    images_written: float = 0
+    images_deleted: float = 0
+    segments_merged: float = 0
 
 
 Children: TypeAlias = dict[tuple[str, ...], Histogram]
@@ -83,9 +103,10 @@ class Metrics:
         self._changes = self._counter(
             "index_changes", "Indexes that were opened, refused or refreshed", ("result",)
         )
-        self._commits = self._counter("index_commits", "Commits of the writer")
-        self._commit_seconds = self._counter("index_commit_seconds", "Time of these commits")
-        self._committed = (0, 0.0)
+        self._writer = {
+            name: self._counter(f"index_{name}", text) for name, text in WRITER_COUNTS.items()
+        }
+        self._written = WriterCounts()
         self.lost_lines = self._counter("log_lines_lost", "Lines that a log could not take")
         self._running = self._gauge("searches_running", "Searches that run in threads")
         self._waiting = self._gauge("searches_waiting", "Searches that wait for a thread")
@@ -116,11 +137,11 @@ class Metrics:
         """A rebuilt index was "opened" or "refused", or one that was written to "refreshed"."""
         self._changes.labels(result).inc()
 
-    def commits(self, count: int, seconds: float) -> None:
-        """The writer has made so many commits since the server started, in so much time."""
-        self._commits.inc(count - self._committed[0])
-        self._commit_seconds.inc(max(0.0, seconds - self._committed[1]))
-        self._committed = count, seconds
+    def writer(self, counts: WriterCounts) -> None:
+        """The writer has done so much since the server started."""
+        for name, before in self._written._asdict().items():
+            self._writer[name].inc(max(0.0, getattr(counts, name) - before))
+        self._written = counts
 
     def work(self, running: int, waiting: int) -> None:
         """Searches run and wait."""

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs
 from starlette.types import Scope
 
 from server.monitoring.json_log import LONGEST, JsonLog
-from server.monitoring.metrics import MS, Metrics
+from server.monitoring.metrics import MS, Metrics, WriterCounts
 from server.monitoring.record import RequestRecord
 from server.settings import ServerSettings
 
@@ -90,20 +90,20 @@ def _tracing(settings: ServerSettings) -> Tracing | None:
 async def measure(
     metrics: Metrics,
     index: Callable[[], tuple[int, int, float]],
-    commits: Callable[[], tuple[int, float]] | None = None,
+    writer: Callable[[], WriterCounts] | None = None,
 ) -> None:
     """Look at the memory and the index again and again.
 
     Args:
         metrics: of the process.
         index: images, bytes and time of the index that is served.
-        commits: of the writer, and the seconds they took; None in all workers but one.
+        writer: what it has done; None in all workers but one.
     """
     while True:
         metrics.measure_memory()
         metrics.index(*index())
-        if commits is not None:
-            metrics.commits(*commits())
+        if writer is not None:
+            metrics.writer(writer())
         await asyncio.sleep(MEASURED)
 
 

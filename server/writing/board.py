@@ -5,9 +5,10 @@ from __future__ import annotations
 from multiprocessing.sharedctypes import RawArray
 from typing import Any
 
+from server.monitoring.metrics import WriterCounts
+
 COMMIT = "X-Commit"  # header of the writer: the commit that workers show before they answer
 NOT_OPEN = 2**63  # shown by a worker that answers nothing yet: nobody waits for it
-_COMMIT, _COMMITS, _SECONDS = range(3)
 
 
 class Board:
@@ -22,23 +23,27 @@ class Board:
 
     def __init__(self, workers: int) -> None:
         self._shown: Any = RawArray("Q", [NOT_OPEN] * workers)
-        self._writer: Any = RawArray("d", 3)
+        self._commit: Any = RawArray("Q", 1)
+        self._counts: Any = RawArray("d", len(WriterCounts._fields))
 
     @property
     def commit(self) -> int:
         """The newest commit of the writer, which workers are to show at once; 0 for none."""
-        return int(self._writer[_COMMIT])
+        return int(self._commit[0])
 
     @property
-    def commits(self) -> tuple[int, float]:
-        """How many commits the writer has made, and the seconds that they took."""
-        return int(self._writer[_COMMITS]), float(self._writer[_SECONDS])
+    def counts(self) -> WriterCounts:
+        """What the writer has done since the server started."""
+        return WriterCounts(*self._counts)
 
-    def committed(self, commit: int, seconds: float) -> None:
-        """The writer has made a commit, which took so long."""
-        self._writer[_SECONDS] += seconds
-        self._writer[_COMMITS] += 1
-        self._writer[_COMMIT] = commit
+    def count(self, **done: float) -> None:
+        """The writer has done so much more of some of `WriterCounts`."""
+        for name, more in done.items():
+            self._counts[WriterCounts._fields.index(name)] += more
+
+    def committed(self, commit: int) -> None:
+        """The writer has made a commit."""
+        self._commit[0] = commit
 
     def show(self, worker: int, commit: int) -> None:
         """A worker shows a commit, or is `NOT_OPEN`."""

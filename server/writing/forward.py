@@ -10,6 +10,7 @@ from urllib.parse import quote
 import httpx
 from fastapi import Request, Response
 
+from server.monitoring.metrics import WriterCounts
 from server.problems import ProblemError
 from server.writing.board import COMMIT
 from server.writing.bodies import Refresh
@@ -42,10 +43,10 @@ class Forwarder:
         self._client = httpx.AsyncClient(transport=transport, timeout=None)
 
     @property
-    def commits(self) -> Callable[[], tuple[int, float]] | None:
-        """Commits of the writer and their seconds, for the metrics of the first worker."""
+    def counts(self) -> Callable[[], WriterCounts] | None:
+        """What the writer has done, for the metrics of the first worker."""
         board, worker = self.place
-        return None if board is None or worker else lambda: board.commits
+        return None if board is None or worker else lambda: board.counts
 
     async def image(self, request: Request, image_id: str, refresh: Refresh) -> Response:
         """Pass a request about one image on."""

@@ -52,7 +52,7 @@ class WritableIndex:
         self._encoding, self._writing = Lock(), Lock()
         self._changed = Condition()
         self._written = self._committed = 0  # changes, since the index was opened
-        self._version = self._waiting = 0
+        self._version = self._waiting = self._merged = 0
         self._failure: OSError | None = None
         self._closed = False
         self._committer = Thread(target=self._commit_all, name="commits", daemon=True)
@@ -95,6 +95,13 @@ class WritableIndex:
             position = self._guarded(lambda: self._writer.write(changes))
             self._written += len(changes)
             number = self._written
+            deleted = [isinstance(change, Delete) for change in changes]
+            self._board.count(
+                images_written=len(changes) - sum(deleted),
+                images_deleted=sum(
+                    known and gone for known, gone in zip(there, deleted, strict=True)
+                ),
+            )
         self._guarded(lambda: self._writer.sync(position))
         return there, number
 
@@ -116,6 +123,7 @@ class WritableIndex:
             position = self._guarded(lambda: self._writer.write([change]))
             self._written += 1
             number = self._written
+            self._board.count(images_written=1)
         self._guarded(lambda: self._writer.sync(position))
         return metadata, number
 
@@ -167,7 +175,14 @@ class WritableIndex:
             log.warning("%s: a commit failed: %s", self._folder, error)
             version = self._version
         else:
-            self._board.committed(version, time.perf_counter() - start)
+            merged = self._writer.segments_made
+            self._board.count(
+                commits=1,
+                commit_seconds=time.perf_counter() - start,
+                segments_merged=merged - self._merged,
+            )
+            self._merged = merged
+            self._board.committed(version)
         with self._changed:
             if self._failure is None:
                 self._committed, self._version = number, version

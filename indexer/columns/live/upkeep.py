@@ -36,6 +36,9 @@ class Upkeep:
         bits: of an impact.
         state: number of the state that the last commit names.
 
+    Attributes:
+        made: segments.
+
     Raises:
         InputError: if the state is damaged.
     """
@@ -46,6 +49,7 @@ class Upkeep:
         self._state, self._number = state, next_number(index)
         # States that are read, and numbers of segments that are being written.
         self._used: list[int] = []
+        self.made = 0
         self._making: set[int] = set()
         self._states = Lock()  # held by who reserves numbers, saves a state or removes some
         self._stopped = Event()
@@ -128,6 +132,7 @@ class Upkeep:
             number = self._next_number()
             save(self._state, number)
             self._state = number
+            self.made += 1
 
     def _next_number(self) -> int:
         self._number += 1

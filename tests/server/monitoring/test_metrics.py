@@ -11,7 +11,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from server.monitoring import metrics as module
-from server.monitoring.metrics import Metrics, forget
+from server.monitoring.metrics import Metrics, WriterCounts, forget
 
 # Counts so many searches, leaves one running, prints what it sees, and dies.
 WORKER = """
@@ -87,9 +87,14 @@ def test_without_proc_memory_is_unknown(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert b"memory_bytes{" not in metrics.text()
 
 
-def test_commits_since_the_last_look_are_counted() -> None:
+def test_what_the_writer_did_since_the_last_look_is_counted() -> None:
     metrics = Metrics()
-    for seen in [(2, 0.5), (2, 0.5), (5, 0.75)]:
-        metrics.commits(*seen)
+    for counts in (
+        WriterCounts(2, 0.5, 7),
+        WriterCounts(2, 0.5, 7),
+        WriterCounts(5, 0.75, 9, 1, 3),
+    ):
+        metrics.writer(counts)
     found = samples(metrics.text().decode())
-    assert (found["index_commits_total"], found["index_commit_seconds_total"]) == (5, 0.75)
+    names = ("commits", "commit_seconds", "images_written", "images_deleted", "segments_merged")
+    assert [found[f"index_{name}_total"] for name in names] == [5, 0.75, 9, 1, 3]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from multiprocessing import get_context
 
+from server.monitoring.metrics import WriterCounts
 from server.writing.board import NOT_OPEN, Board
 
 
@@ -20,17 +21,18 @@ def test_a_commit_is_shown_when_all_open_workers_show_it() -> None:
 
 
 def _commit(board: Board) -> None:
-    board.committed(3, 0.5)
-    board.committed(4, 0.25)
+    board.count(commits=1, commit_seconds=0.5)
+    board.count(commits=1, images_deleted=3)
+    board.committed(4)
     board.show(0, 4)
 
 
 def test_processes_share_it() -> None:
     board = Board(1)
-    assert (board.commit, board.commits) == (0, (0, 0.0))
+    assert (board.commit, board.counts) == (0, WriterCounts())
     process = get_context("spawn").Process(target=_commit, args=(board,))
     process.start()
     process.join()
     assert process.exitcode == 0
-    assert (board.commit, board.commits) == (4, (2, 0.75))
+    assert (board.commit, board.counts) == (4, WriterCounts(2, 0.5, images_deleted=3))
     assert board.is_shown(4) and not board.is_shown(5)
