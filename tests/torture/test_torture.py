@@ -9,6 +9,7 @@ import pytest
 
 from tests.eval.bench.soak.needs import needs_proc
 from tests.torture import __main__ as torture
+from tests.torture import server_kills
 from tests.torture.damages import damage_files
 from tests.torture.kills import kill_builds
 from tests.torture.live_kills import kill_writers
@@ -31,7 +32,10 @@ def test_a_killed_writer_loses_nothing_that_it_acknowledged(tmp_path: Path) -> N
 
 
 @needs_proc
-def test_a_server_whose_processes_die_loses_nothing(tmp_path: Path) -> None:
+def test_a_server_whose_processes_die_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_kills, "EVERY", 4.0)
     found = kill_server(2, 7, tmp_path, lambda _: None)
     assert found["wrong"] == []
     assert found["kills"] > 0
