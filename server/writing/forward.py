@@ -37,10 +37,7 @@ class Forwarder:
     def __init__(self, writer: WriterAddress | None = None, worker: int = 0) -> None:
         self.board = writer.board if writer else None
         self.place = self.board, worker
-        # A writer that ends would close connections that wait for their next request.
-        limits = httpx.Limits(max_keepalive_connections=0)
-        transport = httpx.AsyncHTTPTransport(uds=writer.path, limits=limits) if writer else None
-        self._client = httpx.AsyncClient(transport=transport, timeout=None)
+        self._client = _client(writer.path) if writer else None
 
     @property
     def counts(self) -> Callable[[], WriterCounts] | None:
@@ -67,7 +64,7 @@ class Forwarder:
         Raises:
             ProblemError: if there is no writer, it ends, or a worker does not show the change.
         """
-        if self.board is None:
+        if self._client is None:
             raise ProblemError("not-writable", "this program only searches: use sparta serve")
         headers = {name: request.headers[name] for name in PASSED_ON if name in request.headers}
         if body is not None:
@@ -99,7 +96,16 @@ class Forwarder:
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._client.aclose()
+        if self._client is not None:
+            await self._client.aclose()
+
+
+def _client(path: str) -> httpx.AsyncClient:
+    # A writer that ends would close connections that wait for their next request. There is no
+    # TLS, whose certificates would take longer to load than all else.
+    limits = httpx.Limits(max_keepalive_connections=0)
+    transport = httpx.AsyncHTTPTransport(verify=False, uds=path, limits=limits, trust_env=False)
+    return httpx.AsyncClient(transport=transport, timeout=None, trust_env=False)
 
 
 async def _body(request: Request) -> AsyncIterator[bytes]:

@@ -83,6 +83,8 @@ def test_a_dead_worker_is_replaced(tmp_path: Path) -> None:
     address = address_of(process)
     for broken in (False, True):
         before = serving(process, tmp_path)
+        # They have opened the index; one that answers is ready as well.
+        assert httpx.get(f"{address}/livez", timeout=60).status_code == 200
         if broken:  # the first replacement cannot start, a later one can
             index.unlink()
         os.kill(min(before), signal.SIGKILL)
