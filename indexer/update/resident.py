@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,11 +12,9 @@ import numpy as np
 from indexer.encoding.load import load_scorers
 from indexer.encoding.stores import feature_source
 from indexer.encoding.term_scores import ImageEncoder
-from indexer.grounding import Inputs
 from indexer.impacts import ImpactParameters, encode_batch
 from indexer.manifest import Manifest
 from indexer.postings import ImagePostings
-from indexer.quantisation import Quantiser
 from indexer.settings import TermSet
 from indexer.update.parameters import parameters_of
 from sparta.errors import InputError
@@ -26,8 +24,6 @@ from sparta.features.extract.extractor import Extractor, load_extractor_of
 from sparta.features.extract.photo_metadata import photo_metadata
 from sparta.features.extract.photos import Photo
 from sparta.features.record import FeatureSource, ImageFeatures
-
-NO_POSITION = -1
 
 
 @dataclass(frozen=True)
@@ -43,30 +39,22 @@ class _Sample:
 
 
 class ResidentEncoder:
-    """Photos, features or term weights → postings of an index; networks are loaded when needed.
+    """Photos or features → postings of an index; networks are loaded when needed.
 
     Not safe for several threads at once.
 
     Args:
         index: folder of the index.
         models: folders or hub names of the models that it was built with.
-        vocabulary: [V] terms in id order.
         device: "auto" takes a GPU if there is one.
 
     Raises:
         InputError: if the folder is not an index.
     """
 
-    def __init__(
-        self,
-        index: Path,
-        models: Sequence[str | Path],
-        vocabulary: Sequence[str],
-        device: str = "auto",
-    ) -> None:
+    def __init__(self, index: Path, models: Sequence[str | Path], device: str = "auto") -> None:
         self._index, self._models, self._device = index, models, device
         self._manifest = Manifest.open(index)
-        self._ids = {term: number for number, term in enumerate(vocabulary)}
         self._encoding: tuple[ImageEncoder, ImpactParameters] | None = None
 
     def photo(self, image_id: str, path: Path) -> ImagePostings:
@@ -97,33 +85,6 @@ class ResidentEncoder:
             wanted = f"[{regions or 'regions'}, {source.dimension}]"
             raise InputError(f"the features are {list(image.features.shape)}, not {wanted}")
         return self._encode([image])
-
-    def weights(self, image_id: str, weights: Mapping[str, float]) -> ImagePostings:
-        """The postings of an image whose term weights are known, all of which are kept.
-
-        Args:
-            image_id: of the image.
-            weights: term → its score above the term's offset.
-
-        Raises:
-            InputError: naming a term that the vocabulary lacks, or a weight that is not positive.
-        """
-        try:
-            terms = np.array([self._ids[term] for term in weights], np.int32)
-        except KeyError as error:
-            problem = f"term {error.args[0][:60]!r} is not in the vocabulary of the index"
-            raise InputError(problem) from error
-        scores = np.array(list(weights.values()), np.float64)
-        for place in np.flatnonzero(~((scores > 0) & (scores < np.inf))):
-            problem = f"the weight of term {list(weights)[place]!r} is {scores[place]}"
-            raise InputError(f"{problem}, not a positive number")
-        order = np.argsort(terms)
-        finite = np.minimum(scores[order], np.float32(1e30)).astype(np.float32)
-        impacts = Quantiser(self._manifest.scale, self._manifest.bits).impacts(finite)
-        nothing = np.empty(0, np.int32)
-        inputs = Inputs(np.empty((0, 4), np.float32), nothing, nothing.astype(np.int16))
-        positions = np.full(len(terms), NO_POSITION, np.int16)
-        return ImagePostings(image_id, {}, terms[order], impacts, positions, inputs)
 
     def _regions(self, image_id: str, path: Path, augmentation: Augmentation) -> ImageFeatures:
         decoder = self._extractor.decoder(path.parent, augmentation)

@@ -7,19 +7,23 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from threading import Condition, Lock, Thread
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from indexer.live.changes import Change, Delete, MetadataChange
 from indexer.metadata import UPLOAD
 from indexer.postings import ImagePostings
-from indexer.update.resident import ResidentEncoder
+from indexer.update.term_weights import WeightReader
 from indexer.update.writer import IndexWriter, open_writer
 from server.writing.board import Board
 from server.writing.bodies import Image
 from server.writing.uploads import keep_upload, upload_path
 from sparta.tokenizer import WordPieceTokenizer
+
+if TYPE_CHECKING:
+    from indexer.update.resident import ResidentEncoder
 
 COMMIT_EVERY = 0.5  # seconds a change waits at most until it can be found
 
@@ -48,7 +52,7 @@ class WritableIndex:
         self._opened = ExitStack()
         self._writer: IndexWriter = self._opened.enter_context(open_writer(folder))
         vocabulary = WordPieceTokenizer.from_folder(folder).vocabulary
-        self._encoder = ResidentEncoder(folder, models, vocabulary)
+        self._read_weights, self._models = WeightReader(folder, vocabulary), models
         self._encoding, self._writing = Lock(), Lock()
         self._changed = Condition()
         self._written = self._committed = 0  # changes, since the index was opened
@@ -71,7 +75,7 @@ class WritableIndex:
 
     def _encode(self, image_id: str, body: Image) -> tuple[ImagePostings, dict[str, Any]]:
         if body.terms is not None:
-            return self._encoder.weights(image_id, body.terms), {}
+            return self._read_weights(image_id, body.terms), {}
         if body.features is not None:
             return self._encoder.features(body.features.record(image_id)), {}
         assert body.photo is not None
@@ -79,6 +83,13 @@ class WritableIndex:
         path = upload_path(self._folder, name)
         assert path is not None
         return self._encoder.photo(image_id, path), {UPLOAD: name}
+
+    @cached_property
+    def _encoder(self) -> ResidentEncoder:
+        # What it imports, a server that is sent term weights need not have installed.
+        from indexer.update.resident import ResidentEncoder
+
+        return ResidentEncoder(self._folder, self._models)
 
     def write(self, changes: Sequence[Change]) -> tuple[list[bool], int]:
         """Write changes, all or none, and wait until they survive a power cut.

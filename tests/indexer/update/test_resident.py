@@ -12,7 +12,6 @@ import pytest
 from indexer.build import build_index
 from indexer.encoding.stores import open_stores
 from indexer.postings import ImagePostings
-from indexer.quantisation import Quantiser
 from indexer.search.lucene import LuceneSearcher
 from indexer.search.open import open_index
 from indexer.settings import PruningSettings
@@ -20,7 +19,6 @@ from indexer.update.resident import ResidentEncoder
 from sparta.errors import InputError
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
-from sparta.tokenizer import WordPieceTokenizer
 
 
 def image_of(searcher: LuceneSearcher, image_id: str) -> ImagePostings:
@@ -47,64 +45,39 @@ def built(photos: Path, model_dir: Path, tmp_path: Path) -> Path:
     return out
 
 
-def encoder(index: Path, model: Path, tokenizer: WordPieceTokenizer) -> ResidentEncoder:
-    return ResidentEncoder(index, [model], tokenizer.vocabulary, device="cpu")
+def encoder(index: Path, model: Path) -> ResidentEncoder:
+    return ResidentEncoder(index, [model], device="cpu")
 
 
 def test_a_photo_under_another_name(
-    built: Path, photos: Path, model_dir: Path, tokenizer: WordPieceTokenizer, tmp_path: Path
+    built: Path, photos: Path, model_dir: Path, tmp_path: Path
 ) -> None:
     upload = shutil.copy(photos / "1.png", tmp_path / "1f2e.png")
-    encode = encoder(built, model_dir, tokenizer)
+    encode = encoder(built, model_dir)
     with closing(open_index(built)) as searcher:
         for _ in range(2):
             assert_equal(encode.photo("1.png", Path(upload)), image_of(searcher, "1.png"))
 
 
-def test_features(
-    sparse_index: Path, store: FeatureStore, model_dir: Path, tokenizer: WordPieceTokenizer
-) -> None:
-    encode = encoder(sparse_index, model_dir, tokenizer)
+def test_features(sparse_index: Path, store: FeatureStore, model_dir: Path) -> None:
+    encode = encoder(sparse_index, model_dir)
     with closing(open_index(sparse_index)) as searcher:
         for image in list(store)[:3]:
             assert_equal(encode.features(image), image_of(searcher, image.image_id))
 
 
 def test_features_of_another_kind_are_refused(
-    sparse_index: Path, store: FeatureStore, model_dir: Path, tokenizer: WordPieceTokenizer
+    sparse_index: Path, store: FeatureStore, model_dir: Path
 ) -> None:
     image = store[0]
     narrow = ImageFeatures(
         "a", image.features[:, :3], image.boxes, image.labels, image.attributes, 8, 8
     )
     with pytest.raises(InputError, match=r"the features are \[\d+, 3\], not \[regions, \d+\]"):
-        encoder(sparse_index, model_dir, tokenizer).features(narrow)
+        encoder(sparse_index, model_dir).features(narrow)
 
 
-def test_term_weights(sparse_index: Path, model_dir: Path, tokenizer: WordPieceTokenizer) -> None:
-    encode = encoder(sparse_index, model_dir, tokenizer)
-    found = encode.weights("a.jpg", {"dog": 0.5, "beach": 2.0})
-    with closing(open_index(sparse_index)) as searcher:
-        manifest = searcher.manifest
-    quantiser = Quantiser(manifest.scale, manifest.bits)
-    ids = tokenizer.vocabulary.index
-    terms = sorted([(ids("dog"), 0.5), (ids("beach"), 2.0)])
-    assert found.terms.tolist() == [term for term, _ in terms]
-    scores = np.array([score for _, score in terms], np.float32)
-    np.testing.assert_array_equal(found.impacts, quantiser.impacts(scores))
-    assert found.positions.tolist() == [-1, -1]
-    assert encode.weights("a", {}).terms.tolist() == []
-    assert encode.weights("a", {"dog": 1e300}).impacts.tolist() == [2**manifest.bits - 1]
-    with pytest.raises(InputError, match="term 'qqq' is not in the vocabulary"):
-        encode.weights("a", {"qqq": 1.0})
-    for wrong in (0.0, -1.0, float("nan"), float("inf")):
-        with pytest.raises(InputError, match=r"the weight of term 'dog' is .*, not a positive"):
-            encode.weights("a", {"dog": wrong})
-
-
-def test_photos_that_cannot_be_used(
-    built: Path, photos: Path, model_dir: Path, tokenizer: WordPieceTokenizer
-) -> None:
+def test_photos_that_cannot_be_used(built: Path, photos: Path, model_dir: Path) -> None:
     (photos / "empty.png").touch()
     with pytest.raises(InputError, match="the photo cannot be used: the file is empty"):
-        encoder(built, model_dir, tokenizer).photo("a", photos / "empty.png")
+        encoder(built, model_dir).photo("a", photos / "empty.png")
