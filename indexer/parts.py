@@ -16,6 +16,15 @@ UPLOADS = "uploads"  # photos that were sent to a server
 HASHED_AT_OPENING = 2**24
 
 
+def columns_remedy(folder: Path) -> str:
+    """What to do about damaged columns: those of an index as it was built are made again."""
+    if (folder.parent / "live").exists() or folder.parent.name == "live":
+        return (
+            "--engine lucene searches without columns; restore a snapshot, or build the index again"
+        )
+    return f"delete {folder}, and the next search with --engine columns builds it again from Lucene"
+
+
 @dataclass(frozen=True)
 class Part:
     """One file.

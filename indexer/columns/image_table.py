@@ -15,6 +15,7 @@ import pyarrow as pa
 from indexer.fields.kinds import Kind
 from indexer.fields.writer import FieldWriter
 from indexer.lucene.reader import STORED_CACHE, Stored
+from indexer.parts import columns_remedy
 from sparta.errors import InputError, first_line
 
 IMAGES = "images.arrow"
@@ -77,8 +78,7 @@ class ImageTable:
                 raise ValueError("it has other columns")
         except (pa.ArrowException, OSError, ValueError) as error:
             raise InputError(
-                f"{folder / IMAGES} is damaged ({first_line(error)}); delete {folder}, and the "
-                "next search with --engine columns builds it again from Lucene"
+                f"{folder / IMAGES} is damaged ({first_line(error)}); {columns_remedy(folder)}"
             ) from error
         self.rows = table
         self._ids, self._metadata = table.column("id"), table.column("metadata")

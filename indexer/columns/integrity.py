@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexer.columns.layout import BLOCKS, SUPERBLOCK, Columns
+from indexer.parts import columns_remedy
 from sparta.errors import InputError
 
 ROWS_AT_ONCE = 256
@@ -28,8 +29,8 @@ def check_columns(columns: Columns, folder: Path) -> None:
     """
     for name in _problems(columns):
         raise InputError(
-            f"{folder / name}.npy is damaged: it does not fit the other columns; delete {folder}, "
-            "and the next search with --engine columns builds it again from Lucene"
+            f"{folder / name}.npy is damaged: it does not fit the other columns; "
+            f"{columns_remedy(folder)}"
         )
 
 

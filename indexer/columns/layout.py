@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from indexer.parts import columns_remedy
 from sparta.errors import InputError, first_line
 
 # Images of a superblock: a place in it fits a byte. A superblock's blocks are bounded one by one.
@@ -75,8 +76,7 @@ def _map(path: Path) -> NDArray[Any]:
         array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except Exception as error:  # a header is parsed as Python, which fails in many ways
         raise InputError(
-            f"{path} is damaged ({first_line(error)}); delete {path.parent}, and the next search "
-            "with --engine columns builds it again from Lucene"
+            f"{path} is damaged ({first_line(error)}); {columns_remedy(path.parent)}"
         ) from error
     return array
 

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from indexer.fields.kinds import Kind
+from indexer.parts import columns_remedy
 from sparta.errors import InputError, first_line
 
 FIELDS = "fields.arrow"
@@ -121,8 +122,7 @@ class FieldPart:
             return cls.of(table, len(table))
         except (pa.ArrowException, OSError, ValueError, KeyError) as error:
             raise InputError(
-                f"{path} is damaged ({first_line(error)}); delete {folder}, and the next search "
-                "with --engine columns builds it again from Lucene"
+                f"{path} is damaged ({first_line(error)}); {columns_remedy(folder)}"
             ) from error
 
     @classmethod

@@ -56,7 +56,8 @@ class WritableIndex:
         self._encoding, self._writing = Lock(), Lock()
         self._changed = Condition()
         self._written = self._committed = 0  # changes, since the index was opened
-        self._version = self._waiting = self._merged = 0
+        self._waiting = self._merged = 0
+        self._version = self._writer.commit().version  # the one there is
         self._failure: OSError | None = None
         self._closed = False
         self._committer = Thread(target=self._commit_all, name="commits", daemon=True)

@@ -118,6 +118,13 @@ def test_many_are_deleted(client: TestClient, index: Path) -> None:
     assert client.post("/v1/images/delete", json=[]).json()["deleted"] == 0
 
 
+def test_a_change_of_nothing_names_the_commit_that_there_is(index: Path) -> None:
+    for expected in (1, 1):
+        with TestClient(create_app(Writing(index, ["m"], Board(1)))) as client:
+            answer = client.post("/v1/images/delete", json=[]).json()
+        assert answer["index_version"] == f"{index_version(index)}.{expected}"
+
+
 def test_a_batch_is_written_as_far_as_it_can_be(client: TestClient, index: Path) -> None:
     known = min(DRAWINGS)
     lines: list[Any] = [
