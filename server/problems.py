@@ -39,6 +39,7 @@ _NO_FIELD = (
     "writing-failed",
     "invalid-image",
     "unsupported-media",
+    "image-exists",
 )
 
 # Kind → status, title, and an example of a detail for the documentation.
@@ -124,6 +125,11 @@ KINDS: dict[str, tuple[int, str, str]] = {
         415,
         "The body is of another kind",
         "send a photo as image/jpeg (or other) or application/octet-stream, or JSON",
+    ),
+    "image-exists": (
+        412,
+        "The index has an image with this id",
+        "image 'beach/dog.jpg' is in the index: choose another id, or leave out If-None-Match",
     ),
     "unknown-image": (
         404,

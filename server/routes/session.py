@@ -12,6 +12,7 @@ from server.security.access import key_needed
 from server.security.callers import COOKIE, Caller
 from server.security.key_ring import BadKeyError, KeyRing
 from server.security.keys import ALLOWS, Key
+from server.security.same_origin import is_of_another_origin
 
 MAX_AGE = 30 * 24 * 3600  # seconds that a browser is signed in
 
@@ -32,8 +33,8 @@ def _refuse_other_sites(request: Request) -> None:
     Raises:
         ProblemError: if a browser says that the request comes from another site's page.
     """
-    origin = request.headers.get("origin")
-    if origin is not None and origin.partition("://")[2] != request.headers.get("host"):
+    if is_of_another_origin(dict(request.headers.raw), request.url.scheme):
+        origin = request.headers["origin"]
         raise ProblemError("other-site", f"the request comes from a page of {origin[:60]}")
 
 
@@ -49,7 +50,8 @@ def _refuse_other_sites(request: Request) -> None:
 async def sign_in(request: Request, given: schemas.SignIn) -> Response:
     """Store a key as a cookie of this browser, so that the page can search and show photos.
 
-    Requests with the cookie may search, and do nothing else that the key allows.
+    Requests with the cookie may search; those that this server's page sends, with the header
+    `X-Sparta-Page`, may also write if the key allows it. The cookie allows nothing else.
     """
     _refuse_other_sites(request)
     ring: KeyRing = request.app.state.keys

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Header, Query, Request, Response
 from pydantic import BaseModel, ValidationError
 from pydantic.json_schema import models_json_schema
 from starlette.concurrency import run_in_threadpool
@@ -31,6 +31,11 @@ RefreshParameter = Annotated[
         description="wait: answer when searches find the change; none: as soon as it is saved, "
         "searches find it about a second later"
     ),
+]
+
+OnlyNewParameter = Annotated[
+    Literal["*"] | None,
+    Header(description="*: refuse the image if the index has one with its id (RFC 9110)"),
 ]
 
 # Of many images, and of one, whose path would match those of many.
@@ -110,7 +115,7 @@ def _filtered(request: Request, asked: DeleteBody) -> list[str]:
     summary="Add an image, or replace it",
     operation_id="put_image",
     response_model=schemas.WriteAnswer,
-    responses=responses(*ALWAYS, "invalid-image", "unsupported-media"),
+    responses=responses(*ALWAYS, "invalid-image", "unsupported-media", "image-exists"),
     openapi_extra=_body(
         {
             "image/*": {"schema": {"type": "string", "format": "binary"}},
@@ -120,7 +125,10 @@ def _filtered(request: Request, asked: DeleteBody) -> list[str]:
     ),
 )
 async def put_image(
-    request: Request, image_id: str, refresh: RefreshParameter = "wait"
+    request: Request,
+    image_id: str,
+    refresh: RefreshParameter = "wait",
+    if_none_match: OnlyNewParameter = None,
 ) -> Response:
     """Encode an image as the index was built, and put it in the place of one with its id.
 

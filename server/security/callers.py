@@ -13,11 +13,13 @@ from starlette.types import Scope as Request
 from server.security.hosts import is_loopback_name
 from server.security.key_ring import BadKeyError, KeyRing
 from server.security.keys import ALLOWS, Key, Scope
+from server.security.same_origin import is_from_page
 from server.sockets import is_loopback
 
 COOKIE = "sparta_key"
-# A browser sends the cookie unasked: it may search, and change nothing.
+# A browser sends the cookie unasked: it may search, and write where the page's script asks for it.
 COOKIE_ALLOWS: frozenset[Scope] = frozenset({"search"})
+PAGE_ALLOWS: frozenset[Scope] = frozenset({"search", "write"})
 LOCAL_ALLOWS: frozenset[Scope] = frozenset({"search", "metrics"})
 # Headers that proxies add; whatever begins with x-forwarded is one, too.
 PROXY_HEADERS = frozenset(
@@ -69,7 +71,9 @@ class Callers:
             # It may be left from another server on this host: then it counts as none.
             with suppress(BadKeyError):
                 key = self._keys.valid(_cookie(headers))
-                return _holder(key, ALLOWS[key.scope] & COOKIE_ALLOWS)
+                from_page = is_from_page(request["method"], headers, request["scheme"])
+                allows = PAGE_ALLOWS if from_page else COOKIE_ALLOWS
+                return _holder(key, ALLOWS[key.scope] & allows)
         if self._direct and not self._keys.in_use and _is_direct(address, headers):
             return Caller("this machine", LOCAL_ALLOWS, limited=False)
         return _nobody(address)

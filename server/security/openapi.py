@@ -16,7 +16,8 @@ SCHEMES = {
         "type": "apiKey",
         "in": "cookie",
         "name": COOKIE,
-        "description": "An API key as POST /v1/sign-in stores it in a browser; for searching alone",
+        "description": "An API key as POST /v1/sign-in stores it in a browser; for searching, "
+        "and for writing from this server's page",
     },
 }
 # Searching: a server without keys answers its own machine, which `{}` stands for.

@@ -25,7 +25,7 @@ from server.schemas import BatchAnswer, DeleteAnswer, WriteAnswer
 from server.writing import requests
 from server.writing.board import COMMIT, Board
 from server.writing.bodies import problem_of
-from server.writing.index import WritableIndex
+from server.writing.index import ExistingImageError, WritableIndex
 from sparta.errors import InputError
 
 Answer = WriteAnswer | DeleteAnswer | BatchAnswer
@@ -106,6 +106,7 @@ def create_app(writing: Writing) -> FastAPI:
     app.add_exception_handler(ValidationError, _unreadable)
     app.add_exception_handler(InputError, _unusable)
     app.add_exception_handler(UnknownImageError, _unknown)
+    app.add_exception_handler(ExistingImageError, _existing)
 
     async def batch(request: Request) -> Response:
         body = await request.body()
@@ -118,8 +119,9 @@ def create_app(writing: Writing) -> FastAPI:
     async def put(request: Request) -> Response:
         body, image_id = await request.body(), request.path_params["image_id"]
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        only_new = request.headers.get("if-none-match") == "*"
         return await writing.answer(
-            request, lambda index: requests.put(index, image_id, kind, body)
+            request, lambda index: requests.put(index, image_id, kind, body, only_new)
         )
 
     async def update(request: Request) -> Response:
@@ -151,3 +153,9 @@ def _unusable(request: Request, error: Exception) -> Response:
 
 def _unknown(request: Request, error: Exception) -> Response:
     return problems.problem_response(request, unknown_image(request.path_params["image_id"]))
+
+
+def _existing(request: Request, error: Exception) -> Response:
+    image_id = request.path_params["image_id"][:200]
+    detail = f"image {image_id!r} is in the index: choose another id, or leave out If-None-Match"
+    return problems.problem_response(request, ProblemError("image-exists", detail))

@@ -18,7 +18,7 @@ from server.writing.process import WriterAddress
 
 SHOWN_WITHIN = 60.0  # seconds for all workers to show a commit
 LOOK = 0.002  # seconds between two looks whether they do
-PASSED_ON = ("content-type", "content-length")
+PASSED_ON = ("content-type", "content-length", "if-none-match")
 HOST = "http://writer"  # never looked up: requests go to the socket
 
 

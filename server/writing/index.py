@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 COMMIT_EVERY = 0.5  # seconds a change waits at most until it can be found
 
 log = logging.getLogger(__name__)
+
+
+class ExistingImageError(KeyError):
+    """Raised for an image that must be new, and is not."""
 
 
 class WritableIndex:
@@ -92,17 +96,34 @@ class WritableIndex:
 
         return ResidentEncoder(self._folder, self._models)
 
-    def write(self, changes: Sequence[Change]) -> tuple[list[bool], int]:
+    def check_new(self, image_ids: Iterable[str]) -> None:
+        """Check that the index lacks some images.
+
+        Raises:
+            ExistingImageError: if it does not.
+        """
+        for image_id in image_ids:
+            if image_id in self._writer:
+                raise ExistingImageError(image_id)
+
+    def write(self, changes: Sequence[Change], only_new: bool = False) -> tuple[list[bool], int]:
         """Write changes, all or none, and wait until they survive a power cut.
+
+        Args:
+            changes: to write.
+            only_new: whether they may only be of images that the index lacks.
 
         Returns:
             whether each image was there before, and a number for `wait`.
 
         Raises:
+            ExistingImageError: if it has one.
             InputError: if one cannot be applied.
             OSError: if the disk fails.
         """
         with self._writing:
+            if only_new:
+                self.check_new(change.image_id for change in changes)
             there = self._there(changes)
             position = self._guarded(lambda: self._writer.write(changes))
             self._written += len(changes)

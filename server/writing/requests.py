@@ -25,18 +25,28 @@ _IDS: TypeAdapter[list[str]] = TypeAdapter(list[str])
 
 
 def put(
-    index: WritableIndex, image_id: str, media_type: str, body: bytes
+    index: WritableIndex, image_id: str, media_type: str, body: bytes, only_new: bool
 ) -> tuple[WriteAnswer, int]:
-    """Add or replace an image: a photo by itself, or a body of JSON; see `ImageBody`.
+    """Add an image, or replace it unless it must be new.
+
+    Args:
+        index: to write to.
+        image_id: of the image.
+        media_type: of the body.
+        body: a photo by itself, or JSON; see `ImageBody`.
+        only_new: whether an image with this id is left as it is.
 
     Returns:
         the answer, and the number of the change.
 
     Raises:
+        ExistingImageError: if there is one, and the image must be new.
         ProblemError: if the body is something else.
         ValidationError, InputError: if it cannot be read, or the image cannot be used.
         OSError: if the disk fails.
     """
+    if only_new:  # before anything is encoded or kept
+        index.check_new([image_id])
     if media_type.startswith("image/") or media_type == "application/octet-stream":
         image = ImageBody.model_construct(photo=body, features=None, terms=None, metadata={})
     elif media_type in JSON:
@@ -44,7 +54,7 @@ def put(
     else:
         detail = "send a photo as image/jpeg (or other) or application/octet-stream, or JSON"
         raise ProblemError("unsupported-media", detail)
-    [there], number = index.write([Add(index.encode(image_id, image))])
+    [there], number = index.write([Add(index.encode(image_id, image))], only_new)
     return WriteAnswer(image_id=image_id, result="replaced" if there else "created"), number
 
 

@@ -18,7 +18,8 @@ HERE = Caller("this machine", frozenset({"search", "metrics"}), limited=False)
 
 def request(headers: dict[str, str], client: str | None = "127.0.0.1") -> dict[str, Any]:
     pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
-    return {"type": "http", "headers": pairs, "client": client and (client, 5000)}
+    sent = {"type": "http", "method": "GET", "scheme": "http", "headers": pairs}
+    return sent | {"client": client and (client, 5000)}
 
 
 @pytest.fixture

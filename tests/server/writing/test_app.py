@@ -16,11 +16,14 @@ from fastapi.testclient import TestClient
 from indexer.build import build_index
 from indexer.care.aliases import set_alias
 from indexer.encoding.stores import open_stores
+from indexer.live.changes import Add
+from indexer.postings import ImagePostings
 from indexer.search.open import open_index
 from indexer.state import index_version
 from indexer.update.writer import IndexWriter, open_writer
 from server.writing.app import Writing, create_app
 from server.writing.board import COMMIT, Board
+from server.writing.bodies import Image
 from server.writing.index import WritableIndex
 from tests.indexer.tiny import save_model
 from tests.server.fake import DRAWINGS
@@ -79,6 +82,28 @@ def test_an_image_is_added_replaced_and_deleted(
     assert "'a/b.jpg' is not in the index" in problem(
         client.delete("/v1/images/a/b.jpg"), 404, "unknown-image"
     )
+
+
+def test_an_image_that_must_be_new_replaces_none(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def put_new() -> Any:
+        headers = {"If-None-Match": "*"}
+        return client.put("/v1/images/a", json={"terms": {"red": 9}}, headers=headers)
+
+    assert put_new().json()["result"] == "created"
+    assert "'a' is in the index: choose another id" in problem(put_new(), 412, "image-exists")
+    client.delete("/v1/images/a")
+    encode = WritableIndex.encode
+
+    def encode_late(index: WritableIndex, image_id: str, body: Image) -> ImagePostings:
+        """Another request adds the image meanwhile."""
+        image = encode(index, image_id, body)
+        index.write([Add(image)])
+        return image
+
+    monkeypatch.setattr(WritableIndex, "encode", encode_late)
+    problem(put_new(), 412, "image-exists")
 
 
 def test_without_waiting_a_change_is_found_soon(client: TestClient, board: Board) -> None:
