@@ -1,11 +1,14 @@
-"""What happens to a server during a soak: workers die, the index is rebuilt."""
+"""What happens to a server during a soak: workers die, the index is rebuilt or copied."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import random
+import shutil
 import signal
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -14,11 +17,15 @@ from time import perf_counter
 
 from eval.bench.soak.editions import EDITIONS, rebuild
 from eval.bench.soak.judge import Checks, Version
+from eval.bench.soak.left import read_left
 from eval.bench.soak.pauses import Over
 from eval.bench.soak.plan import SoakPlan
 from eval.bench.soak.tally import Tally
 from eval.bench.soak.workers import workers_of
+from eval.bench.soak.written import Impacts, LiveJudge
+from indexer.care.snapshots import take_snapshot
 from indexer.state import index_version
+from indexer.verify import verify_index
 from sparta.errors import InputError
 
 
@@ -77,3 +84,53 @@ class Rebuilds:
             raise InputError(f"a rebuild ended with exit code {process.exitcode}")
         ready = perf_counter()
         self.judge.register(index_version(self.index), Version(edition, ready - start, ready))
+
+
+@dataclass(frozen=True)
+class Snapshots:
+    """Takes snapshots of an index that is written to, and checks what they hold.
+
+    Attributes:
+        index: that is served.
+        vocabulary: [V] terms in id order.
+        plan: of the soak.
+        judge: knows which states of each image a snapshot may have.
+    """
+
+    index: Path
+    vocabulary: Sequence[str]
+    plan: SoakPlan
+    judge: LiveJudge
+
+    async def repeat(self, tally: Tally, over: Over) -> None:
+        """One snapshot after the other, until the soak is over."""
+        while not await over.within(self.plan.copied_every):
+            ids = list(self.judge.written.states)
+            try:
+                problems, found, start, end = await asyncio.to_thread(self._take, ids)
+            except InputError as error:
+                tally.failures[f"snapshot: {error}"] += 1
+                continue
+            tally.snapshots += 1
+            tally.failures.update(f"snapshot: {problem}" for problem in problems)
+            self.judge.check_images("in a snapshot", found, start, end)
+
+    def _take(self, ids: list[str]) -> _Snapshot:
+        with ProcessPoolExecutor(1, get_context("spawn")) as process:
+            return process.submit(_copy_and_read, self.index, ids, self.vocabulary).result()
+
+
+# What `sparta verify` finds, each image with its impacts, and when copying began and ended.
+_Snapshot = tuple[list[str], list[tuple[str, Impacts | None]], float, float]
+
+
+def _copy_and_read(index: Path, ids: Sequence[str], vocabulary: Sequence[str]) -> _Snapshot:
+    """Take a snapshot, read it and remove it; `perf_counter` is one clock for all processes."""
+    out = index.with_name("snapshot")
+    start = perf_counter()
+    take_snapshot(index, out)
+    end = perf_counter()
+    try:
+        return verify_index(out), list(read_left(out, ids, vocabulary)), start, end
+    finally:
+        shutil.rmtree(out)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from eval.bench.query_latency.collections.queries import TermQuery, tokenise
 from eval.bench.serving.access import Access
 from eval.bench.serving.server_process import Server, serving
 from eval.bench.soak.clients import Clients
-from eval.bench.soak.disturbances import Rebuilds, kill_workers
+from eval.bench.soak.disturbances import Rebuilds, Snapshots, kill_workers
 from eval.bench.soak.editions import Editions
 from eval.bench.soak.judge import Checks, Judge
 from eval.bench.soak.left import read_left
@@ -69,12 +70,17 @@ def soak(
         options = ["--workers", str(plan.workers), "--keys", str(access.file)]
         with serving(rebuilds.index, *options) as server:
             run = _Run(server, access, queries, plan, judge, Tally(plan.seconds), Over())
-            changes = run.writes(live, source, tokenizer) if live else run.rebuilds(rebuilds)
+            if live:
+                copies = Snapshots(rebuilds.index, tokenizer.vocabulary, plan, live)
+                changes = run.writes(live, source, tokenizer, copies)
+            else:
+                changes = run.rebuilds(rebuilds)
             samples = asyncio.run(run.all(changes, progress))
             messages = server.messages()
         if live:
             ids = live.written.states
-            live.check_end(read_left(rebuilds.index, ids, tokenizer.vocabulary))
+            left = read_left(rebuilds.index, ids, tokenizer.vocabulary)
+            live.check_images("at the end", left, math.inf, math.inf)
     return Soaked(plan, run.tally, judge, samples, read_tracebacks(messages))
 
 
@@ -104,9 +110,9 @@ class _Run:
         return [rebuilds.repeat(self.tally, self.over)]
 
     def writes(
-        self, judge: LiveJudge, source: Path, tokenizer: WordPieceTokenizer
+        self, judge: LiveJudge, source: Path, tokenizer: WordPieceTokenizer, copies: Snapshots
     ) -> list[Coroutine[Any, Any, None]]:
-        """The index is written to by several clients."""
+        """The index is written to by several clients, and copied meanwhile."""
         manifest = Manifest.open(source)
         writers = Writers(
             self.server.address,
@@ -120,7 +126,8 @@ class _Run:
             self.tally,
             self.over,
         )
-        return [writers.write(number) for number in range(self.plan.writers)]
+        clients = [writers.write(number) for number in range(self.plan.writers)]
+        return [*clients, copies.repeat(self.tally, self.over)]
 
     async def all(
         self, changes: Sequence[Coroutine[Any, Any, None]], progress: Progress

@@ -18,6 +18,7 @@ class SoakPlan:
         pause: mean seconds between an answer and the next search of its client.
         killed_every: seconds between two killed workers.
         rebuilt_every: seconds from a rebuilt index to the beginning of the next rebuild.
+        copied_every: seconds from a snapshot of an index that is written to, to the next one.
         hanging_up: clients that hang up, beside those that search.
         writers: clients that write; with any, the index is not rebuilt.
         explained: share of the searches that ask for explanations.
@@ -33,6 +34,7 @@ class SoakPlan:
     pause: float = 0.0
     killed_every: float = 60
     rebuilt_every: float = 60
+    copied_every: float = 60
     hanging_up: int = 4
     writers: int = 0
     explained: float = 0.1

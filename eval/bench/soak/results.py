@@ -77,6 +77,7 @@ class Soaked:
             "killed_workers": tally.killed,
             "versions": judge.versions(),
             "written_images": tally.written,
+            "snapshots": tally.snapshots,
             "hung_up": tally.hung_up,
             "metrics_read": tally.scraped,
             "memory_mb_per_hour": {
@@ -104,7 +105,8 @@ class Soaked:
             f"failures {tally.failures.total()}, unserved rebuilds {self.judge.unserved}",
             f"attempts that a retry healed {healed}, tracebacks {len(self.tracebacks)}",
             f"killed processes {tally.killed}, versions {len(self.judge.versions())}, "
-            f"clients that hung up {tally.hung_up}, images written {tally.written}",
+            f"clients that hung up {tally.hung_up}, images written {tally.written}, "
+            f"snapshots {tally.snapshots}",
             *slopes,
         ]
         table = Table(

@@ -27,6 +27,7 @@ class Tally:
         hung_up: requests whose client hung up.
         killed: workers, and writers.
         written: images that were written.
+        snapshots: that were taken and read.
         scraped: times that the metrics were read.
     """
 
@@ -38,6 +39,7 @@ class Tally:
     hung_up: int = 0
     killed: int = 0
     written: int = 0
+    snapshots: int = 0
     scraped: int = 0
 
     @property

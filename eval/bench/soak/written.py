@@ -133,13 +133,18 @@ class LiveJudge:
         """None of a rebuilt index."""
         return []
 
-    def check_end(self, found: Iterable[tuple[str, Impacts | None]]) -> None:
-        """Compare the index that is left with what was written.
+    def check_images(
+        self, where: str, found: Iterable[tuple[str, Impacts | None]], start: float, end: float
+    ) -> None:
+        """Compare images as they were read with what was written.
 
         Args:
-            found: each image that was written, with the impacts that the index has, None for none.
+            where: they were read, for the description.
+            found: images with their impacts, None for an image that is not there.
+            start: of reading, by `perf_counter`; infinite for the last states.
+            end: of reading.
         """
         for name, impacts in found:
-            last = [state.impacts for state in self.written.visible(name, math.inf, math.inf)]
-            if impacts not in last:
-                self._note(f"at the end, {name} has {impacts} of {last}")
+            states = [state.impacts for state in self.written.visible(name, start, end)]
+            if impacts not in states:
+                self._note(f"{where}, {name} has {impacts} of {states}")

@@ -55,9 +55,10 @@ def soak(
     before they are answered. Every answer is compared with a plain matrix product of all impacts.
 
     With --writers, these add, replace, change and delete images of their own instead, also in
-    batches, and the process that writes is killed too. An answer must then have the images that
-    nobody writes in their order, and of the others the states that its time allows, none missing;
-    and the index that is left has what was acknowledged.
+    batches; the process that writes is killed too, and a snapshot is taken and verified every
+    minute. An answer must then have the images that nobody writes in their order, and of the others
+    the states that its time allows, none missing. A snapshot must hold such states too, and the
+    index that is left what was acknowledged.
 
     Reports wrong answers, requests that no retry healed, the slope of the memory of all processes
     with its 95 % confidence interval, and latencies over time. Linux only.

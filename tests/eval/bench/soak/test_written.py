@@ -105,7 +105,7 @@ def test_wrong_answers(judge: LiveJudge) -> None:
 
 
 def test_what_is_left(judge: LiveJudge) -> None:
-    judge.check_end([(OWN, None), (OWN, {7: 3, 8: 5})])
+    judge.check_images("at the end", [(OWN, None), (OWN, {7: 3, 8: 5})], math.inf, math.inf)
     assert judge.wrong_count == 0
-    judge.check_end([(OWN, {7: 6})])
+    judge.check_images("at the end", [(OWN, {7: 6})], math.inf, math.inf)
     assert judge.wrong == ["at the end, soak/0/1 has {7: 6} of [{7: 3, 8: 5}, None]"]
