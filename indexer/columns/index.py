@@ -117,6 +117,15 @@ class ColumnIndex:
         return impacts_of_row(self.columns, row)
 
     @cached_property
+    def document_frequencies(self) -> NDArray[np.int64]:
+        """[V] in how many documents each term of the vocabulary has an impact."""
+        columns = self.columns
+        dense = [np.count_nonzero(row != 0) for row in columns.dense]
+        # The last row, of a term that no document has, is that of -1.
+        found = np.array([*dense, *columns.starts[:, -1].tolist(), 0], np.int64)
+        return found[columns.row_of]
+
+    @cached_property
     def _positions(self) -> NDArray[np.int64]:
         """[N], the position of each document."""
         positions = np.empty(len(self), np.int64)

@@ -135,11 +135,12 @@ class LuceneIndex:
 
     @_reading
     def document_frequency(self, term: str) -> int:
-        """In how many images a term has an impact, without those that were deleted."""
-        if not self._reader.hasDeletions():
-            return int(self._reader.docFreq(self._term(CONTENTS, term)))
-        query = self.query(term)
-        return int(self.searcher.count(query)) if query is not None else 0
+        """In how many images a term has an impact, deleted ones among them until a merge."""
+        return int(self._reader.docFreq(self._term(CONTENTS, term)))
+
+    def document_frequencies(self, terms: Sequence[str]) -> NDArray[np.int64]:
+        """[terms] in how many images each has an impact; see `document_frequency`."""
+        return np.array([self.document_frequency(term) for term in terms], np.int64)
 
     @property
     def segments(self) -> dict[str, range]:

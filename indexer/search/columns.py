@@ -48,6 +48,10 @@ class ColumnFinder:
         """The largest impact of any document for a term; see `LuceneIndex.largest_impact`."""
         return self.index.largest_impact(self._term_ids[term])
 
+    def document_frequencies(self, terms: Sequence[str]) -> NDArray[np.int64]:
+        """In how many images each term has an impact; see `LuceneIndex.document_frequencies`."""
+        return self.index.document_frequencies[[self._term_ids[term] for term in terms]]
+
     def term_impacts(self, term: str) -> NDArray[np.uint16]:
         """The impacts of all documents for a term; see `LuceneIndex.term_impacts`."""
         return self.index.term_impacts(self._term_ids[term])

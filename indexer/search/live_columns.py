@@ -44,6 +44,10 @@ class LiveColumnFinder:
         """The impacts of some documents; see `LuceneIndex.impacts`."""
         return self.columns.impacts(documents, [self._term_ids[term] for term in terms])
 
+    def document_frequencies(self, terms: Sequence[str]) -> NDArray[np.int64]:
+        """In how many images each term has an impact; see `LuceneIndex.document_frequencies`."""
+        return self.columns.document_frequencies[[self._term_ids[term] for term in terms]]
+
     def term_impacts(self, term: str) -> NDArray[np.uint16]:
         """The impacts of all documents for a term; see `LuceneIndex.term_impacts`."""
         return self.columns.term_impacts(self._term_ids[term])

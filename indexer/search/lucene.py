@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -18,6 +18,7 @@ from indexer.fields.derived import PATH
 from indexer.filters.expression import Match
 from indexer.filters.field_index import FieldIndex
 from indexer.live.commit import Commit
+from indexer.live.history import read_changes
 from indexer.lucene.integrity import check_small_index
 from indexer.lucene.reader import LuceneIndex, Stored
 from indexer.manifest import Manifest
@@ -38,10 +39,11 @@ from indexer.search.api import (
 )
 from indexer.search.explanations import explanations, terms_of_counts, terms_of_words
 from indexer.search.fields import Parts, open_fields
+from indexer.search.held_terms import HeldTerms
 from indexer.search.presence import Presence, words_against
 from indexer.search.query_by_image import images_and_words, repeated_terms, without_documents
 from indexer.search.query_reader import QueryReader, ReadWord
-from indexer.search.words import Completion, HeldWord, WordList
+from indexer.search.words import Completion, HeldWord, HeldWords, WordList
 from sparta.errors import InputError
 from sparta.substitutes import SubstituteTable
 from sparta.tokenizer import WordPieceTokenizer
@@ -63,6 +65,7 @@ class Finder(Protocol):
     ) -> NDArray[np.int64]: ...
     def term_impacts(self, term: str) -> NDArray[Any]: ...  # noqa: D102
     def largest_impact(self, term: str) -> int: ...  # noqa: D102
+    def document_frequencies(self, terms: Sequence[str]) -> NDArray[np.int64]: ...  # noqa: D102
     @property
     def stored(self) -> Callable[[int], Stored]: ...  # noqa: D102
 
@@ -109,12 +112,12 @@ class LuceneSearcher:
         self.index = index
         self.commit = Commit.of(index.commit_data, self._folder)
         self._finder: Finder = index
-        self._frequency = cache(index.document_frequency)  # of at most the vocabulary
+        self._holds = HeldTerms(self._image_with)
         largest = 2**self.manifest.bits - 1
-        self._reader = QueryReader(self.tokenizer, self._table, self._frequency, largest)
+        self._reader = QueryReader(self.tokenizer, self._table, self._holds, largest)
         self._images = len(index)
         self._fields: FieldIndex | None = None
-        for former in ("presence", "_words"):
+        for former in ("presence", "_held_words"):
             vars(self).pop(former, None)
 
     def refreshed(self) -> Self | None:
@@ -124,7 +127,27 @@ class LuceneSearcher:
             return None
         newer = copy(self)
         newer._use(index)
+        newer._keep_held_terms(self)
         return newer
+
+    def _keep_held_terms(self, former: LuceneSearcher) -> None:
+        """Look up again only those terms of a former commit that may have come or gone."""
+        since = read_changes(self._folder, former.commit.log, former.commit.bytes, self.commit)
+        try:
+            holds = former._holds.after(since, self._image_with, self.tokenizer.vocabulary)
+        except InputError:
+            return  # the log has gone
+        reader = former._reader.with_held(holds)
+        # After the reader was copied, so that all that its parts rely on is compared.
+        if former._holds.agrees(holds):
+            self._holds, self._reader = holds, reader
+
+    def _image_with(self, term: str) -> str | None:
+        """The id of an image that has a term."""
+        if term not in self._term_ids:
+            return None
+        found = self._finder.top(term, 1)
+        return self.image_id(found[0][0]) if found else None
 
     @cached_property
     def presence(self) -> Presence:
@@ -228,7 +251,7 @@ class LuceneSearcher:
         ids = ids_of(image_id)
         documents = [self._document(one) for one in ids]
         asked = self._reader.read(parsed(words), substitute=True)
-        spoken = filter(self._frequency, asked.terms.split())
+        spoken = filter(self._holds, asked.terms.split())
         query = images_and_words(self._impacts_of(ids, documents), spoken)
         read = time.perf_counter()
         allowed, conditions = self.presence.apply(asked.signed, allowed)
@@ -271,15 +294,20 @@ class LuceneSearcher:
 
     @cached_property
     def _words(self) -> WordList:
-        return WordList(self.tokenizer.vocabulary, self._frequency)
+        return WordList(self.tokenizer.vocabulary)  # for every commit
+
+    @cached_property
+    def _held_words(self) -> HeldWords:
+        images = self._finder.document_frequencies(self._words.words)
+        return HeldWords(self._words, images, self._holds)
 
     def complete(self, text: str, most: int = 10) -> list[Completion]:
         """Queries whose last word is one of the index; see `Suggester.complete`."""
-        return self._words.complete(text, most)
+        return self._held_words.complete(text, most)
 
     def correct(self, word: str, most: int = 3) -> list[HeldWord]:
         """The words of the index nearest to one; see `Suggester.correct`."""
-        return self._words.correct(word, most)
+        return self._held_words.correct(word, most)
 
     def warm_up(self) -> None:
         """Answer some queries, read the ids of some images, and tokenise all whole words.

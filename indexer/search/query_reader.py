@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from copy import copy
 from typing import NamedTuple
 
 from indexer.query.query import Clause, Query, QueryError, Sign
@@ -64,7 +65,7 @@ class QueryReader:
     Args:
         tokenizer: of the index.
         table: of substitutes.
-        document_frequency: in how many images a term has an impact.
+        holds: whether some image has a term.
         largest_impact: of any index with its number of bits.
     """
 
@@ -72,14 +73,21 @@ class QueryReader:
         self,
         tokenizer: Tokenizer,
         table: SubstituteTable,
-        document_frequency: Callable[[str], int],
+        holds: Callable[[str], bool],
         largest_impact: int = 255,
     ) -> None:
         self._tokenizer = tokenizer
         self._table = table
-        self._frequency = document_frequency
+        self._holds = holds
         self._most_counts = LARGEST_SCORE // (largest_impact + 1)
         self._caches: dict[bool, dict[str, _Part]] = {False: {}, True: {}}
+
+    def with_held(self, holds: Callable[[str], bool]) -> QueryReader:
+        """A reader for a later commit, which has the same of the terms that were looked up."""
+        newer = copy(self)
+        newer._holds = holds
+        newer._caches = {key: own.copy() for key, own in self._caches.items()}
+        return newer
 
     def read(self, query: Query, substitute: bool) -> ReadQuery:
         """Read a query; the parts of plain text are cached.
@@ -150,14 +158,14 @@ class QueryReader:
         return part
 
     def _word(self, word: Word, substitute: bool) -> ReadWord:
-        known = any(self._frequency(piece) for piece in word.pieces)
+        known = any(self._holds(piece) for piece in word.pieces)
         found = self._substitution(word) if substitute and not known else None
         return ReadWord(word.text, (found.term,) if found else word.pieces, known, found)
 
     def _substitution(self, word: Word) -> Substitution | None:
         """The best substitute with postings in this index."""
         for term, similarity in self._table.words.get("".join(word.pieces), ()):
-            if self._frequency(term):
+            if self._holds(term):
                 return Substitution(word.text, term, similarity)
         return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
-from heapq import nsmallest
+from itertools import islice
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -21,7 +21,8 @@ class HeldWord(NamedTuple):
 
     Attributes:
         word: as the index spells it.
-        images: in how many images it has an impact.
+        images: in how many images it has an impact, deleted ones among them until the engine has
+            merged what holds them.
     """
 
     word: str
@@ -34,7 +35,7 @@ class Completion(NamedTuple):
     Attributes:
         text: the whole query.
         word: its last word.
-        images: in how many images that has an impact.
+        images: see `HeldWord`.
     """
 
     text: str
@@ -67,19 +68,37 @@ class Suggester(Protocol):
 
 
 class WordList:
-    """The whole words of a vocabulary that some image has; word pieces of longer words are none.
+    """The whole words of a vocabulary, sorted; word pieces of longer words are none.
+
+    Attributes:
+        words: [W].
+        letters: [W, longest] code points, 0 after a word's end.
+        lengths: [W] in letters.
 
     Args:
         vocabulary: all terms.
-        document_frequency: in how many images a term has an impact.
     """
 
-    def __init__(self, vocabulary: Iterable[str], document_frequency: Callable[[str], int]) -> None:
-        counted = ((term, document_frequency(term)) for term in vocabulary if term.isalpha())
-        self._held = [HeldWord(*pair) for pair in sorted(counted) if pair[1]]
-        self._words = [held.word for held in self._held]
-        self._letters = _letters(self._words)
-        self._lengths = np.array([len(word) for word in self._words], np.int64)
+    def __init__(self, vocabulary: Iterable[str]) -> None:
+        self.words = sorted(term for term in vocabulary if term.isalpha())
+        self.letters = _letters(self.words)
+        self.lengths = np.array([len(word) for word in self.words], np.int64)
+
+
+class HeldWords:
+    """The words of a list that some image has.
+
+    Args:
+        known: the list.
+        images: [W] in how many images each word has an impact, those that were deleted lately
+            among them.
+        holds: whether some image that is not deleted has a word.
+    """
+
+    def __init__(
+        self, known: WordList, images: NDArray[np.int64], holds: Callable[[str], bool]
+    ) -> None:
+        self._known, self._images, self._holds = known, images, holds
 
     def complete(self, text: str, most: int) -> list[Completion]:
         """See `Suggester.complete`."""
@@ -90,9 +109,10 @@ class WordList:
         return [Completion(text[: last.start()] + held.word, *held) for held in found]
 
     def _beginning_with(self, beginning: str, most: int) -> list[HeldWord]:
-        first = bisect_left(self._words, beginning)
-        last = bisect_left(self._words, beginning + chr(0x10FFFF))
-        return nsmallest(most, self._held[first:last], key=_most_images)
+        first = bisect_left(self._known.words, beginning)
+        last = bisect_left(self._known.words, beginning + chr(0x10FFFF))
+        places = first + np.argsort(-self._images[first:last], kind="stable")
+        return self._first_held(places, most)
 
     def correct(self, word: str, most: int) -> list[HeldWord]:
         """See `Suggester.correct`.
@@ -102,16 +122,21 @@ class WordList:
         """
         word = word.lower()
         allowed = (len(word) >= ONE_EDIT) + (len(word) >= TWO_EDITS)
-        if not allowed or len(word) > self._letters.shape[1] + allowed:
+        near = np.abs(self._known.lengths - len(word)) <= allowed
+        places = np.flatnonzero(near & (self._images > 0))
+        if not allowed or not len(places):
             return []
-        edits = _edits(word, self._letters, self._lengths)
-        found = np.flatnonzero((edits > 0) & (edits <= allowed)).tolist()
-        nearest = sorted((edits[place], _most_images(self._held[place]), place) for place in found)
-        return [self._held[place] for _, _, place in nearest[:most]]
+        letters = self._known.letters[places, : len(word) + allowed]
+        edits = _edits(word, letters, self._known.lengths[places])
+        some = (edits > 0) & (edits <= allowed)
+        places, edits = places[some], edits[some]
+        return self._first_held(places[np.lexsort((-self._images[places], edits))], most)
 
-
-def _most_images(held: HeldWord) -> tuple[int, str]:
-    return -held.images, held.word
+    def _first_held(self, places: NDArray[np.int64], most: int) -> list[HeldWord]:
+        """The first words at some places that an image has."""
+        some = places[self._images[places] > 0].tolist()
+        pairs = ((self._known.words[place], int(self._images[place])) for place in some)
+        return list(islice((HeldWord(*pair) for pair in pairs if self._holds(pair[0])), most))
 
 
 def _letters(words: list[str]) -> NDArray[np.int64]:

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from PIL import Image, ImageDraw
 
 from indexer.grounding import Box, WinningLabel
@@ -28,7 +29,7 @@ from indexer.search.api import (
     ids_of,
 )
 from indexer.search.query_by_image import images_and_words, repeated_terms
-from indexer.search.words import Completion, HeldWord, WordList
+from indexer.search.words import Completion, HeldWord, HeldWords, WordList
 
 WHOLE: Box = (0.0, 0.0, 1.0, 1.0)
 LEFT: Box = (0.1, 0.2, 0.5, 0.7)
@@ -163,8 +164,10 @@ class FakeSearcher:
     def correct(self, word: str, most: int = 3) -> list[HeldWord]:
         return self._words().correct(word, most)
 
-    def _words(self) -> WordList:
-        return WordList(VOCABULARY, lambda term: sum(term in one.terms for one in self._all()))
+    def _words(self) -> HeldWords:
+        known = WordList(VOCABULARY)
+        images = [sum(word in one.terms for one in self._all()) for word in known.words]
+        return HeldWords(known, np.array(images), lambda _: True)
 
     def similar(
         self,

@@ -83,6 +83,11 @@ class Newest:
         """[V] at least the largest impact of each term."""
         return self._matrix.largest
 
+    @property
+    def document_frequencies(self) -> NDArray[np.int64]:
+        """[V] in how many images each term has an impact, or in some more."""
+        return self._matrix.document_frequencies
+
     def after(self, images: Sequence[NewImage]) -> Newest:
         """These images and some more, at most `room`; this object stays as it is.
 
@@ -131,6 +136,7 @@ class _Matrix:
         memory = mmap.mmap(-1, vocabulary * CAPACITY * impact.itemsize, mmap.MAP_PRIVATE)
         self.impacts = np.frombuffer(memory, impact).reshape(vocabulary, CAPACITY)
         self.largest = np.zeros(vocabulary, impact)
+        self.document_frequencies = np.zeros(vocabulary, np.int64)
         self.images: list[Stored] = []
         self._parts: dict[int, FieldPart] = {}  # by the number of the first image
 
@@ -165,6 +171,7 @@ class _Matrix:
         places = np.repeat(np.arange(first, first + len(images)), lengths)
         self.impacts[terms, places] = impacts
         np.maximum.at(self.largest, terms, impacts.astype(self.largest.dtype))
+        self.document_frequencies += np.bincount(terms, minlength=len(self.largest))
 
     def first(self, images: int) -> _Matrix:
         """A copy of the first images."""
@@ -173,4 +180,5 @@ class _Matrix:
         for term in np.flatnonzero(self.largest) if images else ():
             copy.impacts[term, :images] = self.impacts[term, :images]
             copy.largest[term] = copy.impacts[term].max()
+            copy.document_frequencies[term] = np.count_nonzero(copy.impacts[term])
         return copy

@@ -240,6 +240,14 @@ class LiveColumns:
             impacts[own] = self._parts[part].impacts(numbers[own] - self._firsts[part], terms)
         return impacts
 
+    @cached_property
+    def document_frequencies(self) -> NDArray[np.int64]:
+        """[V] in how many images each term has an impact, deleted ones among them until a merge."""
+        segments = (segment.index.document_frequencies for segment in self.segments.all)
+        newest = (one.document_frequencies for one in self.newest)
+        found: NDArray[np.int64] = np.sum([*segments, *newest], axis=0)
+        return found
+
     def term_impacts(self, term: int) -> NDArray[np.uint16]:
         """The impacts [documents] of all images for a term, 0 where one lacks it or is deleted."""
         impacts = np.concatenate([part.term_impacts(term) for part in self._parts])

@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import product
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indexer.search.lucene import LuceneSearcher
-from indexer.search.words import Completion, HeldWord, Suggester, WordList
+from indexer.search.words import Completion, HeldWord, HeldWords, Suggester, WordList
 from tests.indexer.vocabulary import COMMON, RARE
 
 IMAGES = {"beach": 8, "bench": 9, "bear": 9, "beard": 0, "be": 3, "##ach": 7, "b2": 5, "été": 2}
 
 
+def held(images: Mapping[str, int]) -> HeldWords:
+    """Words that are in these numbers of images."""
+    known = WordList(images)
+    counts = np.array([images[word] for word in known.words], np.int64)
+    return HeldWords(known, counts, lambda word: images[word] > 0)
+
+
 @pytest.fixture
-def words() -> WordList:
-    return WordList(IMAGES, IMAGES.__getitem__)
+def words() -> HeldWords:
+    return held(IMAGES)
 
 
-def test_the_last_word_is_completed(words: WordList) -> None:
+def test_the_last_word_is_completed(words: HeldWords) -> None:
     found = words.complete("two dogs on a Be", 3)
     assert found == [
         Completion("two dogs on a bear", "bear", 9),
@@ -32,11 +41,11 @@ def test_the_last_word_is_completed(words: WordList) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "dog ", "dog -", "7", "犬"])
-def test_nothing_to_complete(words: WordList, text: str) -> None:
+def test_nothing_to_complete(words: HeldWords, text: str) -> None:
     assert words.complete(text, 5) == []
 
 
-def test_a_beginning_of_no_word_is_corrected(words: WordList) -> None:
+def test_a_beginning_of_no_word_is_corrected(words: HeldWords) -> None:
     assert words.complete("a beahc", 5) == [Completion("a beach", "beach", 8)]
     assert words.complete("a benhc", 1) == [Completion("a bench", "bench", 9)]
 
@@ -54,13 +63,20 @@ def test_a_beginning_of_no_word_is_corrected(words: WordList) -> None:
         ("bear", []),
     ],
 )
-def test_corrections(words: WordList, word: str, near: list[str]) -> None:
-    assert [held.word for held in words.correct(word, 3)] == near
+def test_corrections(words: HeldWords, word: str, near: list[str]) -> None:
+    assert [one.word for one in words.correct(word, 3)] == near
 
 
 def test_an_empty_index_has_no_words() -> None:
-    words = WordList(["dog"], lambda _: 0)
+    words = held({"dog": 0})
     assert (words.complete("d", 3), words.correct("dogs", 3)) == ([], [])
+
+
+def test_a_word_of_deleted_images_alone_is_not_suggested() -> None:
+    known = WordList(["dog", "dot"])
+    words = HeldWords(known, np.array([3, 2]), lambda word: word == "dot")
+    assert words.complete("d", 3) == [Completion("dot", "dot", 2)]
+    assert words.correct("dor", 3) == [HeldWord("dot", 2)]
 
 
 def edits(a: str, b: str) -> int:
@@ -86,7 +102,7 @@ def test_corrections_are_the_nearest_words(word: str, others: list[str]) -> None
     most = 0 if len(word) < 3 else 1 if len(word) < 6 else 2
     right = sorted((edits(word, other), other) for other in others)
     near = [other for distance, other in right if 0 < distance <= most]
-    found = WordList(others, lambda _: 1).correct(word, 12)
+    found = held(dict.fromkeys(others, 1)).correct(word, 12)
     assert found == [HeldWord(other, 1) for other in near]
 
 
@@ -95,4 +111,4 @@ def test_a_searcher_knows_the_words_of_its_index(lucene: LuceneSearcher) -> None
     assert [one.word for one in lucene.complete("a re")] == ["red"]
     assert lucene.complete("th") == [Completion(COMMON, COMMON, len(lucene))]
     assert lucene.complete(RARE[:3]) == []
-    assert [held.word for held in lucene.correct("dgo")] == ["dog"]
+    assert [one.word for one in lucene.correct("dgo")] == ["dog"]
