@@ -46,7 +46,7 @@ class LiveColumnFinder:
 
     def document_frequencies(self, terms: Sequence[str]) -> NDArray[np.int64]:
         """In how many images each term has an impact; see `LuceneIndex.document_frequencies`."""
-        return self.columns.document_frequencies[[self._term_ids[term] for term in terms]]
+        return self.columns.document_frequencies[list(map(self._term_ids.__getitem__, terms))]
 
     def term_impacts(self, term: str) -> NDArray[np.uint16]:
         """The impacts of all documents for a term; see `LuceneIndex.term_impacts`."""

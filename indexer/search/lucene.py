@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -112,12 +112,9 @@ class LuceneSearcher:
         self.index = index
         self.commit = Commit.of(index.commit_data, self._folder)
         self._finder: Finder = index
-        self._holds = HeldTerms(self._image_with)
-        largest = 2**self.manifest.bits - 1
-        self._reader = QueryReader(self.tokenizer, self._table, self._holds, largest)
         self._images = len(index)
         self._fields: FieldIndex | None = None
-        for former in ("presence", "_held_words"):
+        for former in ("presence", "_holds", "_reader", "_held_words"):
             vars(self).pop(former, None)
 
     def refreshed(self) -> Self | None:
@@ -134,7 +131,7 @@ class LuceneSearcher:
         """Look up again only those terms of a former commit that may have come or gone."""
         since = read_changes(self._folder, former.commit.log, former.commit.bytes, self.commit)
         try:
-            holds = former._holds.after(since, self._image_with, self.tokenizer.vocabulary)
+            holds = former._holds.after(since, self._find_image, self.tokenizer.vocabulary)
         except InputError:
             return  # the log has gone
         reader = former._reader.with_held(holds)
@@ -142,12 +139,19 @@ class LuceneSearcher:
         if former._holds.agrees(holds):
             self._holds, self._reader = holds, reader
 
-    def _image_with(self, term: str) -> str | None:
-        """The id of an image that has a term."""
-        if term not in self._term_ids:
-            return None
-        found = self._finder.top(term, 1)
-        return self.image_id(found[0][0]) if found else None
+    @cached_property
+    def _holds(self) -> HeldTerms:
+        return HeldTerms(self._find_image)
+
+    @property
+    def _find_image(self) -> Callable[[str], str | None]:
+        # Without a reference to this object: in a circle it would outlive its commit.
+        return partial(_find_image, self._finder, self._term_ids)
+
+    @cached_property
+    def _reader(self) -> QueryReader:
+        largest = 2**self.manifest.bits - 1
+        return QueryReader(self.tokenizer, self._table, self._holds, largest)
 
     @cached_property
     def presence(self) -> Presence:
@@ -390,6 +394,12 @@ class LuceneSearcher:
     def close(self) -> None:
         """Close the index's files."""
         self.index.close()
+
+
+def _find_image(finder: Finder, term_ids: Mapping[str, int], term: str) -> str | None:
+    """The id of an image that has a term, None if no image has it."""
+    found = finder.top(term, 1) if term in term_ids else []
+    return finder.stored(found[0][0]).image_id if found else None
 
 
 def open_lucene(folder: Path, manifest: Manifest) -> LuceneIndex:
