@@ -1,47 +1,60 @@
 // Requests to the REST interface.
 
-/** A failed request: an error response, or no response at all. */
+// Shows the server that this page sends a request: scripts of other sites cannot add it.
+const PAGE = { "X-Sparta-Page": "1" };
+
+/** A failed request: an error response, or no response at all; `retryAfter` in seconds, or 0. */
 export class Problem extends Error {
-  constructor(title, detail, status) {
+  constructor(title, detail, status, retryAfter = 0) {
     super(detail);
     this.title = title;
     this.status = status;
+    this.retryAfter = retryAfter;
   }
 }
 
 async function send(path, options) {
   let response;
   try {
-    response = await fetch(path, options);
+    response = await fetch(path, { ...options, headers: { ...PAGE, ...options.headers } });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Problem("The server does not answer", "Is “sparta serve” still running?");
   }
   const body = await response.json().catch(() => ({}));
   if (!response.ok) {
-    throw new Problem(body.title ?? "The server failed", body.detail ?? `Status ${response.status}`, response.status);
+    const wait = Number(response.headers.get("Retry-After"));
+    throw new Problem(body.title ?? "The server failed", body.detail ?? `Status ${response.status}`, response.status, wait);
   }
   return body;
 }
 
 /** An answer of the server; if that needs a key, the event "key-needed" asks for it. */
-async function get(path, signal) {
+async function ask(path, options) {
   try {
-    return await send(path, { signal });
+    return await send(path, options);
   } catch (error) {
     if (error.status === 401) dispatchEvent(new Event("key-needed"));
     throw error;
   }
 }
 
+const get = (path, signal) => ask(path, { signal });
+
+const json = (body) => ({ method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+
+const pathOf = (imageId) => `v1/images/${imageId.split("/").map(encodeURIComponent).join("/")}`;
+
 /** Store a key in a cookie that this script cannot read, if the server accepts the key. */
-export const signIn = (key) =>
-  send("v1/sign-in", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ key }) });
+export const signIn = (key) => send("v1/sign-in", json({ key }));
 
 export const signOut = () => send("v1/sign-out", { method: "POST" });
 
-/** The key with which this browser is signed in, null if none is needed. */
-export const currentKey = async () => (await get("v1/session")).key;
+/** The key with which this browser is signed in, null if none is needed, and what it allows. */
+export const session = () => get("v1/session");
+
+/** Delete photos from the index, and wait until no search finds them. */
+export const deletePhotos = (ids) => ask("v1/images/delete", json({ ids }));
 
 export const backends = async () => (await get("v1/backends")).backends;
 
@@ -75,8 +88,7 @@ export async function search({ q, like, k, backend, filter, cursor }, signal) {
   if (cursor) params.set("cursor", cursor);
   if (filter.length) params.set("filter", joined(filter));
   if (like) {
-    const photo = like.split("/").map(encodeURIComponent).join("/");
-    return { ...(await get(`v1/images/${photo}/similar?${params}`, signal)), unknown: [], corrections: [], substitutions: [], conditions: [] };
+    return { ...(await get(`${pathOf(like)}/similar?${params}`, signal)), unknown: [], corrections: [], substitutions: [], conditions: [] };
   }
   if (q.trim()) params.set("q", q);
   else if ((await fields()).taken === "date") params.set("sort", "-taken");

@@ -1,13 +1,15 @@
 // The page: shows the results of the query in the address.
 
 import { addressOf, currentQuery } from "./address.js";
-import { backends } from "./api.js";
-import { makeColumn, plural } from "./column.js";
-import { make } from "./dom.js";
+import { backends, session } from "./api.js";
+import { makeColumn } from "./column.js";
+import { make, plural } from "./dom.js";
 import { offerFilters, showFilters } from "./narrow.js";
 import { makeQueryImage } from "./query_image.js";
 import { showSignOut } from "./sign_in.js";
 import "./suggestions.js";
+import { offerWriting } from "./write/permission.js";
+import { clearSelection } from "./write/selection.js";
 
 const at = (id) => document.getElementById(id);
 const form = at("form");
@@ -37,6 +39,7 @@ async function showResults() {
   document.title = topic ? `${topic} – VisualSparta` : "VisualSparta";
   const searches = topic.trim() !== "";
   at("details").close();
+  clearSelection();
   queryImage.name(query.like);
   showFilters();
   document.body.className = searches ? "" : "start";
@@ -66,10 +69,12 @@ function chooseK(k) {
   form.k.value = k;
 }
 
+const showSize = ({ images }) => (at("corpus").textContent = plural(images, "photo", "photos"));
+
 async function loadBackends() {
   const list = await backends();
   const chosen = list.find((backend) => backend.name === currentQuery().backend) ?? list[0];
-  at("corpus").textContent = plural(chosen.images, "photo", "photos");
+  showSize(chosen);
   for (const { name, default: standard } of list) {
     form.backend.append(make("option", { value: standard ? "" : name }, name));
     form.compare.append(make("option", {}, name));
@@ -103,8 +108,17 @@ addEventListener("click", (event) => {
   if (currentQuery().like) queryImage.focusTitle();
 });
 addEventListener("popstate", showResults);
+addEventListener("photos-deleted", async ({ detail: ids }) => {
+  for (const column of [first, second]) column.takeOut(ids);
+  showSize((await backends())[0]);
+});
 
 showResults();
 loadBackends().catch(first.fail);
 offerFilters(open).catch(() => {}); // the same error as of the others
-showSignOut().catch(() => {}); // the same error as of the others
+session()
+  .then((found) => {
+    showSignOut(found);
+    offerWriting(found);
+  })
+  .catch(() => {}); // the same error as of the others

@@ -2,13 +2,12 @@
 
 import { search } from "./api.js";
 import { openDetails } from "./details.js";
-import { make } from "./dom.js";
+import { make, plural } from "./dom.js";
 import { showAnswer } from "./grid.js";
 
 const LOADING_AFTER = 1500;
 const WORDS = "Words of the query: point at one to show its region in every photo";
 
-export const plural = (n, one, many) => `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
 const quoted = (words) => words.map((word) => `“${word}”`).join(", ");
 
 function ms(value) {
@@ -39,7 +38,8 @@ function summary(answer, explains) {
 }
 
 /**
- * An element with `search(query, signal)`, which returns the answer, `clear()` and `fail(error)`.
+ * An element with `search(query, signal)`, which returns the answer, `takeOut(ids)`, which takes
+ * photos out of it, `clear()` and `fail(error)`.
  */
 export function makeColumn(tryAgain) {
   const title = make("h2", { className: "backend-name" });
@@ -55,12 +55,14 @@ export function makeColumn(tryAgain) {
   const more = make("button", { type: "button", className: "more", hidden: true }, "Show more photos");
   const column = make("section", { className: "column", "aria-label": "Results" }, summaryLine, alert, list, more);
   let next = null; // shows the next page
+  let shown = null; // the answer
 
   more.addEventListener("click", () => next?.());
   // Twice the height of the window before the end of the photos comes into sight.
   new IntersectionObserver(([end]) => end.isIntersecting && next?.(), { rootMargin: "200%" }).observe(more);
 
   column.clear = () => {
+    shown = null;
     alert.hidden = true;
     follow(null);
     list.replaceChildren();
@@ -84,11 +86,21 @@ export function makeColumn(tryAgain) {
         if (!signal.aborted) column.fail(error);
       }
     };
-    // Shown anew, so that the observer looks again if the page was short.
-    if (next) requestAnimationFrame(() => reachesEnd() && next?.());
+    lookForMore();
   }
+  // The observer does not look again if a page was short, or photos were taken out.
+  const lookForMore = () => next && requestAnimationFrame(() => reachesEnd() && next?.());
   const reachesEnd = () => !more.hidden && more.getBoundingClientRect().top < 3 * innerHeight;
 
+  column.takeOut = (ids) => {
+    if (!shown) return;
+    const before = shown.hits.length;
+    shown.hits = shown.hits.filter((hit) => !ids.includes(hit.image_id));
+    if (shown.total !== null) shown.total -= before - shown.hits.length;
+    for (const card of [...list.children]) if (ids.includes(card.imageId)) card.remove();
+    status.textContent = summary(shown, true);
+    lookForMore();
+  };
   column.fail = (error) => {
     column.clear();
     errorTitle.textContent = error.title ?? "Something went wrong on this page";
@@ -107,7 +119,8 @@ export function makeColumn(tryAgain) {
     try {
       answer = await search(query, signal);
       const explains = answer.hits.some((hit) => hit.explanation);
-      const append = showAnswer(answer, list, words, (position) => openDetails(answer, position));
+      shown = answer;
+      const append = showAnswer(answer, list, words, (hit) => openDetails(answer, answer.hits.indexOf(hit)));
       follow(answer, query, signal, append);
       title.textContent = answer.backend;
       column.setAttribute("aria-label", `Results of ${answer.backend}`);

@@ -1,4 +1,4 @@
-// Helpers for elements.
+// Helpers for elements and their texts.
 
 /** A new element with properties, attributes (names with a dash, and role) and children. */
 export function make(tag, properties = {}, ...children) {
@@ -10,6 +10,9 @@ export function make(tag, properties = {}, ...children) {
   element.append(...children);
   return element;
 }
+
+/** A number of things in words. */
+export const plural = (n, one, many) => `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
 
 /** Call `show` when an element is pointed at or gets the focus, and `hide` when that ends. */
 export function whilePointed(element, show, hide) {

@@ -2,6 +2,7 @@
 
 import { make, whilePointed } from "./dom.js";
 import { makePhoto, wordsOf } from "./photo.js";
+import { makeCheckbox } from "./write/selection.js";
 
 const HARDLY = 0.3; // share of the query below which a photo is greyed
 const number = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
@@ -16,14 +17,15 @@ function makeCard(hit, strongest, scored, rest, open) {
     { className: "opener", type: "button", "aria-label": `Details of photo ${hit.rank}` },
     photo,
   );
-  opener.addEventListener("click", () => open(hit.rank - 1));
+  opener.addEventListener("click", () => open(hit));
 
   const score = scored ? (hit.explanation ? number : similarity).format(hit.score) : "";
   const chips = make("ul", { className: "chips", "aria-label": "Matching words" });
   const card = make(
     "li",
-    { className: "card" },
+    { className: "card", imageId: hit.image_id },
     opener,
+    makeCheckbox(hit),
     make(
       "p",
       { className: "line" },

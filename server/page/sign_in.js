@@ -1,6 +1,6 @@
 // Asking for a key where the server needs one, and signing out.
 
-import { currentKey, signIn, signOut } from "./api.js";
+import { signIn, signOut } from "./api.js";
 
 const form = document.querySelector("#sign-in");
 const key = form.querySelector("#key");
@@ -27,9 +27,8 @@ form.addEventListener("submit", async (event) => {
 
 out.addEventListener("click", () => signOut().finally(() => location.reload()));
 
-/** Offer to sign out, if this browser is signed in. */
-export async function showSignOut() {
-  const found = await currentKey();
+/** Offer to sign out, if this browser is signed in with a key. */
+export function showSignOut({ key: found }) {
   out.hidden = found === null;
   if (found) out.title = `Signed in with the key “${found.name}”`;
 }

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -19,6 +17,7 @@ from indexer.search.open import open_index
 from tests.server.apps import make_key
 from tests.server.drawings import index_drawings
 from tests.server.fake import DRAWINGS
+from tests.server.served import served
 
 
 @pytest.fixture(scope="module")
@@ -30,23 +29,12 @@ def index(tmp_path_factory: pytest.TempPathFactory, photos: Path) -> Path:
 def server(index: Path) -> Iterator[tuple[httpx.Client, int]]:
     keys = index.with_name("keys.json")
     key = make_key(keys, "write")
-    command = [sys.executable, "-m", "sparta", "serve", str(index), "--port", "0"]
-    command += ["--workers", "2", "--keys", str(keys)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    address = re.search(r"http://[\d.:]+", process.stderr.readline())
-    assert address
     headers = {"Authorization": f"Bearer {key}", "Connection": "close"}
-    with httpx.Client(base_url=address[0], headers=headers, timeout=60) as client:
-        while True:
-            try:
-                client.get("/readyz")
-                break
-            except httpx.TransportError:
-                time.sleep(0.1)
-        yield client, process.pid
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(30) == 0
+    with (
+        served(index, "--workers", "2", "--keys", str(keys)) as (address, pid),
+        httpx.Client(base_url=address, headers=headers, timeout=60) as client,
+    ):
+        yield client, pid
 
 
 def writer_of(pid: int, index: Path) -> int:
