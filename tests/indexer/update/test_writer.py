@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,6 +34,7 @@ from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.live_index import QUERIES, LiveReference, assert_same, commit_and_wait
 from tests.indexer.random_postings import random_postings
 from tests.indexer.search.queries import answer
+from tests.indexer.vocabulary import RARE
 
 IMAGES = 12
 
@@ -394,3 +396,37 @@ def test_a_writer_closes_while_its_columns_are_compacted(
     assert [found.metadata(image.image_id) for image in pool[:6]] == [
         image.metadata for image in pool[:6]
     ]
+
+
+@pytest.mark.parametrize("engine", ["lucene", "columns"])
+def test_words_come_and_go_with_the_images_that_have_them(
+    built: Path, small: Postings, tokenizer: WordPieceTokenizer, engine: str
+) -> None:
+    searcher = open_index(built, engine)
+    zebra, dog = (tokenizer.vocabulary.index(word) for word in (RARE, "dog"))
+    [first, *_] = small
+    with_zebra = replace(first, image_id="z", terms=np.array([zebra], np.int32))
+    with_zebra = replace(with_zebra, impacts=with_zebra.impacts[:1], positions=first.positions[:1])
+    dogs = [image.image_id for image in small if dog in image.terms]
+
+    def look() -> tuple[list[str], list[str], list[str]]:
+        unknown = searcher.search(f"dog {RARE} dogs").unknown
+        return unknown, *([one.word for one in searcher.complete(one)] for one in ("do", "zeb"))
+
+    assert look() == ([RARE], ["dog"], [])
+    steps: list[tuple[list[Change], Any]] = [
+        ([Add(with_zebra)], ([], ["dog"], [RARE])),
+        ([Delete(one) for one in dogs[1:]], ([], ["dog"], [RARE])),
+        ([Delete(dogs[0]), MetadataChange("z", {"new": 1})], (["dog"], [], [RARE])),
+        ([Delete("z")], (["dog", RARE], [], [])),
+        ([Add(with_zebra)], (["dog"], [], [RARE])),
+    ]
+    with open_writer(built) as writer:
+        for changes, right in steps:
+            writer.write(changes)
+            writer.commit()
+            newer = searcher.refreshed() or open_index(built, engine)
+            searcher.close()
+            searcher = newer
+            assert look() == right
+    searcher.close()
