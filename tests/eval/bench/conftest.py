@@ -1,4 +1,4 @@
-"""A small index whose images the soaked editions are made of."""
+"""A small index whose images the measured ones are made of."""
 
 from pathlib import Path
 
