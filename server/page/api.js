@@ -53,6 +53,24 @@ export const signOut = () => send("v1/sign-out", { method: "POST" });
 /** The key with which this browser is signed in, null if none is needed, and what it allows. */
 export const session = () => get("v1/session");
 
+/** What the index stores about a photo, and where its file is. */
+export const photo = (imageId) => get(pathOf(imageId));
+
+/**
+ * Add the file of a photo, and wait until searches find it; it takes the place of one with its id
+ * only if `replace` says so, else that is a problem of status 412.
+ */
+export const putPhoto = (imageId, file, replace, signal) =>
+  ask(pathOf(imageId), {
+    method: "PUT",
+    headers: {
+      "Content-Type": file.type.startsWith("image/") ? file.type : "application/octet-stream",
+      ...(replace ? {} : { "If-None-Match": "*" }),
+    },
+    body: file,
+    signal,
+  });
+
 /** Delete photos from the index, and wait until no search finds them. */
 export const deletePhotos = (ids) => ask("v1/images/delete", json({ ids }));
 

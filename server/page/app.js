@@ -1,13 +1,15 @@
 // The page: shows the results of the query in the address.
 
 import { addressOf, currentQuery } from "./address.js";
-import { backends, session } from "./api.js";
+import { backends, photo, session } from "./api.js";
 import { makeColumn } from "./column.js";
 import { make, plural } from "./dom.js";
 import { offerFilters, showFilters } from "./narrow.js";
 import { makeQueryImage } from "./query_image.js";
 import { showSignOut } from "./sign_in.js";
 import "./suggestions.js";
+import "./write/add.js";
+import "./write/drop.js";
 import { offerWriting } from "./write/permission.js";
 import { clearSelection } from "./write/selection.js";
 
@@ -108,6 +110,19 @@ addEventListener("click", (event) => {
   if (currentQuery().like) queryImage.focusTitle();
 });
 addEventListener("popstate", showResults);
+addEventListener("photos-added", async ({ detail: ids }) => {
+  try {
+    const [found, [{ name }]] = await Promise.all([Promise.all(ids.map(photo)), backends()]);
+    open(addressOf({ q: "", like: "", filter: [], compare: "" }));
+    document.body.className = "";
+    const hits = found.map((one, i) => ({ ...one, rank: i + 1, score: 0, view: null, coverage: null, explanation: null }));
+    const answer = { backend: name, query: "", hits, total: hits.length, unknown: [], substitutions: [], conditions: [] };
+    first.show(answer, ({ hits }) => `${plural(hits.length, "photo", "photos")} added`);
+    showSize((await backends())[0]);
+  } catch (error) {
+    first.fail(error);
+  }
+});
 addEventListener("photos-deleted", async ({ detail: ids }) => {
   for (const column of [first, second]) column.takeOut(ids);
   showSize((await backends())[0]);

@@ -38,8 +38,8 @@ function summary(answer, explains) {
 }
 
 /**
- * An element with `search(query, signal)`, which returns the answer, `takeOut(ids)`, which takes
- * photos out of it, `clear()` and `fail(error)`.
+ * An element with `search(query, signal)`, which returns the answer, `show(answer, describe)`, which
+ * shows one that there is, `takeOut(ids)`, which takes photos out of it, `clear()` and `fail(error)`.
  */
 export function makeColumn(tryAgain) {
   const title = make("h2", { className: "backend-name" });
@@ -56,6 +56,7 @@ export function makeColumn(tryAgain) {
   const column = make("section", { className: "column", "aria-label": "Results" }, summaryLine, alert, list, more);
   let next = null; // shows the next page
   let shown = null; // the answer
+  let described = null; // its text
 
   more.addEventListener("click", () => next?.());
   // Twice the height of the window before the end of the photos comes into sight.
@@ -80,7 +81,7 @@ export function makeColumn(tryAgain) {
         append(page.hits);
         answer.hits.push(...page.hits);
         answer.cursor = page.cursor;
-        status.textContent = summary(answer, true);
+        status.textContent = described(answer);
         follow(answer, query, signal, append);
       } catch (error) {
         if (!signal.aborted) column.fail(error);
@@ -98,7 +99,7 @@ export function makeColumn(tryAgain) {
     shown.hits = shown.hits.filter((hit) => !ids.includes(hit.image_id));
     if (shown.total !== null) shown.total -= before - shown.hits.length;
     for (const card of [...list.children]) if (ids.includes(card.imageId)) card.remove();
-    status.textContent = summary(shown, true);
+    status.textContent = described(shown);
     lookForMore();
   };
   column.fail = (error) => {
@@ -106,6 +107,12 @@ export function makeColumn(tryAgain) {
     errorTitle.textContent = error.title ?? "Something went wrong on this page";
     errorText.textContent = error.message;
     alert.hidden = false;
+  };
+  column.show = (answer, describe) => {
+    [shown, described] = [answer, describe];
+    alert.hidden = true;
+    status.textContent = describe(answer);
+    return showAnswer(answer, list, words, (hit) => openDetails(answer, answer.hits.indexOf(hit)));
   };
   column.search = async (query, signal) => {
     alert.hidden = true;
@@ -119,12 +126,10 @@ export function makeColumn(tryAgain) {
     try {
       answer = await search(query, signal);
       const explains = answer.hits.some((hit) => hit.explanation);
-      shown = answer;
-      const append = showAnswer(answer, list, words, (hit) => openDetails(answer, answer.hits.indexOf(hit)));
+      const append = column.show(answer, (one) => summary(one, explains || !one.hits.length));
       follow(answer, query, signal, append);
       title.textContent = answer.backend;
       column.setAttribute("aria-label", `Results of ${answer.backend}`);
-      status.textContent = summary(answer, explains || !answer.hits.length);
     } catch (error) {
       if (signal.aborted) return;
       column.fail(error);

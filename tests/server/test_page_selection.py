@@ -235,7 +235,8 @@ def test_selected_photos_are_deleted(
         page.on("request", lambda r: sent.append(r.post_data) if "/delete" in r.url else None)
         page.get_by_role("button", name="Delete…").click()
         page.get_by_role("button", name="Delete 2 photos").click()
-        expect(page.locator(".card")).to_have_count(3)
+        # The process that writes starts first.
+        expect(page.locator(".card")).to_have_count(3, timeout=60_000)
         assert [json.loads(body or "") for body in sent] == [{"ids": gone}]
         expect(page.locator(".status")).to_contain_text("3 photos")
         expect(page.locator("#corpus")).to_have_text("3 photos")

@@ -17,6 +17,8 @@ export function offerWriting(found) {
   document.body.toggleAttribute("data-writable", found.key !== null);
 }
 
+addEventListener("key-needed", () => document.body.removeAttribute("data-writable"));
+
 /** Whether the page may write; asks for a key if it may not yet. */
 export async function permitted() {
   if (allowed) return true;

@@ -1,0 +1,317 @@
+"""Photos that are dropped on the page, or chosen, are added to the index, in a real browser."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from playwright.sync_api import Browser, Page, Route, expect
+
+from indexer.build import build_index
+from indexer.encoding.stores import open_stores
+from server.backends import Backend
+from server.security.access import MAX_WRITTEN
+from tests.indexer.tiny import save_model
+from tests.server.apps import make_key
+from tests.server.fake import FakeSearcher
+from tests.server.live import serving
+from tests.server.served import served
+from tests.server.test_page_accessibility import violations
+from tests.server.test_page_sign_in import sign_in
+from tests.server.writing.test_uploads import photo
+from tests.tiny import tokenizer
+
+DRAG = """([type, x, y, names]) => {
+  const dataTransfer = new DataTransfer();
+  for (const name of names) dataTransfer.items.add(new File(["x"], name, { type: "image/jpeg" }));
+  const event = new DragEvent(type, { dataTransfer, bubbles: true, cancelable: true });
+  document.elementFromPoint(x, y).dispatchEvent(event);
+  return event.defaultPrevented;
+}"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("adding")
+
+
+@pytest.fixture(scope="module")
+def keys(folder: Path) -> Path:
+    return folder / "keys.json"
+
+
+@pytest.fixture(scope="module")
+def key(keys: Path) -> str:
+    return make_key(keys, "write")
+
+
+@pytest.fixture(scope="module")
+def address(photos: Path, keys: Path, key: str) -> Iterator[str]:
+    with serving(Backend("sparta", FakeSearcher(), photos), keys=keys) as address:
+        yield address
+
+
+@dataclass
+class Index:
+    """Stands for an index that is written to.
+
+    Attributes:
+        problems: the answers to the next attempts to put an image, by id.
+        ids: of its images.
+        put: id, and the value of If-None-Match, of all attempts.
+    """
+
+    problems: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    ids: set[str] = field(default_factory=set)
+    put: list[tuple[str, str | None]] = field(default_factory=list)
+
+    def answer(self, route: Route) -> None:
+        request = route.request
+        image_id = unquote(urlsplit(request.url).path.removeprefix("/v1/images/"))
+        if request.method == "GET" and image_id in self.ids:
+            url = "/v1/images/garden/one.png/file"
+            about = {"image_id": image_id, "url": url, "metadata": {"width": 320, "height": 240}}
+            route.fulfill(json=about)
+        elif request.method == "PUT":
+            condition = request.headers.get("if-none-match")
+            self.put.append((image_id, condition))
+            if waiting := self.problems.get(image_id):
+                route.fulfill(**waiting.pop(0))
+            elif image_id in self.ids and condition:
+                route.fulfill(status=412, json={"title": "The index has it", "detail": "there"})
+            else:
+                self.ids.add(image_id)
+                route.fulfill(json={})
+        else:
+            route.fallback()
+
+
+def refused(status: int, detail: str, **headers: str) -> dict[str, Any]:
+    return {"status": status, "json": {"title": "No", "detail": detail}, "headers": headers}
+
+
+@pytest.fixture
+def index() -> Index:
+    return Index()
+
+
+@pytest.fixture
+def page(browser: Browser, address: str, key: str, index: Index) -> Iterator[Page]:
+    context = browser.new_context(
+        viewport={"width": 1100, "height": 800},
+        base_url=address,
+        reduced_motion="reduce",
+        bypass_csp=True,  # for axe-core
+    )
+    page = context.new_page()
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.route("**/v1/images/*", index.answer)
+    page.goto("/?q=red")
+    sign_in(page, key)
+    expect(page.locator(".card")).to_have_count(3)
+    yield page
+    context.close()
+    assert errors == []
+
+
+def add(page: Page, *names: str) -> None:
+    """Choose files with the button."""
+    files: list[Any] = [{"name": one, "mimeType": "image/jpeg", "buffer": b"x"} for one in names]
+    with page.expect_file_chooser() as chooser:
+        page.get_by_role("button", name="Add photos").press("Enter")
+    chooser.value.set_files(files)
+
+
+def panel(page: Page) -> Any:
+    return page.get_by_role("region", name="Adding photos")
+
+
+def test_photos_are_added_and_shown(page: Page, index: Index) -> None:
+    add(page, "a.jpg", "b c#1?.jpg")
+    expect(page.locator(".card .name")).to_have_text(["a.jpg", "b c#1?.jpg"])
+    expect(page.locator(".status")).to_have_text("2 photos added")
+    expect(panel(page)).to_be_hidden()
+    assert index.put == [("a.jpg", "*"), ("b c#1?.jpg", "*")]
+    image = page.locator(".card img").first
+    expect(image).to_have_js_property("complete", True)
+    assert image.evaluate("image => image.naturalWidth") > 0
+    page.locator(".opener").nth(1).click()
+    expect(page.get_by_role("dialog").locator("h2")).to_have_text("2 b c#1?.jpg")
+    page.keyboard.press("Escape")
+    page.go_back()
+    expect(page.locator("#q")).to_have_value("red")
+    expect(page.locator(".card")).to_have_count(3)
+
+
+def test_photos_are_dropped(page: Page, index: Index) -> None:
+    assert page.evaluate(DRAG, ["dragover", 500, 400, ["a.jpg"]])
+    zone = page.get_by_text("Drop photos here to add them to the index")
+    expect(zone).to_be_visible()
+    assert violations(page) == []
+    assert page.evaluate(DRAG, ["dragover", 500, 400, ["a.jpg"]])
+    expect(zone).to_have_class("zone over")
+    assert violations(page) == []
+    page.evaluate("dispatchEvent(new DragEvent('dragleave'))")
+    expect(zone).to_be_hidden()
+    page.evaluate(DRAG, ["dragover", 500, 400, ["a.jpg"]])
+    assert page.evaluate(DRAG, ["drop", 2, 2, ["a.jpg"]])  # else the browser opens the file
+    expect(zone).to_be_hidden()
+    assert index.put == []
+    page.evaluate(DRAG, ["dragover", 500, 400, ["a.jpg"]])
+    page.evaluate(DRAG, ["drop", 500, 400, ["a.jpg", "b.jpg"]])
+    expect(page.locator(".card .name")).to_have_text(["a.jpg", "b.jpg"])
+    assert not page.evaluate(DRAG, ["dragover", 500, 400, []])  # a text, say
+    page.locator(".opener").first.click()
+    assert page.evaluate(DRAG, ["dragover", 2, 2, ["a.jpg"]])
+    expect(zone).to_be_hidden()
+
+
+def test_what_cannot_be_added_is_listed_with_the_reason(
+    page: Page, index: Index, tmp_path: Path
+) -> None:
+    for name, status in (("b", 415), ("c", 422), ("d", 411)):
+        index.problems[f"{name}.jpg"] = [refused(status, f"why {status}")]
+    index.problems["e.jpg"] = [refused(429, "too many", **{"Retry-After": "0.01"})] * 2
+    large = tmp_path / "large.jpg"
+    with large.open("wb") as file:
+        file.truncate(MAX_WRITTEN + 1)
+    add(page, "a.jpg", "b.jpg", "c.jpg", "d.jpg", "e.jpg")
+    expect(panel(page).get_by_role("status")).to_have_text("2 photos added, 3 not")
+    expect(panel(page).get_by_role("listitem")).to_have_text(
+        ["b.jpg: why 415", "c.jpg: why 422", "d.jpg: why 411"]
+    )
+    expect(page.locator(".card .name")).to_have_text(["a.jpg", "e.jpg"])
+    assert violations(page) == []
+    panel(page).get_by_role("button", name="Close").press("Enter")
+    expect(panel(page)).to_be_hidden()
+    page.locator("#files").set_input_files(large)
+    line = panel(page).get_by_role("listitem")
+    expect(line).to_have_text("large.jpg: the file has 65 MiB; 64 MiB are allowed")
+
+
+def test_a_file_that_cannot_be_read_is_no_photo(page: Page, tmp_path: Path) -> None:
+    gone = tmp_path / "gone.jpg"
+    gone.write_bytes(b"x")
+    page.evaluate("() => { File.prototype.slice = () => { throw new Error('no file') } }")
+    page.locator("#files").set_input_files(gone)
+    expect(panel(page).get_by_role("listitem")).to_contain_text("no file that can be read")
+
+
+@pytest.mark.parametrize("status", [403, 409, None])
+def test_what_concerns_all_photos_ends_it(page: Page, index: Index, status: int | None) -> None:
+    if status:
+        index.problems["b.jpg"] = [refused(status, "not today")]
+        why = "not today"
+    else:
+        page.route("**/v1/images/b.jpg", lambda route: route.abort())
+        why = "The server does not answer. Is “sparta serve” still running?"
+    add(page, "a.jpg", "b.jpg", "c.jpg", "d.jpg")
+    expect(panel(page).get_by_role("status")).to_have_text("1 photo added, 3 not")
+    expect(panel(page).get_by_role("listitem")).to_have_text([f"b.jpg: {why}"])
+
+
+def test_no_photo_is_replaced_without_a_question(page: Page, index: Index) -> None:
+    index.ids = {"a.jpg", "a-2.jpg", "b.jpg", "c.jpg"}
+    add(page, "a.jpg", "b.jpg", "c.jpg")
+    dialog = page.get_by_role("dialog", name="a.jpg is in the index already")
+    expect(dialog.get_by_role("button", name="Skip")).to_be_focused()
+    assert violations(page) == []
+    dialog.get_by_role("button", name="Keep both").click()
+    expect(page.get_by_role("dialog", name="b.jpg is in the index already")).to_be_visible()
+    page.keyboard.press("Escape")
+    dialog = page.get_by_role("dialog", name="c.jpg is in the index already")
+    dialog.get_by_role("button", name="Replace").click()
+    expect(page.locator(".card .name")).to_have_text(["a-3.jpg", "c.jpg"])
+    expect(panel(page)).to_be_hidden()
+    unconditional = [image_id for image_id, condition in index.put if condition is None]
+    assert unconditional == ["c.jpg"]
+
+
+def test_one_answer_may_be_for_all(page: Page, index: Index) -> None:
+    index.ids = {"a.jpg", "b.jpg", "c"}
+    add(page, "a.jpg", "b.jpg", "c")
+    page.get_by_label("Do the same with all others").check()
+    page.get_by_role("button", name="Keep both").click()
+    expect(page.locator(".card .name")).to_have_text(["a-2.jpg", "b-2.jpg", "c-2"])
+    add(page, "a.jpg")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    expect(page.get_by_label("Do the same with all others")).to_have_count(0)
+
+
+def test_adding_can_be_stopped(page: Page) -> None:
+    page.route("**/v1/images/b.jpg", lambda _: None)  # no answer
+    add(page, "a.jpg", "b.jpg", "c.jpg")
+    expect(panel(page).get_by_role("status")).to_have_text("Adding b.jpg (2 of 3)")
+    expect(panel(page).get_by_role("progressbar")).to_have_js_property("value", 1)
+    assert violations(page) == []
+    panel(page).get_by_role("button", name="Stop").press("Enter")
+    expect(panel(page).get_by_role("status")).to_have_text("1 photo added, 2 not")
+    expect(page.locator(".card .name")).to_have_text(["a.jpg"])
+
+
+def test_an_error_after_adding_is_shown(page: Page) -> None:
+    page.route("**/v1/backends", lambda route: route.fulfill(status=503, json={}))
+    add(page, "a.jpg")
+    expect(page.get_by_role("alert").first).to_contain_text("The server failed")
+
+
+def test_a_phone_adds_photos(browser: Browser, address: str, key: str, index: Index) -> None:
+    context = browser.new_context(
+        viewport={"width": 360, "height": 700}, base_url=address, has_touch=True, is_mobile=True
+    )
+    page = context.new_page()
+    page.route("**/v1/images/*", index.answer)
+    page.goto("/")
+    sign_in(page, key)
+    header = page.locator("body > header").bounding_box()
+    assert header and header["height"] < 70
+    index.problems["long.jpg"] = [refused(422, "long " * 60)]
+    add(page, "long.jpg", "b.jpg")
+    expect(panel(page).get_by_role("status")).to_have_text("1 photo added, 1 not")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    box = panel(page).bounding_box()
+    assert box and box["x"] >= 0 and box["x"] + box["width"] <= 360
+    context.close()
+
+
+def test_without_keys_nothing_is_added(browser: Browser, photos: Path, tmp_path: Path) -> None:
+    backend = Backend("sparta", FakeSearcher(), photos)
+    with serving(backend, keys=tmp_path / "none.json") as address:
+        page = browser.new_page(base_url=address)
+        page.goto("/?q=red")
+        expect(page.locator(".card")).to_have_count(3)
+        expect(page.get_by_role("button", name="Add photos")).to_be_hidden()
+        page.evaluate(DRAG, ["dragover", 500, 400, ["a.jpg"]])
+        expect(page.get_by_text("add them to the index")).to_be_hidden()
+        page.close()
+
+
+def test_a_photo_is_found_once_it_was_added(
+    browser: Browser, photos: Path, folder: Path, keys: Path, key: str
+) -> None:
+    """With a server that encodes and writes."""
+    model = save_model(folder / "model", tokenizer())
+    index = folder / "index"
+    stores = open_stores([photos], [model], "visual_sparta", index, device="cpu")
+    build_index(stores, [model], index, device="cpu")
+    with served(index, "--keys", str(keys), "--model", str(model)) as (address, _):
+        page = browser.new_page(base_url=address)
+        page.goto("/")
+        sign_in(page, key)
+        expect(page.locator("#corpus")).to_have_text("5 photos")
+        content: Any = {"name": "new one.png", "mimeType": "image/png", "buffer": photo("PNG")}
+        page.locator("#files").set_input_files([content])
+        expect(page.locator(".card .name")).to_have_text(["new one.png"], timeout=60_000)
+        expect(page.locator("#corpus")).to_have_text("6 photos")
+        image = page.locator(".card img")
+        expect(image).to_have_attribute("src", "/v1/images/new%20one.png/thumbnail?size=512")
+        expect(image).to_have_js_property("naturalWidth", 9)
+        page.locator("#files").set_input_files([content])
+        expect(page.get_by_role("dialog")).to_contain_text("new one.png is in the index already")
+        page.keyboard.press("Escape")
+        page.close()
