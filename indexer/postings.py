@@ -37,6 +37,8 @@ class ImagePostings:
         impacts: [n] int32, at least 1.
         positions: [n] int16, which position won each term; -1 for none.
         inputs: what the positions refer to.
+        origin: what the image was encoded from (`indexer/live/origin.py`); "" while an index is
+            built.
     """
 
     image_id: str
@@ -45,6 +47,7 @@ class ImagePostings:
     impacts: NDArray[np.int32]
     positions: NDArray[np.int16]
     inputs: Inputs
+    origin: str = ""
 
 
 @dataclass(frozen=True)

@@ -11,15 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from indexer.fields.kinds import Kind
 from indexer.fields.writer import FieldWriter
+from indexer.live.origin import BUILT, built_origin
 from indexer.lucene.reader import STORED_CACHE, Stored
 from indexer.parts import columns_remedy
 from sparta.errors import InputError, first_line
 
 IMAGES = "images.arrow"
-_SCHEMA = pa.schema([("id", pa.large_string()), ("metadata", pa.large_string())])
+ORIGIN = pa.field("origin", pa.large_string())  # null for images as they were built
+_SCHEMA = pa.schema([("id", pa.large_string()), ("metadata", pa.large_string()), ORIGIN])
 
 
 class ImageWriter:
@@ -55,9 +58,15 @@ class ImageWriter:
         self._fields.write(self._folder)
 
 
-def image_rows(ids: Iterable[str], metadata: Iterable[dict[str, Any]]) -> pa.Table:
-    """Images as rows of an `ImageTable`."""
-    return pa.table([list(ids), [json.dumps(values) for values in metadata]], schema=_SCHEMA)
+def image_rows(
+    ids: Iterable[str],
+    metadata: Iterable[dict[str, Any]],
+    origins: Iterable[str] | None = None,
+) -> pa.Table:
+    """Images as rows of an `ImageTable`, by default as they were built."""
+    ids = list(ids)
+    named = [None] * len(ids) if origins is None else list(origins)
+    return pa.table([ids, [json.dumps(values) for values in metadata], named], schema=_SCHEMA)
 
 
 class ImageTable:
@@ -74,6 +83,8 @@ class ImageTable:
         try:
             table = pa.ipc.open_file(pa.memory_map(str(folder / IMAGES))).read_all()
             table.validate(full=True)
+            if table.column_names == ["id", "metadata"]:  # built by an earlier version
+                table = table.append_column(ORIGIN, pa.nulls(len(table), ORIGIN.type))
             if not table.schema.equals(_SCHEMA):
                 raise ValueError("it has other columns")
         except (pa.ArrowException, OSError, ValueError) as error:
@@ -96,6 +107,15 @@ class ImageTable:
         """The id of an image."""
         number = bisect_right(self._starts, document) - 1
         return _text(self._chunks[number][document - self._starts[number]])
+
+    def origin(self, document: int) -> str:
+        """What an image was encoded from."""
+        return self.rows.column("origin")[document].as_py() or built_origin(self.id(document))
+
+    def origins(self) -> pa.ChunkedArray:
+        """[N] what each image was encoded from."""
+        built = pc.binary_join_element_wise(pa.scalar(BUILT, ORIGIN.type), self._ids, "")
+        return pc.coalesce(self.rows.column("origin"), built)
 
     def document(self, image_id: str) -> int | None:
         """The document number of an image, None if there is none."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ SCHEMA = pa.schema(
         "boxes": pa.list_(pa.list_(pa.float32(), 4)),
         "label_terms": pa.list_(pa.int32()),
         "label_regions": pa.list_(pa.int16()),
+        "origin": pa.string(),
     }
 )
 NOT_CHANGES = (ValueError, TypeError, IndexError, EOFError, OSError)  # of Arrow and JSON
@@ -70,13 +71,15 @@ KINDS = (Add, MetadataChange, Delete)
 
 def pack_changes(changes: Sequence[Change]) -> bytes:
     """Changes as one Arrow record batch of `SCHEMA`, without the schema."""
-    images = Postings.of([_image(change) for change in changes])
+    rows = [_image(change) for change in changes]
+    images = Postings.of(rows)
     corners = pa.FixedSizeListArray.from_arrays(images.boxes.reshape(-1), 4)
     columns = {
         "kind": pa.array([KINDS.index(type(change)) for change in changes], pa.uint8()),
         "image_id": pa.array(images.ids, pa.string()),
         "metadata": pa.array(map(json.dumps, images.metadata), pa.string()),
         "boxes": _lists(images.box_starts, corners),
+        "origin": pa.array([row.origin for row in rows], pa.string()),
     }
     for name in OF_TERMS:
         columns[name] = _lists(images.starts, getattr(images, name))
@@ -105,8 +108,9 @@ def unpack_changes(data: bytes) -> Iterator[Change]:
         boxes=columns["boxes"].flatten().flatten().to_numpy().reshape(-1, 4),
         label_starts=_starts(columns["label_terms"]),
     )
-    for kind, image in zip(columns["kind"].to_pylist(), images, strict=True):
-        yield _change(kind, image)
+    rows = zip(columns["kind"].to_pylist(), images, columns["origin"].to_pylist(), strict=True)
+    for kind, image, origin in rows:
+        yield _change(kind, replace(image, origin=origin))
 
 
 def _change(kind: int, image: ImagePostings) -> Change:

@@ -20,7 +20,7 @@ from indexer.live.changes import NOT_CHANGES, Change, pack_changes, unpack_chang
 from sparta.atomic import sync
 from sparta.errors import InputError
 
-MAGIC = b"VSL1"
+MAGIC = b"VSL2"
 # Magic, bytes of the changes, position of the last sync, CRC-32 of the changes.
 _FIELDS = struct.Struct("<4sIQI")
 _CHECKSUM = struct.Struct("<I")  # of these fields

@@ -10,7 +10,7 @@ import numpy as np
 
 from indexer.grounding import Grounding, pack
 from indexer.lucene.jvm import java
-from indexer.lucene.schema import CONTENTS, DELIMITER, GROUNDING, ID, RAW
+from indexer.lucene.schema import CONTENTS, DELIMITER, GROUNDING, ID, ORIGIN, RAW
 from indexer.postings import ImagePostings
 from sparta.errors import InputError
 
@@ -35,6 +35,7 @@ class DocumentMaker:
             ID, java("org.apache.lucene.util.BytesRef")(b"")
         )
         self._raw, self._grounding = stored(RAW, ""), stored(GROUNDING, b"")
+        self._origin = stored(ORIGIN, "")
         # The signature is spelled out: pyjnius takes a str for the wrong overload here.
         self._contents = java(field + "Field")(
             CONTENTS,
@@ -45,14 +46,16 @@ class DocumentMaker:
         )
         self._document = java(field + "Document")()
         # The grounding comes last, so that reading the id and metadata need not unpack it.
-        for part in (self._id, self._id_values, self._raw, self._contents, self._grounding):
+        for part in (self._id, self._id_values, self._raw, self._origin, self._contents):
             self._document.add(part)
+        self._document.add(self._grounding)
 
     def of(self, image: ImagePostings) -> Any:
         """The document of an image, until the next call."""
         self._id.setStringValue(image.image_id)
         self._id_values.setBytesValue(image.image_id.encode())
         self._raw.setStringValue(json.dumps(image.metadata))
+        self._origin.setStringValue(image.origin)
         self._grounding.setBytesValue(pack(Grounding(image.terms, image.positions, image.inputs)))
         self._contents.setStringValue(self.text(image))
         return self._document

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from indexer.grounding import Grounding, Winner, unpack
+from indexer.live.origin import built_origin
 from indexer.lucene.allowed import leaves_of, live_documents, search_allowed
 from indexer.lucene.jvm import declare, in_turn, java, java_path
-from indexer.lucene.schema import CONTENTS, GROUNDING, ID, RAW
+from indexer.lucene.schema import CONTENTS, GROUNDING, ID, ORIGIN, RAW
 from indexer.postings import ImagePostings
 from sparta.errors import InputError, first_line
 
@@ -74,6 +76,7 @@ class LuceneIndex:
     Args:
         folder: of the index.
         reader: Lucene's `DirectoryReader` of it, opened here if None.
+        origins: of the images of segments that were read before.
 
     Attributes:
         folder: of the index.
@@ -85,7 +88,9 @@ class LuceneIndex:
     """
 
     @in_turn
-    def __init__(self, folder: Path, reader: Any = None) -> None:
+    def __init__(
+        self, folder: Path, reader: Any = None, origins: Mapping[str, pa.Array] | None = None
+    ) -> None:
         self.folder = folder
         self._reader = reader or _open_reader(folder)
         classes = _classes()
@@ -104,6 +109,7 @@ class LuceneIndex:
         # As built, documents are in the order of the ids; in segments merged later, in any.
         self._order = _by_score_and_id() if self.commit_data else None
         self._listed, self._explained = _java_set(ID, RAW), _java_set(GROUNDING)
+        self._named, self._origins = _java_set(ID, ORIGIN), dict(origins or {})
         # A Java string once and for all: converting the name costs more than reading the field.
         self._grounding = java("java.lang.String")(GROUNDING)
         # Keeping the order of use costs more than looking up: only where all would be too many.
@@ -119,7 +125,7 @@ class LuceneIndex:
         """The index at its newest commit, None if that is this one; to be closed by itself."""
         readers = java("org.apache.lucene.index.DirectoryReader")
         newer = readers.openIfChanged(self._reader)
-        return LuceneIndex(self.folder, newer) if newer is not None else None
+        return LuceneIndex(self.folder, newer, self._origins) if newer is not None else None
 
     @property
     @_reading
@@ -230,6 +236,23 @@ class LuceneIndex:
         fields = self.searcher.doc(document, self._listed)
         return Stored(fields.get(ID), json.loads(fields.get(RAW) or ""))
 
+    @_reading
+    def _origin(self, document: int) -> str:
+        fields = self.searcher.doc(document, self._named)
+        return fields.get(ORIGIN) or built_origin(fields.get(ID))
+
+    def origins(self) -> pa.ChunkedArray:
+        """[documents] what each image was encoded from, deleted ones included.
+
+        Reads all images of the segments that neither this nor a former commit has read.
+        """
+        self._origins = {
+            name: self._origins.get(name)
+            or pa.array(map(self._origin, documents), pa.large_string())
+            for name, documents in self.segments.items()
+        }
+        return pa.chunked_array(list(self._origins.values()), pa.large_string())
+
     def grounding(self, document: int) -> Grounding:
         """An image's grounding."""
         return self._unpack(*self.packed_groundings([document]))
@@ -303,6 +326,7 @@ class LuceneIndex:
                 impacts[starts[i] : starts[i + 1]],
                 grounding.positions.astype(np.int16),
                 grounding.inputs,
+                self._origin(document),
             )
 
     def _impacts_of_pairs(

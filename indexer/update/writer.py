@@ -16,6 +16,7 @@ from indexer.live.changes import Add, Change, Delete, MetadataChange
 from indexer.live.commit import Commit, log_numbers, log_path
 from indexer.live.history import read_changes
 from indexer.live.log import ChangeLog, read_log
+from indexer.live.origin import new_origin
 from indexer.lucene.reader import LuceneIndex
 from indexer.lucene.updater import LuceneUpdater
 from indexer.manifest import Manifest
@@ -94,6 +95,7 @@ class IndexWriter:
             InputError: if one cannot be applied; nothing is written.
             OSError: if the disk fails; whether the changes were written is then unknown.
         """
+        changes = [_with_origin(change) for change in changes]
         with self._logging:
             self._check(changes, self.__contains__)
             position = self._log.append(changes)
@@ -237,6 +239,13 @@ class IndexWriter:
     def _close_files(self) -> None:
         self._index.close()
         self._log.close()
+
+
+def _with_origin(change: Change) -> Change:
+    """A change whose image does not count as the one that the index was built with."""
+    if isinstance(change, Add) and not change.image.origin:
+        return Add(replace(change.image, origin=new_origin()))
+    return change
 
 
 def _begun(commit: Commit) -> Commit:

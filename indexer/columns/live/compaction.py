@@ -44,7 +44,9 @@ class Compaction:
         """
         if images := self._images():
             table = image_rows(
-                (image.image_id for image in images), (image.metadata for image in images)
+                [image.image_id for image in images],
+                [image.metadata for image in images],
+                [image.origin for image in images],
             )
             folder = self.index / segment_name(self.number)
             order = np.arange(len(images))

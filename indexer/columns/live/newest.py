@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from indexer.columns.row_files import impact_type
@@ -28,12 +29,14 @@ class NewImage(NamedTuple):
         metadata: stored beside the image.
         terms: [n] vocabulary ids, each once.
         impacts: [n], at least 1.
+        origin: what the image was encoded from.
     """
 
     image_id: str
     metadata: dict[str, Any]
     terms: NDArray[np.integer]
     impacts: NDArray[np.integer]
+    origin: str
 
 
 class Newest:
@@ -128,6 +131,14 @@ class Newest:
         """Id and metadata of an image."""
         return self._matrix.images[document]
 
+    def origin(self, document: int) -> str:
+        """What an image was encoded from."""
+        return self._matrix.origins[document]
+
+    def origins(self) -> pa.ChunkedArray:
+        """[n] what each image was encoded from."""
+        return pa.chunked_array([self._matrix.origins[: self._images]], pa.large_string())
+
 
 class _Matrix:
     """Impacts [vocabulary, CAPACITY]; only pages that hold some count as memory in use."""
@@ -138,6 +149,7 @@ class _Matrix:
         self.largest = np.zeros(vocabulary, impact)
         self.document_frequencies = np.zeros(vocabulary, np.int64)
         self.images: list[Stored] = []
+        self.origins: list[str] = []
         self._parts: dict[int, FieldPart] = {}  # by the number of the first image
 
     def fields(self, first: int, last: int, kinds: Mapping[str, Kind]) -> FieldPart:
@@ -167,6 +179,7 @@ class _Matrix:
         first = len(self.images)
         # First of all, so that nobody writes here again if this is interrupted.
         self.images += [Stored(image.image_id, image.metadata) for image in images]
+        self.origins += [image.origin for image in images]
         lengths = [len(image.terms) for image in images]
         places = np.repeat(np.arange(first, first + len(images)), lengths)
         self.impacts[terms, places] = impacts
@@ -176,7 +189,7 @@ class _Matrix:
     def first(self, images: int) -> _Matrix:
         """A copy of the first images."""
         copy = _Matrix(len(self.largest), self.largest.dtype)
-        copy.images = self.images[:images]
+        copy.images, copy.origins = self.images[:images], self.origins[:images]
         for term in np.flatnonzero(self.largest) if images else ():
             copy.impacts[term, :images] = self.impacts[term, :images]
             copy.largest[term] = copy.impacts[term].max()

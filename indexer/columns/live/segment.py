@@ -55,6 +55,7 @@ class Segment:
         self.term_impacts = self.index.term_impacts
         self.stored = self.images.stored
         self.document = self.images.document
+        self.origin, self.origins = self.images.origin, self.images.origins
         self._fields: FieldPart | None = None
 
     def fields(self, kinds: Mapping[str, Kind]) -> FieldPart:

@@ -9,6 +9,7 @@ from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from indexer.columns.live.kernel import best_of_newest
@@ -142,7 +143,9 @@ class LiveColumns:
             key = change.image_id
             if isinstance(change, Add):
                 image = change.image
-                final[key] = NewImage(key, image.metadata, image.terms, image.impacts)
+                final[key] = NewImage(
+                    key, image.metadata, image.terms, image.impacts, image.origin
+                )
             elif isinstance(change, Delete):
                 final[key] = None
             else:
@@ -159,7 +162,9 @@ class LiveColumns:
         terms = np.flatnonzero(self._largest)
         [impacts] = self.impacts([document], terms.tolist())
         kept = impacts > 0
-        return NewImage(image_id, self.stored(document).metadata, terms[kept], impacts[kept])
+        metadata, part = self.stored(document).metadata, self._part(document)
+        origin = self._parts[part].origin(document - self._firsts[part])
+        return NewImage(image_id, metadata, terms[kept], impacts[kept], origin)
 
     def top(
         self, terms: Mapping[int, int], k: int, allowed: NDArray[np.bool_] | None = None
@@ -267,6 +272,11 @@ class LiveColumns:
         """Id and metadata of a document, deleted or not."""
         part = self._part(document)
         return self._parts[part].stored(document - self._firsts[part])
+
+    def origins(self) -> pa.ChunkedArray:
+        """[documents] what each image was encoded from, deleted or not."""
+        chunks = [chunk for part in self._parts for chunk in part.origins().chunks]
+        return pa.chunked_array(chunks, pa.large_string())
 
     def _part(self, document: int) -> int:
         return bisect_right(self._firsts, document) - 1

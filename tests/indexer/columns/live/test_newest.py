@@ -20,7 +20,7 @@ def images(count: int, bits: int = 8, seed: int = 0) -> list[NewImage]:
     rows = random_rows(count, bits, seed)
     ends = zip(rows.starts[:-1], rows.starts[1:], strict=True)
     return [
-        NewImage(f"{number}", {"width": number}, rows.terms[a:b], rows.impacts[a:b])
+        NewImage(f"{number}", {"width": number}, rows.terms[a:b], rows.impacts[a:b], "")
         for number, (a, b) in enumerate(ends)
     ]
 
@@ -94,7 +94,7 @@ def test_an_interrupted_write_leaves_nothing_behind() -> None:
     own = images(20)
     before = Newest.empty(VOCABULARY, 8).after(own[:10])
     with pytest.raises(ValueError, match="shape mismatch"):
-        before.after([own[10], NewImage("broken", {}, np.arange(3), np.ones(4, np.int32))])
+        before.after([own[10], NewImage("broken", {}, np.arange(3), np.ones(4, np.int32), "")])
     after = before.after(own[12:14])
     every = list(range(VOCABULARY))
     alone = Newest.empty(VOCABULARY, 8).after(own[12:14])
@@ -129,7 +129,7 @@ def test_searches_go_on_while_images_are_appended() -> None:
     [(VOCABULARY, 1, "terms"), (-1, 1, "terms"), (0, 256, "impacts"), (0, -1, "impacts")],
 )
 def test_terms_and_impacts_out_of_range_are_refused(term: int, impact: int, name: str) -> None:
-    image = NewImage("a", {}, np.array([term]), np.array([impact]))
+    image = NewImage("a", {}, np.array([term]), np.array([impact]), "")
     with pytest.raises(InputError, match=f"{name} of the images must be from 0 to"):
         Newest.empty(VOCABULARY, 8).after([image])
 
@@ -143,7 +143,7 @@ def test_untouched_pages_are_not_in_memory() -> None:
         return int(line.split()[1])
 
     before = resident()
-    image = NewImage("a", {}, np.arange(0, 30_000, 100), np.full(300, 3))
+    image = NewImage("a", {}, np.arange(0, 30_000, 100), np.full(300, 3), "")
     found = Newest.empty(30_000, 16).after([image] * 10)
     assert len(found) == 10
     assert resident() - before < 20_000  # kilobytes
