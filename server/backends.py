@@ -107,8 +107,12 @@ class Backends:
         newer = self._live.refreshed() if self._live else None
         if newer is None:
             return None
-        # There are no dense models beside an index that is written to.
-        return Backends([replace(self.default, searcher=newer)], self._state)
+        dense = [
+            replace(one, searcher=one.searcher.following(newer))
+            for one in self
+            if isinstance(one.searcher, LazySearcher)
+        ]
+        return Backends([replace(self.default, searcher=newer), *dense], self._state)
 
     def load_as(self, former: Backends) -> None:
         """Load the dense models that are loaded in the former backends, before a query waits."""

@@ -11,8 +11,8 @@ from indexer.filters.expression import FilterError
 from indexer.filters.field_index import FieldIndex
 from indexer.filters.text import parse_filter, pointed
 from indexer.lucene.reader import LuceneIndex
-from indexer.parts import LUCENE
 from indexer.search.api import Allowed, Filterable, Searcher
+from indexer.search.dense import VectorSearcher
 from indexer.search.fields import open_fields
 from indexer.search.open import open_index
 from sparta.errors import InputError
@@ -51,5 +51,6 @@ def images_let_through(text: str, folder: Path) -> tuple[list[str], int]:
 def _fields(searcher: Searcher, folder: Path) -> FieldIndex:
     if isinstance(searcher, Filterable):
         return searcher.field_index()
-    with closing(LuceneIndex(folder / LUCENE)) as images:
-        return open_fields(folder, images)
+    assert isinstance(searcher, VectorSearcher)
+    assert isinstance(searcher.images, LuceneIndex)
+    return open_fields(folder, searcher.images)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
-
+from indexer.dense.embed import embed_store
+from indexer.dense.live_rows import keep_rows, present_origins, usable_rows
 from indexer.dense.manifest import (
     FORMAT_VERSION,
     MODEL,
@@ -20,6 +18,7 @@ from indexer.dense.manifest import (
     dense_folder,
 )
 from indexer.dense.models import check_models
+from indexer.dense.row_origins import write_origins
 from indexer.dense.text_encoder import load_dense_model
 from indexer.dense.vectors import ImageVectors, VectorIndexKind
 from indexer.encoding.models import model_fingerprint
@@ -31,13 +30,10 @@ from sparta.atomic import check_name, recover, replace_folder, work_folder
 from sparta.disk import full_disk_reported
 from sparta.errors import InputError
 from sparta.features.extract.networks.backbone import pick_device
-from sparta.features.record import FeatureSource
 from sparta.features.store import FeatureStore
 from sparta.lock import writing
 from sparta.progress import Progress, no_progress
-from sparta.vse.image_batches import image_batches
 from sparta.vse.model import VseModel
-from sparta.vse.photo_folder import PhotoFolder
 
 
 def check_index(index: Path) -> None:
@@ -67,9 +63,13 @@ def add_dense(
 ) -> DenseManifest:
     """Embed the images of an index and add them as `dense/NAME`, complete or not at all.
 
+    Of an index that was written to, those images are embedded that are as they were built, or were
+    written with the features that the store has. What the former part of this name and model has of
+    the others is taken over.
+
     Args:
         index: an index folder.
-        store: features of the same images.
+        store: features of the same images; of an index that was written to, of some of them.
         name: of the part; one of that name is replaced.
         model: folder or hub name of a dense model.
         kind: "flat" (exact) or "hnsw".
@@ -78,28 +78,42 @@ def add_dense(
         progress: stage "embed NAME", in images.
 
     Raises:
-        InputError: if the folder is not an index, or was written to since it was built, its images
-            are others, the model does not fit, or another process is writing the index.
+        InputError: if the folder is not an index, its images are others, the model does not fit,
+            or another process is writing the index.
     """
     check_index(index)
     with writing(index):
         manifest = Manifest.open(index)
-        if manifest.live:
-            raise InputError(
-                f"{index} has been written to since it was built, and dense parts do not follow "
-                "that yet: build the index again, and add them before it is written to"
-            )
         check_models({name: str(model)}, store)
         with closing(LuceneIndex(index / LUCENE)) as images:
-            ids = [images.stored(document).image_id for document in range(len(images))]
-        check_same_images(store, ids, index)
+            present = present_origins(images)
+        if not manifest.live:
+            check_same_images(store, list(present), index)
+        rows = usable_rows(store, present)
         loaded = load_dense_model(model)
         vectors = ImageVectors.create(loaded.config.dimension, loaded.config.views, kind)
-        for batch in _embed(loaded, store, batch_size, pick_device(device)):
+        for batch in embed_store(loaded, store, rows, batch_size, pick_device(device)):
             vectors.add(batch)
-            progress(f"embed {name}", len(vectors), len(store))
+            progress(f"embed {name}", len(vectors), len(rows))
+        origins = [present[store.ids[row]] for row in rows]
+        if manifest.live:
+            wanted = set(present.values()) - set(origins)
+            origins += keep_rows(index, name, manifest, model_fingerprint(loaded), wanted, vectors)
+        if not origins:
+            raise InputError(
+                f"{store.folder} has none of the images that are in {index} now: they were added "
+                "or replaced with other features"
+            )
         with full_disk_reported(index), work_folder(dense_folder(index, name)) as work:
-            made = _write(work / name, loaded, vectors, kind, store.fingerprint, manifest)
+            made = _write(
+                work / name,
+                loaded,
+                vectors,
+                kind,
+                store.fingerprint,
+                manifest,
+                origins if manifest.live else None,
+            )
             replace_folder(work / name, dense_folder(index, name), work)
     return made
 
@@ -111,10 +125,13 @@ def _write(
     kind: VectorIndexKind,
     features: str,
     of: Manifest,
+    origins: Sequence[str] | None,
 ) -> DenseManifest:
     """Write a whole dense part into a new folder; `features` is the store's fingerprint."""
     folder.mkdir()
     vectors.save(folder / VECTORS)
+    if origins is not None:
+        write_origins(folder, origins)
     model.save_pretrained(folder / MODEL)
     made = DenseManifest(
         format_version=FORMAT_VERSION,
@@ -131,27 +148,3 @@ def _write(
     )
     made.save(folder)
     return made
-
-
-def _embed(
-    model: VseModel, store: FeatureStore, batch_size: int, device: torch.device
-) -> Iterator[NDArray[np.float32]]:
-    """Vectors [B, K, D] of the store's images, in order."""
-    model.to(device)  # type: ignore[arg-type]
-    images: FeatureStore | PhotoFolder = store
-    if model.vision is not None and store.photos is not None:
-        source = FeatureSource(**model.config.feature_source)
-        images = PhotoFolder(store.photos, source, store.ids)
-    start = 0
-    for batch in image_batches(model, images, range(len(images)), batch_size):
-        with torch.inference_mode():
-            vectors = model.encode_images(batch).cpu().numpy()
-        if not np.isfinite(vectors).all():
-            raise InputError(
-                f"the model's vectors of {store.ids[start]} to "
-                f"{store.ids[start + len(vectors) - 1]} are not "
-                "finite: its weights are damaged, or its training diverged"
-            )
-        start += len(vectors)
-        yield vectors
-    model.to("cpu")  # type: ignore[arg-type]

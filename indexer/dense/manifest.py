@@ -15,6 +15,7 @@ FORMAT_VERSION = 2
 FOLDER = "dense"
 MODEL = "model"
 VECTORS = "vectors.faiss"
+ORIGINS = "origins.arrow"  # of the rows, once the index is written to
 SPARSE = "sparta"  # the inverted index
 ENSEMBLE = "ensemble"  # the mean of all dense parts
 # Free of dots, so that a hidden work folder has no part's name.
@@ -33,7 +34,7 @@ class DenseManifest:
         features: fingerprint of the feature store that was embedded.
         indexed_features: fingerprint of the plain store that the inverted index was built from,
             which identifies the index this part belongs to.
-        images: count.
+        images: count of rows.
         views: vectors of an image.
         dimension: of a vector.
         kind: "flat" (exact) or "hnsw".
@@ -88,7 +89,13 @@ class DenseManifest:
             )
         folder = dense_folder(index, name)
         manifest = read_manifest(cls, folder, FORMAT_VERSION)
-        if (manifest.images, manifest.indexed_features) != (of.images, of.features[0]):
+        if of.live and ORIGINS not in manifest.parts:
+            raise InputError(
+                f"{folder} is of {index} as it was built, before it was written to: add it again "
+                "with `sparta index-dense`"
+            )
+        images = manifest.images if of.live else of.images
+        if (manifest.images, manifest.indexed_features) != (images, of.features[0]):
             raise InputError(
                 f"{folder} is of other images than {index} ({manifest.images:,} of features "
                 f"{manifest.indexed_features[:12]} instead of {of.images:,} of features "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -42,11 +43,13 @@ class ImageVectors:
     Args:
         index: a FAISS index of N·K vectors, where row = image·K + view.
         views: K.
+        added: [M, K, D] vectors of further images, which a graph does not have.
     """
 
-    def __init__(self, index: Any, views: int) -> None:
+    def __init__(self, index: Any, views: int, added: NDArray[np.float32] | None = None) -> None:
         faiss = import_faiss()
         self._index = index
+        self._added = np.empty((0, views, index.d), np.float32) if added is None else added
         self._flat = faiss.downcast_index(index.storage) if hasattr(index, "storage") else index
         self.views = views
 
@@ -95,6 +98,10 @@ class ImageVectors:
             )
         self._index.add(np.ascontiguousarray(vectors.reshape(-1, self.dimension)))
 
+    def followed_by(self, added: NDArray[np.float32]) -> ImageVectors:
+        """These images and others [M, K, D] after them; these stay as they are."""
+        return ImageVectors(self._index, self.views, added)
+
     @property
     def dimension(self) -> int:
         """D."""
@@ -102,11 +109,18 @@ class ImageVectors:
 
     def __len__(self) -> int:
         """N."""
+        return self._first_added + len(self._added)
+
+    @property
+    def _first_added(self) -> int:
         return int(self._index.ntotal) // self.views
 
     def of(self, image: int) -> NDArray[np.float32]:
         """The vectors of an image's views, [K, D]."""
-        found: NDArray[np.float32] = self._flat.reconstruct_n(image * self.views, self.views)
+        if image >= self._first_added:
+            found: NDArray[np.float32] = self._added[image - self._first_added]
+            return found
+        found = self._flat.reconstruct_n(image * self.views, self.views)
         return found
 
     def nearest(
@@ -119,7 +133,7 @@ class ImageVectors:
             k: images at most.
             allowed: [N] images that may be found, all of which are then compared; None for all.
         """
-        if self._index is not self._flat and allowed is None:
+        if self._index is not self._flat and allowed is None and not len(self._added):
             return self._walk(query, k)
         scores = self.scores(query)
         found = best(scores.max(axis=1), k, allowed)
@@ -133,13 +147,18 @@ class ImageVectors:
         faiss = import_faiss()
         query = np.ascontiguousarray(query, np.float32)
         found = np.empty((len(self), self.views), np.float32)
-        faiss.fvec_inner_products_ny(
-            faiss.swig_ptr(found),
-            faiss.swig_ptr(query),
-            self._flat.get_xb(),
-            self.dimension,
-            found.size,
-        )
+        first = self._first_added
+        parts = [(found[:first], self._flat.get_xb())]
+        if len(self._added):
+            parts.append((found[first:], faiss.swig_ptr(self._added)))
+        for products, vectors in parts:
+            faiss.fvec_inner_products_ny(
+                faiss.swig_ptr(products),
+                faiss.swig_ptr(query),
+                vectors,
+                self.dimension,
+                products.size,
+            )
         return found
 
     def _walk(self, query: NDArray[np.float32], k: int) -> Nearest:
@@ -159,12 +178,26 @@ class ImageVectors:
         return found._replace(views=views) if self.views > 1 else found
 
 
-def best(scores: NDArray[np.float32], k: int, allowed: NDArray[np.bool_] | None = None) -> Nearest:
-    """The k largest of the scores [N] of N images, or of those of them that are allowed."""
+def best(
+    scores: NDArray[np.float32],
+    k: int,
+    allowed: NDArray[np.bool_] | None = None,
+    image_id: Callable[[int], str] | None = None,
+) -> Nearest:
+    """The k largest of the scores [N] of N images, or of those of them that are allowed.
+
+    Args:
+        scores: [N].
+        k: images at most.
+        allowed: [N] images that may be found; None for all.
+        image_id: of an image, by which ties are ordered; None if images are in that order.
+    """
     candidates = np.arange(len(scores)) if allowed is None else np.flatnonzero(allowed)
     if k < len(candidates):
         own = scores[candidates]
         candidates = candidates[own >= np.partition(own, -k)[-k]]
+    if image_id is not None:
+        candidates = np.array(sorted(candidates.tolist(), key=image_id), np.int64)
     images = candidates[np.argsort(-scores[candidates], kind="stable")][:k]
     return Nearest(images, scores[images])
 

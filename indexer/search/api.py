@@ -216,6 +216,10 @@ class UnavailableError(InputError):
     """Raised by a searcher opened on demand that cannot be opened; the text says why."""
 
 
+class NoVectorError(InputError):
+    """Raised by a dense searcher for an image that its model has not embedded; the text says so."""
+
+
 class Searcher(Protocol):
     """Searches one collection of images: an inverted index, or the vectors of dense models."""
 

@@ -9,6 +9,7 @@ from itertools import repeat
 from typing import Any, Protocol
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from indexer.dense.vectors import ImageVectors, Nearest, best
@@ -18,6 +19,7 @@ from indexer.query.query import Query, QueryError
 from indexer.search.api import (
     Allowed,
     Hit,
+    NoVectorError,
     SearchResult,
     SimilarResult,
     Timings,
@@ -40,8 +42,11 @@ class TextEncoder(Protocol):
 
 
 class StoredImages(Protocol):
-    """Ids and metadata of images by number: a `LuceneIndex`."""
+    """Images of one commit by document number: a `LuceneIndex`, or columns in memory."""
 
+    @property
+    def live(self) -> NDArray[np.bool_] | None: ...  # noqa: D102
+    def origins(self) -> pa.ChunkedArray: ...  # noqa: D102
     def stored(self, document: int) -> Stored: ...  # noqa: D102
     def document(self, image_id: str) -> int | None: ...  # noqa: D102
     def __len__(self) -> int: ...
@@ -53,7 +58,10 @@ class VectorSearcher(ABC):
 
     Attributes:
         images: ids and metadata of the images.
+        found: [documents] images that have vectors; None for all, in the order of their ids.
     """
+
+    found: NDArray[np.bool_] | None = None
 
     def __init__(self, images: StoredImages) -> None:
         self.images = images
@@ -72,7 +80,10 @@ class VectorSearcher(ABC):
 
     @abstractmethod
     def similarities(self, image: int) -> NDArray[np.float32]:
-        """The similarity of an image to every image, [N]; exact even where `nearest` is not."""
+        """The similarity of an image to every image, [N]; exact even where `nearest` is not.
+
+        It is -inf for images without vectors.
+        """
 
     def search(
         self,
@@ -107,20 +118,31 @@ class VectorSearcher(ABC):
         words: str | Query = "",
         allowed: Allowed | None = None,
     ) -> SimilarResult:
-        """The k images nearest to indexed ones, by the mean; see `Searcher.similar`."""
+        """The k images nearest to indexed ones, by the mean; see `Searcher.similar`.
+
+        Raises:
+            NoVectorError: if one of them has no vector.
+        """
         if k < 1:
             raise ValueError(f"k must be at least 1, got {k}")
         if (query := parsed(words)).text.strip():
             problem = "a dense model compares photos alone: leave the words out, or search sparta"
             raise QueryError(problem, query.text, 1)
         start = time.perf_counter()
-        images = [self._document(one) for one in ids_of(image_id)]
+        images = [self._with_vector(one) for one in ids_of(image_id)]
         similarities = np.mean([self.similarities(image) for image in images], axis=0)
-        found = best(similarities, k + len(images), allowed)
+        found = self.best(similarities, k + len(images), allowed)
         rest = np.flatnonzero(~np.isin(found.images, images))[:k]
         hits = self._hits(Nearest(found.images[rest], found.scores[rest]))
         milliseconds = 1000 * (time.perf_counter() - start)
         return SimilarResult(hits, [], Timings(0.0, milliseconds, milliseconds), {})
+
+    def best(self, scores: NDArray[np.float32], k: int, allowed: Allowed | None) -> Nearest:
+        """The k best of the documents' scores [N], of those allowed, ties by image id."""
+        if self.found is None:
+            return best(scores, k, allowed)
+        some = self.found if allowed is None else self.found & allowed
+        return best(scores, k, some, lambda image: self.images.stored(image).image_id)
 
     def _hits(self, found: Nearest) -> list[Hit]:
         views: Iterable[int | None] = repeat(None) if found.views is None else found.views.tolist()
@@ -142,8 +164,18 @@ class VectorSearcher(ABC):
             raise UnknownImageError(image_id)
         return document
 
+    def _with_vector(self, image_id: str) -> int:
+        document = self._document(image_id)
+        if self.found is not None and not self.found[document]:
+            raise NoVectorError(
+                f"image {image_id!r} has no vector of this model, since it was added without one: "
+                "search sparta, or add vectors with `sparta index-dense`"
+            )
+        return document
+
     def __len__(self) -> int:
-        return len(self.images)
+        """Number of images that have vectors."""
+        return len(self.images) if self.found is None else int(np.count_nonzero(self.found))
 
     def close(self) -> None:
         """Close the index's files."""
@@ -154,15 +186,26 @@ class DenseSearcher(VectorSearcher):
     """Searches the vectors of one dense model.
 
     Args:
-        images: in the order of the vectors.
+        images: in the order of the vectors, unless there are `rows`.
         vectors: of the images.
         encoder: of the same model.
+        rows: [documents] the vectors' row of each image of an index that is written to, -1 where
+            it has none or was deleted. All vectors are then compared, even if there is a graph.
     """
 
-    def __init__(self, images: StoredImages, vectors: ImageVectors, encoder: TextEncoder) -> None:
+    def __init__(
+        self,
+        images: StoredImages,
+        vectors: ImageVectors,
+        encoder: TextEncoder,
+        rows: NDArray[np.int64] | None = None,
+    ) -> None:
         super().__init__(images)
         self._vectors = vectors
         self._encoder = encoder
+        self._rows = rows
+        if rows is not None:
+            self.found = rows >= 0
 
     def unknown(self, query: str) -> list[str]:
         """Words that are not in the model's vocabulary."""
@@ -176,24 +219,39 @@ class DenseSearcher(VectorSearcher):
         self, encoded: NDArray[np.float32], k: int, allowed: Allowed | None = None
     ) -> Nearest:
         """The k images with the nearest view, of those allowed."""
-        return self._vectors.nearest(encoded, k, allowed)
+        if self._rows is None:
+            return self._vectors.nearest(encoded, k, allowed)
+        views = self._vectors.scores(encoded)
+        nearest = self.best(self._by_document(views.max(axis=1)), k, allowed)
+        if self._vectors.views == 1:
+            return nearest
+        return nearest._replace(views=views[self._rows[nearest.images]].argmax(axis=1))
 
     def similarities(self, image: int) -> NDArray[np.float32]:
         """The cosine of the most similar pair of their views."""
-        views = self._vectors.of(image)
+        views = self._vectors.of(image if self._rows is None else int(self._rows[image]))
         best: NDArray[np.float32] = np.max([self.scores(view) for view in views], axis=0)
         return best
 
     def scores(self, encoded: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Each image's exact score [N]: the best of its views."""
+        """Each image's exact score [N]: the best of its views; -inf without vectors."""
         best: NDArray[np.float32] = self._vectors.scores(encoded).max(axis=1)
-        return best
+        return self._by_document(best)
+
+    def _by_document(self, scores: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Scores of the rows as those of the documents."""
+        if self._rows is None or self.found is None:
+            return scores
+        found = np.full(len(self._rows), -np.inf, np.float32)
+        found[self.found] = scores[self._rows[self.found]]
+        return found
 
 
 class EnsembleSearcher(VectorSearcher):
     """The mean of several models' similarities (GPO, arXiv 2011.04305, section 5.1.1).
 
-    Always exact, even where a member's own index is not.
+    Always exact, even where a member's own index is not. It finds images of which every member has
+    vectors.
 
     Args:
         members: over the same images.
@@ -202,6 +260,8 @@ class EnsembleSearcher(VectorSearcher):
     def __init__(self, members: Sequence[DenseSearcher]) -> None:
         super().__init__(members[0].images)
         self._members = members
+        having = [member.found for member in members if member.found is not None]
+        self.found = np.logical_and.reduce(having) if having else None
 
     def unknown(self, query: str) -> list[str]:
         """Words that are in no member's vocabulary."""
@@ -219,7 +279,7 @@ class EnsembleSearcher(VectorSearcher):
         scores = [
             member.scores(vector) for member, vector in zip(self._members, encoded, strict=True)
         ]
-        return best(np.mean(scores, axis=0), k, allowed)
+        return self.best(np.mean(scores, axis=0), k, allowed)
 
     def similarities(self, image: int) -> NDArray[np.float32]:
         """The mean over the members."""

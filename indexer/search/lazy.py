@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from threading import RLock
 from typing import Any, Generic, TypeVar
 
@@ -18,6 +19,7 @@ from indexer.search.api import (
 )
 from sparta.errors import InputError
 
+Sparse = TypeVar("Sparse", bound=Searcher)
 Opened = TypeVar("Opened", bound=Searcher)
 
 # One lock for all searchers: while transformers loads a model it changes its own classes for the
@@ -26,18 +28,32 @@ Opened = TypeVar("Opened", bound=Searcher)
 _loading = RLock()
 
 
-class LazySearcher(Generic[Opened]):
+class LazySearcher(Generic[Sparse, Opened]):
     """A dense `Searcher` opened once, by the first query of any thread.
 
     Args:
-        sparse: searcher of the same images, which gives metadata and size without opening.
-        opener: called at the first query, and again at the next one if it fails.
+        sparse: searcher of the same images, which gives metadata without opening.
+        opener: of a searcher of the images of `sparse`; called at the first query, and again at
+            the next one if it fails.
+        count: of those images that the searcher finds; None for all.
     """
 
-    def __init__(self, sparse: Searcher, opener: Callable[[], Opened]) -> None:
+    def __init__(
+        self,
+        sparse: Sparse,
+        opener: Callable[[Sparse], Opened],
+        count: Callable[[Sparse], int] | None = None,
+    ) -> None:
         self._sparse = sparse
-        self._open = opener
+        self._open, self._count = opener, count
         self._opened: Opened | None = None
+        self._is_warm = False
+
+    def following(self, sparse: Sparse) -> LazySearcher[Sparse, Opened]:
+        """The same backend over the images of another commit."""
+        newer = LazySearcher(sparse, self._open, self._count)
+        newer._is_warm = self._is_warm
+        return newer
 
     def opened(self) -> Opened:
         """The searcher itself.
@@ -46,6 +62,9 @@ class LazySearcher(Generic[Opened]):
             UnavailableError: if it cannot be opened.
         """
         if self._opened is None:
+            if self._is_warm:  # nothing is loaded, so nobody has to wait
+                self._opened = self._open_now()
+                return self._opened
             with _loading:
                 if self._opened is None:
                     self._opened = self._open_now()
@@ -53,16 +72,18 @@ class LazySearcher(Generic[Opened]):
 
     @property
     def is_open(self) -> bool:
-        """Whether a query has opened it."""
-        return self._opened is not None
+        """Whether a query has opened it, at this commit or a former one."""
+        return self._is_warm
 
     def _open_now(self) -> Opened:
         try:
-            searcher = self._open()
+            searcher = self._open(self._sparse)
         except InputError as error:
             raise UnavailableError(str(error)) from error
-        # Run once, so that torch's own preparations do not count in the first answer's time.
-        searcher.search("a photo", 1)
+        if not self._is_warm:
+            # Run once, so that torch's own preparations do not count in the first answer's time.
+            searcher.search("a photo", 1)
+            self._is_warm = True
         return searcher
 
     def search(
@@ -113,7 +134,17 @@ class LazySearcher(Generic[Opened]):
         return self._sparse.field_index()
 
     def __len__(self) -> int:
-        return len(self._sparse)
+        """Number of images that the searcher finds."""
+        return len(self._sparse) - self.missing
+
+    @cached_property
+    def missing(self) -> int:
+        """How many images of the index the searcher does not find, having no vectors of them.
+
+        Raises:
+            InputError: if the vectors are damaged.
+        """
+        return len(self._sparse) - self._count(self._sparse) if self._count else 0
 
     def close(self) -> None:
         """Close the searcher if it was opened."""

@@ -15,6 +15,7 @@ from indexer.live.commit import Commit
 from indexer.live.history import read_changes
 from indexer.lucene.reader import LuceneIndex
 from indexer.search.api import Allowed
+from indexer.search.dense import StoredImages
 from indexer.search.fields import fields_of_columns
 from indexer.search.lucene import LuceneSearcher
 from sparta.errors import InputError
@@ -32,7 +33,19 @@ class LiveColumnFinder:
         self.columns = columns
         self.stored = columns.stored
         self.document = columns.document
+        self.origins = columns.origins
         self._term_ids = term_ids
+
+    @property
+    def live(self) -> NDArray[np.bool_] | None:
+        """[documents] which of them are not deleted, None for all."""
+        return self.columns.live
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def close(self) -> None:
+        """Nothing: files are mapped as long as something refers to them."""
 
     def top(self, terms: str, k: int, allowed: Allowed | None = None) -> list[tuple[int, float]]:
         """The k best documents and their scores; see `LuceneIndex.top`."""
@@ -102,6 +115,11 @@ class LiveColumnSearcher(LuceneSearcher):
         )
         first = ColumnState.open(folder, commit.columns).log
         return opened.after(read_changes(folder, first, 0, commit))
+
+    @property
+    def images(self) -> StoredImages:
+        """The images as dense searchers take them."""
+        return self._finder
 
     def _open_fields(self) -> FieldIndex:
         return fields_of_columns(self._folder, self._finder.columns)

@@ -37,6 +37,7 @@ from indexer.search.api import (
     UnknownImageError,
     ids_of,
 )
+from indexer.search.dense import StoredImages
 from indexer.search.explanations import explanations, terms_of_counts, terms_of_words
 from indexer.search.fields import Parts, open_fields
 from indexer.search.held_terms import HeldTerms
@@ -374,6 +375,11 @@ class LuceneSearcher:
         if document is None:
             raise UnknownImageError(image_id)
         return document
+
+    @property
+    def images(self) -> StoredImages:
+        """The images as dense searchers take them, by the document numbers of the finder."""
+        return self.index
 
     def _open_fields(self) -> FieldIndex:
         """The fields of the images by the document numbers of the finder."""

@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 import logging
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, TypeAlias, get_args
 
 from indexer.columns.manifest import columns_fit, has_columns
-from indexer.dense.manifest import (
-    ENSEMBLE,
-    MODEL,
-    SPARSE,
-    VECTORS,
-    DenseManifest,
-    dense_folder,
-    dense_names,
-)
-from indexer.dense.vectors import ImageVectors, import_faiss
+from indexer.dense.manifest import ENSEMBLE, SPARSE, dense_names
 from indexer.manifest import Manifest
-from indexer.parts import check_hash, check_small_parts
 from indexer.search.api import Searcher
-from indexer.search.dense import DenseSearcher, EnsembleSearcher, StoredImages
+from indexer.search.dense import EnsembleSearcher, VectorSearcher
+from indexer.search.dense_part import DensePart, count_images
 from indexer.search.lazy import LazySearcher
 from indexer.search.lucene import LuceneSearcher, open_lucene
-from sparta.checksum import sha256
 from sparta.errors import InputError
 from sparta.progress import Progress, no_progress
 
 Engine = Literal["auto", "lucene", "columns"]
 ENGINES: tuple[Engine, ...] = get_args(Engine)
+
+LazyDense: TypeAlias = LazySearcher[LuceneSearcher, VectorSearcher]
 
 log = logging.getLogger(__name__)
 
@@ -87,13 +79,13 @@ def open_backend(folder: Path, name: str = SPARSE, engine: str = "auto") -> Sear
     names = dense_names(folder) if name == ENSEMBLE else [name]
     if name == ENSEMBLE and len(names) < 2:
         raise InputError(f"{folder} has {len(names)} dense parts, an ensemble needs two")
-    parts = {part: DenseManifest.open(folder, part, manifest) for part in names}
+    parts = [DensePart(folder, part, manifest) for part in names]
     images = open_lucene(folder, manifest)
-    members = [_open_part(dense_folder(folder, part), parts[part], images) for part in names]
+    members = [part.searcher(images) for part in parts]
     return EnsembleSearcher(members) if name == ENSEMBLE else members[0]
 
 
-def open_dense_lazily(folder: Path, sparse: LuceneSearcher) -> dict[str, LazySearcher[Searcher]]:
+def open_dense_lazily(folder: Path, sparse: LuceneSearcher) -> dict[str, LazyDense]:
     """All dense backends of an index folder by name, each opened by its first query.
 
     Args:
@@ -103,45 +95,18 @@ def open_dense_lazily(folder: Path, sparse: LuceneSearcher) -> dict[str, LazySea
     Raises:
         InputError: if a dense part is damaged or belongs to another index.
     """
-    parts = {
-        name: DenseManifest.open(folder, name, sparse.manifest) for name in dense_names(folder)
-    }
-    members = {
-        name: LazySearcher(
-            sparse, partial(_open_part, dense_folder(folder, name), manifest, sparse.index)
-        )
-        for name, manifest in parts.items()
-    }
-    found: dict[str, LazySearcher[Any]] = {**members}
-    if len(members) > 1:
-        found[ENSEMBLE] = LazySearcher(
-            sparse, lambda: EnsembleSearcher([member.opened() for member in members.values()])
-        )
+    parts = {name: DensePart(folder, name, sparse.manifest) for name in dense_names(folder)}
+    found = {name: _lazily([part], sparse) for name, part in parts.items()}
+    if len(parts) > 1:
+        found[ENSEMBLE] = _lazily(list(parts.values()), sparse)
     return found
 
 
-def _open_part(folder: Path, manifest: DenseManifest, images: StoredImages) -> DenseSearcher:
-    """A searcher over one dense part.
+def _lazily(parts: Sequence[DensePart], sparse: LuceneSearcher) -> LazyDense:
+    """A searcher of one part, or the ensemble of several."""
 
-    Args:
-        folder: of the part.
-        manifest: the part's manifest, checked.
-        images: of the index it belongs to; closed with the searcher.
+    def opened(sparse: LuceneSearcher) -> VectorSearcher:
+        members = [part.searcher(sparse.images) for part in parts]
+        return EnsembleSearcher(members) if len(members) > 1 else members[0]
 
-    Raises:
-        InputError: if its vectors or its model do not fit its manifest, or FAISS is not installed.
-    """
-    import_faiss()
-    from indexer.dense.text_encoder import ModelText
-
-    check_small_parts(folder, manifest.parts)
-    path = folder / VECTORS
-    check_hash(path, manifest.parts[VECTORS], sha256(path))  # of any size: it is read whole
-    vectors = ImageVectors.open(path, manifest.views)
-    found = (len(vectors), vectors.dimension)
-    if found != (manifest.images, manifest.dimension):
-        raise InputError(
-            f"{path} has {found[0]} images of {found[1]} numbers instead of {manifest.images} of "
-            f"{manifest.dimension}: add it again with `sparta index-dense`"
-        )
-    return DenseSearcher(images, vectors, ModelText.open(folder / MODEL, manifest.model))
+    return LazySearcher(sparse, opened, lambda sparse: count_images(parts, sparse.images))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from indexer.columns.image_table import ImageTable
+from indexer.columns.manifest import FOLDER as COLUMNS
 from indexer.columns.manifest import columns_fit, has_columns
-from indexer.dense.manifest import dense_names
+from indexer.dense.row_origins import name_rows
 from indexer.live.commit import FOLDER
 from indexer.manifest import Manifest
 from indexer.parts import MANIFEST
 from sparta.atomic import sync
-from sparta.errors import InputError
 
 
 def make_live(folder: Path) -> Manifest:
@@ -19,14 +20,9 @@ def make_live(folder: Path) -> Manifest:
     It can be killed at any moment and called again. The caller is the folder's one writer.
 
     Raises:
-        InputError: if the folder is not an index, is damaged, or has dense parts.
+        InputError: if the folder is not an index, or is damaged.
     """
     manifest = Manifest.open(folder)
-    if names := dense_names(folder):
-        raise InputError(
-            f"{folder} has dense parts ({', '.join(names)}), which do not follow changes yet: "
-            f"remove {folder / 'dense'} to write to the index without them"
-        )
     (folder / FOLDER).mkdir(exist_ok=True)
     if manifest.live:
         return manifest
@@ -34,6 +30,7 @@ def make_live(folder: Path) -> Manifest:
         from indexer.columns.rebuild import rebuild_columns
 
         rebuild_columns(folder)  # those of a live index follow its changes from here on
+    name_rows(folder, manifest, ImageTable(folder / COLUMNS).origins())
     manifest = manifest.as_live()
     unfinished = folder / FOLDER / "new"
     unfinished.mkdir(exist_ok=True)

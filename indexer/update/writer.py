@@ -263,8 +263,7 @@ def open_writer(folder: Path) -> Iterator[IndexWriter]:
         folder: the index folder.
 
     Raises:
-        InputError: if the folder is not an index, is damaged, has dense parts, or another process
-            writes it.
+        InputError: if the folder is not an index, is damaged, or another process writes it.
     """
     folder = folder.resolve()  # an alias may be switched meanwhile
     Manifest.read(folder)  # no lock file beside something else

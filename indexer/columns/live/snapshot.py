@@ -143,9 +143,7 @@ class LiveColumns:
             key = change.image_id
             if isinstance(change, Add):
                 image = change.image
-                final[key] = NewImage(
-                    key, image.metadata, image.terms, image.impacts, image.origin
-                )
+                final[key] = NewImage(key, image.metadata, image.terms, image.impacts, image.origin)
             elif isinstance(change, Delete):
                 final[key] = None
             else:

@@ -85,8 +85,8 @@ def test_declared_kinds_remain(
 
 def test_dense_models_share_the_fields_of_the_index(index: Path, exact: ReferenceSearcher) -> None:
     searcher = open_index(index)
-    lazy = LazySearcher(searcher, lambda: exact)
+    lazy = LazySearcher(searcher, lambda _: exact)
     assert lazy.field_index() is searcher.field_index() is searcher.field_index()
     searcher.close()
     with pytest.raises(UnavailableError, match="have no fields"):
-        LazySearcher(exact, lambda: exact).field_index()
+        LazySearcher(exact, lambda _: exact).field_index()

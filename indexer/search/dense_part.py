@@ -1,0 +1,117 @@
+"""A dense part of an index folder, whose model and vectors are loaded once for all commits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from weakref import ReferenceType, ref
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from indexer.dense.added import AddedRows
+from indexer.dense.manifest import MODEL, VECTORS, DenseManifest, dense_folder
+from indexer.dense.row_origins import read_origins
+from indexer.dense.vectors import ImageVectors, import_faiss
+from indexer.manifest import Manifest
+from indexer.parts import check_hash, check_small_parts
+from indexer.search.dense import DenseSearcher, StoredImages, TextEncoder
+from sparta.checksum import sha256
+from sparta.errors import InputError
+
+Rows = NDArray[np.int64]  # [documents] the row of each, -1 for none
+
+
+class DensePart:
+    """Makes searchers of one dense part, over the images of any commit.
+
+    An image that was added or replaced has a vector only if the part has a row of its origin.
+
+    Args:
+        index: the index folder.
+        name: of the part.
+        of: the index's own manifest.
+
+    Raises:
+        InputError: if there is no such part, or it is damaged or of another index.
+    """
+
+    def __init__(self, index: Path, name: str, of: Manifest) -> None:
+        self.manifest = DenseManifest.open(index, name, of)
+        self._folder = dense_folder(index, name)
+        self._added = AddedRows(self._folder, self.manifest.views, self.manifest.dimension)
+        self._origins = read_origins(self._folder) if of.live else None
+        self._loaded: tuple[ImageVectors, TextEncoder] | None = None
+        self._checked = 0
+        # Of the images of a commit, which are to go when nothing else refers to them.
+        self._known: tuple[ReferenceType[StoredImages], Rows, int] | None = None
+
+    def searcher(self, images: StoredImages) -> DenseSearcher:
+        """A searcher of some images.
+
+        Args:
+            images: of one commit of the index; closed with the searcher.
+
+        Raises:
+            InputError: if the part is damaged, or FAISS is not installed.
+        """
+        if self._loaded is None:
+            self._loaded = self._load()
+        vectors, encoder = self._loaded
+        if self._origins is None:
+            return DenseSearcher(images, vectors, encoder)
+        rows, added = self._rows(images, self._origins)
+        following = self._added.vectors(added, self._checked)
+        self._checked = max(self._checked, added)
+        return DenseSearcher(images, vectors.followed_by(following), encoder, rows)
+
+    def having(self, images: StoredImages) -> NDArray[np.bool_] | None:
+        """[documents] which of some images have a vector, None for all; loads no vectors.
+
+        Raises:
+            InputError: if the part is damaged.
+        """
+        return None if self._origins is None else self._rows(images, self._origins)[0] >= 0
+
+    def _rows(self, images: StoredImages, built: pa.ChunkedArray) -> tuple[Rows, int]:
+        """The row of each document, and how many rows were added that these may be of."""
+        known = self._known
+        if known is None or known[0]() is not images:
+            added = self._added.origins()
+            origins = pa.chunked_array([*built.chunks, added], pa.large_string())
+            found = pc.index_in(images.origins(), value_set=origins)
+            rows = found.fill_null(-1).to_numpy().astype(np.int64)
+            if images.live is not None:
+                rows[~images.live] = -1
+            known = self._known = ref(images), rows, len(added)
+        return known[1], known[2]
+
+    def _load(self) -> tuple[ImageVectors, TextEncoder]:
+        import_faiss()
+        from indexer.dense.text_encoder import ModelText
+
+        folder, manifest = self._folder, self.manifest
+        check_small_parts(folder, manifest.parts)
+        path = folder / VECTORS
+        check_hash(path, manifest.parts[VECTORS], sha256(path))  # of any size: it is read whole
+        vectors = ImageVectors.open(path, manifest.views)
+        found = (len(vectors), vectors.dimension)
+        if found != (manifest.images, manifest.dimension):
+            raise InputError(
+                f"{path} has {found[0]} images of {found[1]} numbers instead of "
+                f"{manifest.images} of {manifest.dimension}: add it again with "
+                "`sparta index-dense`"
+            )
+        return vectors, ModelText.open(folder / MODEL, manifest.model)
+
+
+def count_images(parts: Sequence[DensePart], images: StoredImages) -> int:
+    """How many of some images have a vector in each of some parts; loads no vectors.
+
+    Raises:
+        InputError: if a part is damaged.
+    """
+    found = [having for part in parts if (having := part.having(images)) is not None]
+    return int(np.count_nonzero(np.logical_and.reduce(found))) if found else len(images)
