@@ -11,6 +11,7 @@ from pathlib import Path
 
 from indexer.columns.live.state import ColumnState, state_folder
 from indexer.columns.manifest import FOLDER as COLUMNS
+from indexer.dense.added import PREFIX
 from indexer.dense.manifest import dense_folder, dense_names
 from indexer.live.commit import FOLDER as LIVE
 from indexer.live.commit import Commit, log_numbers, log_path
@@ -68,8 +69,10 @@ def _copy(index: Path, copy: Path) -> Commit:
     with closing(LuceneIndex(index / LUCENE)) as lucene:
         commit, files = Commit.of(lucene.commit_data, index), lucene.files
     names = [MANIFEST, *manifest.parts, *_below(index, index / COLUMNS)]
+    grown: list[str] = []  # files that a writer appends to
     for name in dense_names(index):
-        names += _below(index, dense_folder(index, name))
+        for path in _below(index, dense_folder(index, name)):
+            (grown if Path(path).name.startswith(PREFIX) else names).append(path)
     if manifest.live:
         names += [f"{LUCENE}/{name}" for name in files]
     names += [f"{LIVE}/{path.name}" for path in (index / LIVE).glob("sync-*.arrow")]
@@ -85,6 +88,8 @@ def _copy(index: Path, copy: Path) -> Commit:
         for number in sorted(log_numbers(index)):  # the last one grows meanwhile
             if number >= first:
                 shutil.copyfile(log_path(index, number), log_path(copy, number))
+    for name in sorted(grown):  # origins before their vectors, which are written first
+        shutil.copyfile(index / name, copy / name)
     link_uploads(index, copy)  # after the log, whose images have theirs
     Manifest.open(copy)
     return commit

@@ -114,7 +114,9 @@ class ImageTable:
 
     def origins(self) -> pa.ChunkedArray:
         """[N] what each image was encoded from."""
-        built = pc.binary_join_element_wise(pa.scalar(BUILT, ORIGIN.type), self._ids, "")
+        built = pc.binary_join_element_wise(
+            *(pa.scalar(BUILT, ORIGIN.type), self._ids, pa.scalar("", ORIGIN.type))
+        )
         return pc.coalesce(self.rows.column("origin"), built)
 
     def document(self, image_id: str) -> int | None:

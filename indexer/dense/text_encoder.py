@@ -27,6 +27,22 @@ def load_dense_model(name: str | Path) -> VseModel:
     return model
 
 
+def load_part_model(folder: Path, fingerprint: str) -> VseModel:
+    """The model of a dense part, on the CPU.
+
+    Raises:
+        InputError: if it cannot be used, or its fingerprint is another.
+    """
+    model = load_dense_model(folder)
+    found = model_fingerprint(model)
+    if found != fingerprint:
+        raise InputError(
+            f"{folder} holds model {found[:12]}, the vectors are of {fingerprint[:12]}: "
+            "add them again with `sparta index-dense`"
+        )
+    return model
+
+
 class ModelText:
     """The text side of a dense model, on the CPU."""
 
@@ -42,14 +58,7 @@ class ModelText:
         Raises:
             InputError: if it cannot be used, or its fingerprint is another.
         """
-        model = load_dense_model(folder)
-        found = model_fingerprint(model)
-        if found != fingerprint:
-            raise InputError(
-                f"{folder} holds model {found[:12]}, the vectors are of {fingerprint[:12]}: "
-                "add them again with `sparta index-dense`"
-            )
-        return cls(model)
+        return cls(load_part_model(folder, fingerprint))
 
     def encode(self, text: str) -> NDArray[np.float32]:
         """Embed a text, [D] float32."""

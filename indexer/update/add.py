@@ -9,10 +9,12 @@ from pathlib import Path
 from indexer.encoding.term_scores import WINDOW, ImageEncoder
 from indexer.impacts import encode_rows
 from indexer.live.changes import Add
+from indexer.live.origin import origin_of
 from indexer.manifest import Manifest
 from indexer.metadata import RESERVED, Metadata, described
 from indexer.postings import ImagePostings
 from indexer.settings import TermSet
+from indexer.update.dense import DenseFollower, WrittenImages
 from indexer.update.parameters import parameters_of
 from indexer.update.writer import open_writer
 from sparta.disk import full_disk_reported
@@ -74,7 +76,7 @@ def add_images(
     encoder = ImageEncoder.open(stores, models, batch_size, device, terms, progress)
     parameters = parameters_of(index, manifest, encoder, len(stores), asked)
     photos = encoder.store.photos if read_photos else None
-    rows, added = range(len(encoder.store)), 0
+    rows, added, follower = range(len(encoder.store)), 0, DenseFollower(index, device)
     with full_disk_reported(index), open_writer(index) as writer:
         progress("encode", 0, len(rows))
         for start in range(0, len(rows), WINDOW * batch_size):
@@ -82,11 +84,20 @@ def add_images(
             shard = described(encode_rows(encoder, part, parameters), metadata or {}, photos)
             there = {image_id for image_id in shard.postings.ids if image_id in writer}
             added += len(part) - len(there)
+            images = [encoder.store[row] for row in part]
+            origins = [origin_of(image) for image in images]
+            ids = shard.postings.ids
+            follower.add(WrittenImages(images, origins, encoder.store, encoder.store.photos, ids))
             former = {one: writer.metadata(one) for one in there if keep_fields}
-            writer.write([Add(_with_fields(image, former)) for image in shard.postings])
+            named = map(_with_origin, shard.postings, origins)
+            writer.write([Add(_with_fields(image, former)) for image in named])
             writer.commit()
             progress("encode", part.stop, len(rows))
         return AddReport(added, len(rows) - added, len(writer))
+
+
+def _with_origin(image: ImagePostings, origin: str) -> ImagePostings:
+    return replace(image, origin=origin)
 
 
 def _with_fields(image: ImagePostings, former: Metadata) -> ImagePostings:

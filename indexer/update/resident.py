@@ -13,9 +13,11 @@ from indexer.encoding.load import load_scorers
 from indexer.encoding.stores import feature_source
 from indexer.encoding.term_scores import ImageEncoder
 from indexer.impacts import ImpactParameters, encode_batch
+from indexer.live.origin import origin_of
 from indexer.manifest import Manifest
 from indexer.postings import ImagePostings
 from indexer.settings import TermSet
+from indexer.update.dense import DenseFollower, WrittenImages
 from indexer.update.parameters import parameters_of
 from sparta.errors import InputError
 from sparta.features.extract.augmentations import Augmentation
@@ -41,7 +43,8 @@ class _Sample:
 class ResidentEncoder:
     """Photos or features → postings of an index; networks are loaded when needed.
 
-    Not safe for several threads at once.
+    Vectors that dense models of the index have of them are stored at once, so that they are there
+    when the image is. Not safe for several threads at once; the caller is the index's one writer.
 
     Args:
         index: folder of the index.
@@ -55,6 +58,7 @@ class ResidentEncoder:
     def __init__(self, index: Path, models: Sequence[str | Path], device: str = "auto") -> None:
         self._index, self._models, self._device = index, models, device
         self._manifest = Manifest.open(index)
+        self._follower = DenseFollower(index, device)
         self._encoding: tuple[ImageEncoder, ImpactParameters] | None = None
 
     def photo(self, image_id: str, path: Path) -> ImagePostings:
@@ -67,7 +71,7 @@ class ResidentEncoder:
             self._regions(image_id, path, Augmentation(name))
             for name in augmentation_names(len(self._manifest.features))
         ]
-        image = self._encode(copies)
+        image = self._encode(copies, path)
         return replace(image, metadata={**image.metadata, **photo_metadata(path)})
 
     def features(self, image: ImageFeatures) -> ImagePostings:
@@ -96,10 +100,14 @@ class ResidentEncoder:
             raise InputError("the photo cannot be used: the network's output exceeds float16")
         return found
 
-    def _encode(self, copies: Sequence[ImageFeatures]) -> ImagePostings:
+    def _encode(self, copies: Sequence[ImageFeatures], path: Path | None = None) -> ImagePostings:
         encoder, parameters = self._opened(copies[0], len(copies))
         [image], _ = encode_batch(encoder.encode([[one] for one in copies]), parameters)
-        return image
+        plain, origin = copies[0], origin_of(copies[0])
+        sample = _Sample(Path(plain.image_id), self._source, plain)
+        photos, names = (path.parent, [path.name]) if path else (None, [])
+        self._follower.add(WrittenImages([plain], [origin], sample, photos, names))
+        return replace(image, origin=origin)
 
     def _opened(self, image: ImageFeatures, copies: int) -> tuple[ImageEncoder, ImpactParameters]:
         """The models, loaded with the first image."""

@@ -4,18 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 
 from indexer.live.changes import Add, Change, MetadataChange
 from indexer.live.commit import Commit
 from indexer.postings import ImagePostings, Postings
 from indexer.search.lucene import LuceneSearcher
-from indexer.update.writer import IndexWriter
+from indexer.update.writer import IndexWriter, open_writer
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.search.queries import answer
 from tests.indexer.vocabulary import COMMON, RARE
 from tests.reference.searcher import ReferenceSearcher
 
 QUERIES = ("dog", COMMON, "two dogs running on a beach", f"{RARE} cat qqq", "ball red sky . é")
+
+
+class Killed(Exception):
+    """Stands for the end of a process."""
+
+
+class Opened:
+    """An open writer, to be closed or killed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._context = open_writer(folder)
+        self.writer = self._context.__enter__()
+
+    def close(self) -> None:
+        self._context.__exit__(None, None, None)
+
+    def kill(self) -> None:
+        assert not self._context.__exit__(Killed, Killed(), None)
 
 
 class LiveReference:

@@ -31,16 +31,18 @@ from indexer.update.writer import open_writer
 from indexer.verify import verify_index
 from sparta.errors import InputError
 from sparta.tokenizer import WordPieceTokenizer
-from tests.indexer.live_index import QUERIES, LiveReference, assert_same, commit_and_wait
+from tests.indexer.live_index import (
+    QUERIES,
+    LiveReference,
+    Opened,
+    assert_same,
+    commit_and_wait,
+)
 from tests.indexer.random_postings import random_postings
 from tests.indexer.search.queries import answer
 from tests.indexer.vocabulary import RARE
 
 IMAGES = 12
-
-
-class Killed(Exception):
-    """Stands for the end of a process."""
 
 
 @pytest.fixture(scope="module")
@@ -141,20 +143,6 @@ def _run(
     for searcher in searchers:
         searcher.close()
     opened.close()
-
-
-class Opened:
-    """An open writer, to be closed or killed."""
-
-    def __init__(self, folder: Path) -> None:
-        self._context = open_writer(folder)
-        self.writer = self._context.__enter__()
-
-    def close(self) -> None:
-        self._context.__exit__(None, None, None)
-
-    def kill(self) -> None:
-        assert not self._context.__exit__(Killed, Killed(), None)
 
 
 def test_the_first_write_converts_the_index(built: Path, small: Postings) -> None:

@@ -1,0 +1,73 @@
+"""Dense parts of plain arrays, without a model: the text encoder counts letters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from indexer.dense.manifest import VECTORS, DenseManifest, dense_folder
+from indexer.dense.row_origins import write_origins
+from indexer.dense.text_encoder import ModelText
+from indexer.dense.vectors import ImageVectors, VectorIndexKind
+from indexer.manifest import Manifest
+from indexer.parts import describe_parts
+
+LETTERS = "abcdefgh"
+Vectors = NDArray[np.float32]
+
+
+class LetterEncoder:
+    """Embeds a text as how often it holds each of eight letters."""
+
+    def encode(self, text: str) -> Vectors:
+        return np.array([text.count(letter) for letter in LETTERS], np.float32)
+
+    def unknown(self, text: str) -> list[str]:
+        return [word for word in text.split() if not set(word) & set(LETTERS)]
+
+
+def count_letters(patch: pytest.MonkeyPatch) -> None:
+    """Let parts without a model be opened."""
+    patch.setattr(ModelText, "open", lambda *_: LetterEncoder())
+
+
+def random_vectors(images: int, views: int, seed: int = 0) -> Vectors:
+    """[N, K, 8] whole numbers, so that many scores are equal."""
+    random = np.random.default_rng(seed)
+    return random.integers(-2, 3, (images, views, len(LETTERS))).astype(np.float32)
+
+
+def write_part(
+    index: Path,
+    name: str,
+    vectors: Vectors,
+    kind: VectorIndexKind = "flat",
+    origins: Sequence[str] | None = None,
+) -> DenseManifest:
+    """Add a part with vectors [N, K, 8] to an index folder."""
+    folder, of = dense_folder(index, name), Manifest.open(index)
+    folder.mkdir(parents=True)
+    made = ImageVectors.create(len(LETTERS), vectors.shape[1], kind)
+    made.add(vectors)
+    made.save(folder / VECTORS)
+    if origins is not None:
+        write_origins(folder, origins)
+    manifest = DenseManifest(
+        format_version=2,
+        package_version="0",
+        created="2024-01-01T00:00:00+00:00",
+        model="0" * 64,
+        features="0" * 32,
+        indexed_features=of.features[0],
+        images=len(vectors),
+        views=vectors.shape[1],
+        dimension=len(LETTERS),
+        kind=kind,
+        parts=describe_parts(folder),
+    )
+    manifest.save(folder)
+    return manifest
