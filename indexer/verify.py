@@ -12,7 +12,9 @@ from indexer.columns.live.snapshot import LiveColumns
 from indexer.columns.live.state import ColumnState, state_folder
 from indexer.columns.manifest import FOLDER as COLUMNS
 from indexer.columns.manifest import ColumnManifest, has_columns
+from indexer.dense.added import AddedRows
 from indexer.dense.manifest import DenseManifest, dense_folder, dense_names
+from indexer.dense.row_origins import read_origins
 from indexer.live.commit import FOLDER as LIVE
 from indexer.live.commit import Commit
 from indexer.live.history import read_changes
@@ -108,6 +110,8 @@ def _check_references(index: Path, manifest: Manifest, commit: Commit | None) ->
     manifest.check_vocabulary(index, WordPieceTokenizer.from_folder(index).vocabulary_hash)
     if commit is not None:
         _check_live(index, manifest, commit)
+        for name in dense_names(index):
+            _check_rows(dense_folder(index, name), DenseManifest.read(index, name, manifest))
     elif has_columns(index):
         for count in (len(ColumnIndex.open(index / COLUMNS)), len(ImageTable(index / COLUMNS))):
             _check_count(index / COLUMNS, count, manifest.images)
@@ -122,6 +126,18 @@ def _check_live(index: Path, manifest: Manifest, commit: Commit) -> None:
     first = ColumnState.open(index, commit.columns).log
     columns = columns.after(read_changes(index, first, 0, commit))
     _check_count(index / LIVE, len(columns), images)
+
+
+def _check_rows(folder: Path, part: DenseManifest) -> None:
+    """Whether a dense part names its rows, and those added since are whole."""
+    named = len(read_origins(folder))
+    if named != part.images:
+        raise InputError(
+            f"{folder} has {part.images} rows and names {named}: add it again with "
+            "`sparta index-dense`"
+        )
+    added = AddedRows(folder, part.views, part.dimension)
+    added.vectors(len(added.origins()))
 
 
 def _check_count(folder: Path, count: int, images: int) -> None:

@@ -99,7 +99,7 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        figures = measure(metrics, lambda: current.resource.figures, forwarder.counts)
+        figures = measure(metrics, lambda: current.resource, forwarder.counts)
         measuring = asyncio.create_task(figures)
         if watch:
             watch.start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 from fastapi import Request
 
 from indexer.dense.manifest import SPARSE
-from indexer.search.api import Follower, Searcher
+from indexer.search.api import Follower, Searcher, UnavailableError
 from indexer.search.lazy import LazySearcher
 from indexer.state import IndexState, index_version
 from server.changeover.leases import lease_of
@@ -46,6 +47,15 @@ class Backend:
     quick: bool = False
     engine: str = ""
     uploads: Path | None = None
+
+    @property
+    def missing(self) -> int:
+        """Images of the index that a dense model has no vectors of.
+
+        Raises:
+            UnavailableError: if the vectors are damaged.
+        """
+        return self.searcher.missing if isinstance(self.searcher, LazySearcher) else 0
 
     @property
     def has_photos(self) -> bool:
@@ -83,6 +93,14 @@ class Backends:
             return len(self.default.searcher), 0, 0.0
         created = datetime.fromisoformat(self._state.manifest.created).timestamp()
         return len(self.default.searcher), self._state.bytes, created
+
+    def missing(self) -> dict[str, int]:
+        """Images of the index that each dense model has no vectors of; not of a damaged one."""
+        found = {}
+        for backend in self:
+            with suppress(UnavailableError):
+                found[backend.name] = backend.missing
+        return {name: found[name] for name in found if name != self.default.name}
 
     def __iter__(self) -> Iterator[Backend]:
         return iter(self._by_name.values())

@@ -351,7 +351,12 @@ class BackendInfo(BaseModel):
 
     name: str = Field(examples=["sparta"])
     default: bool = Field(description="Whether requests without a backend use this one")
-    images: int = Field(description="Number of images", examples=[5000])
+    images: int = Field(description="Number of images that it can find", examples=[5000])
+    missing_images: int = Field(
+        default=0,
+        description="Images of the index that a dense model has no vectors of",
+        examples=[0],
+    )
     photos: bool = Field(description="Whether the server can show the photos")
     explains: bool = Field(description="Whether it can explain its scores")
     examples: list[str] = Field(description="Example queries", examples=[["two dogs on a beach"]])

@@ -23,7 +23,7 @@ from indexer.live.history import read_changes
 from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import Manifest
 from indexer.parts import LUCENE, UPLOADS
-from indexer.search.open import open_index
+from indexer.search.open import open_dense_lazily, open_index
 from indexer.state import bytes_below
 
 
@@ -64,6 +64,7 @@ class IndexInfo:
         pruning: terms an image keeps at most, bits, offset, and choice of terms.
         photos: the folder it was built from.
         engines: "lucene", "columns", and dense parts.
+        vectors: images that each dense part, and their ensemble, can find.
         bytes: by part.
         fields: kind of each field of the metadata.
         live: None if it is as it was built.
@@ -78,6 +79,7 @@ class IndexInfo:
     pruning: str
     photos: str | None
     engines: list[str]
+    vectors: dict[str, int]
     bytes: dict[str, int]
     fields: Mapping[str, Kind]
     live: LiveInfo | None
@@ -97,6 +99,8 @@ def index_info(index: Path) -> IndexInfo:
             terms = len(searcher.tokenizer.vocabulary)
             live, postings = _live(index, manifest, searcher.index, terms)
         fields = searcher.field_index().kinds
+        dense = open_dense_lazily(index, searcher)
+        vectors = {name: len(backend) for name, backend in dense.items()}
     return IndexInfo(
         images=images,
         terms_per_image=postings / max(1, images),
@@ -111,6 +115,7 @@ def index_info(index: Path) -> IndexInfo:
             *["columns"] * (manifest.live or has_columns(index)),
             *dense_names(index),
         ],
+        vectors=vectors,
         bytes=_bytes(index),
         fields=fields,
         live=live,

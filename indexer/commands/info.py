@@ -59,7 +59,17 @@ def _lines(found: IndexInfo) -> dict[str, str]:
         "pruning": found.pruning,
         "fields": fields,
     }
+    if found.vectors:
+        counts = (
+            f"{name} of {count:,} images" + _without(found.images - count)
+            for name, count in found.vectors.items()
+        )
+        lines["vectors"] = ", ".join(counts)
     return lines | (_live_lines(found.live) if found.live else {"written": "never since"})
+
+
+def _without(missing: int) -> str:
+    return f" ({missing:,} without)" if missing else ""
 
 
 def _live_lines(live: LiveInfo) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from weakref import ReferenceType, ref
@@ -20,6 +21,8 @@ from indexer.parts import check_hash, check_small_parts
 from indexer.search.dense import DenseSearcher, StoredImages, TextEncoder
 from sparta.checksum import sha256
 from sparta.errors import InputError
+
+log = logging.getLogger(__name__)
 
 Rows = NDArray[np.int64]  # [documents] the row of each, -1 for none
 
@@ -57,14 +60,15 @@ class DensePart:
         Raises:
             InputError: if the part is damaged, or FAISS is not installed.
         """
-        if self._loaded is None:
-            self._loaded = self._load()
-        vectors, encoder = self._loaded
+        first = self._loaded is None
+        vectors, encoder = self._loaded = self._loaded or self._load()
         if self._origins is None:
             return DenseSearcher(images, vectors, encoder)
         rows, added = self._rows(images, self._origins)
         following = self._added.vectors(added, self._checked)
         self._checked = max(self._checked, added)
+        if first and (missing := len(images) - int(np.count_nonzero(rows >= 0))):
+            log.warning("%s has no vectors of %d of %d images", self._folder, missing, len(images))
         return DenseSearcher(images, vectors.followed_by(following), encoder, rows)
 
     def having(self, images: StoredImages) -> NDArray[np.bool_] | None:

@@ -142,9 +142,14 @@ class LazySearcher(Generic[Sparse, Opened]):
         """How many images of the index the searcher does not find, having no vectors of them.
 
         Raises:
-            InputError: if the vectors are damaged.
+            UnavailableError: if the vectors are damaged.
         """
-        return len(self._sparse) - self._count(self._sparse) if self._count else 0
+        if self._count is None:
+            return 0
+        try:
+            return len(self._sparse) - self._count(self._sparse)
+        except InputError as error:
+            raise UnavailableError(str(error)) from error
 
     def close(self) -> None:
         """Close the searcher if it was opened."""

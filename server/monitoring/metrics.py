@@ -8,6 +8,7 @@ and the number of files does not grow.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -112,6 +113,11 @@ class Metrics:
         self._waiting = self._gauge("searches_waiting", "Searches that wait for a thread")
         worker_label = ("worker",)
         self._images = self._gauge("index_images", "Images of the index", worker_label)
+        self._missing = self._gauge(
+            "index_images_without_vectors",
+            "Images of the index that a dense model has no vectors of",
+            ("worker", "backend"),
+        )
         self._bytes = self._gauge("index_bytes", "Bytes of the index's files", worker_label)
         self._created = self._gauge(
             "index_created_timestamp_seconds", "When the index was built", worker_label
@@ -153,6 +159,11 @@ class Metrics:
         self._images.labels(self._worker).set(images)
         self._bytes.labels(self._worker).set(size)
         self._created.labels(self._worker).set(created)
+
+    def missing(self, images: Mapping[str, int]) -> None:
+        """Dense models, by their backends, have no vectors of so many images."""
+        for backend, count in images.items():
+            self._missing.labels(self._worker, backend).set(count)
 
     def measure_memory(self) -> None:
         """Look how much memory the process has; nothing happens without /proc."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qs
 
 from starlette.types import Scope
@@ -87,21 +87,31 @@ def _tracing(settings: ServerSettings) -> Tracing | None:
     return Tracing()
 
 
+class Measured(Protocol):
+    """An index that is served: `server.backends.Backends`."""
+
+    @property
+    def figures(self) -> tuple[int, int, float]: ...  # noqa: D102
+    def missing(self) -> Mapping[str, int]: ...  # noqa: D102
+
+
 async def measure(
     metrics: Metrics,
-    index: Callable[[], tuple[int, int, float]],
+    index: Callable[[], Measured],
     writer: Callable[[], WriterCounts] | None = None,
 ) -> None:
     """Look at the memory and the index again and again.
 
     Args:
         metrics: of the process.
-        index: images, bytes and time of the index that is served.
+        index: that is served.
         writer: what it has done; None in all workers but one.
     """
     while True:
         metrics.measure_memory()
-        metrics.index(*index())
+        # No name here refers to an index, which would stay open until the next look.
+        metrics.index(*index().figures)
+        metrics.missing(await asyncio.to_thread(index().missing))
         if writer is not None:
             metrics.writer(writer())
         await asyncio.sleep(MEASURED)

@@ -12,8 +12,12 @@ router = APIRouter(prefix="/v1")
 
 
 @router.get("/backends", summary="List the backends")
-async def list_backends(request: Request) -> schemas.BackendList:
-    """Every backend with its number of images and example queries, the default backend first."""
+def list_backends(request: Request) -> schemas.BackendList:
+    """Every backend with its number of images and example queries, the default backend first.
+
+    Of an index that is written to, a dense model may lack vectors of some images, which it does not
+    find then; an ensemble lacks those that any of its models lacks.
+    """
     backends = backends_of(request)
     return schemas.BackendList(
         backends=[
@@ -21,6 +25,7 @@ async def list_backends(request: Request) -> schemas.BackendList:
                 name=backend.name,
                 default=backend is backends.default,
                 images=len(backend.searcher),
+                missing_images=backend.missing,
                 photos=backend.has_photos,
                 explains=isinstance(backend.searcher, Explainer),
                 examples=list(backend.examples),

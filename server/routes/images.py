@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import FileResponse
 
-from indexer.search.api import Explainer, UnknownImageError
+from indexer.search.api import Explainer, NoVectorError, UnknownImageError
 from server import schemas
 from server.backends import Backend, backends_of
 from server.conditional import entity_tag, not_modified
@@ -127,7 +127,10 @@ def similar_answer(
         stored_metadata(backend, one)
     searcher = backend.searcher
     allowed = allowed_by(backend, filter)
-    result = searcher.similar([image_id, *also], k, words=q, allowed=allowed)
+    try:
+        result = searcher.similar([image_id, *also], k, words=q, allowed=allowed)
+    except NoVectorError as error:
+        raise ProblemError("invalid-parameter", str(error), "image_id") from error
     why = None
     if explain and isinstance(searcher, Explainer):
         why = partial(searcher.explain_all, result.terms)

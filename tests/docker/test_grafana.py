@@ -28,6 +28,7 @@ def labels_of_metrics() -> dict[str, set[str]]:
     metrics.request("GET", "/v1/search", 200, 0.1)
     metrics.search("sparta", "columns", 0.1)
     metrics.index(5, 100, 0.0)
+    metrics.missing({"vse++": 1})
     metrics.index_change("opened")
     metrics.connection_refused(503)
     metrics.measure_memory()

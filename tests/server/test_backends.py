@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import time
@@ -11,13 +12,19 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 from transformers import PreTrainedModel
 
 import indexer.dense.text_encoder
+from indexer.dense.added import AddedRows
 from indexer.dense.build import add_dense
+from indexer.live.changes import Add, Delete
+from indexer.search.api import UnavailableError
 from indexer.search.open import open_backend
+from indexer.update.writer import open_writer
+from indexer.verify import verify_index
 from server.app import create_app
 from server.backends import Backends, open_backends
 from sparta.errors import InputError
@@ -25,7 +32,8 @@ from sparta.vse.model import VseModel
 from tests.indexer.sealed import change
 from tests.indexer.tiny_dense import save_dense_model
 from tests.server.apps import client_of, settings
-from tests.server.drawings import index_drawings, store_drawings
+from tests.server.drawings import index_drawings, postings_of, store_drawings
+from tests.server.fake import DRAWINGS
 
 NAMES = ["sparta", "mv-vse", "vse++", "ensemble"]
 
@@ -165,3 +173,41 @@ def test_a_part_of_other_images_is_found_before_serving(index: Path) -> None:
             open_backends(settings(index=index))
     finally:
         path.write_text(text)
+
+
+def test_backends_of_a_commit_share_what_is_loaded(index: Path, tmp_path: Path) -> None:
+    """Models are loaded once; a damaged part is left out of the counts."""
+    live = shutil.copytree(index, tmp_path / "live")
+    with open_writer(live) as writer:
+        backends = open_backends(settings(index=live))
+        assert backends.missing() == {"mv-vse": 0, "vse++": 0, "ensemble": 0}
+        former = backends.get("vse++").searcher
+        gone, *rest = [hit.image_id for hit in former.search("red").hits]
+        writer.write([Delete(gone), Add(postings_of("new", DRAWINGS[gone]))])
+        writer.commit()
+        newer = backends.refreshed()
+        assert newer is not None and newer.refreshed() is None
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(indexer.dense.text_encoder, "load_dense_model", None)
+            found = newer.get("vse++").searcher.search("red").hits
+        assert [hit.image_id for hit in found] == rest
+        assert newer.missing() == {"mv-vse": 1, "vse++": 1, "ensemble": 1}
+        assert len(former.search("red").hits) == 5  # the former commit is as it was
+        assert newer.get("mv-vse").searcher.search("red").hits
+        backends.close()
+        newer.close()
+    added = AddedRows(live / "dense" / "vse++", 1, 16)
+    added.append(["0" * 32, "1" * 32], np.zeros((2, 1, 16), np.float32))
+    added.origin_file.write_bytes(b"?" + added.origin_file.read_bytes()[1:])
+    damaged = open_backends(settings(index=live))
+    assert damaged.missing() == {"mv-vse": 1}
+    with pytest.raises(UnavailableError, match=r"\.origins is damaged: add the dense part again"):
+        damaged.get("vse++").searcher.search("red")
+    damaged.close()
+    assert [problem.partition(" is ")[0] for problem in verify_index(live)] == [
+        str(added.origin_file)
+    ]
+    [path] = (live / "dense" / "vse++").glob("*.arrow")
+    path.write_bytes(bytes(path.stat().st_size))
+    with pytest.raises(InputError, match=r"vse\+\+/origins\.arrow is damaged"):
+        open_backends(settings(index=live))

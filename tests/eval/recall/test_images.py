@@ -100,6 +100,16 @@ def test_an_index_of_photos(folder: Path, tmp_path: Path) -> None:
     searcher = open_backend(tmp_path / "index", "seeing")
     hits = searcher.search(photos[0].captions[0], k=6).hits
     searcher.close()
+    # Added again from the same features and photos, it is embedded again too.
+    command = ["add", str(tmp_path / "index"), "--features", str(tmp_path / "store")]
+    run = CliRunner().invoke(cli, [*command, "--model", "sample", "--device", "cpu"])
+    assert run.exit_code == 0, run.output
+    searcher = open_backend(tmp_path / "index", "seeing")
+    again = searcher.search(photos[0].captions[0], k=6).hits
+    assert [(hit.image_id, hit.score) for hit in again] == [
+        (hit.image_id, pytest.approx(hit.score, abs=1e-5)) for hit in hits
+    ]
+    searcher.close()
     order = torch.argsort(scores, descending=True, stable=True).tolist()
     assert [hit.image_id for hit in hits] == [photos[i].image_id for i in order]
     np.testing.assert_allclose([hit.score for hit in hits], scores[order].numpy(), atol=1e-5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,19 @@ import torch
 from indexer.dense.build import add_dense
 from indexer.dense.manifest import DenseManifest, dense_names
 from indexer.dense.vectors import VectorIndexKind
+from indexer.live.changes import Add, Delete
+from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import Manifest
 from indexer.search.open import open_backend
+from indexer.update.add import add_images
+from indexer.update.writer import open_writer
+from indexer.verify import verify_index
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
+from sparta.tokenizer import WordPieceTokenizer
 from sparta.vse.model import VseModel
 from tests.indexer.sealed import change
-from tests.indexer.tiny import SOURCE, same_but
+from tests.indexer.tiny import SOURCE, same_but, write_store
 from tests.indexer.tiny_dense import save_dense_model, slow_scores
 
 
@@ -155,6 +162,56 @@ def test_vectors_that_are_not_finite_are_refused(
     with pytest.raises(InputError, match="are not finite"):
         add_dense(index, store, "mine", tmp_path / "model", device="cpu")
     assert dense_names(index) == []
+
+
+def test_a_live_index_is_brought_up_to_date(
+    index: Path, store: FeatureStore, dense_model: Path, model_dir: Path, tmp_path: Path
+) -> None:
+    """Images are embedded in the content that the index has, whatever the store has."""
+    add_dense(index, store, "mine", dense_model, device="cpu")
+    changed = write_store(tmp_path / "changed", seed=1)
+    gone, nameless, *_ = store.ids
+    add_images(index, [same_but(tmp_path / "part", changed, drop=gone)], [model_dir], device="cpu")
+    shutil.rmtree(index / "dense")  # an index without dense models until now
+    with open_writer(index) as writer, closing(LuceneIndex(index / "lucene")) as lucene:
+        document = lucene.document(nameless)
+        assert document is not None
+        [image] = lucene.images([document], writer_vocabulary(index))
+        writer.write([Add(replace(image, origin=""))])
+    new = best_scores(dense_model, changed)
+    old = best_scores(dense_model, store)
+    assert add_dense(index, store, "mine", dense_model, device="cpu").images == 1
+    assert scores(index) == pytest.approx({gone: old[gone]}, abs=1e-5)
+    made = add_dense(index, changed, "mine", dense_model, kind="hnsw", device="cpu")
+    # Of the image that was as built there is no other content: the store's counts as that.
+    right = {i: score for i, score in new.items() if i != nameless}
+    assert scores(index) == pytest.approx(right, abs=1e-5)
+    assert made.images == 20
+    # What the store does not have is taken over, unless the model is another.
+    only = same_but(tmp_path / "one", changed, drop=store.ids[5])
+    add_dense(index, only, "mine", dense_model, device="cpu")
+    assert scores(index) == pytest.approx(right, abs=1e-5)
+    other = save_dense_model(tmp_path / "other", seed=9)
+    assert add_dense(index, only, "mine", other, device="cpu").images == 19
+    assert verify_index(index) == []
+    with pytest.raises(InputError, match=r"has none of the images that are in .*index now"):
+        with open_writer(index) as writer:
+            writer.write([Delete(gone)])
+        add_dense(index, store, "new", dense_model, device="cpu")
+
+
+def best_scores(model: Path, store: FeatureStore) -> dict[str, float]:
+    rows = slow_scores(model, store, "dog")
+    return {image_id: max(row) for image_id, row in zip(store.ids, rows, strict=True)}
+
+
+def scores(index: Path) -> dict[str, float]:
+    with closing(open_backend(index, "mine")) as searcher:
+        return {hit.image_id: hit.score for hit in searcher.search("dog", 99).hits}
+
+
+def writer_vocabulary(index: Path) -> list[str]:
+    return WordPieceTokenizer.from_folder(index).vocabulary
 
 
 def cut(path: Path) -> None:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from indexer.dense.build import add_dense
+from indexer.dense.manifest import ORIGINS, DenseManifest, dense_folder
+from indexer.dense.row_origins import read_origins
+from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import Manifest
 from indexer.state import IndexState
 from indexer.update.conversion import make_live
+from indexer.verify import verify_index
 from sparta.errors import InputError
-from sparta.features.store import FeatureStore
+from tests.indexer.dense_parts import random_vectors, write_part
 
 
 def test_a_conversion_may_be_killed_before_every_step(
@@ -54,17 +58,36 @@ def test_a_conversion_may_be_killed_before_every_step(
     assert step == 5
 
 
-def test_dense_parts_do_not_follow_changes(
-    store: FeatureStore, sparse_index: Path, dense_model: Path, tmp_path: Path
+def test_a_live_index_has_another_version_and_the_same_size(
+    sparse_index: Path, tmp_path: Path
 ) -> None:
     live = shutil.copytree(sparse_index, tmp_path / "live")
     before = IndexState.read(live)
     make_live(live)
     assert IndexState.read(live).version != before.version
     assert abs(IndexState.read(live).bytes - before.bytes) < 10_000
-    with pytest.raises(InputError, match=r"live has been written to since it was built, and dense"):
-        add_dense(live, store, "vse", dense_model, device="cpu")
-    index = shutil.copytree(sparse_index, tmp_path / "index")
-    add_dense(index, store, "vse", dense_model, device="cpu")
-    with pytest.raises(InputError, match=r"index has dense parts \(vse\), which do not follow"):
-        make_live(index)
+
+
+def test_dense_parts_learn_what_their_rows_are_of(index: Path, tmp_path: Path) -> None:
+    """Whatever the conversion was killed at before; a part of another state is refused."""
+    live = Path(shutil.copytree(index, tmp_path / "live"))
+    ids = [f"={image_id}" for image_id in ids_of(live)]
+    write_part(live, "one", random_vectors(len(ids), 1))
+    write_part(live, "two", random_vectors(len(ids), 3))
+    (dense_folder(live, "two") / ORIGINS).write_text("half of it")
+    (dense_folder(live, "two") / "new").mkdir()
+    make_live(live)
+    for name in ("one", "two"):
+        assert DenseManifest.open(live, name, Manifest.open(live)).images == len(ids)
+        assert read_origins(dense_folder(live, name)).to_pylist() == ids
+        assert not (dense_folder(live, name) / "new").exists()
+    make_live(live)
+    assert verify_index(live) == []
+    write_part(live, "old", random_vectors(len(ids), 1))
+    with pytest.raises(InputError, match=r"old is of .*live as it was built, before it"):
+        DenseManifest.read(live, "old", Manifest.open(live))
+
+
+def ids_of(folder: Path) -> list[str]:
+    with closing(LuceneIndex(folder / "lucene")) as images:
+        return [images.stored(document).image_id for document in range(len(images))]

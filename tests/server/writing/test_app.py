@@ -7,6 +7,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +16,20 @@ from fastapi.testclient import TestClient
 
 from indexer.build import build_index
 from indexer.care.aliases import set_alias
+from indexer.dense.build import add_dense
 from indexer.encoding.stores import open_stores
 from indexer.live.changes import Add
 from indexer.postings import ImagePostings
-from indexer.search.open import open_index
+from indexer.search.open import open_backend, open_dense_lazily, open_index
 from indexer.state import index_version
 from indexer.update.writer import IndexWriter, open_writer
 from server.writing.app import Writing, create_app
 from server.writing.board import COMMIT, Board
 from server.writing.bodies import Image
 from server.writing.index import WritableIndex
+from tests.indexer.dense_parts import random_vectors, write_part
 from tests.indexer.tiny import save_model
+from tests.indexer.tiny_dense import save_dense_model
 from tests.server.fake import DRAWINGS
 from tests.server.writing.test_uploads import photo
 from tests.tiny import tokenizer
@@ -263,6 +267,42 @@ def test_photos(photos: Path, tmp_path: Path) -> None:
     assert (one_["width"], one_["height"], two["bytes"]) == (9, 9, 1)
     assert one_["upload"] == two["upload"]
     assert (index / "uploads" / one_["upload"]).read_bytes() == content
+
+
+def test_dense_models_follow_photos_and_not_term_weights(
+    photos: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = save_model(tmp_path / "model", tokenizer())
+    index = tmp_path / "index"
+    stores = open_stores([photos], [model], "visual_sparta", index, device="cpu")
+    build_index(stores, [model], index, device="cpu")
+    dense = save_dense_model(tmp_path / "vse", source=stores[0].source)
+    add_dense(index, stores[0], "vse++", dense, device="cpu")
+    narrow = replace(stores[0].source, image_size=8)
+    write_part(index, "letters", random_vectors(len(stores[0]), 1))
+    save_dense_model(index / "dense/letters/model", source=narrow)
+    with TestClient(create_app(Writing(index, [str(model)], Board(1)))) as client:
+        content = photo("PNG")
+        for image_id in ("one", stores[0].ids[0]):
+            headers = {"content-type": "image/png"}
+            client.put(f"/v1/images/{image_id}", content=content, headers=headers)
+        image = stores[0][1]
+        features = {"width": image.width, "height": image.height, "boxes": image.boxes.tolist()}
+        features["features"] = image.features.tolist()
+        assert put(client, "features", features=features).json()["result"] == "created"
+        assert put(client, "terms", terms={"red": 1}).json()["result"] == "created"
+    warned = [record.message for record in caplog.records if "no vectors of" in record.message]
+    assert len(warned) == 1 and "letters holds model" in warned[0].replace("/model", "")
+    with closing(open_backend(index, "vse++")) as searcher:
+        scores = {hit.image_id: hit.score for hit in searcher.search("dog", 99).hits}
+        alike = searcher.similar("features", 1).hits[0]
+    assert scores.keys() == {*stores[0].ids, "one", "features"}
+    assert scores["one"] == scores[stores[0].ids[0]]
+    assert (alike.image_id, alike.score) == (stores[0].ids[1], pytest.approx(1, abs=1e-5))
+    with closing(open_index(index)) as sparse:
+        missing = {n: one.missing for n, one in open_dense_lazily(index, sparse).items()}
+    # Of the letters, all that were written are missing: its model cannot be used.
+    assert missing == {"vse++": 1, "letters": 4, "ensemble": 4}
 
 
 def test_after_an_alias_is_switched_the_other_index_is_written(
