@@ -38,6 +38,8 @@ def index_dense(
 
     Each model becomes a backend beside the inverted index, and two or more form an ensemble.
     Photos are first turned into the features the models were trained on, stored in OUT.features.
+    Of an index that was written to, images are embedded that are as they were built, or were added
+    with the same features; the others keep the vectors that they have.
 
     [bold]Examples[/bold]
 
@@ -54,6 +56,7 @@ def index_dense(
     from indexer.dense.build import add_dense, check_index
     from indexer.dense.models import check_models, name_models
     from indexer.encoding.stores import open_stores
+    from indexer.search.dense_part import missing_vectors
     from sparta.progress import progress_bars
 
     named = name_models(model)
@@ -77,4 +80,7 @@ def index_dense(
                 progress=show,
             )
     for name, manifest in added.items():
-        console.print(f"{out}: {dense_summary(name, manifest)}", soft_wrap=True, highlight=False)
+        missing = missing_vectors(out, name)
+        left = f"; {missing:,} without" if missing else ""
+        line = f"{out}: {dense_summary(name, manifest)}{left}"
+        console.print(line, soft_wrap=True, highlight=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from weakref import ReferenceType, ref
 
@@ -16,8 +17,9 @@ from indexer.dense.added import AddedRows
 from indexer.dense.manifest import MODEL, VECTORS, DenseManifest, dense_folder
 from indexer.dense.row_origins import read_origins
 from indexer.dense.vectors import ImageVectors, import_faiss
+from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import Manifest
-from indexer.parts import check_hash, check_small_parts
+from indexer.parts import LUCENE, check_hash, check_small_parts
 from indexer.search.dense import DenseSearcher, StoredImages, TextEncoder
 from sparta.checksum import sha256
 from sparta.errors import InputError
@@ -109,6 +111,17 @@ class DensePart:
                 "`sparta index-dense`"
             )
         return vectors, ModelText.open(folder / MODEL, manifest.model)
+
+
+def missing_vectors(index: Path, name: str) -> int:
+    """How many images of an index one dense part has no vectors of.
+
+    Raises:
+        InputError: if there is no such part, or it is damaged or of another index.
+    """
+    part = DensePart(index, name, Manifest.open(index))
+    with closing(LuceneIndex(index / LUCENE)) as images:
+        return len(images) - count_images([part], images)
 
 
 def count_images(parts: Sequence[DensePart], images: StoredImages) -> int:

@@ -11,10 +11,13 @@ import pytest
 from typer.testing import CliRunner
 
 from indexer.dense.manifest import DenseManifest, dense_names
+from indexer.live.changes import Add, Delete
 from indexer.manifest import Manifest
+from indexer.update.writer import open_writer
 from sparta.__main__ import cli
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
+from tests.indexer.columns.live.images import image
 from tests.indexer.tiny import SOURCE
 from tests.indexer.tiny_dense import save_dense_model
 
@@ -56,6 +59,12 @@ def test_the_command(
     assert "768" in str(wrong.exception)
     after = {name: DenseManifest.open(out, name, Manifest.open(out)) for name in dense_names(out)}
     assert after == before
+    # An index that was written to.
+    with open_writer(out) as writer:
+        writer.write([Delete(store.ids[0]), Add(image("new", {3: 1}))])
+    dense = run("index-dense", "--model", str(dense_model))
+    assert "vse++: vectors of 20 images, 16 numbers" in dense.output, dense.output
+    assert "flat; 1 without" in dense.output.replace("\n", " ")
     monkeypatch.setitem(sys.modules, "faiss", None)
     no_faiss = run("index-dense", "--model", str(dense_model))
     assert "visualsparta[dense]" in str(no_faiss.exception)

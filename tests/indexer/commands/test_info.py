@@ -9,8 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from indexer.drift import MEANS
+from indexer.live.changes import Add
 from indexer.manifest import Manifest
+from indexer.update.writer import open_writer
+from tests.indexer.columns.live.images import image
 from tests.indexer.command_line import sparta
+from tests.indexer.dense_parts import random_vectors, write_part
 
 
 def forget(index: Path, name: str) -> None:
@@ -26,13 +30,19 @@ def test_what_is_shown(index: Path, tmp_path: Path) -> None:
     done = sparta("info", str(live))
     assert done.returncode == 0 and done.stderr == "", done
     assert "300, " in done.stdout and "never since" in done.stdout
+    write_part(live, "one", random_vectors(300, 1))
     deleted = [f"a/{number:05d} é.jpg" for number in range(30)]
     assert sparta("delete", str(live), *deleted).returncode == 0
     done = sparta("info", str(live))
     assert "a rebuild is worth it from 0.5 on" in done.stdout
     assert "10.0 % of their images deleted" in done.stdout
+    assert "one of 270 images  " in done.stdout
+    with open_writer(live) as writer:
+        writer.write([Add(image("new", {3: 1}))])
+    assert "one of 270 images (1 without)" in sparta("info", str(live)).stdout
     found = json.loads(sparta("info", str(live), "--json").stdout)
-    assert found["images"] == 270 and 0 < found["live"]["drift"] < 0.2
+    assert found["images"] == 271 and found["vectors"] == {"one": 270}
+    assert 0 < found["live"]["drift"] < 0.2
     forget(live, MEANS)
     done = sparta("info", str(live))
     assert "unknown: the index was built by an earlier version" in done.stdout

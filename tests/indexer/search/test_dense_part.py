@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from indexer.care.copies import copy_index
 from indexer.columns.live import tiers
 from indexer.dense.added import AddedRows
 from indexer.dense.manifest import dense_folder
@@ -166,8 +167,12 @@ class Run:
         opened.close()
         with closing(open_index(self.folder, engine)) as searcher:
             self.compare(searcher, open_dense_lazily(self.folder, searcher))
+        copy = self.folder.with_name("copy")
+        copy_index(self.folder, copy)
+        self.append("one", uuid4().hex, 1)  # which is none of the copy's
+        assert verify_index(copy) == []
         for name in (*VIEWS, "ensemble"):
-            with closing(open_backend(self.folder, name)) as alone:
+            with closing(open_backend(copy, name)) as alone:
                 assert scored(alone.search("dad", 99)) == self.right.answer(
                     name, "dad", set(self.right.origins)
                 )
