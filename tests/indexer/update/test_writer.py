@@ -399,7 +399,8 @@ def test_words_come_and_go_with_the_images_that_have_them(
 
     def look() -> tuple[list[str], list[str], list[str]]:
         unknown = searcher.search(f"dog {RARE} dogs").unknown
-        return unknown, *([one.word for one in searcher.complete(one)] for one in ("do", "zeb"))
+        do, zeb = ([one.word for one in searcher.complete(text)] for text in ("do", "zeb"))
+        return unknown, do, zeb
 
     assert look() == ([RARE], ["dog"], [])
     steps: list[tuple[list[Change], Any]] = [
