@@ -262,6 +262,18 @@ class SimilarAnswer(BaseModel):
     timings: TimingsAnswer
 
 
+class PhotoSearchAnswer(BaseModel):
+    """Photos similar to one that was sent, by descending score, ties by image id."""
+
+    backend: str = Field(examples=["sparta"])
+    index_version: str = INDEX_VERSION
+    terms: list[QueryTerm] = Field(
+        description="The terms of the query, which are the photo's top ten, by descending count"
+    )
+    hits: list[HitAnswer]
+    timings: TimingsAnswer
+
+
 class ExplanationAnswer(BaseModel):
     """The score of one image for a query, term by term."""
 

@@ -319,6 +319,26 @@ class Filterable(Protocol):
 
 
 @runtime_checkable
+class PhotoSearcher(Protocol):
+    """A searcher of images by the terms of one that it does not have."""
+
+    def similar_to(
+        self, impacts: Mapping[str, int], k: int = 10, *, allowed: Allowed | None = None
+    ) -> SimilarResult:
+        """The k images most similar to one that was encoded as those of the index.
+
+        Args:
+            impacts: terms of the index with the image's impacts, by ascending term id.
+            k: hits at most.
+            allowed: documents that may be found; None for all.
+
+        Raises:
+            ValueError: if k is not positive.
+        """
+        ...
+
+
+@runtime_checkable
 class Explainer(Protocol):
     """A searcher whose scores are sums over terms, and can be explained term by term."""
 

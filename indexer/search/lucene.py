@@ -42,7 +42,12 @@ from indexer.search.explanations import explanations, terms_of_counts, terms_of_
 from indexer.search.fields import Parts, open_fields
 from indexer.search.held_terms import HeldTerms
 from indexer.search.presence import Presence, words_against
-from indexer.search.query_by_image import images_and_words, repeated_terms, without_documents
+from indexer.search.query_by_image import (
+    image_query,
+    images_and_words,
+    repeated_terms,
+    without_documents,
+)
 from indexer.search.query_reader import QueryReader, ReadWord
 from indexer.search.words import Completion, HeldWord, HeldWords, WordList
 from sparta.errors import InputError
@@ -272,6 +277,21 @@ class LuceneSearcher:
             substitutions=asked.substitutions,
             conditions=conditions,
         )
+
+    def similar_to(
+        self, impacts: Mapping[str, int], k: int = 10, *, allowed: Allowed | None = None
+    ) -> SimilarResult:
+        """The k images most similar to one with these impacts; see `PhotoSearcher`."""
+        if k < 1:
+            raise ValueError(f"k must be at least 1, got {k}")
+        start = time.perf_counter()
+        query = image_query({term: n for term, n in impacts.items() if self._holds(term)})
+        read = time.perf_counter()
+        found = self._finder.top(repeated_terms(query), k, allowed) if query else []
+        hits = self.hits(found)
+        end = time.perf_counter()
+        timings = Timings(*(1000 * t for t in (read - start, end - read, end - start)))
+        return SimilarResult(hits, [], timings, query)
 
     def _impacts_of(self, image_ids: Sequence[str], documents: Sequence[int]) -> dict[str, int]:
         """The impacts of some images, added."""

@@ -53,6 +53,8 @@ export const signOut = () => send("v1/sign-out", { method: "POST" });
 /** The key with which this browser is signed in, null if none is needed, and what it allows. */
 export const session = () => get("v1/session");
 
+const kindOf = ({ type }) => ({ "Content-Type": type.startsWith("image/") ? type : "application/octet-stream" });
+
 /** What the index stores about a photo, and where its file is. */
 export const photo = (imageId) => get(pathOf(imageId));
 
@@ -64,12 +66,18 @@ export const putPhoto = (imageId, file, replace, signal) =>
   ask(pathOf(imageId), {
     method: "PUT",
     headers: {
-      "Content-Type": file.type.startsWith("image/") ? file.type : "application/octet-stream",
+      ...kindOf(file),
       ...(replace ? {} : { "If-None-Match": "*" }),
     },
     body: file,
     signal,
   });
+
+/** Search for photos like one in a file, which is not added. */
+async function similarTo(file, params, signal) {
+  const answer = await ask(`v1/images/similar?${params}`, { method: "POST", headers: kindOf(file), body: file, signal });
+  return { ...answer, ...PLAIN, query: "", image_id: file.name, total: null, cursor: null };
+}
 
 /** Delete photos from the index, and wait until no search finds them. */
 export const deletePhotos = (ids) => ask("v1/images/delete", json({ ids }));
@@ -79,6 +87,9 @@ export const backends = async () => (await get("v1/backends")).backends;
 /** Queries of which the last word is completed, with how many photos have it. */
 export const suggestions = async (q, signal) =>
   (await get(`v1/suggest?${new URLSearchParams({ q, k: 6 })}`, signal)).suggestions;
+
+// What answers of searches by an image lack.
+const PLAIN = { unknown: [], corrections: [], substitutions: [], conditions: [] };
 
 let asked;
 
@@ -97,16 +108,17 @@ export async function counts({ q, filter }, facets, signal) {
 }
 
 /**
- * Search for a query {q, like, k, backend, filter, cursor}, by text or by image, explaining the
- * hits; without either, the photos that fulfil the filter, the newest first.
+ * Search for a query {q, like, file, k, backend, filter, cursor}, by text, by image or by the file of
+ * one, explaining the hits; without any, the photos that fulfil the filter, the newest first.
  */
-export async function search({ q, like, k, backend, filter, cursor }, signal) {
+export async function search({ q, like, file, k, backend, filter, cursor }, signal) {
   const params = new URLSearchParams({ k, explain: "true" });
   if (backend) params.set("backend", backend);
   if (cursor) params.set("cursor", cursor);
   if (filter.length) params.set("filter", joined(filter));
+  if (file) return similarTo(file, params, signal);
   if (like) {
-    return { ...(await get(`${pathOf(like)}/similar?${params}`, signal)), unknown: [], corrections: [], substitutions: [], conditions: [] };
+    return { ...(await get(`${pathOf(like)}/similar?${params}`, signal)), ...PLAIN };
   }
   if (q.trim()) params.set("q", q);
   else if ((await fields()).taken === "date") params.set("sort", "-taken");

@@ -7,6 +7,7 @@ import { make, plural } from "./dom.js";
 import { offerFilters, showFilters } from "./narrow.js";
 import { makeQueryImage } from "./query_image.js";
 import { showSignOut } from "./sign_in.js";
+import "./search_by_file.js";
 import "./suggestions.js";
 import "./write/add.js";
 import "./write/drop.js";
@@ -110,6 +111,13 @@ addEventListener("click", (event) => {
   if (currentQuery().like) queryImage.focusTitle();
 });
 addEventListener("popstate", showResults);
+addEventListener("photo-given", async ({ detail: file }) => {
+  open(addressOf({ q: "", like: "", filter: [], compare: "", backend: "" }));
+  document.body.className = "";
+  queryImage.showFile(file);
+  queryImage.focusTitle();
+  await first.search({ ...currentQuery(), file }, running.signal);
+});
 addEventListener("photos-added", async ({ detail: ids }) => {
   try {
     const [found, [{ name }]] = await Promise.all([Promise.all(ids.map(photo)), backends()]);

@@ -13,6 +13,7 @@ from threading import Lock
 from time import monotonic
 
 from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse
 from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 
@@ -25,6 +26,7 @@ from server.schemas import BatchAnswer, DeleteAnswer, WriteAnswer
 from server.writing import requests
 from server.writing.board import COMMIT, Board
 from server.writing.bodies import problem_of
+from server.writing.encoding import PhotoEncoder
 from server.writing.index import ExistingImageError, WritableIndex
 from sparta.errors import InputError
 
@@ -44,7 +46,8 @@ class Writing:
     def __init__(self, folder: Path, models: Sequence[str], board: Board) -> None:
         self._folder, self._models, self._board = folder, models, board
         self._index: WritableIndex | None = None
-        self._opening = Lock()
+        self._encoders: dict[tuple[Path, str], PhotoEncoder] = {}  # at most one
+        self._opening, self._choosing = Lock(), Lock()
         self._running, self._last = 0, monotonic()
 
     async def answer(self, request: Request, task: Task) -> Response:
@@ -56,6 +59,25 @@ class Writing:
         finally:
             self._running -= 1
             self._last = monotonic()
+
+    async def encode(self, photo: bytes) -> Response:
+        """The terms of a photo with their impacts; the index is not opened for it."""
+        self._running += 1
+        try:
+            impacts = await run_in_threadpool(lambda: self._encoder().impacts(photo))
+        finally:
+            self._running -= 1
+            self._last = monotonic()
+        return JSONResponse(impacts)
+
+    def _encoder(self) -> PhotoEncoder:
+        """Encodes as the index was built that the path leads to now."""
+        folder = self._folder.resolve()
+        key = folder, index_version(folder)
+        with self._choosing:
+            if key not in self._encoders:
+                self._encoders = {key: PhotoEncoder(folder, self._models)}
+            return self._encoders[key]
 
     def _answer(self, task: Task, wait: bool) -> Response:
         try:
@@ -79,7 +101,7 @@ class Writing:
                 self._index.close()
                 self._index = None
             if self._index is None:
-                self._index = WritableIndex(self._folder, self._models, self._board)
+                self._index = WritableIndex(self._folder, self._encoder(), self._board)
             return self._index
 
     @property
@@ -124,6 +146,9 @@ def create_app(writing: Writing) -> FastAPI:
             request, lambda index: requests.put(index, image_id, kind, body, only_new)
         )
 
+    async def encode(request: Request) -> Response:
+        return await writing.encode(await request.body())
+
     async def update(request: Request) -> Response:
         body, image_id = await request.body(), request.path_params["image_id"]
         return await writing.answer(request, lambda index: requests.update(index, image_id, body))
@@ -134,6 +159,7 @@ def create_app(writing: Writing) -> FastAPI:
 
     one = f"/v1/images{IMAGE}"
     app.add_route("/v1/images/batch", batch, methods=["POST"])
+    app.add_route("/v1/images/similar", encode, methods=["POST"])
     app.add_route("/v1/images/delete", delete_many, methods=["POST"])
     app.add_route(one, put, methods=["PUT"])
     app.add_route(one, update, methods=["PATCH"])

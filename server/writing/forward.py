@@ -17,6 +17,7 @@ from server.writing.bodies import Refresh
 from server.writing.process import WriterAddress
 
 SHOWN_WITHIN = 60.0  # seconds for all workers to show a commit
+ENCODING = 4  # photos that a worker has encoded at the same time
 LOOK = 0.002  # seconds between two looks whether they do
 PASSED_ON = ("content-type", "content-length", "if-none-match")
 HOST = "http://writer"  # never looked up: requests go to the socket
@@ -38,6 +39,7 @@ class Forwarder:
         self.board = writer.board if writer else None
         self.place = self.board, worker
         self._client = _client(writer.path) if writer else None
+        self._encoding = 0
 
     @property
     def counts(self) -> Callable[[], WriterCounts] | None:
@@ -49,6 +51,20 @@ class Forwarder:
         """Pass a request about one image on."""
         path = quote(image_id, safe="").replace(".", "%2E")  # "." and ".." are no folders here
         return await self.send(request, path, refresh)
+
+    async def encode(self, request: Request) -> Response:
+        """The terms of the photo that a request sends, with their impacts.
+
+        Raises:
+            ProblemError: if too many are being encoded, there is no writer, or it ends.
+        """
+        if self._encoding == ENCODING:
+            raise ProblemError("overloaded", "too many photos are being encoded; try again")
+        self._encoding += 1
+        try:
+            return await self.send(request, "similar", "none")
+        finally:
+            self._encoding -= 1
 
     async def send(
         self, request: Request, path: str, refresh: Refresh, body: bytes | None = None

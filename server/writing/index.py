@@ -7,10 +7,9 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from threading import Condition, Lock, Thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from indexer.live.changes import Change, Delete, MetadataChange
 from indexer.metadata import UPLOAD
@@ -19,11 +18,9 @@ from indexer.update.term_weights import WeightReader
 from indexer.update.writer import IndexWriter, open_writer
 from server.writing.board import Board
 from server.writing.bodies import Image
+from server.writing.encoding import PhotoEncoder
 from server.writing.uploads import keep_upload, upload_path
 from sparta.tokenizer import WordPieceTokenizer
-
-if TYPE_CHECKING:
-    from indexer.update.resident import ResidentEncoder
 
 COMMIT_EVERY = 0.5  # seconds a change waits at most until it can be found
 
@@ -42,7 +39,7 @@ class WritableIndex:
 
     Args:
         folder: of the index.
-        models: folders or hub names of the models that it was built with.
+        encoder: of images as those of the index.
         board: where commits are announced.
 
     Raises:
@@ -50,14 +47,14 @@ class WritableIndex:
         OSError: if its files cannot be.
     """
 
-    def __init__(self, folder: Path, models: Sequence[str], board: Board) -> None:
+    def __init__(self, folder: Path, encoder: PhotoEncoder, board: Board) -> None:
         folder = folder.resolve()  # an alias may be switched meanwhile
         self._folder, self._board = folder, board
         self._opened = ExitStack()
         self._writer: IndexWriter = self._opened.enter_context(open_writer(folder))
         vocabulary = WordPieceTokenizer.from_folder(folder).vocabulary
-        self._read_weights, self._models = WeightReader(folder, vocabulary), models
-        self._encoding, self._writing = Lock(), Lock()
+        self._read_weights, self._encoder = WeightReader(folder, vocabulary), encoder
+        self._writing = Lock()
         self._changed = Condition()
         self._written = self._committed = 0  # changes, since the index was opened
         self._waiting = self._merged = 0
@@ -74,8 +71,7 @@ class WritableIndex:
             InputError: if it cannot be used.
             OSError: if the photo cannot be kept.
         """
-        with self._encoding:
-            image, own = self._encode(image_id, body)
+        image, own = self._encode(image_id, body)
         return replace(image, metadata={**image.metadata, **own, **body.metadata})
 
     def _encode(self, image_id: str, body: Image) -> tuple[ImagePostings, dict[str, Any]]:
@@ -88,13 +84,6 @@ class WritableIndex:
         path = upload_path(self._folder, name)
         assert path is not None
         return self._encoder.photo(image_id, path), {UPLOAD: name}
-
-    @cached_property
-    def _encoder(self) -> ResidentEncoder:
-        # What it imports, a server that is sent term weights need not have installed.
-        from indexer.update.resident import ResidentEncoder
-
-        return ResidentEncoder(self._folder, self._models)
 
     def check_new(self, image_ids: Iterable[str]) -> None:
         """Check that the index lacks some images.

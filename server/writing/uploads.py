@@ -38,7 +38,7 @@ def keep_upload(index: Path, photo: bytes) -> str:
         try:
             file.write(photo)
             file.flush()
-            path = folder / f"{digest}.{_suffix(Path(file.name))}"
+            path = folder / f"{digest}.{check_photo(Path(file.name))}"
             os.fchmod(file.fileno(), 0o644)
             os.fsync(file.fileno())
             Path(file.name).replace(path)
@@ -62,7 +62,12 @@ def has_uploads(index: Path | None) -> bool:
     return index is not None and (index / UPLOADS).is_dir()
 
 
-def _suffix(path: Path) -> str:
+def check_photo(path: Path) -> str:
+    """The suffix that a photo's file should have.
+
+    Raises:
+        InputError: if it is no image of a known format.
+    """
     try:
         with open_image(path) as image:
             found = str(image.format)

@@ -28,7 +28,7 @@ from indexer.search.api import (
     UnknownImageError,
     ids_of,
 )
-from indexer.search.query_by_image import images_and_words, repeated_terms
+from indexer.search.query_by_image import image_query, images_and_words, repeated_terms
 from indexer.search.words import Completion, HeldWord, HeldWords, WordList
 
 WHOLE: Box = (0.0, 0.0, 1.0, 1.0)
@@ -188,6 +188,13 @@ class FakeSearcher:
         hits = [replace(hit, rank=rank) for rank, hit in enumerate(rest, start=1)]
         conditions = self.search(words).conditions
         return SimilarResult(hits, [], Timings(0.5, 1.5, 2.0), terms, conditions=conditions)
+
+    def similar_to(
+        self, impacts: Mapping[str, int], k: int = 10, *, allowed: Allowed | None = None
+    ) -> SimilarResult:
+        query = image_query(impacts)
+        found = self.search(repeated_terms(query), k)
+        return SimilarResult(found.hits, [], Timings(0.5, 1.5, 2.0), query)
 
     def explain_all(
         self,

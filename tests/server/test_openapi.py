@@ -48,7 +48,7 @@ def test_answers_are_as_documented(address: str, tmp_path: Path, configuration: 
     command += ["--generation-deterministic", "--max-examples", str(EXAMPLES), "--no-color"]
     run = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert run.returncode == 0, run.stdout + run.stderr
-    assert re.search(r"Tested: 22\b", run.stdout)
+    assert re.search(r"Tested: 23\b", run.stdout)
 
 
 def test_a_blank_query_does_not_fit_the_document() -> None:

@@ -149,23 +149,25 @@ def test_photos_are_added_and_shown(page: Page, index: Index) -> None:
 
 
 def test_photos_are_dropped(page: Page, index: Index) -> None:
-    assert page.evaluate(DRAG, ["dragover", 500, 400, ["a.jpg"]])
+    assert page.evaluate(DRAG, ["dragover", 800, 400, ["a.jpg"]])
     zone = page.get_by_text("Drop photos here to add them to the index")
     expect(zone).to_be_visible()
     assert violations(page) == []
-    assert page.evaluate(DRAG, ["dragover", 500, 400, ["a.jpg"]])
+    assert page.evaluate(DRAG, ["dragover", 800, 400, ["a.jpg"]])
     expect(zone).to_have_class("zone over")
     assert violations(page) == []
     page.evaluate("dispatchEvent(new DragEvent('dragleave'))")
     expect(zone).to_be_hidden()
-    page.evaluate(DRAG, ["dragover", 500, 400, ["a.jpg"]])
+    page.evaluate(DRAG, ["dragover", 800, 400, ["a.jpg"]])
     assert page.evaluate(DRAG, ["drop", 2, 2, ["a.jpg"]])  # else the browser opens the file
     expect(zone).to_be_hidden()
     assert index.put == []
-    page.evaluate(DRAG, ["dragover", 500, 400, ["a.jpg"]])
-    page.evaluate(DRAG, ["drop", 500, 400, ["a.jpg", "b.jpg"]])
+    page.evaluate(DRAG, ["dragover", 800, 400, ["a.jpg"]])
+    page.evaluate(DRAG, ["dragover", 800, 400, ["a.jpg", "b.jpg"]])
+    expect(page.get_by_text("find similar ones")).to_be_hidden()
+    page.evaluate(DRAG, ["drop", 800, 400, ["a.jpg", "b.jpg"]])
     expect(page.locator(".card .name")).to_have_text(["a.jpg", "b.jpg"])
-    assert not page.evaluate(DRAG, ["dragover", 500, 400, []])  # a text, say
+    assert not page.evaluate(DRAG, ["dragover", 800, 400, []])  # a text, say
     page.locator(".opener").first.click()
     assert page.evaluate(DRAG, ["dragover", 2, 2, ["a.jpg"]])
     expect(zone).to_be_hidden()
@@ -286,7 +288,7 @@ def test_without_keys_nothing_is_added(browser: Browser, photos: Path, tmp_path:
         page.goto("/?q=red")
         expect(page.locator(".card")).to_have_count(3)
         expect(page.get_by_role("button", name="Add photos")).to_be_hidden()
-        page.evaluate(DRAG, ["dragover", 500, 400, ["a.jpg"]])
+        page.evaluate(DRAG, ["dragover", 800, 400, ["a.jpg"]])
         expect(page.get_by_text("add them to the index")).to_be_hidden()
         page.close()
 

@@ -104,6 +104,7 @@ def test_the_description_names_every_error(client: TestClient) -> None:
         "/v1/images/count",
         "/v1/images/batch",
         "/v1/images/delete",
+        "/v1/images/similar",
         "/v1/images/{image_id}",
         "/v1/images/{image_id}/file",
         "/v1/images/{image_id}/thumbnail",

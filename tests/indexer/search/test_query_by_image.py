@@ -109,6 +109,25 @@ def test_hits_equal_the_reference(
         assert 0 < len(found.hits) <= k and 0 < len(found.terms) <= TERMS
 
 
+def test_an_image_that_is_sent_is_searched_as_if_it_were_indexed(
+    searcher: LuceneSearcher, postings: Postings, tokenizer: WordPieceTokenizer
+) -> None:
+    for image in list(postings)[::31]:
+        terms = [tokenizer.vocabulary[number] for number in image.terms]
+        impacts = dict(zip(terms, image.impacts.tolist(), strict=True))
+        found = searcher.similar_to(impacts, 30)
+        near = searcher.similar(image.image_id, 30)
+        assert found.terms == near.terms
+        others = [(hit.image_id, hit.score) for hit in found.hits if hit.image_id != image.image_id]
+        assert others[:29] == [(hit.image_id, hit.score) for hit in near.hits][:29]
+        allowed = np.arange(len(searcher)) % 2 == 0
+        some = searcher.similar_to(impacts, 300, allowed=allowed).hits
+        assert 0 < len(some) <= allowed.sum()
+    assert searcher.similar_to({"[PAD]": 9}).hits == []
+    with pytest.raises(ValueError, match="k must be at least 1"):
+        searcher.similar_to(impacts, 0)
+
+
 def test_scores_are_products_of_counts_and_impacts(
     exact: ReferenceSearcher, postings: Postings, tokenizer: WordPieceTokenizer
 ) -> None:

@@ -41,6 +41,7 @@ GUARDED = [
     "/v1/session/",
     "/v1/suggest?q=re",
     "/v1/images/count",
+    "/v1/images/similar",
 ]
 SIGNING = ("/v1/sign-in", "/v1/sign-out")
 OPEN = ["/", "/page/app.js", "/page/style.css", "/livez", "/readyz"]

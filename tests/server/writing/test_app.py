@@ -26,6 +26,7 @@ from indexer.update.writer import IndexWriter, open_writer
 from server.writing.app import Writing, create_app
 from server.writing.board import COMMIT, Board
 from server.writing.bodies import Image
+from server.writing.encoding import PhotoEncoder
 from server.writing.index import WritableIndex
 from tests.indexer.dense_parts import random_vectors, write_part
 from tests.indexer.tiny import save_model
@@ -234,7 +235,7 @@ def test_after_a_failure_of_the_disk_the_index_is_opened_again(
 
 
 def test_a_failed_index_says_so_at_once(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened = WritableIndex(index, ["m"], Board(1))
+    opened = WritableIndex(index, PhotoEncoder(index, ["m"]), Board(1))
 
     def fail(*_: Any) -> None:
         raise OSError(5, "Input/output error")
@@ -259,10 +260,17 @@ def test_photos(photos: Path, tmp_path: Path) -> None:
         assert one.json()["result"] == "created", one.text
         encoded = base64.b64encode(content).decode()
         assert put(client, "two", photo=encoded, metadata={"bytes": 1}).status_code == 200
+        impacts = client.post("/v1/images/similar", content=content).json()
+        refused = client.post("/v1/images/similar", content=b"a")
+    assert "not an image" in problem(refused, 422, "invalid-image")
     with closing(open_index(index)) as searcher:
         one_, two = searcher.metadata("one"), searcher.metadata("two")
         [first] = searcher.similar("one", 1).hits
+        nearest = searcher.similar_to(impacts, 2).hits
+        stored = searcher.explain_all(impacts, ["one"])[0].terms
     assert first.image_id == "two"
+    assert [hit.image_id for hit in nearest] == ["one", "two"]
+    assert {term.term: term.impact for term in stored} == impacts
     assert one_["bytes"] == len(content)
     assert (one_["width"], one_["height"], two["bytes"]) == (9, 9, 1)
     assert one_["upload"] == two["upload"]
