@@ -16,6 +16,11 @@ INDEX_VERSION: Any = Field(
     "versions may differ",
     examples=["0f3a52b1c9de"],
 )
+MISSING_IMAGES: Any = Field(
+    default=0,
+    description="Images of the index that a dense model does not find, having no vectors of them",
+    examples=[0],
+)
 
 
 class _Answer(BaseModel):
@@ -170,6 +175,7 @@ class SearchAnswer(BaseModel):
         description="Words that photos must have (+) or must not have (-)"
     )
     timings: TimingsAnswer
+    missing_images: int = MISSING_IMAGES
     cursor: str | None = Field(
         default=None,
         description="Give it back with the same search for the hits after these; null if there are "
@@ -260,6 +266,7 @@ class SimilarAnswer(BaseModel):
     )
     hits: list[HitAnswer]
     timings: TimingsAnswer
+    missing_images: int = MISSING_IMAGES
 
 
 class PhotoSearchAnswer(BaseModel):
@@ -364,11 +371,7 @@ class BackendInfo(BaseModel):
     name: str = Field(examples=["sparta"])
     default: bool = Field(description="Whether requests without a backend use this one")
     images: int = Field(description="Number of images that it can find", examples=[5000])
-    missing_images: int = Field(
-        default=0,
-        description="Images of the index that a dense model has no vectors of",
-        examples=[0],
-    )
+    missing_images: int = MISSING_IMAGES
     photos: bool = Field(description="Whether the server can show the photos")
     explains: bool = Field(description="Whether it can explain its scores")
     examples: list[str] = Field(description="Example queries", examples=[["two dogs on a beach"]])

@@ -18,12 +18,14 @@ function ms(value) {
 /** Number of hits, the time to read the query (text, or an image's terms) and to search. */
 function summary(answer, explains) {
   const { backend, hits, cursor, total, terms, unknown, corrections, substitutions, timings } = answer;
+  const { missing_images: missing } = answer;
   const more = cursor && total === null ? " so far" : "";
   const count = `${plural(total ?? hits.length, "photo", "photos")}${more}`;
   const found = hits.length ? count : "No photo matches";
   const before = ms(timings.tokenise_ms + timings.encode_ms);
   const time = `${terms ? "terms" : "text"} ${before} · search ${ms(timings.search_ms)}`;
   const parts = hits.length || !unknown.length ? [found, time] : [found];
+  if (missing) parts.push(`${plural(missing, "photo", "photos")} unknown to ${backend}`);
   if (substitutions.length) {
     const arrows = substitutions.map(({ word, term }) => `“${word}” → “${term}”`);
     parts.push(`nearest words: ${arrows.join(", ")}`);

@@ -149,6 +149,7 @@ def similar_answer(
         conditions=conditions_of(result),
         hits=hits,
         timings=timings,
+        missing_images=backend.missing,
     )
 
 

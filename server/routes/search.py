@@ -164,6 +164,7 @@ def search_answer(
         substitutions=substitutions_of(result),
         conditions=conditions_of(result),
         timings=timings,
+        missing_images=backend.missing,
         total=total,
         facets={name: _buckets(found) for name, found in facets.items()} or None,
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 from indexer.grounding import Box
 from server.backends import Backend
@@ -409,6 +409,17 @@ def test_a_dense_backend_is_chosen_and_explains_nothing(page: Page) -> None:
 def test_an_address_can_contain_the_default_backend(page: Page) -> None:
     page.goto("/?q=red&backend=sparta&compare=vse%2B%2B")
     expect(page.get_by_label("Backend").locator("option:checked")).to_have_text("sparta")
+
+
+def test_photos_that_a_dense_model_does_not_know_are_counted(page: Page) -> None:
+    def lacking(route: Route) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, json={**answer.json(), "missing_images": 2})
+
+    page.route("**/v1/search*", lacking)
+    page.goto("/?q=red&backend=vse%2B%2B")
+    expect(page.locator(".status")).to_contain_text("search 1.0 ms · 2 photos unknown to vse++")
+    page.unroute("**/v1/search*")
 
 
 def test_two_backends_beside_each_other_by_keyboard(page: Page) -> None:

@@ -40,6 +40,8 @@ def test_every_worker_shows_what_was_waited_for(tmp_path: Path, photos: Path) ->
         assert client.put("/v1/images/new.jpg", json=body).json()["result"] == "created"
         for _ in range(TRIES):
             assert found(client) == [set(rest)] * 3
+            answer = client.get("/v1/search", params={"q": "dog", "backend": "ensemble"}).json()
+            assert answer["missing_images"] == 2
             listed = client.get("/v1/backends").json()["backends"]
             assert {(one["images"], one["missing_images"]) for one in listed[1:]} == {
                 (len(rest), 2)
