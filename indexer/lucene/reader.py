@@ -6,7 +6,7 @@ import json
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, cached_property, lru_cache, wraps
+from functools import cache, cached_property, lru_cache, partial, wraps
 from pathlib import Path
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
@@ -252,6 +252,11 @@ class LuceneIndex:
             for name, documents in self.segments.items()
         }
         return pa.chunked_array(list(self._origins.values()), pa.large_string())
+
+    def origin_parts(self) -> list[tuple[str, Callable[[], pa.ChunkedArray]]]:
+        """As `origins`, of each segment under its name."""
+        self.origins()
+        return [(name, partial(pa.chunked_array, [own])) for name, own in self._origins.items()]
 
     def grounding(self, document: int) -> Grounding:
         """An image's grounding."""

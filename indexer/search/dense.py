@@ -9,9 +9,9 @@ from itertools import repeat
 from typing import Any, Protocol
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
+from indexer.dense.rows import OriginParts
 from indexer.dense.vectors import ImageVectors, Nearest, best
 from indexer.lucene.reader import Stored
 from indexer.query.parse import parsed, plain_text
@@ -46,7 +46,7 @@ class StoredImages(Protocol):
 
     @property
     def live(self) -> NDArray[np.bool_] | None: ...  # noqa: D102
-    def origins(self) -> pa.ChunkedArray: ...  # noqa: D102
+    def origin_parts(self) -> OriginParts: ...  # noqa: D102
     def stored(self, document: int) -> Stored: ...  # noqa: D102
     def document(self, image_id: str) -> int | None: ...  # noqa: D102
     def __len__(self) -> int: ...

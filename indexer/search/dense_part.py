@@ -9,13 +9,12 @@ from pathlib import Path
 from weakref import ReferenceType, ref
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from indexer.dense.added import AddedRows
 from indexer.dense.manifest import MODEL, VECTORS, DenseManifest, dense_folder
 from indexer.dense.row_origins import read_origins
+from indexer.dense.rows import RowFinder
 from indexer.dense.vectors import ImageVectors, import_faiss
 from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import Manifest
@@ -47,11 +46,11 @@ class DensePart:
         self.manifest = DenseManifest.open(index, name, of)
         self._folder = dense_folder(index, name)
         self._added = AddedRows(self._folder, self.manifest.views, self.manifest.dimension)
-        self._origins = read_origins(self._folder) if of.live else None
+        self._finder = RowFinder(read_origins(self._folder)) if of.live else None
         self._loaded: tuple[ImageVectors, TextEncoder] | None = None
         self._checked = 0
         # Of the images of a commit, which are to go when nothing else refers to them.
-        self._known: tuple[ReferenceType[StoredImages], Rows, int] | None = None
+        self._known: tuple[ReferenceType[StoredImages], Rows] | None = None
 
     def searcher(self, images: StoredImages) -> DenseSearcher:
         """A searcher of some images.
@@ -64,9 +63,10 @@ class DensePart:
         """
         first = self._loaded is None
         vectors, encoder = self._loaded = self._loaded or self._load()
-        if self._origins is None:
+        if self._finder is None:
             return DenseSearcher(images, vectors, encoder)
-        rows, added = self._rows(images, self._origins)
+        rows = self._rows(images, self._finder)
+        added = max(0, int(rows.max(initial=-1)) + 1 - self.manifest.images)
         following = self._added.vectors(added, self._checked)
         self._checked = max(self._checked, added)
         if first and (missing := len(images) - int(np.count_nonzero(rows >= 0))):
@@ -79,20 +79,17 @@ class DensePart:
         Raises:
             InputError: if the part is damaged.
         """
-        return None if self._origins is None else self._rows(images, self._origins)[0] >= 0
+        return None if self._finder is None else self._rows(images, self._finder) >= 0
 
-    def _rows(self, images: StoredImages, built: pa.ChunkedArray) -> tuple[Rows, int]:
-        """The row of each document, and how many rows were added that these may be of."""
+    def _rows(self, images: StoredImages, finder: RowFinder) -> Rows:
+        """The row of each document, -1 for none."""
         known = self._known
         if known is None or known[0]() is not images:
-            added = self._added.origins()
-            origins = pa.chunked_array([*built.chunks, added], pa.large_string())
-            found = pc.index_in(images.origins(), value_set=origins)
-            rows = found.fill_null(-1).to_numpy().astype(np.int64)
+            rows = finder.find(images.origin_parts(), self._added.origins())
             if images.live is not None:
                 rows[~images.live] = -1
-            known = self._known = ref(images), rows, len(added)
-        return known[1], known[2]
+            known = self._known = ref(images), rows
+        return known[1]
 
     def _load(self) -> tuple[ImageVectors, TextEncoder]:
         import_faiss()

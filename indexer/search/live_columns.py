@@ -33,7 +33,7 @@ class LiveColumnFinder:
         self.columns = columns
         self.stored = columns.stored
         self.document = columns.document
-        self.origins = columns.origins
+        self.origin_parts = columns.origin_parts
         self._term_ids = term_ids
 
     @property

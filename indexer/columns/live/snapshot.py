@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
@@ -271,10 +271,10 @@ class LiveColumns:
         part = self._part(document)
         return self._parts[part].stored(document - self._firsts[part])
 
-    def origins(self) -> pa.ChunkedArray:
-        """[documents] what each image was encoded from, deleted or not."""
-        chunks = [chunk for part in self._parts for chunk in part.origins().chunks]
-        return pa.chunked_array(chunks, pa.large_string())
+    def origin_parts(self) -> list[tuple[Segment | None, Callable[[], pa.ChunkedArray]]]:
+        """What each image was encoded from, deleted or not: of each segment, and of the newest."""
+        segments = [(segment, segment.origins) for segment in self.segments.all]
+        return [*segments, *((None, newest.origins) for newest in self.newest)]
 
     def _part(self, document: int) -> int:
         return bisect_right(self._firsts, document) - 1
