@@ -17,7 +17,7 @@ OriginParts: TypeAlias = Sequence[tuple[Hashable | None, Callable[[], pa.Chunked
 class RowFinder:
     """Looks up rows by origins; what does not change is looked up once. Safe from any thread.
 
-    Memory holds some 170 bytes a row.
+    After the first call, memory holds some 170 bytes a row.
 
     Args:
         origins: of the first rows.
@@ -26,9 +26,9 @@ class RowFinder:
     def __init__(self, origins: pa.ChunkedArray) -> None:
         self._lock = Lock()
         self._rows: dict[str, int] = {}
+        self._origins: pa.ChunkedArray | None = origins
         self._first = len(origins)
         self._known = 0
-        self._add(origins.to_pylist())
         # Of the images that were looked up last: rows, and how many rows there were then.
         self._found: dict[Hashable, tuple[NDArray[np.int64], int]] = {}
 
@@ -40,6 +40,9 @@ class RowFinder:
             added: origins of the rows after the first ones; no fewer than in an earlier call.
         """
         with self._lock:
+            if self._origins is not None:
+                self._add(self._origins.to_pylist())
+                self._origins = None
             self._add(added[self._known - self._first :])
             return self._find(images)
 
