@@ -74,6 +74,7 @@ class WordList:
         words: [W].
         letters: [W, longest] code points, 0 after a word's end.
         lengths: [W] in letters.
+        sets: [W] uint64, the letters of each as bits: an edit changes two of them at most.
 
     Args:
         vocabulary: all terms.
@@ -83,6 +84,7 @@ class WordList:
         self.words = sorted(term for term in vocabulary if term.isalpha())
         self.letters = _letters(self.words)
         self.lengths = np.array([len(word) for word in self.words], np.int64)
+        self.sets = np.array([_letter_set(word) for word in self.words], np.uint64)
 
 
 class HeldWords:
@@ -122,8 +124,9 @@ class HeldWords:
         """
         word = word.lower()
         allowed = (len(word) >= ONE_EDIT) + (len(word) >= TWO_EDITS)
+        alike = np.bitwise_count(self._known.sets ^ np.uint64(_letter_set(word))) <= 2 * allowed
         near = np.abs(self._known.lengths - len(word)) <= allowed
-        places = np.flatnonzero(near & (self._images > 0))
+        places = np.flatnonzero(near & alike & (self._images > 0))
         if not allowed or not len(places):
             return []
         letters = self._known.letters[places, : len(word) + allowed]
@@ -137,6 +140,10 @@ class HeldWords:
         some = places[self._images[places] > 0].tolist()
         pairs = ((self._known.words[place], int(self._images[place])) for place in some)
         return list(islice((HeldWord(*pair) for pair in pairs if self._holds(pair[0])), most))
+
+
+def _letter_set(word: str) -> int:
+    return sum({1 << ord(letter) % 64 for letter in word})
 
 
 def _letters(words: list[str]) -> NDArray[np.int64]:
