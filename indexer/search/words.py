@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 # Edits by the length of a word, as Lucene's and Elasticsearch's automatic fuzziness has them.
 ONE_EDIT, TWO_EDITS = 3, 6
+REMEMBERED = 4096  # words with their corrections
 _LAST_WORD = re.compile(r"[^\W\d_]+\Z")
 
 
@@ -101,6 +102,7 @@ class HeldWords:
         self, known: WordList, images: NDArray[np.int64], holds: Callable[[str], bool]
     ) -> None:
         self._known, self._images, self._holds = known, images, holds
+        self._corrected: dict[tuple[str, int], list[HeldWord]] = {}
 
     def complete(self, text: str, most: int) -> list[Completion]:
         """See `Suggester.complete`."""
@@ -120,9 +122,18 @@ class HeldWords:
         """See `Suggester.correct`.
 
         An edit inserts, removes or replaces a letter, or swaps two neighbours. Words of three
-        letters and more may have one edit, of six and more two.
+        letters and more may have one edit, of six and more two. What was found last is remembered:
+        the same names are unknown again and again.
         """
-        word = word.lower()
+        key = word.lower(), most
+        found = self._corrected.get(key)
+        if found is None:
+            if len(self._corrected) >= REMEMBERED:
+                self._corrected.clear()
+            found = self._corrected[key] = self._nearest(*key)
+        return found
+
+    def _nearest(self, word: str, most: int) -> list[HeldWord]:
         allowed = (len(word) >= ONE_EDIT) + (len(word) >= TWO_EDITS)
         alike = np.bitwise_count(self._known.sets ^ np.uint64(_letter_set(word))) <= 2 * allowed
         near = np.abs(self._known.lengths - len(word)) <= allowed
