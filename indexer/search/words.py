@@ -11,6 +11,8 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from indexer.columns.kernel import compiled
+
 # Edits by the length of a word, as Lucene's and Elasticsearch's automatic fuzziness has them.
 ONE_EDIT, TWO_EDITS = 3, 6
 REMEMBERED = 4096  # words with their corrections
@@ -140,8 +142,8 @@ class HeldWords:
         places = np.flatnonzero(near & alike & (self._images > 0))
         if not allowed or not len(places):
             return []
-        letters = self._known.letters[places, : len(word) + allowed]
-        edits = _edits(word, letters, self._known.lengths[places])
+        typed = np.array([*map(ord, word)], np.int64)
+        edits = _edits(typed, self._known.letters[places], self._known.lengths[places])
         some = (edits > 0) & (edits <= allowed)
         places, edits = places[some], edits[some]
         return self._first_held(places[np.lexsort((-self._images[places], edits))], most)
@@ -165,24 +167,29 @@ def _letters(words: list[str]) -> NDArray[np.int64]:
     return letters
 
 
-def _edits(word: str, letters: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """[words] the optimal string alignment distance of each word from one, all at once.
+@compiled
+def _edits(
+    word: NDArray[np.int64], letters: NDArray[np.int64], lengths: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """[words] the optimal string alignment distance of each word from one.
 
     Row i of the usual table has the distances of the first i letters of the word from the first j
-    letters of each other word, [words, longest + 1].
+    letters of the other.
     """
-    count, longest = letters.shape
-    previous = before = np.broadcast_to(np.arange(longest + 1), (count, longest + 1))
-    for i, letter in enumerate(map(ord, word)):
-        row = np.empty_like(previous)
-        row[:, 0] = i + 1
-        differs = letters != letter
-        for j in range(longest):
-            row[:, j + 1] = np.minimum(
-                np.minimum(row[:, j], previous[:, j + 1]) + 1, previous[:, j] + differs[:, j]
-            )
-            if i and j:
-                swapped = (letters[:, j] == ord(word[i - 1])) & ~differs[:, j - 1]
-                row[swapped, j + 1] = np.minimum(row[swapped, j + 1], before[swapped, j - 1] + 1)
-        before, previous = previous, row
-    return previous[np.arange(count), lengths]
+    found = np.empty(len(letters), np.int64)
+    table = np.zeros((len(word) + 1, letters.shape[1] + 1), np.int64)
+    table[0] = np.arange(table.shape[1])
+    table[:, 0] = np.arange(len(table))
+    for row in range(len(letters)):
+        other = letters[row, : lengths[row]]
+        for i in range(1, len(word) + 1):
+            for j in range(1, len(other) + 1):
+                differs = word[i - 1] != other[j - 1]
+                best = min(table[i - 1, j], table[i, j - 1]) + 1
+                best = min(best, table[i - 1, j - 1] + differs)
+                swapped = i > 1 and j > 1 and word[i - 2] == other[j - 1]
+                if swapped and word[i - 1] == other[j - 2]:
+                    best = min(best, table[i - 2, j - 2] + 1)
+                table[i, j] = best
+        found[row] = table[len(word), len(other)]
+    return found
