@@ -348,6 +348,9 @@ class LuceneSearcher:
         for word in words:
             self._reader.read(Query.plain(word), substitute=True)
         self.complete("a")
+        everything = np.ones(self._documents, np.bool_)
+        everything.flags.writeable = False  # as what filters let through: numba compiles for it
+        self.search(" ".join(words[:10]), allowed=everything)
         for start in range(WARM_UP_QUERIES):
             query = " ".join(words[start::WARM_UP_QUERIES][:10])
             hits = self.search(query).hits
