@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 from server.backends import Backend
 from tests.server.apps import app_of, client_of
@@ -43,6 +43,7 @@ def browser() -> Iterator[Browser]:
     path = next(filter(None, map(shutil.which, NAMES)), None)
     if path is None:
         pytest.skip(f"no browser is installed: none of {', '.join(NAMES)} is in PATH")
+    expect.set_options(timeout=20_000)  # a loaded machine is slow
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
         yield browser

@@ -270,8 +270,10 @@ def test_a_phone_adds_photos(browser: Browser, address: str, key: str, index: In
     page.route("**/v1/images/*", index.answer)
     page.goto("/")
     sign_in(page, key)
-    header = page.locator("body > header").bounding_box()
-    assert header and header["height"] < 70
+    header = page.locator("body > header")
+    expect(header).to_be_visible()
+    size = header.bounding_box()
+    assert size and size["height"] < 70
     index.problems["long.jpg"] = [refused(422, "long " * 60)]
     add(page, "long.jpg", "b.jpg")
     expect(panel(page).get_by_role("status")).to_have_text("1 photo added, 1 not")

@@ -71,6 +71,7 @@ def test_photos_and_examples_come_from_index_and_options(address: str, photos: P
         "name": "sparta",
         "default": True,
         "images": len(DRAWINGS),
+        "missing_images": 0,
         "photos": True,
         "explains": True,
         "examples": ["red", "green blue"],
