@@ -14,7 +14,8 @@ pytestmark = [pytest.mark.packaging, pytest.mark.timeout(900)]
 ROOMS = ["sparta", "indexer", "server", "training", "eval"]
 DATA = [
     "eval/bench/serving/*.lua",
-    "server/page/*",
+    "server/page/*.*",
+    "server/page/write/*",
     "sparta/__init__.pyi",
     "sparta/py.typed",
     "sparta/visualsparta/shipped/*/*",
