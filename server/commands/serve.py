@@ -113,11 +113,15 @@ def serve(
 
     Example: sparta serve demo/index --photos ~/Pictures --port 8080
 
+    Example: sparta serve prod=index-7, which is sparta alias prod index-7 && sparta serve prod
+
     Example: sparta serve --config serve.yaml --check
     """
     flags = {field: _flag(field) for field in ServerSettings.model_fields}
     found = {field: context.params[field] for field in flags}
     given = {field: value for field, value in found.items() if value not in (None, ())}
+    if index is not None:
+        given["index"] = _index_of(index, check)
     loaded = load_settings(given, flags, config)
     if check:
         from server.commands.check import print_check
@@ -125,6 +129,19 @@ def serve(
         print_check(loaded)
     else:
         _run(loaded.settings)
+
+
+def _index_of(argument: Path, check: bool) -> Path:
+    """The index that is served; NAME=INDEX lets the name stand for an index first."""
+    name, separator, index = str(argument).partition("=")
+    if not separator or argument.exists():
+        return argument
+    if check:
+        return Path(index)
+    from indexer.care.aliases import set_alias
+
+    set_alias(Path(name), Path(index))
+    return Path(name)
 
 
 def _run(settings: ServerSettings) -> None:
