@@ -14,7 +14,7 @@ from tests.server.fake import draw
 
 def test_a_name_is_set_and_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    index_drawings(Path("index-7"), draw(Path("photos")))
+    index_drawings(tmp_path / "index-7", draw(tmp_path / "photos"))
     assert _index_of(Path("prod=index-7"), check=True) == Path("index-7")
     assert not Path("prod").exists()
     assert _index_of(Path("prod=index-7"), check=False) == Path("prod")
