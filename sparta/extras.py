@@ -22,6 +22,7 @@ EXTRAS = {
     "nltk": "nltk",
     "punkt": "nltk",
     "mcp": "mcp",
+    "pymilvus": "milvus",
     "opentelemetry": "tracing",
     "timm": "timm",
     "pillow_heif": "heic",

@@ -1,0 +1,1 @@
+"""An index in Milvus: pushed from its folder, followed, and searched."""

@@ -1,0 +1,118 @@
+"""A connection to Milvus: time limits, repeated attempts, and errors of one line."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+from sparta.errors import InputError, first_line
+from sparta.extras import require
+
+TOKEN_VARIABLE = "SPARTA_MILVUS_TOKEN"  # USER:PASSWORD or an API key
+SECONDS = 30.0  # that one call may take
+ATTEMPTS = 10  # of a call that the server has no capacity for
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0  # seconds
+ALIAS_NOT_FOUND = 1600  # of the server's error codes
+_ADDRESS = re.compile(r"(milvus|https?)(://[^/@\s]+(?:/\w*)?)")
+
+
+class MilvusError(InputError):
+    """Raised when a call fails; the text names the server.
+
+    Attributes:
+        unknown: whether the server does not have the function that was called.
+        missing: whether the alias does not exist.
+    """
+
+    def __init__(self, text: str, unknown: bool = False, missing: bool = False) -> None:
+        super().__init__(text)
+        self.unknown, self.missing = unknown, missing
+
+
+class Milvus:
+    """A server, or a cluster behind one address. Safe from any thread.
+
+    Attributes:
+        client: pymilvus's, of which `call` calls the methods.
+
+    Args:
+        uri: such as milvus://127.0.0.1:19530, with a database after a slash if it is not the
+            default one; https://… for TLS. A user and a password, or a key, are read from the
+            environment variable SPARTA_MILVUS_TOKEN.
+        seconds: that one call may take.
+        pause: waits for some seconds.
+
+    Raises:
+        InputError: if the address is another's, pymilvus is not installed, or no server answers.
+    """
+
+    def __init__(
+        self,
+        uri: str,
+        seconds: float = SECONDS,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        found = _ADDRESS.fullmatch(uri)
+        if found is None:
+            raise InputError(
+                f"{uri!r} is no address of Milvus: give one such as milvus://127.0.0.1:19530, and "
+                f"a password or key in {TOKEN_VARIABLE}"
+            )
+        self.uri = uri
+        self._seconds, self._pause = seconds, pause
+        pymilvus = require("pymilvus")
+        logging.getLogger("pymilvus").setLevel(logging.CRITICAL)  # errors are raised as well
+        scheme, rest = found.groups()
+        address = ("http" if scheme == "milvus" else scheme) + rest
+        token = os.environ.get(TOKEN_VARIABLE, "")
+        self.client = self._attempt(pymilvus.MilvusClient, address, token=token)
+
+    def call(self, method: str, *arguments: Any, **named: Any) -> Any:
+        """Call a method of `pymilvus.MilvusClient`.
+
+        A call for which the server has no capacity is repeated after a while.
+
+        Raises:
+            MilvusError: if it fails.
+        """
+        function = getattr(self.client, method)
+        for attempt in range(ATTEMPTS - 1):
+            try:
+                return self._attempt(function, *arguments, retry_on_rate_limit=False, **named)
+            except MilvusError as error:
+                if not _is_rate_limit(error.__cause__):
+                    raise
+            # Any time up to twice the last, so that several clients do not come back together.
+            self._pause(random.uniform(0, min(LONGEST_PAUSE, FIRST_PAUSE * 2**attempt)))
+        return self._attempt(function, *arguments, retry_on_rate_limit=False, **named)
+
+    def _attempt(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        import grpc
+        from pymilvus import MilvusException
+
+        try:
+            return function(*arguments, timeout=self._seconds, **named)
+        except MilvusException as error:
+            reason = first_line(ValueError(error.message)).strip(".,: ")
+            missing = error.code == ALIAS_NOT_FOUND
+            raise MilvusError(f"{self.uri}: {reason}", missing=missing) from error
+        except grpc.RpcError as error:
+            unknown = error.code() is grpc.StatusCode.UNIMPLEMENTED
+            text = f"{self.uri}: {error.code().name}: {error.details()}"
+            raise MilvusError(text, unknown=unknown) from error
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.client.close()
+
+
+def _is_rate_limit(error: BaseException | None) -> bool:
+    """Whether the server refused a call because it has too many."""
+    from pymilvus.exceptions import ErrorCode, MilvusException
+
+    return isinstance(error, MilvusException) and error.code == ErrorCode.RATE_LIMIT

@@ -1,0 +1,222 @@
+"""Pushes an index to Milvus: all of it, or what has changed since."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from indexer.live.history import read_changes
+from indexer.manifest import Manifest
+from indexer.milvus.collection import (
+    Collection,
+    Marker,
+    check_exact,
+    collection_name,
+    switch_alias,
+)
+from indexer.milvus.connection import Milvus
+from indexer.milvus.rows import key_of, row_of
+from indexer.search.lucene import LuceneSearcher
+from indexer.state import VERSION_DIGITS
+from sparta.errors import InputError
+from sparta.progress import Progress, no_progress
+
+AT_ONCE = 256  # images in one call; one call waits for the one before
+
+Some = TypeVar("Some")
+
+
+@dataclass(frozen=True)
+class Pushed:
+    """What a push did.
+
+    Attributes:
+        collection: that has the images.
+        images: in it.
+        written: images that were written, or written again.
+        deleted: images that the index does not have any more.
+        switched: whether the alias names the collection; False if the server has no aliases.
+        former: other collections of the name.
+    """
+
+    collection: str
+    images: int
+    written: int
+    deleted: int
+    switched: bool
+    former: list[str]
+
+
+def build_version(folder: Path) -> str:
+    """Names the build of an index: the same after images were written to it.
+
+    Raises:
+        InputError: if the folder is not an index.
+    """
+    values = asdict(Manifest.read(folder).as_live())
+    digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode())
+    return digest.hexdigest()[:VERSION_DIGITS]
+
+
+def push(
+    folder: Path, milvus: Milvus, name: str, drop: bool = False, progress: Progress = no_progress
+) -> Pushed:
+    """Make the collection NAME_VERSION equal to an index, then let the alias NAME name it.
+
+    What the collection has already, as of an interrupted push, is not written again, unless it
+    has changed since.
+
+    Args:
+        folder: the index.
+        milvus: the server.
+        name: of the alias; the version is that of the index as it was built.
+        drop: whether the other collections of the name are deleted at the end.
+        progress: stage "push", in images.
+
+    Raises:
+        InputError: if the index is damaged, was replaced meanwhile, or has an image that Milvus
+            cannot store; the server's scores are not exact; or a call fails.
+    """
+    folder = folder.resolve()
+    version = build_version(folder)
+    with closing(LuceneSearcher(folder)) as searcher:
+        collection = collection_of(milvus, name, version, searcher)
+        if not collection.exists():
+            check_exact(milvus, name)
+            collection.create()
+        if build_version(folder) != version:
+            raise InputError(f"{folder} was replaced while it was opened: start again")
+        done = Update(folder, searcher, collection).all(progress)
+        images = len(searcher)
+    switched = switch_alias(milvus, name, collection.name)
+    former = _former(milvus, name, collection.name)
+    for other in former if drop else ():
+        milvus.call("drop_collection", other)
+    return Pushed(collection.name, images, *done, switched, [] if drop else former)
+
+
+def collection_of(milvus: Milvus, name: str, version: str, searcher: LuceneSearcher) -> Collection:
+    """The collection of a version of an index, which the server need not have."""
+    terms = len(searcher.tokenizer.vocabulary)
+    return Collection(milvus, collection_name(name, version), terms)
+
+
+def _former(milvus: Milvus, name: str, current: str) -> list[str]:
+    """Other collections of a name."""
+    digits = set("0123456789abcdef")
+    found = sorted(milvus.call("list_collections"))
+    return [
+        one
+        for one in found
+        if one != current
+        and len(one) == len(current)
+        and one.startswith(f"{name}_")
+        and set(one.removeprefix(f"{name}_")) <= digits
+    ]
+
+
+class Update:
+    """Brings a collection up to date with one commit of an index.
+
+    Args:
+        folder: the index.
+        searcher: of it, at the commit.
+        collection: of its version.
+    """
+
+    def __init__(self, folder: Path, searcher: LuceneSearcher, collection: Collection) -> None:
+        self._folder, self._searcher, self._collection = folder, searcher, collection
+        self._kinds = searcher.field_index().kinds
+
+    def all(self, progress: Progress = no_progress) -> tuple[int, int]:
+        """Compare all ids, write what is missing or has changed, and delete what is left over.
+
+        Returns:
+            how many images were written and deleted.
+
+        Raises:
+            InputError: if the collection has another number of images afterwards.
+        """
+        collection, commit = self._collection, self._searcher.commit
+        wanted = {key_of(self._searcher.image_id(one)): one for one in self._documents()}
+        changed = self._changed(marker := collection.marker())
+        present = set(collection.keys())
+        right = set[str]() if changed is None else present - changed
+        since = commit if marker is None or changed is None else marker.commit
+        collection.mark(Marker(since, complete=False))
+        documents = [document for key, document in wanted.items() if key not in right]
+        done = len(wanted) - len(documents)
+        progress("push", done, len(wanted))
+        for some in _parts(documents, AT_ONCE):
+            self._write(some)
+            done += len(some)
+            progress("push", done, len(wanted))
+        left = sorted(present - wanted.keys())
+        self._delete(left)
+        if (found := collection.images()) != len(wanted):
+            raise InputError(
+                f"{collection.milvus.uri}: the collection {collection.name} has {found:,} images "
+                f"instead of {len(wanted):,}: push it again, with nobody else writing to it"
+            )
+        collection.mark(Marker(commit, complete=True))
+        return len(documents), len(left)
+
+    def changes(self) -> tuple[int, int]:
+        """Write and delete what has changed since the last time, without comparing the rest.
+
+        Returns:
+            how many images were written and deleted.
+        """
+        changed = self._changed(self._collection.marker())
+        if changed is None:
+            return self.all()
+        documents, deleted = [], []
+        for key in sorted(changed):
+            document = self._searcher.index.document(bytes.fromhex(key).decode())
+            if document is None:
+                deleted.append(key)
+            else:
+                documents.append(document)
+        for some in _parts(documents, AT_ONCE):
+            self._write(some)
+        self._delete(deleted)
+        self._collection.mark(Marker(self._searcher.commit, complete=True))
+        return len(documents), len(deleted)
+
+    def _changed(self, marker: Marker | None) -> set[str] | None:
+        """Keys of the images that may have changed since a marker; None if these are not known."""
+        commit = self._searcher.commit
+        if marker is None or marker.commit.version > commit.version:
+            return None
+        since = marker.commit
+        try:
+            changes = list(read_changes(self._folder, since.log, since.bytes, commit))
+        except InputError:
+            return None  # that log was removed
+        return {key_of(change.image_id) for change in changes}
+
+    def _documents(self) -> list[int]:
+        index = self._searcher.index
+        live = np.ones(index.documents, np.bool_) if index.live is None else index.live
+        documents: list[int] = np.flatnonzero(live).tolist()
+        return documents
+
+    def _write(self, documents: Sequence[int]) -> None:
+        vocabulary = self._searcher.tokenizer.vocabulary
+        images = self._searcher.index.images(documents, vocabulary)
+        self._collection.upsert([row_of(one, self._kinds, len(vocabulary)) for one in images])
+
+    def _delete(self, keys: Sequence[str]) -> None:
+        for some in _parts(keys, AT_ONCE):
+            self._collection.delete(some)
+
+
+def _parts(things: Sequence[Some], size: int) -> Iterator[Sequence[Some]]:
+    return (things[start : start + size] for start in range(0, len(things), size))

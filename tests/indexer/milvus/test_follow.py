@@ -1,0 +1,78 @@
+"""A collection follows an index that is written to, built again, and replaced."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from indexer.live.changes import Add, Delete
+from indexer.milvus.collection import Collection
+from indexer.milvus.follow import follow
+from indexer.milvus.push import Pushed
+from indexer.postings import Postings
+from indexer.update.writer import open_writer
+from tests.indexer.live_index import commit_and_wait
+from tests.indexer.milvus.aliases import with_aliases
+from tests.indexer.milvus.test_push import stored
+
+
+def test_what_is_written_follows(
+    uri: str, tmp_path: Path, postings: Postings, make_index: Callable[[Path, Postings], Path]
+) -> None:
+    images = list(postings)
+    index = make_index(tmp_path / "index", Postings.of(images[:10]))
+    milvus, aliases = with_aliases(uri)
+    pushes: list[Pushed] = []
+    lines: list[str] = []
+
+    def write() -> None:
+        with open_writer(index) as writer:
+            writer.write([Add(images[10]), Delete(images[0].image_id)])
+            commit_and_wait(writer)
+
+    def drop() -> None:
+        assert stored(milvus, aliases["follow"]).keys() == set(postings.ids[1:11])
+        Collection(milvus, aliases["follow"], 0).drop()
+
+    def damage() -> None:
+        (index / "manifest.json").rename(index / "manifest")
+
+    def still_damaged() -> None:
+        assert lines[-1] == f"{index} is not an index: it has no manifest.json"
+
+    def build() -> None:
+        shutil.rmtree(index)
+        make_index(index, Postings.of(images[20:25]))
+
+    def stop() -> None:
+        assert stored(milvus, aliases["follow"]).keys() == set(postings.ids[20:25])
+        raise KeyboardInterrupt
+
+    def nothing() -> None:
+        assert aliases
+
+    steps = iter(
+        [
+            write,
+            nothing,
+            drop,
+            nothing,
+            nothing,
+            damage,
+            still_damaged,
+            still_damaged,
+            build,
+            nothing,
+            stop,
+        ]
+    )
+    with pytest.raises(KeyboardInterrupt):
+        follow(index, milvus, "follow", pushes.append, lines.append, pause=lambda _: next(steps)())
+    assert re.fullmatch("commit [12]: 1 images written, 1 deleted", lines[0])
+    assert len(lines) == 2, "a problem is shown once"
+    assert [(one.images, one.written) for one in pushes] == [(10, 10), (10, 10), (5, 5)]
+    assert pushes[0].collection == pushes[1].collection != pushes[2].collection
