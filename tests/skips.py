@@ -26,6 +26,7 @@ REMEDIES = {
     "pyserini": "install Pyserini: pip install pyserini",
     r"real photos|real regions|vocabularies": "put the folder `shared` beside this checkout",
     "timm is not": "install timm, and the torchvision for this torch: pip install timm",
+    "milvus-lite": "install the server for tests: pip install milvus-lite==2.5.1",
     r"extra \[\w+\]|could not import": "install all extras: make install",
 }
 

@@ -11,7 +11,6 @@ from typer.testing import CliRunner
 from indexer.milvus.push import Pushed
 from sparta.__main__ import cli
 from sparta.errors import InputError
-from tests.indexer.milvus.conftest import uri  # noqa: F401  # a fixture
 
 
 def run(*arguments: str | Path) -> str:
@@ -23,7 +22,7 @@ def run(*arguments: str | Path) -> str:
 
 def test_an_index_is_pushed_and_followed(
     index: Path,
-    uri: str,  # noqa: F811
+    uri: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pushed = run(index, uri, "--collection", "command")

@@ -15,7 +15,7 @@ from indexer.milvus.connection import (
     MilvusError,
 )
 from sparta.errors import InputError
-from tests.indexer.milvus.server import free_port
+from tests.milvus_server import free_port
 
 pymilvus = pytest.importorskip("pymilvus", reason="extra [milvus] is not installed")
 RATE_LIMIT = 8

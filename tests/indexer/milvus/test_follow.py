@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,12 @@ def test_what_is_written_follows(
         assert stored(milvus, aliases["follow"]).keys() == set(postings.ids[1:11])
         Collection(milvus, aliases["follow"], 0).drop()
 
+    def interrupt() -> None:
+        collection = Collection(milvus, aliases["follow"], 0)
+        marker = collection.marker()
+        assert marker is not None
+        collection.mark(replace(marker, complete=False))
+
     def damage() -> None:
         (index / "manifest.json").rename(index / "manifest")
 
@@ -55,24 +62,13 @@ def test_what_is_written_follows(
     def nothing() -> None:
         assert aliases
 
-    steps = iter(
-        [
-            write,
-            nothing,
-            drop,
-            nothing,
-            nothing,
-            damage,
-            still_damaged,
-            still_damaged,
-            build,
-            nothing,
-            stop,
-        ]
-    )
+    at_first = [write, nothing, drop, nothing, interrupt, nothing]
+    steps = iter([*at_first, damage, still_damaged, still_damaged, build, nothing, stop])
     with pytest.raises(KeyboardInterrupt):
         follow(index, milvus, "follow", pushes.append, lines.append, pause=lambda _: next(steps)())
     assert re.fullmatch("commit [12]: 1 images written, 1 deleted", lines[0])
-    assert len(lines) == 2, "a problem is shown once"
-    assert [(one.images, one.written) for one in pushes] == [(10, 10), (10, 10), (5, 5)]
-    assert pushes[0].collection == pushes[1].collection != pushes[2].collection
+    assert lines[1] == f"{uri}: collection not found"
+    assert len(lines) == 3, "a problem is shown once"
+    written = [(one.images, one.written) for one in pushes]
+    assert written == [(10, 10), (10, 10), (10, 0), (5, 5)]
+    assert pushes[0].collection == pushes[2].collection != pushes[3].collection

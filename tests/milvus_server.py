@@ -22,7 +22,7 @@ LITE = "2.5.1"  # the last one of the core; later ones are written anew, and ran
 
 def _binaries() -> Path:
     """The folder of the server's program, found without importing the package."""
-    reason = f"extra [milvus] or milvus-lite {LITE} is not installed"
+    reason = f"milvus-lite {LITE} or extra [milvus] is not installed"
     pytest.importorskip("pymilvus", reason=reason)
     try:
         installed = version("milvus-lite") == LITE
