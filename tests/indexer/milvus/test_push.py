@@ -60,7 +60,7 @@ def test_all_of_an_index_is_stored(milvus: Milvus, index: Path, postings: Postin
 KILLED = """
 import sys
 from pathlib import Path
-from indexer.milvus import Update, push
+from indexer.milvus import push
 push.AT_ONCE = 8
 push.push(
     Path(sys.argv[1]), push.Milvus(sys.argv[2]), "killed",
