@@ -53,6 +53,7 @@ LEAST_COMPRESSED = 1000  # bytes
 COMPRESSION = 4  # of 9: half the time of the default for 5 % more bytes
 # An image id may be anything, so the path of an image matches those before it, too.
 ROUTERS = (
+    search.direct,
     search.router,
     suggest.router,
     fields.router,

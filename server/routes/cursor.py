@@ -10,6 +10,7 @@ from indexer.search.paging import DEEPEST, Position
 from server.problems import ProblemError
 from server.routes.parameters import SearchBody, SearchParameters
 
+_encode = json.JSONEncoder(sort_keys=True).encode  # json.dumps would make one every time
 
 def search_key(asked: SearchParameters | SearchBody, backend: str, version: str) -> str:
     """What two searches share if a cursor of one continues the other: hits and their order.
@@ -22,7 +23,7 @@ def search_key(asked: SearchParameters | SearchBody, backend: str, version: str)
     built = version.partition(".")[0]
     chosen = asked.filter, asked.sort, asked.substitute, asked.min_coverage
     parts = [built, backend, asked.q, *chosen]
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
+    return hashlib.sha256(_encode(parts).encode()).hexdigest()[:12]
 
 
 def written(position: Position | None, hits: int, k: int, key: str) -> str | None:
@@ -37,7 +38,7 @@ def written(position: Position | None, hits: int, k: int, key: str) -> str | Non
     if position is None or hits < k or position.rank >= DEEPEST:
         return None
     content = [key, position.value, position.image_id, position.rank]
-    return base64.urlsafe_b64encode(json.dumps(content).encode()).decode().rstrip("=")
+    return base64.urlsafe_b64encode(_encode(content).encode()).decode().rstrip("=")
 
 
 def read(cursor: str, key: str, ranked: bool) -> Position:

@@ -15,6 +15,7 @@ from server.backends import Backend, backends_of
 from server.problems import PROBLEM, ProblemError, responses
 from server.routes import cursor
 from server.routes.cursor import search_key
+from server.routes.direct import DirectRoute
 from server.routes.filtering import allowed_by, browsed_by
 from server.routes.hits import (
     conditions_of,
@@ -37,9 +38,10 @@ QUICK_LENGTH = 200
 MAX_CORRECTED = 10  # unknown words
 
 router = APIRouter(prefix="/v1")
+direct = APIRouter(prefix="/v1", route_class=DirectRoute)
 
 
-@router.get(
+@direct.get(
     "/search",
     summary="Search photos by text",
     response_model=schemas.SearchAnswer,
