@@ -12,6 +12,7 @@ from server.routes.parameters import SearchBody, SearchParameters
 
 _encode = json.JSONEncoder(sort_keys=True).encode  # json.dumps would make one every time
 
+
 def search_key(asked: SearchParameters | SearchBody, backend: str, version: str) -> str:
     """What two searches share if a cursor of one continues the other: hits and their order.
 
