@@ -7,11 +7,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from fastapi import Request
 
-from indexer.dense.manifest import SPARSE
+from indexer.dense.manifest import MILVUS, SPARSE
 from indexer.search.api import Follower, Searcher, UnavailableError
 from indexer.search.lazy import LazySearcher
 from indexer.state import IndexState, index_version
@@ -25,6 +25,15 @@ if TYPE_CHECKING:
     from indexer.search.lucene import LuceneSearcher
 
 
+@runtime_checkable
+class Companion(Protocol):
+    """A searcher of the same images as the inverted index, which it is beside."""
+
+    def following(self, sparse: Any) -> Searcher:
+        """The same backend beside another commit of the index."""
+        ...
+
+
 @dataclass(frozen=True)
 class Backend:
     """A searcher under a name, with what the server needs to show its hits.
@@ -36,7 +45,7 @@ class Backend:
         examples: example queries for the page.
         quick: whether a search takes about a millisecond at most. It then runs in the event loop,
             because switching to a thread and back would cost more.
-        engine: "columns", "lucene" or "dense", for the metrics.
+        engine: "columns", "lucene", "dense" or "milvus", for the metrics.
         uploads: the index folder, which has photos that were sent to the server; None without one.
     """
 
@@ -125,12 +134,12 @@ class Backends:
         newer = self._live.refreshed() if self._live else None
         if newer is None:
             return None
-        dense = [
+        beside = [
             replace(one, searcher=one.searcher.following(newer))
             for one in self
-            if isinstance(one.searcher, LazySearcher)
+            if isinstance(one.searcher, Companion)
         ]
-        return Backends([replace(self.default, searcher=newer), *dense], self._state)
+        return Backends([replace(self.default, searcher=newer), *beside], self._state)
 
     def load_as(self, former: Backends) -> None:
         """Load the dense models that are loaded in the former backends, before a query waits."""
@@ -158,7 +167,7 @@ def backends_of(request: Request) -> Backends:
 
 
 def open_backends(settings: ServerSettings) -> Backends:
-    """Open all backends of an index folder: "sparta", dense models, "ensemble".
+    """Open all backends of an index folder: "sparta", dense models, "ensemble", "milvus".
 
     Args:
         settings: with the index folder, the photos, the example queries and the engine.
@@ -191,6 +200,10 @@ def _opened(
     if folder and not folder.is_dir():
         folder = None
     searchers: dict[str, Searcher] = {SPARSE: sparse, **open_dense_lazily(index, sparse)}
+    if settings.milvus:
+        from indexer.milvus.search import open_milvus
+
+        searchers[MILVUS] = open_milvus(index, sparse, settings.milvus, settings.collection)
     if index_version(index) != state.version:
         raise InputError(f"{settings.index} was replaced while it was opened: start again")
     return Backends(
@@ -201,7 +214,7 @@ def _opened(
                 folder,
                 settings.examples,
                 quick=searcher is sparse and sparse.quick,
-                engine=sparse.engine if searcher is sparse else "dense",
+                engine=getattr(searcher, "engine", "dense"),
                 uploads=index,
             )
             for name, searcher in searchers.items()

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from indexer.query.query import QueryError
-from indexer.search.api import UnavailableError
+from indexer.search.api import UnanswerableError, UnavailableError
 from server.monitoring.record import HEADER, record_of
 from server.schemas import Problem
 from server.security_headers import SECURITY_HEADERS
@@ -186,6 +186,7 @@ def install(app: FastAPI) -> None:
     """Answer every error of the application with a problem, unexpected ones included."""
     app.add_exception_handler(ProblemError, _known)
     app.add_exception_handler(UnavailableError, _unavailable)
+    app.add_exception_handler(UnanswerableError, _unanswerable)
     app.add_exception_handler(QueryError, _unreadable)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
@@ -281,6 +282,10 @@ def _known(request: Request, error: Exception) -> Response:
 
 def _unavailable(request: Request, error: Exception) -> Response:
     return _known(request, ProblemError("backend-unavailable", str(error), "backend"))
+
+
+def _unanswerable(request: Request, error: Exception) -> Response:
+    return _known(request, ProblemError("invalid-parameter", f"backend: {error}", "backend"))
 
 
 def _unreadable(request: Request, error: Exception) -> Response:

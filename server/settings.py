@@ -22,6 +22,7 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, SettingsConfigDict
 
+from indexer.milvus.connection import TOKEN_VARIABLE
 from sparta.errors import InputError
 from sparta.yaml_file import read_yaml
 
@@ -88,6 +89,14 @@ class ServerSettings(BaseSettings):
         default=("photos",),
         description="Model that the index was built with, to encode images that are sent; "
         "repeatable",
+    )
+    milvus: str | None = Field(
+        default=None,
+        description="Address of a Milvus that the index was pushed to, such as "
+        "milvus://127.0.0.1:19530: the backend milvus searches there",
+    )
+    collection: str = Field(
+        default="sparta", description="Name that the index was pushed to Milvus with"
     )
     examples: Texts = Field(default=(), description="Example query shown on the page; repeatable")
 
@@ -244,7 +253,7 @@ def load_settings(
         settings = ServerSettings(**values)
     except ValidationError as error:
         raise InputError(_problem(error, origins, flag_names)) from error
-    known = {*variables.values(), CONFIG_VARIABLE, API_KEY_VARIABLE}
+    known = {*variables.values(), CONFIG_VARIABLE, API_KEY_VARIABLE, TOKEN_VARIABLE}
     ignored = sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)
     return LoadedSettings(settings, origins, ignored)
 

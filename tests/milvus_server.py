@@ -41,9 +41,9 @@ def free_port() -> int:
 
 
 @contextmanager
-def milvus_server(folder: Path) -> Iterator[str]:
-    """Serve an empty database of a folder; its URI."""
-    binaries, port = _binaries(), free_port()
+def milvus_server(folder: Path, port: int | None = None) -> Iterator[str]:
+    """Serve the database of a folder, at first an empty one; its URI."""
+    binaries, port = _binaries(), port or free_port()
     process = subprocess.Popen(
         [binaries / "milvus", folder / "milvus.db", f"127.0.0.1:{port}", "ERROR"],
         env=os.environ | {"LD_LIBRARY_PATH": str(binaries)},

@@ -22,6 +22,7 @@ from indexer.milvus.rows import (
 from sparta.errors import InputError
 
 MOST_ROWS = 16_384  # of one answer, a limit of the server
+SUMMED = 100  # impacts, of at most 16 bits: the sum is exact as a 32-bit float
 _NAME = re.compile(r"[A-Za-z_]\w{0,200}", re.ASCII)
 
 
@@ -141,9 +142,9 @@ class Collection:
         )
 
     def nearest(
-        self, query: dict[int, float], limit: int, names: Sequence[str] = (), below: str = ""
-    ) -> list[tuple[float, str, dict[str, Any]]]:
-        """Rows with the largest inner products above 0: those, their keys, and some fields.
+        self, query: dict[int, float], limit: int, wanted: str = ""
+    ) -> list[tuple[float, str]]:
+        """Rows with the largest inner products above 0: those, and their keys.
 
         Descending by the inner product; rows with the same one in any order, and which of them
         are among the last is left to the server.
@@ -151,8 +152,7 @@ class Collection:
         Args:
             query: weights by dimension.
             limit: rows at most.
-            names: of the fields.
-            below: a key; rows with a smaller one alone. "" for all.
+            wanted: an expression that the rows fulfil; "" for all.
         """
         found = self.milvus.call(
             "search",
@@ -160,12 +160,23 @@ class Collection:
             [query],
             anns_field=IMPACTS,
             limit=limit,
-            filter=f'{KEY} < "{below}"' if below else "",
-            output_fields=list(names),
+            filter=wanted,
             search_params=SEARCH,
         )[0]
-        rows = [(row["distance"], row[KEY], row["entity"]) for row in found]
+        rows = [(row["distance"], row[KEY]) for row in found]
         return [row for row in rows if row[0] > 0]
+
+    def check_scores(self) -> None:
+        """Refuse a server that ranks otherwise than by inner products, by the score of one image.
+
+        Raises:
+            InputError: if it is such a server.
+        """
+        for row in self._query(f'{KEY} > "{MARKER}"', [KEY, IMPACTS], 1):
+            impacts = dict(list(row[IMPACTS].items())[:SUMMED])
+            found = self.nearest(dict.fromkeys(impacts, 1.0), 1, f'{KEY} == "{row[KEY]}"')
+            if found != [(sum(impacts.values()), row[KEY])]:
+                raise _inexact(self.milvus)
 
 
 def check_exact(milvus: Milvus, name: str) -> None:
@@ -192,11 +203,15 @@ def check_exact(milvus: Milvus, name: str) -> None:
     finally:
         probe.drop()
     right = [(65535 * 255 + 7.0, "0"), (255 + 14 + 3.0, "1"), (255.0, "2")]
-    if [row[:2] for row in found] != right:
-        raise InputError(
-            f"{milvus.uri} does not rank sparse vectors by their exact inner products: Milvus 2.5 "
-            "and later does, and so does milvus-lite 2.5.1; milvus-lite 3 ranks by BM25"
-        )
+    if found != right:
+        raise _inexact(milvus)
+
+
+def _inexact(milvus: Milvus) -> InputError:
+    return InputError(
+        f"{milvus.uri} does not rank sparse vectors by their exact inner products: Milvus 2.5 "
+        "and later does, and so does milvus-lite 2.5.1; milvus-lite 3 ranks by BM25"
+    )
 
 
 def switch_alias(milvus: Milvus, alias: str, collection: str) -> bool:

@@ -17,6 +17,9 @@ TOKEN_VARIABLE = "SPARTA_MILVUS_TOKEN"  # USER:PASSWORD or an API key
 SECONDS = 30.0  # that one call may take
 ATTEMPTS = 10  # of a call that the server has no capacity for
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0  # seconds
+# Of the connection, which would wait for up to two minutes before it looks for the server again.
+RECONNECTING = {"grpc.max_reconnect_backoff_ms": 2000}
+CONNECT_FAILED = 2  # of the client's error codes
 ALIAS_NOT_FOUND = 1600  # of the server's error codes
 _ADDRESS = re.compile(r"(milvus|https?)(://[^/@\s]+(?:/\w*)?)")
 
@@ -70,7 +73,9 @@ class Milvus:
         scheme, rest = found.groups()
         address = ("http" if scheme == "milvus" else scheme) + rest
         token = os.environ.get(TOKEN_VARIABLE, "")
-        self.client = self._attempt(pymilvus.MilvusClient, address, token=token)
+        self.client = self._attempt(
+            pymilvus.MilvusClient, address, token=token, grpc_options=RECONNECTING
+        )
 
     def call(self, method: str, *arguments: Any, **named: Any) -> Any:
         """Call a method of `pymilvus.MilvusClient`.
@@ -95,14 +100,18 @@ class Milvus:
         import grpc
         from pymilvus import MilvusException
 
+        codes = grpc.StatusCode
         try:
             return function(*arguments, timeout=self._seconds, **named)
         except MilvusException as error:
+            if error.code in (CONNECT_FAILED, codes.UNAVAILABLE, codes.DEADLINE_EXCEEDED):
+                text = f"{self.uri} does not answer, or not within {self._seconds:g} s"
+                raise MilvusError(f"{text}: look whether Milvus runs there") from error
             reason = first_line(ValueError(error.message)).strip(".,: ")
             missing = error.code == ALIAS_NOT_FOUND
             raise MilvusError(f"{self.uri}: {reason}", missing=missing) from error
         except grpc.RpcError as error:
-            unknown = error.code() is grpc.StatusCode.UNIMPLEMENTED
+            unknown = error.code() is codes.UNIMPLEMENTED
             text = f"{self.uri}: {error.code().name}: {error.details()}"
             raise MilvusError(text, unknown=unknown) from error
 

@@ -216,6 +216,10 @@ class UnavailableError(InputError):
     """Raised by a searcher opened on demand that cannot be opened; the text says why."""
 
 
+class UnanswerableError(InputError):
+    """Raised for a search that the engine cannot answer exactly; the text says what to do."""
+
+
 class NoVectorError(InputError):
     """Raised by a dense searcher for an image that its model has not embedded; the text says so."""
 

@@ -33,6 +33,7 @@ from indexer.search.api import (
     Matching,
     SearchResult,
     SimilarResult,
+    TermExplanation,
     Timings,
     UnknownImageError,
     ids_of,
@@ -132,6 +133,18 @@ class LuceneSearcher:
         newer._use(index)
         newer._keep_held_terms(self)
         return newer
+
+    @property
+    def finder(self) -> Finder:
+        """The engine, at this commit."""
+        return self._finder
+
+    def with_finder(self, finder: Finder) -> Self:
+        """The same images, found by another engine; queries are read as they are by this one."""
+        other = copy(self)
+        other._holds, other._reader, other.presence = self._holds, self._reader, self.presence
+        other._finder = finder
+        return other
 
     def _keep_held_terms(self, former: LuceneSearcher) -> None:
         """Look up again only those terms of a former commit that may have come or gone."""
@@ -369,16 +382,39 @@ class LuceneSearcher:
         substitute: bool = True,
     ) -> list[Explanation]:
         """Explain many images' scores; see `Explainer.explain_all`."""
-        words: list[ReadWord] = []
-        if isinstance(query, str | Query):
-            words = self._reader.words(parsed(query), substitute)
-            terms = terms_of_words(words)
-        else:
-            terms = terms_of_counts(query)
+        words, terms = self.terms_of(query, substitute)
         documents = [self._document(image_id) for image_id in image_ids]
         impacts = self._finder.impacts(documents, [term.term for term in terms])
-        ids = np.array([self._term_ids[term.term] for term in terms], np.int64)
         packed = self.index.packed_groundings(self._in_lucene(image_ids, documents))
+        return self.explained(image_ids, words, terms, impacts, packed)
+
+    def terms_of(
+        self, query: str | Query | Mapping[str, int], substitute: bool
+    ) -> tuple[list[ReadWord], list[TermExplanation]]:
+        """The words of a text and its terms, without an image; terms with counts have no words."""
+        if not isinstance(query, str | Query):
+            return [], terms_of_counts(query)
+        words = self._reader.words(parsed(query), substitute)
+        return words, terms_of_words(words)
+
+    def explained(
+        self,
+        image_ids: Sequence[str],
+        words: Sequence[ReadWord],
+        terms: Sequence[TermExplanation],
+        impacts: NDArray[np.int64],
+        packed: Sequence[bytes],
+    ) -> list[Explanation]:
+        """Explain the scores of images by what is stored of them.
+
+        Args:
+            image_ids: [d] of the images.
+            words: as `terms_of` returns them.
+            terms: [m] likewise.
+            impacts: [d, m] of the images.
+            packed: [d] their groundings, packed.
+        """
+        ids = np.array([self._term_ids[term.term] for term in terms], np.int64)
         winners = self.index.winners(packed, ids, impacts > 0, self.tokenizer.vocabulary)
         found = explanations(image_ids, terms, impacts, winners)
         if words:

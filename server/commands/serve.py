@@ -46,6 +46,8 @@ Index = Annotated[
 Photos = Annotated[Path | None, _option("photos")]
 Engine = Annotated[str | None, _option("engine")]
 Models = Annotated[list[str] | None, _option("models")]
+Milvus = Annotated[str | None, _option("milvus")]
+Collection = Annotated[str | None, _option("collection")]
 Examples = Annotated[list[str] | None, _option("examples")]
 Host = Annotated[str | None, _option("host")]
 Port = Annotated[int | None, _option("port")]
@@ -86,6 +88,8 @@ def serve(
     workers: Workers = None,
     engine: Engine = None,
     models: Models = None,
+    milvus: Milvus = None,
+    collection: Collection = None,
     allowed_hosts: AllowedHosts = None,
     keys: Keys = None,
     rate: Rate = None,
@@ -114,6 +118,8 @@ def serve(
     Example: sparta serve demo/index --photos ~/Pictures --port 8080
 
     Example: sparta serve prod=index-7, which is sparta alias prod index-7 && sparta serve prod
+
+    Example: sparta serve demo/index --milvus milvus://127.0.0.1:19530 --collection demo
 
     Example: sparta serve --config serve.yaml --check
     """

@@ -43,11 +43,11 @@ def browsed_by(
     """All that a search finds, counted and ordered.
 
     Raises:
-        ProblemError: if the backend is a dense model, or the fields do not allow it.
+        ProblemError: if the backend is not the inverted index, or the fields do not allow it.
     """
     name = "sort" if asked.sort else "facets" if asked.counted else "q"
     if not isinstance(backend.searcher, Browsable):
-        detail = f"{name}: backend {backend.name} finds every photo; only the inverted index can"
+        detail = f"{name}: backend {backend.name} lists the best photos alone; search sparta"
         raise ProblemError("invalid-parameter", detail, name)
     try:
         return browse(

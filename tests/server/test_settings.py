@@ -59,6 +59,7 @@ def test_lists_in_the_environment(
 
 def test_what_names_no_setting_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARTA_PROT", "80")
+    monkeypatch.setenv("SPARTA_MILVUS_TOKEN", "root:secret")  # the client's of Milvus
     assert load_settings({"index": "i"}, FLAGS).ignored == ["SPARTA_PROT"]
 
 

@@ -67,8 +67,8 @@ def test_a_server_must_rank_by_inner_products(
     assert not Collection(milvus, "exact_probe", 4).exists()
     nearest = Collection.nearest
 
-    def as_bm25(collection: Collection, *arguments: Any) -> list[tuple[float, str, dict[str, Any]]]:
-        return [(score / 2, key, row) for score, key, row in nearest(collection, *arguments)]
+    def as_bm25(collection: Collection, *arguments: Any) -> list[tuple[float, str]]:
+        return [(score / 2, key) for score, key in nearest(collection, *arguments)]
 
     monkeypatch.setattr(Collection, "nearest", as_bm25)
     Collection(milvus, "exact_probe", 4).create()  # as a killed one left it

@@ -91,8 +91,8 @@ def test_nobody_answers() -> None:
     uri = f"milvus://127.0.0.1:{free_port()}"
     with pytest.raises(MilvusError) as caught:
         Milvus(uri, seconds=0.5)
-    assert str(caught.value).startswith(f"{uri}: Fail connecting to server")
-    assert "\n" not in str(caught.value)
+    wanted = f"{uri} does not answer, or not within 0.5 s: look whether Milvus runs there"
+    assert str(caught.value) == wanted
 
 
 def test_what_the_server_lacks(milvus: Milvus) -> None:
