@@ -1,6 +1,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PROCESSES := 2
 DEMO := demo
 TYPESCRIPT := tests/server/client/typescript
 
@@ -77,7 +78,7 @@ lint: install
 # Training forks the workers that load data. It has a process of its own, because other tests leave
 # a Java machine and the threads of OpenVINO in theirs.
 test: lint
-	$(BIN)/python -m pytest $(TESTS) --ignore=tests/training --cov-fail-under=0
+	$(BIN)/python -m pytest $(TESTS) -n $(PROCESSES) --dist loadfile --ignore=tests/training --cov-fail-under=0
 	$(BIN)/python -m pytest $(TESTS) --cov-append tests/training
 
 SECONDS := 300

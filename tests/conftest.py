@@ -31,6 +31,14 @@ def no_keys(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def wide_terminal() -> Iterator[None]:
+    """Lines long enough for the temporary paths in what commands print."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", "200")
+        yield
+
+
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """Folder with real photos, backbones and captions beside the checkout."""

@@ -98,3 +98,10 @@ def test_files_of_the_project_exist(page: Path) -> None:
     named = re.findall(rf"`((?:{folders})/[^`\s…]*)`", without_code_blocks(page))
     missing = [path for path in named if not any(ROOT.glob(path.rstrip("/")))]
     assert not set(missing) - ABSENT
+
+
+def test_results_name_no_folders_of_a_machine() -> None:
+    folder = re.compile(r'"/[^"]*/')
+    for result in sorted((ROOT / "eval" / "results").rglob("*.json")):
+        found = folder.search(result.read_text())
+        assert found is None, f"{result.relative_to(ROOT)}: {found}"

@@ -19,7 +19,7 @@ from server.changeover.leases import Current, Kind
 from server.writing.board import Board
 
 INTERVAL = 0.5  # seconds between two looks
-TICK = 0.02  # seconds between two looks at the board
+TICK = 0.005  # seconds between two looks at the board
 RETRY = 60.0  # seconds after which an index that was refused is tried again
 
 Stamp: TypeAlias = tuple[tuple[int, int, int], ...]

@@ -15,7 +15,7 @@ from eval.bench.live.results import LiveFigures, Times
 from eval.bench.live.writing import WriterProcess, writer_process
 from sparta.progress import Progress, no_progress
 
-STEPS = 8
+STEPS = 9
 
 
 def measure_live(
@@ -77,6 +77,8 @@ class _Measurement:
         found.seconds["columns compacted and merged"] = self._search_during(
             "during a merge", "settled"
         )
+        self._step()
+        self._search("before deletions")
         self._step()
         found.megabytes["before deletions"] = self._megabytes()
         found.seconds["a third deleted, committed"] = writer.do("deleted")

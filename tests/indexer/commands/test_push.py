@@ -17,6 +17,7 @@ def run(*arguments: str | Path) -> str:
     done = CliRunner().invoke(cli, ["push", *map(str, arguments)])
     if done.exception and not isinstance(done.exception, SystemExit):
         raise done.exception
+    assert done.exit_code == 0, done.output
     return done.stdout
 
 

@@ -4,22 +4,17 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from torch.testing import assert_close
 from transformers import ViTConfig, ViTModel
 
 from sparta.errors import InputError
 from sparta.features.extract.augmentations import Crop
 from sparta.features.record import FeatureSource
-from sparta.vse.batch import PixelBatch, RegionBatch, collate_images
-from sparta.vse.image_batches import image_batches
 from sparta.vse.init import from_captions
 from sparta.vse.model import VseModel
 from sparta.vse.photo_folder import PhotoFolder, vision_source
-from tests import tiny
 from tests.sparta.features.extract.tiny_networks import SIDE, save
 from tests.sparta.features.extract.tiny_networks import SMALL as NETWORK
-from tests.sparta.vse.models import CAPTIONS, SMALL, bigru
-from tests.stores import write_store
+from tests.sparta.vse.models import CAPTIONS, SMALL
 
 SOURCE = FeatureSource("grid", "network", "abc", 5, 16, extra={"resample": 2})
 
@@ -90,33 +85,3 @@ def test_a_saved_model_says_how_it_wants_its_photos(folder: Path, tmp_path: Path
     source = FeatureSource(**loaded.config.feature_source)
     assert (source.kind, source.image_size, source.extra) == ("patch", SIDE, {"resample": 2})
     assert PhotoFolder(folder, source)[0].shape == (SIDE, SIDE, 3)
-
-
-def test_photos_in_batches(folder: Path, tmp_path: Path) -> None:
-    model = seeing(tmp_path)
-    photos = PhotoFolder(folder, FeatureSource(**model.config.feature_source))
-    batches = list(image_batches(model, photos, [2, 0, 1], batch_size=2))
-    assert all(isinstance(batch, PixelBatch) for batch in batches)
-    with torch.no_grad():
-        found = torch.cat([model.encode_images(batch) for batch in batches])
-        alone = [model.encode_images(collate_images([photos[row]])) for row in (2, 0, 1)]
-    assert_close(found, torch.cat(alone))
-
-
-def test_features_in_batches(tmp_path: Path) -> None:
-    images = sorted(tiny.images(), key=lambda image: image.image_id)
-    store = write_store(tmp_path / "features", tiny.source(), images)
-    model = bigru(max_regions=3)
-    batches = list(image_batches(model, store, range(4), batch_size=3))
-    assert all(isinstance(batch, RegionBatch) for batch in batches)
-    with torch.no_grad():
-        found = torch.cat([model.encode_images(batch) for batch in batches])
-        assert_close(found, model.encode_images(collate_images(images, 3)))
-
-
-def test_the_other_kind_of_images_is_refused(folder: Path, tmp_path: Path) -> None:
-    store = write_store(tmp_path / "features", tiny.source(), [tiny.image(2)])
-    with pytest.raises(InputError, match="photos holds photos, the model takes features"):
-        next(image_batches(bigru(), PhotoFolder(folder, SOURCE), [0]))
-    with pytest.raises(InputError, match="features holds features, the model takes photos"):
-        next(image_batches(seeing(tmp_path), store, [0]))

@@ -30,6 +30,7 @@ def test_all_is_measured(drawings: Path, tmp_path: Path) -> None:
         "at 20 writes/s",
         "during batches",
         "during a merge",
+        "before deletions",
         "after deletions of a third",
     }
     for engines in record["searches"].values():
@@ -40,7 +41,7 @@ def test_all_is_measured(drawings: Path, tmp_path: Path) -> None:
     assert len(record["writes"]) == 5
     assert found.writes["added at 20/s, acknowledged"].count == 4
     assert 0 < found.rates["in batches, committed"] <= found.rates["in batches, acknowledged"]
-    assert found.table().row_count == 5 + 10 + 2 + 3 + 2
+    assert found.table().row_count == 5 + 12 + 2 + 3 + 2
     [kept] = tmp_path.iterdir()  # as built
     assert not (kept / "live").exists()
 
