@@ -18,6 +18,7 @@ from indexer.offsets import OFFSET_SAMPLE, TermOffsets, measure_offsets
 from indexer.postings import PostingShard
 from indexer.quantisation import Quantiser
 from indexer.settings import IndexSettings, PruningSettings
+from indexer.split import split_index
 from indexer.workspace import Workspace, check_target
 from sparta.atomic import check_name
 from sparta.disk import check_room, full_disk_reported
@@ -55,6 +56,7 @@ def build_index(
     read_photos: bool = True,
     batch_size: int = 32,
     device: str = "auto",
+    shards: int | None = None,
     progress: Progress = no_progress,
 ) -> Manifest:
     """Build an index folder.
@@ -78,8 +80,12 @@ def build_index(
             is known and still there.
         batch_size: images per pass of a model.
         device: "auto" takes a GPU if there is one.
-        progress: stages "convert", in models, and "offset", "encode", "write", "merge" and
-            "columns", in images.
+        shards: how many the finished index is divided into; None for one whole index.
+        progress: stages "convert", in models, and "offset", "encode", "write", "merge", "columns"
+            and "divide", in images.
+
+    Returns:
+        the manifest of the whole index.
 
     Raises:
         InputError: if a model cannot be used or was trained on other features, models or stores
@@ -95,7 +101,7 @@ def build_index(
             substitutes = read_substitutes(models[0])
             photos = encoder.store.photos if read_photos else None
             about = About(metadata or {}, kinds or {}, photos)
-            return _build(encoder, out, pruning, substitutes, about, progress)
+            return _build(encoder, out, pruning, substitutes, about, shards, progress)
 
 
 def _build(
@@ -104,6 +110,7 @@ def _build(
     pruning: PruningSettings,
     substitutes: SubstituteTable,
     about: About,
+    divided: int | None,
     progress: Progress,
 ) -> Manifest:
     asked = asked_terms(encoder, pruning.asked, pruning.asked_power)
@@ -116,8 +123,9 @@ def _build(
     quantiser = Quantiser.fit(offsets.largest, settings.bits)
     parameters = _parameters(encoder, settings, offsets, quantiser, asked)
     shards = _shards(encoder, parameters, work, progress)
+    whole = work.index if divided is None else work.whole
     manifest = write_index(
-        work.index,
+        whole,
         (described(shard, about.metadata, about.photos) for shard in shards),
         encoder.tokenizer,
         settings,
@@ -128,6 +136,8 @@ def _build(
         kinds=about.kinds,
         progress=progress,
     )
+    if divided is not None:
+        split_index(whole, work.index, divided, progress)
     work.publish(out)
     return manifest
 

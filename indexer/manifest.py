@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 FORMAT_VERSION = 5
 SEAL = "sha256"  # of the other fields, so that a damaged manifest is noticed
 OFFSETS = "term_offsets.npy"
+SHARDS = "shards"  # field of the manifest of an index that is divided; see `indexer.shards`
 
 Kind = TypeVar("Kind", bound="DataclassInstance")
 
@@ -145,6 +146,11 @@ def open_manifest(kind: type[Kind], folder: Path, format_version: int) -> Kind:
 def read_manifest(kind: type[Kind], folder: Path, format_version: int) -> Kind:
     """As `open_manifest`, without a look at the parts."""
     values = _read(folder)
+    if SHARDS in values and SHARDS not in {field.name for field in fields(kind)}:
+        raise InputError(
+            f"{folder} is divided into {len(values[SHARDS])} shards, which this does not take: "
+            f"give one of them, such as {folder / values[SHARDS][0]}"
+        )
     version = values.get("format_version")
     if version != format_version:
         raise InputError(
@@ -170,8 +176,16 @@ def parts_of(manifest: DataclassInstance) -> Parts:
 
 
 def is_index(folder: Path) -> bool:
-    """Whether a folder is an index, complete or damaged."""
+    """Whether a folder is an index, complete or damaged, divided or not."""
     return (folder / MANIFEST).is_file()
+
+
+def is_sharded(folder: Path) -> bool:
+    """Whether a folder is an index that is divided into shards."""
+    try:
+        return SHARDS in _read(folder)
+    except InputError:
+        return False
 
 
 def _is_lucene(name: str) -> bool:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from indexer.columns.manifest import FOLDER as COLUMNS
 from indexer.columns.manifest import ColumnManifest, has_columns
 from indexer.dense.manifest import DenseManifest, dense_folder, dense_names
 from indexer.live.commit import FOLDER as LIVE
-from indexer.manifest import Manifest
+from indexer.manifest import Manifest, is_sharded
 from indexer.parts import LUCENE, MANIFEST
+from indexer.shards import index_folders
 
 VERSION_DIGITS = 12
 
@@ -43,6 +44,8 @@ class IndexState:
         Raises:
             InputError: if the folder is not an index, has another format, or a part is missing.
         """
+        if is_sharded(folder):
+            return cls._of_shards(folder)
         manifest = Manifest.open(folder)
         parts = list(manifest.parts.values())
         columns = has_columns(folder)
@@ -55,6 +58,21 @@ class IndexState:
         if manifest.live:
             size += bytes_below(folder / LUCENE) + bytes_below(folder / LIVE)
         return cls(index_version(folder), manifest, columns, names, size)
+
+    @classmethod
+    def _of_shards(cls, folder: Path) -> IndexState:
+        """The shards together; the manifest is that of the first with the counts of all."""
+        states = [cls.read(one) for one in index_folders(folder)]
+        manifests = [state.manifest for state in states]
+        manifest = replace(
+            manifests[0],
+            images=sum(one.images for one in manifests),
+            postings=sum(one.postings for one in manifests),
+            distinct_terms=max(one.distinct_terms for one in manifests),
+        )
+        size = sum(state.bytes for state in states)
+        columns = all(state.columns for state in states)
+        return cls(index_version(folder), manifest, columns, (), size)
 
 
 def index_version(folder: Path) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+import numpy as np
+
 from indexer.columns.image_table import ImageTable
 from indexer.columns.index import ColumnIndex
 from indexer.columns.live.snapshot import LiveColumns
@@ -20,8 +22,9 @@ from indexer.live.commit import Commit
 from indexer.live.history import read_changes
 from indexer.lucene.integrity import check_index
 from indexer.lucene.reader import LuceneIndex
-from indexer.manifest import Manifest
+from indexer.manifest import Manifest, is_sharded
 from indexer.parts import LUCENE, Part, check_hash, check_size
+from indexer.shards import index_folders, owner
 from sparta.checksum import sha256
 from sparta.errors import InputError
 from sparta.progress import Progress, no_progress
@@ -43,6 +46,8 @@ def verify_index(index: Path, progress: Progress = no_progress) -> list[str]:
     Raises:
         InputError: if the folder is not an index of this version.
     """
+    if is_sharded(index):
+        return _verify_shards(index, progress)
     problems: list[str] = []
     manifest = Manifest.read(index)
     files = _paths(index, manifest.parts)
@@ -69,6 +74,27 @@ def verify_index(index: Path, progress: Progress = no_progress) -> list[str]:
         with _noting(problems):
             _check_references(index, manifest, commit)
     return problems
+
+
+def _verify_shards(index: Path, progress: Progress) -> list[str]:
+    """What is damaged in any shard, and whether every image is in its own."""
+    problems: list[str] = []
+    folders = index_folders(index)
+    for number, folder in enumerate(folders):
+        with _noting(problems):
+            found = verify_index(folder, progress)
+            problems += found or _misplaced(folder, number, len(folders))
+    return problems
+
+
+def _misplaced(folder: Path, number: int, shards: int) -> list[str]:
+    with closing(LuceneIndex(folder / LUCENE)) as lucene:
+        live = range(lucene.documents) if lucene.live is None else np.flatnonzero(lucene.live)
+        ids = (lucene.stored(int(document)).image_id for document in live)
+        wrong = [image_id for image_id in ids if owner(image_id, shards) != number]
+    if not wrong:
+        return []
+    return [f"{folder} has {len(wrong)} images of other shards, such as {wrong[0]}: divide again"]
 
 
 def _paths(folder: Path, parts: Mapping[str, Part]) -> dict[Path, Part]:

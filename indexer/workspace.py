@@ -37,12 +37,14 @@ class Workspace:
 
     Attributes:
         index: where the index is written; absent when the workspace is opened.
+        whole: where an index is written that is divided into shards at `index`.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         # A process of a killed run may still be writing its own unfinished index.
         self.index = folder / f"index-{secrets.token_hex(4)}"
+        self.whole = folder / f"whole-{secrets.token_hex(4)}"
 
     @classmethod
     def open(cls, out: Path, settings: IndexSettings) -> Workspace:

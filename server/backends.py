@@ -23,6 +23,7 @@ from sparta.errors import InputError
 
 if TYPE_CHECKING:
     from indexer.search.lucene import LuceneSearcher
+    from indexer.search.sharded.open import LocalSearcher
 
 
 @runtime_checkable
@@ -176,11 +177,11 @@ def open_backends(settings: ServerSettings) -> Backends:
         InputError: if the folder is not an index or is damaged, or was replaced meanwhile.
     """
     # Imported here, because this starts Java.
-    from indexer.search.open import open_index
+    from indexer.search.open import open_searcher
 
     index = settings.index.resolve()  # an alias may be switched meanwhile
     state = IndexState.read(index)
-    sparse = open_index(index, settings.engine)
+    sparse = open_searcher(index, settings.engine)
     try:
         return _opened(index, settings, state, sparse)
     except BaseException:
@@ -189,9 +190,10 @@ def open_backends(settings: ServerSettings) -> Backends:
 
 
 def _opened(
-    index: Path, settings: ServerSettings, state: IndexState, sparse: LuceneSearcher
+    index: Path, settings: ServerSettings, state: IndexState, sparse: LuceneSearcher | LocalSearcher
 ) -> Backends:
     """The backends beside an open index, which is warmed up."""
+    from indexer.search.lucene import LuceneSearcher
     from indexer.search.open import open_dense_lazily
 
     sparse.warm_up()
@@ -199,11 +201,15 @@ def _opened(
     folder = settings.photos or (Path(recorded) if recorded else None)
     if folder and not folder.is_dir():
         folder = None
-    searchers: dict[str, Searcher] = {SPARSE: sparse, **open_dense_lazily(index, sparse)}
-    if settings.milvus:
-        from indexer.milvus.search import open_milvus
+    searchers: dict[str, Searcher] = {SPARSE: sparse}
+    if isinstance(sparse, LuceneSearcher):
+        searchers |= open_dense_lazily(index, sparse)
+        if settings.milvus:
+            from indexer.milvus.search import open_milvus
 
-        searchers[MILVUS] = open_milvus(index, sparse, settings.milvus, settings.collection)
+            searchers[MILVUS] = open_milvus(index, sparse, settings.milvus, settings.collection)
+    elif settings.milvus:
+        raise InputError(f"--milvus: {index} is divided into shards, which are not in Milvus")
     if index_version(index) != state.version:
         raise InputError(f"{settings.index} was replaced while it was opened: start again")
     return Backends(

@@ -17,6 +17,7 @@ STAGES = {
     "write": ("Writing Lucene", "images"),
     "merge": ("Merging Lucene", "images"),
     "columns": ("Laying out columns", "images"),
+    "divide": ("Dividing into shards", "images"),
 }
 
 NO_FREQUENCIES = (

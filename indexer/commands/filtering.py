@@ -8,18 +8,17 @@ from pathlib import Path
 import numpy as np
 
 from indexer.filters.expression import FilterError
-from indexer.filters.field_index import FieldIndex
 from indexer.filters.text import parse_filter, pointed
 from indexer.lucene.reader import LuceneIndex
-from indexer.search.api import Allowed, Filterable, Searcher
+from indexer.search.api import Fields, Filterable, Searcher, Selection
 from indexer.search.dense import VectorSearcher
 from indexer.search.fields import open_fields
 from indexer.search.open import open_index
 from sparta.errors import InputError
 
 
-def allowed_by(text: str, searcher: Searcher, folder: Path) -> Allowed:
-    """The documents that a filter lets through.
+def allowed_by(text: str, searcher: Searcher, folder: Path) -> Selection:
+    """The images that a filter lets through.
 
     Args:
         text: the filter.
@@ -48,7 +47,7 @@ def images_let_through(text: str, folder: Path) -> tuple[list[str], int]:
         return sorted(hit.image_id for hit in hits), len(searcher)
 
 
-def _fields(searcher: Searcher, folder: Path) -> FieldIndex:
+def _fields(searcher: Searcher, folder: Path) -> Fields:
     if isinstance(searcher, Filterable):
         return searcher.field_index()
     assert isinstance(searcher, VectorSearcher)

@@ -103,6 +103,14 @@ Fields = Annotated[
         "the one that all its values have. Repeat it for several fields.",
     ),
 ]
+ShardsOption = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Divide the index into so many shards by a hash of the image ids, to be served by "
+        "several machines; its answers stay the same.",
+    ),
+]
 
 
 def index(
@@ -122,6 +130,7 @@ def index(
     photo_metadata: ReadPhotos = True,
     batch_size: BatchSize = 32,
     device: Device = "auto",
+    shards: ShardsOption = None,
 ) -> None:
     """Encode images, prune their terms and write a searchable index.
 
@@ -143,6 +152,8 @@ def index(
     sparta index photos/ --model model/ --out index/ --top-n all --offset none
 
     sparta index photos/ --model model/ --out index/ --top-n 200 --asked queries.txt
+
+    sparta index photos/ --out index/ --shards 4
     """
     from indexer.commands.building import NO_FREQUENCIES, STAGES, summary
     from sparta.libraries import set_up_libraries
@@ -190,6 +201,7 @@ def index(
             read_photos=photo_metadata,
             batch_size=batch_size,
             device=device,
+            shards=shards,
             progress=show,
         )
     console.print(f"{out}: {summary(manifest)}", soft_wrap=True, highlight=False)

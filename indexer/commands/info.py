@@ -33,14 +33,21 @@ def info(index: IndexFolder, as_json: AsJson = False) -> None:
     from rich.table import Table
 
     from indexer.care.info import index_info
+    from indexer.manifest import is_sharded
+    from indexer.shards import index_folders
 
-    found = index_info(index)
+    shards = [index_info(folder) for folder in index_folders(index)]
     if as_json:
-        typer.echo(json.dumps(asdict(found), indent=2))
+        content = {"shards": list(map(asdict, shards))} if is_sharded(index) else asdict(shards[0])
+        typer.echo(json.dumps(content, indent=2))
         return
     table = Table.grid(padding=(0, 2))
-    for name, text in _lines(found).items():
-        table.add_row(name, text)
+    if is_sharded(index):
+        images = sum(one.images for one in shards)
+        table.add_row("images", f"{images:,} in {len(shards)} shards, each as follows")
+    for found in shards:
+        for name, text in _lines(found).items():
+            table.add_row(name, text)
     Console().print(table, highlight=False, markup=False)
 
 

@@ -19,7 +19,7 @@ from indexer.dense.manifest import SPARSE
 from sparta.errors import InputError
 
 if TYPE_CHECKING:
-    from indexer.search.api import Allowed, Searcher, SearchResult
+    from indexer.search.api import Searcher, SearchResult, Selection
 
 Query = Annotated[
     str,
@@ -121,7 +121,7 @@ def _browsed(
     k: int,
     sort: str | None,
     substitute: bool,
-    allowed: Allowed | None,
+    allowed: Selection | None,
     min_coverage: float | None,
 ) -> SearchResult:
     """The first of all matching images by a field, or by their ids.
@@ -130,16 +130,14 @@ def _browsed(
         InputError: if there is no such field, or the backend finds every image.
     """
     from indexer.filters.expression import FilterError
-    from indexer.search.browsing import Browsable, browse
+    from indexer.search.browsing import Browsable, Page
 
     if not isinstance(searcher, Browsable):
         raise InputError(f"--backend: searches without words, and --sort, are of {SPARSE} alone")
     try:
-        return browse(
-            searcher,
+        return searcher.browse(
             query,
-            k,
-            order=sort,
+            Page(k, order=sort),
             substitute=substitute,
             allowed=allowed,
             min_coverage=min_coverage,

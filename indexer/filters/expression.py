@@ -30,6 +30,10 @@ class FilterError(InputError):
         self.reason = reason
         self.where = where
 
+    def __reduce__(self) -> tuple[type[FilterError], tuple[str, Where | None]]:
+        # To be raised again in the process that asked.
+        return FilterError, (self.reason, self.where)
+
 
 @dataclass(frozen=True)
 class All:

@@ -30,8 +30,8 @@ class Bucket(NamedTuple):
     images: int
 
 
-def count_values(fields: FieldIndex, facet: str, found: NDArray[np.bool_]) -> list[Bucket]:
-    """The values of a field that most images have, with their numbers; dates in order of time.
+def count_values(fields: FieldIndex, facet: str, found: NDArray[np.bool_]) -> Counter[Value]:
+    """How many images have each value of a field, or a date in each period.
 
     Args:
         fields: of an index.
@@ -52,8 +52,18 @@ def count_values(fields: FieldIndex, facet: str, found: NDArray[np.bool_]) -> li
     counts: Counter[Value] = Counter()
     for column, own in fields.columns(name, found):
         counts.update(_counted(column, own, interval))
+    return counts
+
+
+def most_frequent(counts: Counter[Value], facet: str) -> list[Bucket]:
+    """The values that most images have, with their numbers; dates in order of time.
+
+    Args:
+        counts: of all values.
+        facet: that was counted.
+    """
     ordered = sorted(counts.items(), key=lambda pair: (-pair[1], str(pair[0])))[:MOST]
-    if kind == "date":
+    if facet.partition(":")[2]:
         ordered.sort()
     return [Bucket(value, count) for value, count in ordered]
 

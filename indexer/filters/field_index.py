@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from difflib import get_close_matches
 from functools import partial
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +31,18 @@ class FieldIndex:
     def __init__(self, parts: Sequence[FieldPart], live: NDArray[np.bool_] | None = None) -> None:
         self.parts = list(parts)
         self._live = live
+        self._elsewhere: Mapping[str, Kind] = {}
         self._found: dict[Filter, NDArray[np.bool_]] = {}
+
+    def among(self, kinds: Mapping[str, Kind]) -> Self:
+        """The same for an index that is a part of a larger one.
+
+        Args:
+            kinds: of the fields of the whole.
+        """
+        part = copy(self)
+        part._elsewhere = kinds
+        return part
 
     @property
     def images(self) -> int:
@@ -43,7 +56,8 @@ class FieldIndex:
     @property
     def kinds(self) -> dict[str, Kind]:
         """The kind of each field."""
-        return {name: kind for part in self.parts for name, kind in part.kinds.items()}
+        own = {name: kind for part in self.parts for name, kind in part.kinds.items()}
+        return {**own, **self._elsewhere}
 
     def kind(self, name: str) -> Kind:
         """The kind of a field.
@@ -83,6 +97,10 @@ class FieldIndex:
                 self._found.clear()
             found = self._found[whole] = self._evaluated(whole)
         return found
+
+    def count(self, allowed: NDArray[np.bool_]) -> int:
+        """How many documents a filter lets through."""
+        return int(np.count_nonzero(allowed))
 
     def _evaluated(self, whole: Filter) -> NDArray[np.bool_]:
         bitmaps = [part.remembered(whole, partial(evaluate, whole, part)) for part in self.parts]

@@ -8,18 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Protocol, Self, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.filters.field_index import FieldIndex
+from indexer.fields.kinds import Kind
+from indexer.filters.expression import Filter
 from indexer.grounding import Box, WinningLabel
 from indexer.live.commit import Commit
 from indexer.query.query import Query, Sign
 from sparta.errors import InputError
 
 Allowed = NDArray[np.bool_]  # [N], the documents that may be found
+# What the fields of a searcher let through, for the same searcher: flags of documents, or of a
+# divided index the filter itself, as its shards number their documents by themselves.
+Selection: TypeAlias = Any
 
 WHOLE_PHOTO = 0.999  # share of the photo's area from which a box locates nothing
 
@@ -233,7 +237,7 @@ class Searcher(Protocol):
         k: int = 10,
         *,
         substitute: bool = True,
-        allowed: Allowed | None = None,
+        allowed: Selection | None = None,
         min_coverage: float | None = None,
     ) -> SearchResult:
         """The k best images for a text.
@@ -243,7 +247,8 @@ class Searcher(Protocol):
             k: hits at most.
             substitute: whether words that the index lacks are replaced by the nearest trained
                 terms, where the index has a table of substitutes; dense models have none.
-            allowed: documents that may be found; None for all.
+            allowed: images that may be found, as the fields of this searcher let through; None for
+                all.
             min_coverage: of the images that may be found, 0 to 1; then hits have their coverage.
                 None for all images, without it.
 
@@ -260,7 +265,7 @@ class Searcher(Protocol):
         k: int = 10,
         *,
         words: str | Query = "",
-        allowed: Allowed | None = None,
+        allowed: Selection | None = None,
     ) -> SimilarResult:
         """The k images most similar to an indexed one, or to several, without these.
 
@@ -268,7 +273,8 @@ class Searcher(Protocol):
             image_id: of the indexed one, or of several; they need not be allowed.
             k: hits at most.
             words: a query that the images should fit as well; it may only exclude.
-            allowed: documents that may be found; None for all.
+            allowed: images that may be found, as the fields of this searcher let through; None for
+                all.
 
         Raises:
             ValueError: if k is not positive.
@@ -309,11 +315,33 @@ class Follower(Searcher, Protocol):
         ...
 
 
+class Fields(Protocol):
+    """The typed fields of images."""
+
+    @property
+    def kinds(self) -> Mapping[str, Kind]:
+        """The kind of each field."""
+        ...
+
+    def allowed(self, whole: Filter) -> Selection:
+        """What a filter lets through.
+
+        Raises:
+            FilterError: if no image has a field of the filter, or a condition does not fit the
+                field's kind.
+        """
+        ...
+
+    def count(self, allowed: Selection) -> int:
+        """How many images a filter lets through."""
+        ...
+
+
 @runtime_checkable
 class Filterable(Protocol):
     """A searcher of images with typed fields, of which a filter makes what is `allowed`."""
 
-    def field_index(self) -> FieldIndex:
+    def field_index(self) -> Fields:
         """The fields of its images.
 
         Raises:
@@ -327,14 +355,15 @@ class PhotoSearcher(Protocol):
     """A searcher of images by the terms of one that it does not have."""
 
     def similar_to(
-        self, impacts: Mapping[str, int], k: int = 10, *, allowed: Allowed | None = None
+        self, impacts: Mapping[str, int], k: int = 10, *, allowed: Selection | None = None
     ) -> SimilarResult:
         """The k images most similar to one that was encoded as those of the index.
 
         Args:
             impacts: terms of the index with the image's impacts, by ascending term id.
             k: hits at most.
-            allowed: documents that may be found; None for all.
+            allowed: images that may be found, as the fields of this searcher let through; None for
+                all.
 
         Raises:
             ValueError: if k is not positive.

@@ -7,13 +7,13 @@ from functools import cached_property
 from threading import RLock
 from typing import Any, Generic, TypeVar
 
-from indexer.filters.field_index import FieldIndex
 from indexer.query.query import Query
 from indexer.search.api import (
-    Allowed,
+    Fields,
     Filterable,
     Searcher,
     SearchResult,
+    Selection,
     SimilarResult,
     UnavailableError,
 )
@@ -92,7 +92,7 @@ class LazySearcher(Generic[Sparse, Opened]):
         k: int = 10,
         *,
         substitute: bool = True,
-        allowed: Allowed | None = None,
+        allowed: Selection | None = None,
         min_coverage: float | None = None,
     ) -> SearchResult:
         """The k best images for a text; see `Searcher.search`.
@@ -110,7 +110,7 @@ class LazySearcher(Generic[Sparse, Opened]):
         k: int = 10,
         *,
         words: str | Query = "",
-        allowed: Allowed | None = None,
+        allowed: Selection | None = None,
     ) -> SimilarResult:
         """The k images most similar to indexed ones; see `Searcher.similar`.
 
@@ -123,7 +123,7 @@ class LazySearcher(Generic[Sparse, Opened]):
         """An image's stored metadata; see `Searcher.metadata`."""
         return self._sparse.metadata(image_id)
 
-    def field_index(self) -> FieldIndex:
+    def field_index(self) -> Fields:
         """The typed fields of the images; see `Filterable.field_index`.
 
         Raises:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexer.fields.derived import PATH
+from indexer.fields.kinds import Kind
 from indexer.filters.expression import Match
 from indexer.filters.field_index import FieldIndex
 from indexer.live.commit import Commit
@@ -38,6 +39,7 @@ from indexer.search.api import (
     UnknownImageError,
     ids_of,
 )
+from indexer.search.browsing import Browsed, Page, browse
 from indexer.search.dense import StoredImages
 from indexer.search.explanations import explanations, terms_of_counts, terms_of_words
 from indexer.search.fields import Parts, open_fields
@@ -49,7 +51,7 @@ from indexer.search.query_by_image import (
     repeated_terms,
     without_documents,
 )
-from indexer.search.query_reader import QueryReader, ReadWord
+from indexer.search.query_reader import QueryReader, Reader, ReadWord
 from indexer.search.words import Completion, HeldWord, HeldWords, WordList
 from sparta.errors import InputError
 from sparta.substitutes import SubstituteTable
@@ -172,6 +174,27 @@ class LuceneSearcher:
         largest = 2**self.manifest.bits - 1
         return QueryReader(self.tokenizer, self._table, self._holds, largest)
 
+    def holds(self, term: str) -> bool:
+        """Whether some image has a term."""
+        return self._holds(term)
+
+    def among(
+        self, reader: Reader, largest: Mapping[str, int], kinds: Mapping[str, Kind] | None = None
+    ) -> Self:
+        """This searcher for queries that were read for a larger index, of which its is a part.
+
+        Args:
+            reader: gives what was read.
+            largest: impacts of any image of the whole index, as far as the queries need them.
+            kinds: of the fields of the whole index; None where the queries need no fields.
+        """
+        part = copy(self)
+        vars(part)["_reader"] = reader
+        part.presence = self.presence.among(largest)
+        if kinds is not None:
+            part._fields = self.field_index().among(kinds)
+        return part
+
     @cached_property
     def presence(self) -> Presence:
         """Decides which images have a word."""
@@ -245,6 +268,24 @@ class LuceneSearcher:
             scores[list(documents)] = values
         return scores
 
+    def browse(
+        self,
+        query: str,
+        page: Page,
+        *,
+        substitute: bool = True,
+        allowed: Allowed | None = None,
+        min_coverage: float | None = None,
+    ) -> Browsed:
+        """A page of all images that match; see `Browsable`."""
+        return browse(
+            self, query, page, substitute=substitute, allowed=allowed, min_coverage=min_coverage
+        )
+
+    def ids(self, allowed: Allowed) -> list[str]:
+        """The ids of the documents that a filter lets through; see `Browsable`."""
+        return [self.image_id(document) for document in np.flatnonzero(allowed).tolist()]
+
     def field_index(self) -> FieldIndex:
         """The typed fields of the images; opened by the first call.
 
@@ -291,6 +332,18 @@ class LuceneSearcher:
             conditions=conditions,
         )
 
+    def image_terms(self, image_id: str) -> dict[str, int]:
+        """The terms of an image with their impacts, by ascending term id.
+
+        Raises:
+            UnknownImageError: if the index has no such image.
+        """
+        return self._impacts_of([image_id], [self._document(image_id)])
+
+    def word_frequencies(self) -> NDArray[np.int64]:
+        """[W] in how many images each word of its list has an impact; see `HeldWords`."""
+        return self._finder.document_frequencies(self._words.words)
+
     def similar_to(
         self, impacts: Mapping[str, int], k: int = 10, *, allowed: Allowed | None = None
     ) -> SimilarResult:
@@ -336,8 +389,7 @@ class LuceneSearcher:
 
     @cached_property
     def _held_words(self) -> HeldWords:
-        images = self._finder.document_frequencies(self._words.words)
-        return HeldWords(self._words, images, self._holds)
+        return HeldWords(self._words, self.word_frequencies(), self._holds)
 
     def complete(self, text: str, most: int = 10) -> list[Completion]:
         """Queries whose last word is one of the index; see `Suggester.complete`."""

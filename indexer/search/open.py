@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from indexer.columns.manifest import columns_fit, has_columns
 from indexer.dense.manifest import ENSEMBLE, SPARSE, dense_names
-from indexer.manifest import Manifest
+from indexer.manifest import Manifest, is_sharded
 from indexer.search.api import Searcher
 from indexer.search.dense import EnsembleSearcher, VectorSearcher
 from indexer.search.dense_part import DensePart, count_images
@@ -17,6 +18,9 @@ from indexer.search.lazy import LazySearcher
 from indexer.search.lucene import LuceneSearcher, open_lucene
 from sparta.errors import InputError
 from sparta.progress import Progress, no_progress
+
+if TYPE_CHECKING:
+    from indexer.search.sharded.open import LocalSearcher
 
 Engine = Literal["auto", "lucene", "columns"]
 ENGINES: tuple[Engine, ...] = get_args(Engine)
@@ -61,6 +65,15 @@ def open_index(
     return ColumnSearcher(folder)
 
 
+def open_searcher(folder: Path, engine: str = "auto") -> LuceneSearcher | LocalSearcher:
+    """Open the inverted index of an index folder, divided into shards or not; see `open_index`."""
+    if not is_sharded(folder):
+        return open_index(folder, engine)
+    from indexer.search.sharded.open import open_sharded
+
+    return open_sharded(folder, partial(open_index, engine=engine))
+
+
 def open_backend(folder: Path, name: str = SPARSE, engine: str = "auto") -> Searcher:
     """Open one backend of an index folder.
 
@@ -74,7 +87,7 @@ def open_backend(folder: Path, name: str = SPARSE, engine: str = "auto") -> Sear
             is not installed.
     """
     if name == SPARSE:
-        return open_index(folder, engine)
+        return open_searcher(folder, engine)
     manifest = Manifest.open(folder)
     names = dense_names(folder) if name == ENSEMBLE else [name]
     if name == ENSEMBLE and len(names) < 2:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from functools import cache, lru_cache, partial
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,14 +36,19 @@ class TermImpacts(Protocol):
 class Presence:
     """Decides which images have a word: those with a large enough impact for each of its terms.
 
+    Attributes:
+        largest: the largest impact of any image for a term.
+
     Args:
         finder: of the index.
         documents: N, the numbers that documents may have.
     """
 
+    largest: Callable[[str], int]
+
     def __init__(self, finder: TermImpacts, documents: int) -> None:
         self._documents = documents
-        self._largest = cache(finder.largest_impact)  # of at most the vocabulary
+        self.largest = cache(finder.largest_impact)  # of at most the vocabulary
         most = max(8, CACHED_BYTES // max(1, documents))
         self._bitmap = lru_cache(most)(partial(_bitmap, finder))
 
@@ -50,8 +56,19 @@ class Presence:
         """[N] whether each image has a word of some terms; none has a word without terms."""
         if not terms:
             return np.zeros(self._documents, np.bool_)
-        found: Allowed = np.logical_and.reduce([self._bitmap(term) for term in terms])
+        bitmaps = [self._bitmap(term, least_impact(self.largest(term))) for term in terms]
+        found: Allowed = np.logical_and.reduce(bitmaps)
         return found
+
+    def among(self, largest: Mapping[str, int]) -> Self:
+        """The same for an index that is a part of a larger one.
+
+        Args:
+            largest: impacts of any image of the whole, of all terms that are asked for.
+        """
+        part = copy(self)
+        part.largest = largest.__getitem__
+        return part
 
     def apply(
         self, signed: Sequence[ReadWord], allowed: Allowed | None
@@ -80,7 +97,7 @@ class Presence:
             terms: [m] of the words.
             impacts: [images, m].
         """
-        enough = impacts >= np.array([least_impact(self._largest(term)) for term in terms])
+        enough = impacts >= np.array([least_impact(self.largest(term)) for term in terms])
         places = {term: place for place, term in enumerate(terms)}
         had = np.zeros((len(words), len(impacts)), np.bool_)
         for row, word in enumerate(words):
@@ -119,7 +136,7 @@ class Presence:
 
     def _weights(self, words: Sequence[ReadWord]) -> NDArray[np.float64]:
         """The share of each word in the weight of a query; all 0 for a query of unknown words."""
-        largest = np.array([sum(map(self._largest, word.terms)) for word in words], np.float64)
+        largest = np.array([sum(map(self.largest, word.terms)) for word in words], np.float64)
         counts = np.array([word.times for word in words], np.float64)
         known = (largest > 0) & (counts > 0)
         if not known.any():
@@ -154,6 +171,6 @@ def least_impact(largest: int, present: float = PRESENT) -> int:
     return max(1, math.ceil(present * largest))
 
 
-def _bitmap(finder: TermImpacts, term: str) -> Allowed:
-    found: Allowed = finder.term_impacts(term) >= least_impact(finder.largest_impact(term))
+def _bitmap(finder: TermImpacts, term: str, least: int) -> Allowed:
+    found: Allowed = finder.term_impacts(term) >= least
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from copy import copy
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from indexer.query.query import Clause, Query, QueryError, Sign
 from indexer.search.api import Substitution
@@ -50,6 +50,18 @@ class ReadQuery(NamedTuple):
     unknown: list[str]
     substitutions: list[Substitution]
     signed: list[ReadWord]
+
+
+class Reader(Protocol):
+    """Reads queries: a `QueryReader`, or what gives one that was read elsewhere."""
+
+    def read(self, query: Query, substitute: bool) -> ReadQuery:
+        """See `QueryReader.read`."""
+        ...
+
+    def words(self, query: Query, substitute: bool) -> list[ReadWord]:
+        """See `QueryReader.words`."""
+        ...
 
 
 class _Part(NamedTuple):

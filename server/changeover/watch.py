@@ -14,15 +14,18 @@ from typing import Generic, TypeAlias
 from indexer.dense.manifest import FOLDER as DENSE
 from indexer.lucene.commits import newest_commit
 from indexer.parts import LUCENE, MANIFEST
+from indexer.shards import index_folders
 from indexer.state import index_version
 from server.changeover.leases import Current, Kind
 from server.writing.board import Board
+from sparta.errors import InputError
 
 INTERVAL = 0.5  # seconds between two looks
 TICK = 0.005  # seconds between two looks at the board
 RETRY = 60.0  # seconds after which an index that was refused is tried again
 
 Stamp: TypeAlias = tuple[tuple[int, int, int], ...]
+Commits: TypeAlias = tuple[str, ...]
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +60,7 @@ class IndexWatch(Generic[Kind]):
         # Not what is there now: it may have been replaced since it was opened.
         self._seen: Stamp | None = None
         self._retry = math.inf
-        self._commit = ""
+        self._commits: Commits = ()
         self._stopped = Event()
         self._thread = Thread(target=self._run, name="index watch", daemon=True)
 
@@ -115,15 +118,15 @@ class IndexWatch(Generic[Kind]):
                 self._report("refused")
                 log.warning("the rebuilt index is refused, the former one stays: %s", error)
             return
-        self._commit = ""  # another index numbers its commits anew
+        self._commits = ()  # another index numbers its commits anew
         self._follow()  # it may have been written to since it was opened
 
     def _follow(self) -> None:
         """Change over to the newest commit."""
-        newest = newest_commit(self._folder / LUCENE)
-        if newest is None or newest.name == self._commit:
+        newest = _newest_commits(self._folder)
+        if newest is None or newest == self._commits:
             return
-        self._commit = newest.name
+        self._commits = newest
         try:
             found = self._current.resource.refreshed()
         except Exception as error:  # the former commit is served, until there is another one
@@ -152,6 +155,16 @@ class IndexWatch(Generic[Kind]):
         self._report("opened")
         seconds = time.monotonic() - start
         log.warning("changed over to index %s, opened in %.1f seconds", found.version, seconds)
+
+
+def _newest_commits(folder: Path) -> Commits | None:
+    """The newest commit of each index in a folder; None while one is being replaced."""
+    try:
+        found = [newest_commit(index / LUCENE) for index in index_folders(folder)]
+    except InputError:
+        return None
+    names = tuple(commit.name for commit in found if commit is not None)
+    return names if len(names) == len(found) else None
 
 
 def stamp_of(folder: Path) -> Stamp | None:

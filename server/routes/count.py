@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request, Response
 from server import schemas
 from server.backends import Backend, backends_of
 from server.problems import PROBLEM, responses
-from server.routes.filtering import allowed_by
+from server.routes.filtering import allowed_by, fields_of
 from server.routes.hits import json_response
 from server.routes.parameters import CountBody
 from server.work import Work
@@ -38,5 +38,5 @@ def count_answer(request: Request, backend: Backend, asked: CountBody) -> schema
     return schemas.CountAnswer(
         backend=backend.name,
         index_version=backends_of(request).version,
-        count=len(backend.searcher) if allowed is None else int(allowed.sum()),
+        count=len(backend.searcher) if allowed is None else fields_of(backend).count(allowed),
     )

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from indexer.filters.expression import FilterError
-from indexer.filters.field_index import FieldIndex
 from indexer.filters.json_form import read_filter
 from indexer.filters.text import parse_filter
-from indexer.search.api import Allowed, Filterable
-from indexer.search.browsing import Browsable, Browsed, browse
+from indexer.search.api import Fields, Filterable, Selection
+from indexer.search.browsing import Browsable, Browsed, Page
 from indexer.search.paging import Position
 from server.backends import Backend
 from server.problems import ProblemError
@@ -18,8 +17,8 @@ from server.routes.parameters import SearchBody, SearchParameters
 FilterValue = str | dict[str, Any]
 
 
-def allowed_by(backend: Backend, given: FilterValue | None) -> Allowed | None:
-    """The documents that a filter lets through, None without one.
+def allowed_by(backend: Backend, given: FilterValue | None) -> Selection | None:
+    """The images that a filter lets through, None without one.
 
     Raises:
         ProblemError: if the filter cannot be read or does not fit the fields.
@@ -37,7 +36,7 @@ def allowed_by(backend: Backend, given: FilterValue | None) -> Allowed | None:
 def browsed_by(
     backend: Backend,
     asked: SearchParameters | SearchBody,
-    allowed: Allowed | None,
+    allowed: Selection | None,
     after: Position | None,
 ) -> Browsed:
     """All that a search finds, counted and ordered.
@@ -46,18 +45,14 @@ def browsed_by(
         ProblemError: if the backend is not the inverted index, or the fields do not allow it.
     """
     name = "sort" if asked.sort else "facets" if asked.counted else "q"
-    if not isinstance(backend.searcher, Browsable):
+    searcher = backend.searcher
+    if not isinstance(searcher, Browsable):
         detail = f"{name}: backend {backend.name} lists the best photos alone; search sparta"
         raise ProblemError("invalid-parameter", detail, name)
     try:
-        return browse(
-            backend.searcher,
+        return searcher.browse(
             asked.q,
-            asked.k,
-            offset=asked.offset,
-            order=asked.sort,
-            facets=asked.counted,
-            after=after,
+            Page(asked.k, asked.offset, asked.sort, asked.counted, after),
             substitute=asked.substitute,
             allowed=allowed,
             min_coverage=asked.min_coverage,
@@ -69,7 +64,7 @@ def browsed_by(
         raise ProblemError("invalid-parameter", detail, "cursor") from error
 
 
-def fields_of(backend: Backend) -> FieldIndex:
+def fields_of(backend: Backend) -> Fields:
     """The fields of a backend's images.
 
     Raises:

@@ -7,7 +7,7 @@ from functools import partial
 from fastapi import APIRouter, Request, Response
 
 from indexer.filters.facets import Bucket
-from indexer.search.api import Allowed, Explainer, Searcher, SearchResult
+from indexer.search.api import Explainer, Searcher, SearchResult, Selection
 from indexer.search.paging import Position, page_after
 from indexer.search.words import Suggester
 from server import schemas
@@ -184,7 +184,7 @@ def _position(asked: SearchParameters | SearchBody, key: str) -> Position | None
 def _best(
     searcher: Searcher,
     asked: SearchParameters | SearchBody,
-    allowed: Allowed | None,
+    allowed: Selection | None,
     after: Position | None,
 ) -> SearchResult:
     """The page of the ranking."""

@@ -107,7 +107,7 @@ def _filtered(request: Request, asked: DeleteBody) -> list[str]:
     allowed, searcher = allowed_by(backend, asked.filter), backend.searcher
     assert allowed is not None
     assert isinstance(searcher, Browsable)
-    return [hit.image_id for hit in searcher.hits((int(n), 0.0) for n in allowed.nonzero()[0])]
+    return searcher.ids(allowed)
 
 
 @one.put(

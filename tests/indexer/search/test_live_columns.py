@@ -17,7 +17,7 @@ from indexer.filters.text import parse_filter
 from indexer.live.changes import Delete, MetadataChange
 from indexer.live.commit import log_path
 from indexer.postings import Postings
-from indexer.search.browsing import browse
+from indexer.search.browsing import Page
 from indexer.search.live_columns import LiveColumnSearcher
 from indexer.search.lucene import LuceneSearcher
 from indexer.search.open import open_index
@@ -139,7 +139,7 @@ def test_images_with_equal_values_are_in_the_order_of_their_ids(
         writer.write([MetadataChange(one, {"stars": 5}) for one in reversed(small.ids[7:])])
     searcher = open_index(built, engine)
     for k in (3, 20):
-        found = browse(searcher, COMMON, k, order="-stars").result.hits
+        found = searcher.browse(COMMON, Page(k, order="-stars")).result.hits
         assert [hit.image_id for hit in found] == [*small.ids[2:], *small.ids[:2]][:k]
 
 
@@ -201,5 +201,5 @@ def test_nothing_is_left_to_browse(built: Path, small: Postings, engine: str) ->
         writer.write(list(map(Delete, small.ids)))
     searcher = open_index(built, engine)
     for query in ("", COMMON):
-        found = browse(searcher, query, 5)
+        found = searcher.browse(query, Page(5))
         assert (found.total, found.result.hits, found.last) == (0, [], None)

@@ -13,7 +13,7 @@ import pytest
 from indexer.live.changes import Add, Change, Delete, MetadataChange
 from indexer.postings import ImagePostings, Postings
 from indexer.search.api import Hit
-from indexer.search.browsing import browse
+from indexer.search.browsing import Page
 from indexer.search.lucene import LuceneSearcher
 from indexer.search.open import open_index
 from indexer.search.paging import Position, page_after
@@ -50,7 +50,7 @@ def ranked(searcher: LuceneSearcher, after: Position | None) -> tuple[list[Hit],
 def browsed(
     order: str | None, query: str, searcher: LuceneSearcher, after: Position | None
 ) -> tuple[list[Hit], Position | None]:
-    page = browse(searcher, query, 7, order=order, after=after, facets=["path"])
+    page = searcher.browse(query, Page(7, order=order, after=after, facets=["path"]))
     return page.result.hits, page.last
 
 

@@ -1,0 +1,141 @@
+"""The shards of an index, and what they answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Generic, Protocol, TypeVar
+
+from indexer.search.lucene import LuceneSearcher
+from indexer.search.sharded.facts import Facts
+from indexer.search.sharded.tasks import Task
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Answer(Generic[Result]):
+    """What a shard answers.
+
+    Attributes:
+        result: of the task.
+        facts: of the shard, as many as the task depends on.
+        commit: that answered.
+        images: of the shard.
+    """
+
+    result: Result
+    facts: Facts
+    commit: int
+    images: int
+
+
+def answer(shard: LuceneSearcher, task: Task[Result]) -> Answer[Result]:
+    """Do a task on a shard, whose searcher is at one commit."""
+    return Answer(task(shard), task.facts.of(shard), shard.commit.version, len(shard))
+
+
+class Shards(Protocol):
+    """The shards of an index, in this process or elsewhere; safe from any thread."""
+
+    def __len__(self) -> int: ...
+
+    def ask(self, tasks: Mapping[int, Task[Result]]) -> dict[int, Answer[Result]]:
+        """The answers of some shards, each to its own task.
+
+        Raises:
+            UnavailableError: if a shard does not answer.
+        """
+        ...
+
+    def close(self) -> None:
+        """Close what is open."""
+        ...
+
+
+class _Shared:
+    """A searcher that several states of an index use."""
+
+    def __init__(self, searcher: LuceneSearcher) -> None:
+        self.searcher = searcher
+        self._users = 1
+        self._lock = Lock()
+
+    def shared(self) -> _Shared:
+        """The same, with one user more."""
+        with self._lock:
+            self._users += 1
+        return self
+
+    def close(self) -> None:
+        """One user less; the last one closes the searcher."""
+        with self._lock:
+            self._users -= 1
+            if self._users == 0:
+                self.searcher.close()
+
+
+class LocalShards:
+    """Shards that are open in this process, each at one commit.
+
+    Args:
+        shards: in their order.
+    """
+
+    def __init__(self, shards: Sequence[_Shared]) -> None:
+        self._shards = list(shards)
+
+    @classmethod
+    def open(
+        cls, folders: Sequence[Path], open_shard: Callable[[Path], LuceneSearcher]
+    ) -> LocalShards:
+        """Open all shards, or none.
+
+        Raises:
+            InputError: if one is damaged.
+        """
+        opened: list[_Shared] = []
+        try:
+            for folder in folders:
+                opened.append(_Shared(open_shard(folder)))
+        except BaseException:
+            for shard in opened:
+                shard.close()  # Java would keep its files
+            raise
+        return cls(opened)
+
+    @property
+    def searchers(self) -> list[LuceneSearcher]:
+        """The searcher of each shard."""
+        return [shard.searcher for shard in self._shards]
+
+    def __len__(self) -> int:
+        return len(self._shards)
+
+    def ask(self, tasks: Mapping[int, Task[Result]]) -> dict[int, Answer[Result]]:
+        """The answers of some shards; see `Shards`."""
+        return {
+            number: answer(self._shards[number].searcher, task) for number, task in tasks.items()
+        }
+
+    def refreshed(self) -> LocalShards | None:
+        """The shards at their newest commits, None if these are at them."""
+        newer: list[_Shared] = []
+        changed = False
+        try:
+            for shard in self._shards:
+                searcher = shard.searcher.refreshed()
+                newer.append(shard.shared() if searcher is None else _Shared(searcher))
+                changed = changed or searcher is not None
+        finally:
+            if not changed or len(newer) < len(self._shards):
+                for shard in newer:
+                    shard.close()
+        return LocalShards(newer) if changed else None
+
+    def close(self) -> None:
+        """Close the searchers that nothing else uses."""
+        for shard in self._shards:
+            shard.close()

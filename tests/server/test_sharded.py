@@ -1,0 +1,120 @@
+"""A server of a divided index answers as one of the whole index."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from indexer.live.changes import Delete
+from indexer.shards import index_folders, owner
+from indexer.split import split_index
+from indexer.update.writer import open_writer
+from server.app import create_app
+from server.backends import open_backends
+from tests.indexer.random_postings import random_postings, write_postings
+from tests.indexer.vocabulary import small_tokenizer
+from tests.server.apps import client_of, settings
+
+CHANGING = ("timings", "index_version", "cursor")
+
+
+def folders(folder: Path, images: int) -> tuple[Path, Path]:
+    """A whole index and the same in three shards."""
+    tokenizer = small_tokenizer()
+    postings = random_postings(tokenizer, images, seed=2)
+    stars: list[dict[str, Any]] = [{"stars": number % 4} for number in range(images)]
+    write_postings(folder / "whole", [replace(postings, metadata=stars)], tokenizer)
+    split_index(folder / "whole", folder / "divided", 3)
+    return folder / "whole", folder / "divided"
+
+
+def client(index: Path) -> TestClient:
+    chosen = settings(index=index)
+    opened = partial(open_backends, chosen)
+    return client_of(create_app(opened(), chosen, reopen=opened))
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[TestClient]]:
+    indexes = folders(tmp_path_factory.mktemp("sharded"), 50)
+    with client(indexes[0]) as whole, client(indexes[1]) as divided:
+        yield [whole, divided]
+
+
+IMAGE = "/v1/images/a/00003%20%C3%A9.jpg"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/search?q=dogs%20qqq&k=7&explain=true",
+        "/v1/search?q=dogs%20-cat&k=100&filter=stars:>1&min_coverage=0.3",
+        "/v1/search?q=dog&facets=stars,path&sort=-stars&k=9&offset=3",
+        "/v1/search?q=&sort=stars&k=5",
+        "/v1/search?q=dog&filter=moons:1",
+        "/v1/search?q=dog&sort=moons",
+        "/v1/search?q=dog&filter=stars:prefix*",
+        "/v1/search?q=-dog",
+        "/v1/suggest?q=do",
+        "/v1/fields",
+        "/v1/backends",
+        IMAGE,
+        IMAGE + "x",
+        IMAGE + "/explain?q=dogs%20-the",
+        IMAGE + "/similar?k=3&q=red&explain=true&filter=stars:0",
+        "/v1/images/nothing/similar",
+        "/v1/images/nothing/explain?q=dog",
+    ],
+)
+def test_answers(both: list[TestClient], path: str) -> None:
+    right, found = (one.get(path) for one in both)
+    assert found.status_code == right.status_code
+    assert without_times(found.json()) == without_times(right.json())
+
+
+def test_counts(both: list[TestClient]) -> None:
+    for body in ({}, {"filter": "stars:2"}):
+        right, found = (one.post("/v1/images/count", json=body).json()["count"] for one in both)
+        assert found == right > 0
+
+
+def test_cursors(both: list[TestClient]) -> None:
+    asked: list[dict[str, Any]] = [
+        {"q": "dog cat", "k": 6},
+        {"q": "dog", "k": 6, "sort": "-stars"},
+    ]
+    for body in asked:
+        for _ in range(4):
+            right, found = (
+                one.post("/v1/search", json=body | cursor).json()
+                for one, cursor in zip(both, body.pop("cursors", [{}, {}]), strict=True)
+            )
+            assert without_times(found) == without_times(right)
+            body["cursors"] = [{"cursor": one["cursor"]} for one in (right, found)]
+
+
+def without_times(answer: Any) -> Any:
+    return {name: value for name, value in answer.items() if name not in CHANGING}
+
+
+def test_what_is_written_to_a_shard_is_found(tmp_path: Path) -> None:
+    _, divided = folders(tmp_path, 20)
+    shards = index_folders(divided)
+    with client(divided) as found:
+        before = found.get("/v1/search?q=the&k=30").json()
+        gone = before["hits"][0]["image_id"]
+        with open_writer(shards[owner(gone, 3)]) as writer:
+            writer.write([Delete(gone)])
+        while len((now := found.get("/v1/search?q=the&k=30").json())["hits"]) == 20:
+            time.sleep(0.05)
+        ids = [hit["image_id"] for hit in before["hits"]]
+        assert [hit["image_id"] for hit in now["hits"]] == ids[1:]
+        assert now["index_version"] != before["index_version"]
+        assert now["index_version"].partition(".")[0] == before["index_version"]
