@@ -125,7 +125,7 @@ def create_app(
         generate_unique_id_function=_operation_id,
     )
     app.state.work, app.state.metrics, app.state.forwarder = work, metrics, forwarder
-    app.state.thumbnails = Thumbnails()
+    app.state.thumbnails, app.state.current = Thumbnails(), current
     app.state.stopping = False
     # The last one added is the first to see a request.
     app.add_middleware(OneIndex, current=current)

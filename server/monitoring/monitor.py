@@ -110,7 +110,7 @@ async def measure(
     while True:
         metrics.measure_memory()
         # No name here refers to an index, which would stay open until the next look.
-        metrics.index(*index().figures)
+        metrics.index(*await asyncio.to_thread(lambda: index().figures))
         metrics.missing(await asyncio.to_thread(index().missing))
         if writer is not None:
             metrics.writer(writer())

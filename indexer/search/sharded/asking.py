@@ -40,6 +40,11 @@ class Language(NamedTuple):
 class Asking:
     """Reads queries with assumed facts of the whole index, and asks again if they were wrong.
 
+    Attributes:
+        shards: of the index.
+        language: of the index.
+        commits: of the shards when they last answered.
+
     Args:
         shards: of the index.
         language: of the index.
@@ -47,6 +52,7 @@ class Asking:
 
     def __init__(self, shards: Shards, language: Language) -> None:
         self.shards, self.language = shards, language
+        self.commits: dict[int, int] = {}
         self._known = KnownFacts()
 
     def over(self, shards: Shards) -> Asking:
@@ -105,9 +111,14 @@ class Asking:
 
     def look(self, facts: Facts) -> int:
         """Learn what some facts are now, and how many images there are."""
-        answers = self.shards.ask({number: Look(facts) for number in range(len(self.shards))})
+        answers = self._ask({number: Look(facts) for number in range(len(self.shards))})
         self._known.note(merged(answers[number].facts for number in sorted(answers)))
         return sum(one.images for one in answers.values())
+
+    def _ask(self, tasks: Mapping[int, Task[Any]]) -> dict[int, Answer[Any]]:
+        answers = self.shards.ask(tasks)
+        self.commits |= {number: one.commit for number, one in answers.items()}
+        return answers
 
     def forget_held(self) -> None:
         """Ask again which terms there are, as they are needed."""
@@ -164,7 +175,7 @@ class Asking:
         for _ in range(ATTEMPTS):
             tasks = plan()
             try:
-                answers = self.shards.ask(tasks)
+                answers = self._ask(tasks)
             except FilterError:
                 former = self.kinds
                 self.look(Facts(kinds={}))

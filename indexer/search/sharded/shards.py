@@ -8,9 +8,11 @@ from pathlib import Path
 from threading import Lock
 from typing import Generic, Protocol, TypeVar
 
+from indexer.search.api import UnavailableError
 from indexer.search.lucene import LuceneSearcher
 from indexer.search.sharded.facts import Facts
 from indexer.search.sharded.tasks import Task
+from indexer.shards import shard_name
 
 Result = TypeVar("Result")
 
@@ -37,6 +39,18 @@ def answer(shard: LuceneSearcher, task: Task[Result]) -> Answer[Result]:
     return Answer(task(shard), task.facts.of(shard), shard.commit.version, len(shard))
 
 
+class ShardsMissingError(UnavailableError):
+    """Raised if shards do not answer.
+
+    Args:
+        missing: their numbers.
+    """
+
+    def __init__(self, missing: Sequence[int]) -> None:
+        names = ", ".join(map(shard_name, missing))
+        super().__init__(f"{names}: no machine answers; try again, or ask for a partial answer")
+
+
 class Shards(Protocol):
     """The shards of an index, in this process or elsewhere; safe from any thread."""
 
@@ -46,7 +60,7 @@ class Shards(Protocol):
         """The answers of some shards, each to its own task.
 
         Raises:
-            UnavailableError: if a shard does not answer.
+            ShardsMissingError: if one does not answer.
         """
         ...
 
@@ -55,16 +69,23 @@ class Shards(Protocol):
         ...
 
 
-class _Shared:
-    """A searcher that several states of an index use."""
+class Shared:
+    """A searcher that several users have.
+
+    Attributes:
+        searcher: closed by the last of them.
+
+    Args:
+        searcher: with its first user.
+    """
 
     def __init__(self, searcher: LuceneSearcher) -> None:
         self.searcher = searcher
         self._users = 1
         self._lock = Lock()
 
-    def shared(self) -> _Shared:
-        """The same, with one user more."""
+    def shared(self) -> Shared:
+        """The same, with one user more, who closes it."""
         with self._lock:
             self._users += 1
         return self
@@ -84,7 +105,7 @@ class LocalShards:
         shards: in their order.
     """
 
-    def __init__(self, shards: Sequence[_Shared]) -> None:
+    def __init__(self, shards: Sequence[Shared]) -> None:
         self._shards = list(shards)
 
     @classmethod
@@ -96,10 +117,10 @@ class LocalShards:
         Raises:
             InputError: if one is damaged.
         """
-        opened: list[_Shared] = []
+        opened: list[Shared] = []
         try:
             for folder in folders:
-                opened.append(_Shared(open_shard(folder)))
+                opened.append(Shared(open_shard(folder)))
         except BaseException:
             for shard in opened:
                 shard.close()  # Java would keep its files
@@ -122,12 +143,12 @@ class LocalShards:
 
     def refreshed(self) -> LocalShards | None:
         """The shards at their newest commits, None if these are at them."""
-        newer: list[_Shared] = []
+        newer: list[Shared] = []
         changed = False
         try:
             for shard in self._shards:
                 searcher = shard.searcher.refreshed()
-                newer.append(shard.shared() if searcher is None else _Shared(searcher))
+                newer.append(shard.shared() if searcher is None else Shared(searcher))
                 changed = changed or searcher is not None
         finally:
             if not changed or len(newer) < len(self._shards):
