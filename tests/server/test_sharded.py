@@ -18,6 +18,7 @@ from indexer.split import split_index
 from indexer.update.writer import open_writer
 from server.app import create_app
 from server.backends import open_backends
+from sparta.errors import InputError
 from tests.indexer.random_postings import random_postings, write_postings
 from tests.indexer.vocabulary import small_tokenizer
 from tests.server.apps import client_of, settings
@@ -118,3 +119,9 @@ def test_what_is_written_to_a_shard_is_found(tmp_path: Path) -> None:
         assert [hit["image_id"] for hit in now["hits"]] == ids[1:]
         assert now["index_version"] != before["index_version"]
         assert now["index_version"].partition(".")[0] == before["index_version"]
+
+
+def test_shards_are_not_in_milvus(tmp_path: Path) -> None:
+    _, divided = folders(tmp_path, 20)
+    with pytest.raises(InputError, match=rf"^--milvus: {divided} is divided into shards"):
+        open_backends(settings(index=divided, milvus="milvus://127.0.0.1:1"))
