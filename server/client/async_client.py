@@ -21,6 +21,7 @@ from server.schemas import (
     DeleteAnswer,
     ExplanationAnswer,
     ImageAnswer,
+    PhotoSearchAnswer,
     SearchAnswer,
     SimilarAnswer,
     SuggestionAnswer,
@@ -112,6 +113,12 @@ class AsyncClient:
     ) -> SimilarAnswer:
         """See `Client.similar`."""
         return await self._get(operations.similar(image_id, k, words, explain, backend, filter))
+
+    async def similar_to_photo(
+        self, photo: bytes, k: int = 10, *, explain: bool = False, filter: str | None = None
+    ) -> PhotoSearchAnswer:
+        """See `Client.similar_to_photo`."""
+        return await self._get(operations.similar_to_photo(photo, k, explain, filter))
 
     async def explain(
         self, query: str, image_id: str, *, substitute: bool = True, backend: str | None = None

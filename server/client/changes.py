@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from server import schemas
-from server.client.operations import Filter, Operation, answer_of, image_path
+from server.client.operations import PHOTO, Filter, Operation, answer_of, image_path
 
 Refresh = Literal["wait", "none"]
 Fields = Mapping[str, Any]
-PHOTO, LINES = "application/octet-stream", "application/x-ndjson"  # media types
+LINES = "application/x-ndjson"  # media type
 
 
 def put_photo(image_id: str, photo: bytes, refresh: Refresh) -> Operation[schemas.WriteAnswer]:

@@ -21,6 +21,7 @@ from server.schemas import (
     DeleteAnswer,
     ExplanationAnswer,
     ImageAnswer,
+    PhotoSearchAnswer,
     SearchAnswer,
     SimilarAnswer,
     SuggestionAnswer,
@@ -171,6 +172,22 @@ class Client:
             ClientError: if the request fails, as with status 404 for an unknown image.
         """
         return self._get(operations.similar(image_id, k, words, explain, backend, filter))
+
+    def similar_to_photo(
+        self, photo: bytes, k: int = 10, *, explain: bool = False, filter: str | None = None
+    ) -> PhotoSearchAnswer:
+        """The k photos most similar to one that is sent, which the server does not keep.
+
+        Args:
+            photo: the bytes of its file.
+            k: hits at most.
+            explain: whether each hit has its score term by term.
+            filter: photos that may be found, as text.
+
+        Raises:
+            ClientError: if the request fails, as with status 422 for what is no photo.
+        """
+        return self._get(operations.similar_to_photo(photo, k, explain, filter))
 
     def explain(
         self, query: str, image_id: str, *, substitute: bool = True, backend: str | None = None

@@ -19,6 +19,9 @@ Params = Mapping[str, str | float | bool | Sequence[str] | None]
 Filter = str | Mapping[str, Any]  # as text or as JSON
 
 
+PHOTO = "application/octet-stream"  # media type of a photo of any kind
+
+
 @dataclass(frozen=True)
 class Photo:
     """The file of a photo.
@@ -160,6 +163,15 @@ def similar(
     return Operation(f"{image_path(first)}/similar", params, answer_of(schemas.SimilarAnswer))
 
 
+def similar_to_photo(
+    photo: bytes, k: int, explain: bool, filter: str | None
+) -> Operation[schemas.PhotoSearchAnswer]:
+    """`POST /v1/images/similar`."""
+    params: Params = {"k": k, "explain": explain, "filter": filter}
+    read = answer_of(schemas.PhotoSearchAnswer)
+    return Operation("/v1/images/similar", params, read, method="POST", content=(photo, PHOTO))
+
+
 def explain(
     query: str, image_id: str, substitute: bool, backend: str | None
 ) -> Operation[schemas.ExplanationAnswer]:
@@ -211,6 +223,6 @@ def answer_of(model: type[Model]) -> Callable[[httpx.Response], Model]:
 
 def _photo(response: httpx.Response) -> Photo:
     media_type = response.headers.get("content-type", "")
-    if not media_type.startswith(("image/", "application/octet-stream")):
+    if not media_type.startswith(("image/", PHOTO)):
         raise ValueError(f"{media_type} is not a photo")
     return Photo(response.content, media_type)

@@ -64,6 +64,26 @@ def test_suggest(client: Any) -> None:
     assert (found.text, found.word, found.images) == ("blue red", "red", 3)
 
 
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_similar_to_a_photo_that_is_sent(kind: str) -> None:
+    sent: list[httpx.Request] = []
+    timings = {"tokenise_ms": 0, "encode_ms": 0, "search_ms": 1, "total_ms": 1}
+    answer = {"backend": "sparta", "index_version": "7", "terms": [{"term": "dog", "count": 3}]}
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        sent.append(request)
+        return httpx.Response(200, json={**answer, "hits": [], "timings": timings})
+
+    with connected(kind, LOCAL, handle) as client:
+        found = client.similar_to_photo(b"photo", 3, explain=True, filter="rating:5")
+    assert found.terms[0].term == "dog"
+    [request] = sent
+    assert (request.method, request.url.path) == ("POST", "/v1/images/similar")
+    assert dict(request.url.params) == {"k": "3", "explain": "true", "filter": "rating:5"}
+    assert request.headers["content-type"] == "application/octet-stream"
+    assert request.content == b"photo"
+
+
 def test_similar_to_several_images_and_words(client: Any) -> None:
     ids = ["garden/one.png", "sea/a b.webp"]
     answer = client.similar(ids, words="blue -green")
