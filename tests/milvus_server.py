@@ -64,7 +64,8 @@ def _wait(uri: str) -> None:
     end = time.monotonic() + 60
     while True:
         try:
-            Milvus(uri, seconds=1).close()
+            # A connection that there was to a former server may be used once more.
+            Milvus(uri, seconds=1).call("list_collections")
             return
         except InputError:
             if time.monotonic() > end:

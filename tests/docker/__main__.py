@@ -19,10 +19,11 @@ def lint_dockerfile() -> None:
 
 
 def check_compose() -> None:
-    """Let Docker Compose read compose.yaml, with all profiles."""
-    command = ["docker-compose", "--file", str(DOCKER / "compose.yaml"), "--profile", "*"]
+    """Let Docker Compose read its files, with all profiles."""
     environment = {**os.environ, "PHOTOS": "/photos"}
-    subprocess.run([*command, "config", "--quiet"], check=True, env=environment)
+    for file in sorted(DOCKER.glob("compose*.yaml")):
+        command = ["docker-compose", "--file", str(file), "--profile", "*", "config", "--quiet"]
+        subprocess.run(command, check=True, env=environment)
 
 
 def check_manifests() -> None:

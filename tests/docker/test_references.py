@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 DOCKER = ROOT / "docker"
 DOCKERFILE = (DOCKER / "Dockerfile").read_text()
 COMPOSE = yaml.safe_load((DOCKER / "compose.yaml").read_text())
+CLUSTER = yaml.safe_load((DOCKER / "compose.cluster.yaml").read_text())
 MANIFESTS = [
     document
     for path in sorted((DOCKER / "kubernetes").glob("*.yaml"))
@@ -125,6 +126,26 @@ def test_prometheus_has_a_name_that_the_server_answers_for_and_a_key() -> None:
     assert server["environment"]["SPARTA_ALLOWED_HOSTS"] == "server"
     prometheus = yaml.safe_load((DOCKER / "prometheus.yaml").read_text())["scrape_configs"][0]
     assert f"> {prometheus['authorization']['credentials_file']} " in index.read_text()
+
+
+def test_milvus_and_its_parts_find_one_another() -> None:
+    services = CLUSTER["services"]
+    milvus, store = services["milvus"], services["minio"]["environment"]
+    given = milvus["environment"]
+    assert given["ETCD_ENDPOINTS"] in services["etcd"]["command"][1]
+    assert given["MINIO_ADDRESS"].split(":")[0] in milvus["depends_on"].keys() & services.keys()
+    assert given["MINIO_ACCESS_KEY_ID"] == store["MINIO_ROOT_USER"]
+    assert given["MINIO_SECRET_ACCESS_KEY"] == store["MINIO_ROOT_PASSWORD"]
+    for name, service in services.items():
+        assert service["healthcheck"] and service["restart"] and "parts" in service["networks"]
+        assert service["volumes"][0].split(":")[0] == name
+        assert name in CLUSTER["volumes"]
+
+
+def test_milvus_is_reached_from_this_machine_alone() -> None:
+    ports = [port for one in CLUSTER["services"].values() for port in one.get("ports", [])]
+    assert ports == ["127.0.0.1:19530:19530"]
+    assert CLUSTER["networks"]["parts"] == {"internal": True}
 
 
 def test_files_that_compose_mounts_exist() -> None:

@@ -1,7 +1,7 @@
-"""Kill builds, writers and servers, break files, send hostile requests, and report what went wrong.
+"""Kill builds, writers, servers and pushes, break files, send hostile requests, report what fails.
 
 python -m tests.torture [--kills 50] [--writes 50] [--server 50] [--damages 200] [--requests 500]
-    [--seed 0] [--out eval/results/torture.json]
+    [--pushes 30] [--seed 0] [--out eval/results/torture.json]
 
 A suite of which there are to be 0 is left out, and its former result stays in the file.
 """
@@ -22,6 +22,7 @@ from eval.machine import circumstances
 from tests.torture.damages import damage_files
 from tests.torture.kills import kill_builds
 from tests.torture.live_kills import kill_writers
+from tests.torture.push_kills import kill_pushes
 from tests.torture.requests import send_requests
 from tests.torture.server_kills import kill_server
 
@@ -34,6 +35,7 @@ SUITES: dict[str, tuple[Suite, int]] = {
     "server": (kill_server, 50),
     "damages": (damage_files, 200),
     "requests": (send_requests, 500),
+    "pushes": (kill_pushes, 30),
 }
 
 

@@ -13,6 +13,7 @@ from tests.torture import server_kills
 from tests.torture.damages import damage_files
 from tests.torture.kills import kill_builds
 from tests.torture.live_kills import kill_writers
+from tests.torture.push_kills import kill_pushes
 from tests.torture.requests import send_requests
 from tests.torture.server_kills import kill_server
 
@@ -40,6 +41,13 @@ def test_a_server_whose_processes_die_loses_nothing(
     assert found["wrong"] == []
     assert found["kills"] > 0
     assert found["happened"]["images written"] > 0
+
+
+def test_killed_pushes_to_milvus_continue(tmp_path: Path) -> None:
+    found = kill_pushes(2, 7, tmp_path, lambda _: None)
+    assert found["wrong"] == []
+    assert found["push"] == {"following, killed": 1, "once, killed": 1}
+    assert found["continued"] == {"all images once": 2}
 
 
 def test_damaged_files_are_detected_or_harmless(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from indexer.grounding import Grounding, pack
 from indexer.live.changes import Add, Delete, MetadataChange
 from indexer.live.commit import log_path
 from indexer.milvus.collection import Collection, Marker
-from indexer.milvus.connection import Milvus
+from indexer.milvus.connection import Milvus, MilvusError
 from indexer.milvus.push import Update, push
 from indexer.milvus.rows import MARKER, key_of
 from indexer.postings import Postings
@@ -29,6 +30,7 @@ from indexer.update.writer import open_writer
 from sparta.errors import InputError
 from tests.indexer.live_index import commit_and_wait
 from tests.indexer.milvus.aliases import with_aliases
+from tests.milvus_server import milvus_server
 
 
 def stored(milvus: Milvus, collection: str) -> dict[str, dict[str, Any]]:
@@ -88,6 +90,24 @@ def test_a_killed_push_continues(milvus: Milvus, uri: str, index: Path, postings
     assert 0 < continued.written <= 300 - 120
     assert continued.images == 300
     assert stored(milvus, continued.collection) == right
+
+
+def test_a_push_continues_after_milvus_was_killed(tmp_path: Path, index: Path) -> None:
+    (folder := tmp_path / "milvus").mkdir()
+    with ExitStack() as server:
+        uri = server.enter_context(milvus_server(folder))
+
+        def kill(stage: str, done: int, total: int) -> None:
+            if done == 256:
+                server.close()  # by SIGKILL
+
+        with pytest.raises(MilvusError, match=f"^{uri} does not answer, or not within 1 s"):
+            push(index, Milvus(uri, seconds=1), "server", progress=kill)
+    with milvus_server(folder, int(uri.rpartition(":")[2])):
+        milvus = Milvus(uri)
+        continued = push(index, milvus, "server")
+        assert (continued.images, continued.written) == (300, 300 - 256)
+        assert len(stored(milvus, continued.collection)) == 300
 
 
 @pytest.fixture

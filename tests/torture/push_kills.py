@@ -1,0 +1,124 @@
+"""Pushes to Milvus killed before random calls: the next one continues, nothing is lost or twice.
+
+Every second one follows an index that is written to, and may be killed in the middle of a commit.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from collections.abc import Callable
+from contextlib import closing
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from indexer.live.changes import Add, Delete
+from indexer.milvus import push as push_module
+from indexer.milvus.connection import Milvus
+from indexer.milvus.follow import follow
+from indexer.milvus.push import push
+from indexer.milvus.rows import row_of
+from indexer.search.lucene import LuceneSearcher
+from indexer.update.writer import open_writer
+from tests.indexer.random_postings import random_postings, shards_of, write_postings
+from tests.indexer.vocabulary import small_tokenizer
+from tests.milvus_server import milvus_server
+from tests.torture.kills import counted
+
+AT_ONCE = 4  # images in a call
+MOST_CALLS = 10  # that write, before a kill
+TOKENIZER = small_tokenizer()
+BUILT = random_postings(TOKENIZER, 24)
+POOL = list(random_postings(TOKENIZER, 48, seed=1))
+PRELOADED = ["tests.torture.push_kills"]
+
+
+def kill_pushes(count: int, seed: int, work: Path, report: Callable[[str], None]) -> dict[str, Any]:
+    """Kill so many pushes; returns what happened, and what should not have happened."""
+    rng = random.Random(seed)
+    (work / "milvus").mkdir()
+    write_postings(work / "index", shards_of(BUILT, 12), TOKENIZER)
+    with milvus_server(work / "milvus") as uri:
+        rows = []
+        for number in range(count):
+            row = _kill(work / "index", uri, f"kills_{number // 2}", rng, bool(number % 2))
+            rows.append(row)
+            report(f"push {number + 1} of {count}, {row['push']}: {row['continued']}")
+    bad = [row for row in rows if row["continued"] != "all images once"]
+    summary = {key: counted(rows, key) for key in ("push", "continued")}
+    return {"kills": count, "seed": seed, **summary, "wrong": bad}
+
+
+def _kill(index: Path, uri: str, name: str, rng: random.Random, following: bool) -> dict[str, Any]:
+    """Kill a push, let another one continue, and compare the collection with the index."""
+    _write(index, rng)
+    forks: Any = get_context("forkserver")
+    forks.set_forkserver_preload(PRELOADED)
+    calls = rng.randrange(1, MOST_CALLS + 1)
+    given = (index, uri, name, calls, following, rng.random())
+    child = forks.Process(target=_push_until, args=given)
+    child.start()
+    child.join()
+    ended = "killed" if child.exitcode == -signal.SIGKILL else f"ended with {child.exitcode}"
+    milvus = Milvus(uri)
+    done = push(index, milvus, name)
+    return {
+        "push": f"{'following' if following else 'once'}, {ended}",
+        "calls": calls,
+        "written": done.written,
+        "continued": _compared(index, milvus, done.collection),
+    }
+
+
+def _compared(index: Path, milvus: Milvus, collection: str) -> str:
+    with closing(LuceneSearcher(index)) as searcher:
+        live, vocabulary = searcher.index.live, searcher.tokenizer.vocabulary
+        documents = range(searcher.index.documents) if live is None else np.flatnonzero(live)
+        images = searcher.index.images(list(map(int, documents)), vocabulary)
+        kinds = searcher.field_index().kinds
+        right = [row_of(one, kinds, len(vocabulary)) for one in images]
+    found = milvus.call("query", collection, filter="id > '.'", output_fields=["*"])
+    if len(found) != len(right):
+        return f"{len(found)} rows for {len(right)} images"
+    same = {row["id"]: row for row in found} == {row["id"]: row for row in right}
+    return "all images once" if same else "other rows"
+
+
+def _write(index: Path, rng: random.Random) -> None:
+    """Add or replace some images, and delete one."""
+    with open_writer(index) as writer:
+        writer.write([Add(image) for image in rng.sample(POOL, 6)])
+        writer.write([Delete(rng.choice(POOL).image_id)])
+        writer.commit()
+
+
+class _Dying(Milvus):
+    """A connection whose process is killed before one of the calls that write."""
+
+    def __init__(self, uri: str, calls: int) -> None:
+        super().__init__(uri)
+        self._left = calls
+
+    def call(self, method: str, *arguments: Any, **named: Any) -> Any:
+        if method in ("upsert", "delete"):
+            self._left -= 1
+            if not self._left:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return super().call(method, *arguments, **named)
+
+
+def _push_until(index: Path, uri: str, name: str, calls: int, following: bool, seed: float) -> None:
+    push_module.AT_ONCE = AT_ONCE
+    milvus, rng = _Dying(uri, calls), random.Random(seed)
+    if following:
+        follow(index, milvus, name, _quiet, _quiet, pause=lambda _: _write(index, rng))
+    else:
+        push(index, milvus, name)
+
+
+def _quiet(said: object) -> None:
+    """Reports nothing."""
