@@ -109,25 +109,38 @@ class MilvusFinder:
     def top(self, terms: str, k: int, allowed: Allowed | None = None) -> list[tuple[int, float]]:
         """The k best documents and their scores; see `LuceneIndex.top`.
 
-        Where few documents are allowed the server gets their keys; else more rows than k are asked
-        for, and those that are not allowed left out.
+        Of documents that are not all allowed, either as many rows are asked for as k allowed ones
+        are likely to be among, or the server gets the keys of those allowed, whichever are fewer.
 
         Raises:
             UnavailableError: if the server does not answer.
             UnanswerableError: if it cannot return as many rows as would be needed.
         """
         query = {self._term_ids[term]: float(n) for term, n in Counter(terms.split()).items()}
-        limit, among = k + SPARE, ""
-        if allowed is not None:
-            count = int(np.count_nonzero(allowed))
-            if not count:
-                return []
-            if count <= MOST_ROWS:
-                among = self._among(np.flatnonzero(allowed).tolist())
-            else:
-                limit = limit * len(allowed) // count
         if not query:
             return []
+        if allowed is None:
+            return self._best(query, k, k + SPARE)
+        count = int(np.count_nonzero(allowed))
+        if not count:
+            return []
+        likely = (k + SPARE) * len(allowed) // count
+        if likely < count or count > MOST_ROWS:
+            try:
+                return self._best(query, k, likely, allowed)
+            except UnanswerableError:
+                if count > MOST_ROWS:
+                    raise
+        return self._best(query, k, k + SPARE, allowed, self._among(np.flatnonzero(allowed)))
+
+    def _best(
+        self,
+        query: dict[int, float],
+        k: int,
+        limit: int,
+        allowed: Allowed | None = None,
+        among: str = "",
+    ) -> list[tuple[int, float]]:
         documents: dict[str, int] = {}
 
         def wanted(key: str) -> bool:
@@ -146,9 +159,9 @@ class MilvusFinder:
             found = best_rows(nearest, k, limit, wanted)
         return [(documents[key], score) for score, key in found]
 
-    def _among(self, documents: Sequence[int]) -> str:
+    def _among(self, documents: NDArray[np.int64]) -> str:
         """An expression that some documents alone fulfil."""
-        keys = ", ".join(f'"{key_of(self.stored(one).image_id)}"' for one in documents)
+        keys = ", ".join(f'"{key_of(self.stored(one).image_id)}"' for one in documents.tolist())
         return f"{KEY} in [{keys}]"
 
     def impacts(self, documents: Sequence[int], terms: Sequence[str]) -> NDArray[np.int64]:

@@ -7,9 +7,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,6 +21,7 @@ from indexer.milvus import finder as finder_module
 from indexer.milvus.collection import Collection
 from indexer.milvus.connection import Milvus
 from indexer.milvus.push import push
+from indexer.milvus.ranking import best_rows
 from indexer.milvus.search import MilvusSearcher, open_milvus
 from indexer.postings import Postings
 from indexer.search.api import (
@@ -151,17 +154,18 @@ def test_what_the_index_answers(both: Both, postings: Postings) -> None:
 
 
 def test_more_than_the_server_returns(both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
-    found, _ = both
-    monkeypatch.setattr(finder_module, "MOST_ROWS", 1)
-    monkeypatch.setattr(finder_module, "best_rows", lambda nearest, k, limit, wanted: refuse())
-
-    def refuse() -> None:
-        raise UnanswerableError("too many")
-
-    with pytest.raises(UnanswerableError, match="too many"):
-        found.search("dog")
-    monkeypatch.undo()
-    assert found.search("dog").hits
+    found, right = both
+    monkeypatch.setattr(finder_module, "best_rows", partial(best_rows, most=60))
+    worst = {hit.image_id for hit in right.search(COMMON, 400).hits[-150:]}
+    allowed = np.zeros(300, np.bool_)
+    for image_id in worst:
+        allowed[right.finder.document(image_id)] = True
+    for k in (1, 9):  # rows are not enough, so images are named
+        answers = [one.search(COMMON, k, allowed=allowed) for one in both]
+        assert untimed(answers[0]) == untimed(answers[1])
+    monkeypatch.setattr(finder_module, "MOST_ROWS", 149)
+    with pytest.raises(UnanswerableError, match=r"at most 60 images, of which .* leave 0: "):
+        found.search(COMMON, 1, allowed=allowed)
 
 
 @pytest.fixture
