@@ -13,7 +13,7 @@ help:
 	@echo "make test             lint, types and the whole test suite; TESTS=--cov measures coverage"
 	@echo "make lint             ruff, mypy and the rules which room may import which"
 	@echo "make fuzz SECONDS=300 property tests with random inputs; failures go to tests/examples"
-	@echo "make torture          kill 50 builds, writers and servers, 30 pushes, damage 200 files, send 500 hostile requests"
+	@echo "make torture          kill 50 builds, writers and servers, 30 pushes, 12 parts of clusters, damage 200 files"
 	@echo "make package          build the wheel, install it in new environments, search outside this folder"
 	@echo "make docker-check     lint docker/, and build, measure and run the image, as far as tools are here"
 	@echo "make docs             the documentation as HTML, in build/docs"

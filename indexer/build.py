@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from indexer.encoding.asked import NONE_ASKED, AskedTerms, asked_terms
 from indexer.encoding.model_files import read_substitutes
 from indexer.encoding.term_scores import ImageEncoder
+from indexer.encoding.workers import EncoderMap, encode_here, encode_on
 from indexer.fields.kinds import Kind
 from indexer.impacts import ImpactParameters, encode_rows
 from indexer.index_writer import write_index
@@ -21,6 +23,7 @@ from indexer.settings import IndexSettings, PruningSettings
 from indexer.split import split_index
 from indexer.workspace import Workspace, check_target
 from sparta.atomic import check_name
+from sparta.cluster import Cluster
 from sparta.disk import check_room, full_disk_reported
 from sparta.features.store import FeatureStore
 from sparta.lock import writing
@@ -57,6 +60,7 @@ def build_index(
     batch_size: int = 32,
     device: str = "auto",
     shards: int | None = None,
+    cluster: Cluster | None = None,
     progress: Progress = no_progress,
 ) -> Manifest:
     """Build an index folder.
@@ -81,6 +85,8 @@ def build_index(
         batch_size: images per pass of a model.
         device: "auto" takes a GPU if there is one.
         shards: how many the finished index is divided into; None for one whole index.
+        cluster: whose workers encode the images, shard by shard, with the same result; None
+            for this process.
         progress: stages "convert", in models, and "offset", "encode", "write", "merge", "columns"
             and "divide", in images.
 
@@ -101,10 +107,14 @@ def build_index(
             substitutes = read_substitutes(models[0])
             photos = encoder.store.photos if read_photos else None
             about = About(metadata or {}, kinds or {}, photos)
-            return _build(encoder, out, pruning, substitutes, about, shards, progress)
+            encode = encode_here(encoder)
+            if cluster is not None:
+                encode = encode_on(cluster, encoder, models, device)
+            return _build(encode, encoder, out, pruning, substitutes, about, shards, progress)
 
 
 def _build(
+    encode: EncoderMap,
     encoder: ImageEncoder,
     out: Path,
     pruning: PruningSettings,
@@ -119,10 +129,10 @@ def _build(
     settings = _settings(encoder, pruning, asked)
     work = Workspace.open(out, settings)
     check_room(out, _estimated_bytes(encoder, settings) - work.size)
-    offsets = _offsets(encoder, settings, asked, work, progress)
+    offsets = _offsets(encode, encoder, settings, asked, work, progress)
     quantiser = Quantiser.fit(offsets.largest, settings.bits)
     parameters = _parameters(encoder, settings, offsets, quantiser, asked)
-    shards = _shards(encoder, parameters, work, progress)
+    shards = _shards(encode, encoder.store, parameters, work, progress)
     whole = work.index if divided is None else work.whole
     manifest = write_index(
         whole,
@@ -162,6 +172,7 @@ def _settings(encoder: ImageEncoder, pruning: PruningSettings, asked: AskedTerms
 
 
 def _offsets(
+    encode: EncoderMap,
     encoder: ImageEncoder,
     settings: IndexSettings,
     asked: AskedTerms,
@@ -171,7 +182,7 @@ def _offsets(
     """First pass, over a sample, unless an earlier run saved its result."""
     offsets = work.load_offsets()
     if offsets is None:
-        offsets = measure_offsets(encoder, settings, asked, progress)
+        offsets = measure_offsets(encode, encoder, settings, asked, progress)
         work.save_offsets(offsets)
     return offsets
 
@@ -188,13 +199,20 @@ def _parameters(
 
 
 def _shards(
-    encoder: ImageEncoder, parameters: ImpactParameters, work: Workspace, progress: Progress
+    encode: EncoderMap,
+    store: FeatureStore,
+    parameters: ImpactParameters,
+    work: Workspace,
+    progress: Progress,
 ) -> Iterator[PostingShard]:
     """Second pass: the postings of every shard, loaded where an earlier run saved them."""
-    for number, rows in enumerate(encoder.store.shards):
+    shards = enumerate(store.shards)
+    missing = [rows for number, rows in shards if work.load_shard(number) is None]
+    encoded = encode(partial(encode_rows, parameters=parameters), missing)
+    for number, rows in enumerate(store.shards):
         shard = work.load_shard(number)
         if shard is None:
-            shard = encode_rows(encoder, rows, parameters)
+            shard = next(encoded)
             work.save_shard(number, shard)
-        progress("encode", rows.stop, len(encoder.store))
+        progress("encode", rows.stop, len(store))
         yield shard

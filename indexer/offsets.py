@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from indexer.encoding.asked import AskedTerms
-from indexer.encoding.term_scores import ImageEncoder
+from indexer.encoding.term_scores import WINDOW, ImageEncoder
+from indexer.encoding.workers import EncoderMap
 from indexer.pruning import estimate_offsets, largest_kept
 from indexer.settings import IndexSettings
-from sparta.features.store import FeatureStore
 from sparta.progress import Progress, no_progress
 
 OFFSET_SAMPLE = 2000  # images at most
@@ -31,6 +33,7 @@ class TermOffsets(NamedTuple):
 
 
 def measure_offsets(
+    encode: EncoderMap,
     encoder: ImageEncoder,
     settings: IndexSettings,
     asked: AskedTerms,
@@ -42,6 +45,7 @@ def measure_offsets(
     corpus above the sample's largest get the largest impact too; the manifest counts them.
 
     Args:
+        encode: does the work.
         encoder: of the whole corpus.
         settings: kind of offset, terms of the index, top-n, and size of the sample.
         asked: weights of terms in the choice.
@@ -54,11 +58,11 @@ def measure_offsets(
     # A corpus no larger than the sample is encoded shard by shard, as the second pass will do, so
     # that its scores can be cached for it.
     whole = len(encoder.store) == size
-    for rows in encoder.store.shards if whole else [_sample(encoder.store, size)]:
-        for batch in encoder.batches(rows, cache=whole):
-            sample[done : done + len(batch.images)] = batch.scored.scores[:, wanted]
-            done += len(batch.images)
-            progress("offset", done, size)
+    units = encoder.store.shards if whole else _sample(encoder, size)
+    for scores in encode(partial(_scores, wanted=wanted, cache=whole), units):
+        sample[done : done + len(scores)] = scores
+        done += len(scores)
+        progress("offset", done, size)
     offset = np.zeros(len(allowed), np.float32)
     offset[wanted] = estimate_offsets(sample, settings.offset)
     weights = None if asked.weights is None else asked.weights[wanted]
@@ -66,6 +70,16 @@ def measure_offsets(
     return TermOffsets(offset, largest)
 
 
-def _sample(store: FeatureStore, size: int) -> list[int]:
-    chosen = np.random.default_rng(0).choice(len(store), size, replace=False)
-    return sorted(chosen.tolist())
+def _sample(encoder: ImageEncoder, size: int) -> list[list[int]]:
+    """Rows drawn from all, as many at once as the encoder sorts by length together."""
+    chosen = np.random.default_rng(0).choice(len(encoder.store), size, replace=False)
+    rows, window = sorted(chosen.tolist()), WINDOW * encoder.batch_size
+    return [rows[start : start + window] for start in range(0, size, window)]
+
+
+def _scores(
+    encoder: ImageEncoder, rows: Sequence[int], wanted: NDArray[np.int64], cache: bool
+) -> NDArray[np.float32]:
+    """[n, T] the term scores of n rows, of the wanted terms."""
+    batches = encoder.batches(rows, cache)
+    return np.concatenate([batch.scored.scores[:, wanted] for batch in batches])

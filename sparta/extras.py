@@ -23,6 +23,8 @@ EXTRAS = {
     "punkt": "nltk",
     "mcp": "mcp",
     "pymilvus": "milvus",
+    "ray": "ray",
+    "upath": "ray",
     "opentelemetry": "tracing",
     "timm": "timm",
     "pillow_heif": "heic",

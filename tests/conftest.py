@@ -2,10 +2,14 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from sparta.cluster import Cluster, connected
 from tests.milvus_server import milvus_server
+from tests.ray_cluster import NODES, ray_cluster
+from tests.s3_server import s3_server
 
 # Both are plugins: they must be loaded before any test module is.
 pytest_plugins = ["tests.hypothesis_profiles", "tests.skips"]
@@ -59,3 +63,26 @@ def uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Of a real Milvus, one for the whole run."""
     with milvus_server(tmp_path_factory.mktemp("milvus")) as uri:
         yield uri
+
+
+@pytest.fixture(scope="session")
+def bucket() -> Iterator[None]:
+    """A server with the API of S3; `upload` copies folders to it."""
+    with s3_server():
+        yield
+
+
+@pytest.fixture(scope="session")
+def ray_nodes(bucket: None) -> Iterator[Any]:
+    """A Ray cluster on this machine, whose workers find the bucket."""
+    pytest.importorskip("ray", reason="extra [ray] is not installed")
+    with ray_cluster(NODES) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(ray_nodes: Any) -> Iterator[Cluster]:
+    """The same, connected to."""
+    with connected(ray_nodes.address) as found:
+        assert found is not None
+        yield found

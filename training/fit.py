@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -158,6 +159,7 @@ def _trainer(config: TrainConfig, out: Path, best: ModelCheckpoint | None) -> L.
     return L.Trainer(
         accelerator=config.accelerator,
         devices=config.devices,
+        num_nodes=_machines(),
         strategy=_strategy(config),
         precision=automatic if config.precision == "auto" else config.precision,
         max_epochs=config.epochs,
@@ -172,6 +174,11 @@ def _trainer(config: TrainConfig, out: Path, best: ModelCheckpoint | None) -> L.
     )
 
 
+def _machines() -> int:
+    """How many machines torchrun started this run on; 1 without it."""
+    return int(os.environ.get("GROUP_WORLD_SIZE", "1"))
+
+
 def _strategy(config: TrainConfig) -> str:
     """How Lightning runs several processes.
 
@@ -180,7 +187,7 @@ def _strategy(config: TrainConfig) -> str:
     """
     devices = torch.cuda.device_count() if config.devices == "auto" else config.devices
     vision = isinstance(config, VseTrainConfig) and config.has_vision_network
-    return "ddp_find_unused_parameters_true" if vision and devices > 1 else "auto"
+    return "ddp_find_unused_parameters_true" if vision and devices * _machines() > 1 else "auto"
 
 
 def _save(

@@ -8,13 +8,16 @@ import typer
 
 from indexer.commands.options import BatchSize, Device, ReadPhotos
 from indexer.settings import PREFERENCES, USUAL, Preference, preference
+from sparta.addresses import folder_at
+from sparta.cluster import connected
+from sparta.commands.options import Ray
 from sparta.errors import InputError
 
 Features = Annotated[
-    list[Path],
+    list[str],
     typer.Argument(
         help="A folder of photos, or feature stores of the same photos: the plain one first, then "
-        "augmentations."
+        "augmentations. Addresses such as s3://bucket/photos are read too."
     ),
 ]
 Out = Annotated[Path, typer.Option(help="Folder for the index; replaced once it is complete.")]
@@ -131,6 +134,7 @@ def index(
     batch_size: BatchSize = 32,
     device: Device = "auto",
     shards: ShardsOption = None,
+    ray: Ray = None,
 ) -> None:
     """Encode images, prune their terms and write a searchable index.
 
@@ -154,6 +158,8 @@ def index(
     sparta index photos/ --model model/ --out index/ --top-n 200 --asked queries.txt
 
     sparta index photos/ --out index/ --shards 4
+
+    sparta index features/ --model model/ --out index/ --ray 10.0.0.1:6379
     """
     from indexer.commands.building import NO_FREQUENCIES, STAGES, summary
     from sparta.libraries import set_up_libraries
@@ -180,14 +186,15 @@ def index(
     check_asked(asked)  # before photos are extracted
     about = read_metadata(metadata) if metadata else {}
     console = Console()
-    with progress_bars(STAGES, console) as show:
+    with connected(ray, device) as cluster, progress_bars(STAGES, console) as show:
         stores = open_stores(
-            features,
+            [folder_at(place) for place in features],
             model,
             "visual_sparta",
             out,
             augmentations=augmentations,
             device=device,
+            cluster=cluster,
             progress=show,
             notice=partial(console.print, soft_wrap=True, highlight=False, markup=False),
         )
@@ -202,6 +209,7 @@ def index(
             batch_size=batch_size,
             device=device,
             shards=shards,
+            cluster=cluster,
             progress=show,
         )
     console.print(f"{out}: {summary(manifest)}", soft_wrap=True, highlight=False)

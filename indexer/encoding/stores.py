@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 
 from indexer.manifest import is_index
 from sparta.atomic import check_name
+from sparta.cluster import Cluster
 from sparta.errors import InputError
 from sparta.features.extract.augmented_stores import extract_augmented
 from sparta.features.extract.detector_settings import DetectorSettings, extract_command
@@ -40,6 +41,7 @@ def open_stores(
     *,
     augmentations: int | None = None,
     device: str = "auto",
+    cluster: Cluster | None = None,
     progress: Progress = no_progress,
     notice: Notice = no_notice,
 ) -> list[FeatureStore]:
@@ -53,6 +55,7 @@ def open_stores(
             unchanged photos are taken the next time.
         augmentations: feature stores to extract from photos, 1 if None; only for photos.
         device: of the extraction.
+        cluster: whose workers extract; None for this process.
         progress: stage "extract", in photos, over all augmentations.
         notice: is called with one line if photos have changed since.
 
@@ -67,7 +70,16 @@ def open_stores(
     if not stores and len(folders) == 1:
         features = out.with_name(out.name + ".features")
         return extract_stores(
-            folders[0], models, kind, features, augmentations or 1, None, device, progress, notice
+            folders[0],
+            models,
+            kind,
+            features,
+            augmentations or 1,
+            None,
+            device,
+            progress,
+            notice,
+            cluster,
         )
     if augmentations is not None:
         raise InputError(
@@ -93,6 +105,7 @@ def extract_stores(
     device: str = "auto",
     progress: Progress = no_progress,
     notice: Notice = no_notice,
+    cluster: Cluster | None = None,
 ) -> list[FeatureStore]:
     """Extract photos as models require, once for each augmentation, into `out/plain` and so on.
 
@@ -106,6 +119,7 @@ def extract_stores(
         device: of the extraction.
         progress: stage "extract", in photos, over all augmentations.
         notice: is called with one line if photos have changed since.
+        cluster: whose workers extract; None for this process.
 
     Raises:
         InputError: if no photo can be used, or the models do not record what made their features,
@@ -123,6 +137,7 @@ def extract_stores(
         labels=source.label_count,
         grid=source.extra.get("grid"),
         device=device,
+        cluster=cluster,
         progress=progress,
         notice=notice,
     )

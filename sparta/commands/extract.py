@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sparta.addresses import folder_at
+from sparta.cluster import connected
+from sparta.commands.options import Ray
 from sparta.errors import InputError
 from sparta.features.extract.detector_settings import REGIONS, DetectorSettings
 from sparta.features.readers.registry import fitting
@@ -16,7 +19,12 @@ from sparta.libraries import set_up_libraries
 if TYPE_CHECKING:
     from sparta.features.extract.job import ExtractReport
 
-Photos = Annotated[Path, typer.Argument(help="Folder of photos, searched at any depth.")]
+Photos = Annotated[
+    str,
+    typer.Argument(
+        help="Folder of photos, searched at any depth, or its address (s3://bucket/photos)."
+    ),
+]
 Out = Annotated[Path, typer.Option(help="Folder for the features.")]
 Backbone = Annotated[
     str | None,
@@ -84,6 +92,7 @@ def extract(
     device: Device = "auto",
     batch_size: BatchSize = None,
     workers: Workers = None,
+    ray: Ray = None,
 ) -> None:
     """Turn a folder of photos into image features.
 
@@ -102,6 +111,10 @@ def extract(
     sparta extract photos/ --detector PekingU/rtdetr_r50vd --colours --out features/
 
     sparta extract photos/ --detector hustvl/yolos-tiny --backbone microsoft/resnet-50 --out pooled/
+
+    sparta extract photos/ --backbone efficientnet-lite2 --out features/ --ray 10.0.0.1:6379
+
+    sparta extract s3://bucket/photos --backbone efficientnet-lite2 --out features/ --ray auto
     """
     detection = _detection(detector, regions, threshold, colours)
     if backbone is None and detection is None:
@@ -113,9 +126,9 @@ def extract(
     from sparta.progress import progress_bars
 
     console = Console()
-    with progress_bars(EXTRACT_STAGES, console) as progress:
+    with connected(ray, device) as cluster, progress_bars(EXTRACT_STAGES, console) as progress:
         report = extract_photos(
-            photos,
+            folder_at(photos),
             out,
             backbone,
             detection=detection,
@@ -126,6 +139,7 @@ def extract(
             device=device,
             batch_size=batch_size,
             workers=workers,
+            cluster=cluster,
             progress=progress,
             notice=partial(console.print, soft_wrap=True, highlight=False, markup=False),
         )
@@ -142,8 +156,10 @@ def _detection(
     return None
 
 
-def _nothing_to_extract_with(photos: Path) -> InputError:
-    use = " or ".join(f"sparta import {name}" for name in fitting([photos])) or "sparta import"
+def _nothing_to_extract_with(photos: str) -> InputError:
+    use = (
+        " or ".join(f"sparta import {name}" for name in fitting([Path(photos)])) or "sparta import"
+    )
     return InputError(
         "--backbone or --detector: name what turns the photos into features (features of other "
         f"software: {use})"

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sparta.addresses import download, folder_at, is_remote
 from sparta.checksum import sha256
 from sparta.errors import InputError
 from sparta.features.record import FeatureSource, ImageFeatures
@@ -43,14 +44,18 @@ class Shard(NamedTuple):
     an image, are memory-mapped. Mapped pages count as memory of each process that has read them:
     after an epoch, every loader process of a training run would have the size of all stores.
 
+    A shard on another machine is in memory as a whole.
+
     Attributes:
         path: of the file.
+        content: of a file on another machine, None of one here.
         columns: the mapped columns, by name.
         bounds: of the other columns, by name: [images + 1] int64, row i is bytes bounds[i] to
             bounds[i + 1] of the file.
     """
 
     path: Path
+    content: pa.Buffer | None
     columns: dict[str, pa.Array]
     bounds: dict[str, NDArray[np.int64]]
 
@@ -64,7 +69,6 @@ class FeatureStore(Sequence[ImageFeatures]):
     Attributes:
         folder: where the store lies.
         source: what made the features.
-        photos: folder the photos came from, None if they came from elsewhere.
         augmentation: how each photo was mirrored or cropped before extraction ("plain": not).
         fingerprint: hash of source, ids and content.
         shards: row ranges, one per file: the unit of resuming.
@@ -74,7 +78,7 @@ class FeatureStore(Sequence[ImageFeatures]):
     def __init__(self, folder: Path, header: dict[str, Any]) -> None:
         self.folder = folder
         self.source = FeatureSource(**header["source"])
-        self.photos = Path(header["photos"]) if header["photos"] else None
+        self._photos: str | None = header["photos"]
         self.augmentation: str = header["augmentation"]
         self.fingerprint: str = header["fingerprint"]
         filled = [shard for shard in header["shards"] if shard["images"]]
@@ -103,6 +107,15 @@ class FeatureStore(Sequence[ImageFeatures]):
         for shard in header["shards"]:
             _check_size(folder / shard["file"], shard["bytes"])
         return cls(folder, header)
+
+    @cached_property
+    def photos(self) -> Path | None:
+        """Folder the photos came from, None if they came from elsewhere.
+
+        Raises:
+            InputError: if it is on another machine that cannot be reached.
+        """
+        return folder_at(self._photos) if self._photos else None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return FeatureStore.open, (self.folder,)
@@ -166,14 +179,27 @@ class FeatureStore(Sequence[ImageFeatures]):
             InputError: if the shard is damaged.
         """
         path = self._files[number]
-        if sha256(path) != self._hashes[number]:
+        if is_remote(path):
+            self._shard(number)
+        elif sha256(path) != self._hashes[number]:
             raise _damaged(path, "its content has another hash")
         self._intact.add(number)
 
     def _shard(self, number: int) -> Shard:
         if number not in self._shards:
-            self._shards[number] = _open_shard(self._files[number])
+            path = self._files[number]
+            content = self._downloaded(number) if is_remote(path) else None
+            self._shards[number] = _open_shard(path, content)
         return self._shards[number]
+
+    def _downloaded(self, number: int) -> pa.Buffer:
+        """A shard on another machine, which replaces the former one in memory."""
+        self._shards.clear()
+        path = self._files[number]
+        content = download(path)
+        if hashlib.sha256(content).hexdigest() != self._hashes[number]:
+            raise _damaged(path, "its content has another hash")
+        return pa.py_buffer(content)
 
 
 def read_header(folder: Path) -> dict[str, Any]:
@@ -214,12 +240,12 @@ def _check_size(path: Path, expected: int) -> None:
         raise InputError(f"{path} {state}; delete the store's folder and extract again")
 
 
-def _open_shard(path: Path) -> Shard:
+def _open_shard(path: Path, content: pa.Buffer | None) -> Shard:
     # Closing the file keeps the mapping: the arrays hold it. Large stores have more shards than
     # a process may have open files.
     options = pa.ipc.IpcReadOptions(use_threads=False)
     try:
-        with pa.memory_map(str(path)) as file:
+        with pa.memory_map(str(path)) if content is None else pa.BufferReader(content) as file:
             start = file.read_buffer().address
             batch = pa.ipc.open_file(file, options=options).get_batch(0)
     except pa.ArrowInvalid as error:
@@ -232,12 +258,18 @@ def _open_shard(path: Path) -> Shard:
         _, offsets, values = columns.pop(name).buffers()
         ends = np.frombuffer(offsets, offset, batch.num_rows + 1).astype(np.int64)
         bounds[name] = ends + (values.address - start)
-    return Shard(path, columns, bounds)
+    return Shard(path, content, columns, bounds)
 
 
 def _read_row(shard: Shard, row: int) -> dict[str, bytes]:
     """Features and boxes of one row; holds no file open, for the same reason as above."""
     found = {}
+    if shard.content is not None:
+        whole = memoryview(shard.content)
+        return {
+            name: bytes(whole[slice(*bounds[row : row + 2])])
+            for name, bounds in shard.bounds.items()
+        }
     with shard.path.open("rb", buffering=0) as file:
         for name, bounds in shard.bounds.items():
             start, end = bounds[row : row + 2].tolist()

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from indexer.encoding.asked import NONE_ASKED
 from indexer.encoding.scorer import TermScores
 from indexer.encoding.term_scores import EncodedBatch, ImageEncoder
+from indexer.encoding.workers import encode_here
 from indexer.offsets import measure_offsets
 from indexer.settings import IndexSettings, OffsetKind
 
@@ -33,6 +34,7 @@ class RandomScores:
     """An encoder that draws the scores of a batch from its first row."""
 
     store = Store()
+    batch_size = BATCH
 
     def allowed(self, _: str) -> NDArray[np.bool_]:
         found = np.zeros(VOCABULARY, np.bool_)
@@ -59,7 +61,7 @@ def settings(images: int, offset: OffsetKind = "mean") -> IndexSettings:
 @pytest.mark.parametrize("offset", ["mean", "median", "minimum", "none"])
 def test_offsets_are_those_of_the_whole_vocabulary(offset: OffsetKind) -> None:
     encoder = cast(ImageEncoder, RandomScores())
-    found = measure_offsets(encoder, settings(IMAGES, offset), NONE_ASKED)
+    found = measure_offsets(encode_here(encoder), encoder, settings(IMAGES, offset), NONE_ASKED)
     scores = np.concatenate([batch.scored.scores for batch in encoder.batches(range(IMAGES))])
     right = {
         "mean": scores.mean(axis=0, dtype=np.float64),
@@ -75,7 +77,7 @@ def test_offsets_are_those_of_the_whole_vocabulary(offset: OffsetKind) -> None:
 def test_memory_is_that_of_the_terms(images: int = IMAGES // 2) -> None:
     encoder = cast(ImageEncoder, RandomScores())
     tracemalloc.start()
-    measure_offsets(encoder, settings(images), NONE_ASKED)
+    measure_offsets(encode_here(encoder), encoder, settings(images), NONE_ASKED)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     whole = images * VOCABULARY * 4

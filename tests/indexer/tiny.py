@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -53,14 +54,26 @@ def save_model(
     return folder
 
 
+def without_labels(folder: Path, **options: object) -> Path:
+    """Have a saved model read no labels: OpenVINO then runs it on a CPU."""
+    path = folder / "config.json"
+    values = json.loads(path.read_text()) | {"use_labels": False} | options
+    path.write_text(json.dumps(values))
+    return folder
+
+
 def write_store(
-    folder: Path, source: FeatureSource = SOURCE, seed: int = 0, augmentation: str = "plain"
+    folder: Path,
+    source: FeatureSource = SOURCE,
+    seed: int = 0,
+    augmentation: str = "plain",
+    shards: int = 3,
 ) -> FeatureStore:
     random = np.random.default_rng(seed)
     writer = StoreWriter(folder, source, augmentation=augmentation)
-    for shard in range(3):
+    for shard in range(shards):
         images = []
-        for i in range(8 - shard):
+        for i in range(max(2, 8 - shard)):
             features = random.standard_normal((5, source.dimension)).astype(np.float16)
             boxes = np.sort(random.random((5, 4)).astype(np.float32))
             labels, attributes = (part[i % 5 :] + part[: i % 5] for part in (LABELS, ATTRIBUTES))

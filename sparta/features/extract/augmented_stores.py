@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from sparta.cluster import Cluster
 from sparta.features.extract.detector_settings import DetectorSettings
 from sparta.features.extract.job import extract_photos
 from sparta.features.store import FeatureStore
@@ -29,6 +30,7 @@ def extract_augmented(
     labels: int = 0,
     grid: int | None = None,
     device: str = "auto",
+    cluster: Cluster | None = None,
     progress: Progress = no_progress,
     notice: Notice = no_notice,
 ) -> list[FeatureStore]:
@@ -46,6 +48,7 @@ def extract_augmented(
         labels: classes of the backbone's classifier that name the whole photo.
         grid: cells on a side that the backbone's cells are averaged to; None for all of them.
         device: "auto" takes a GPU if there is one.
+        cluster: as for `extract_photos`.
         progress: as for `extract_photos`; photos are counted over all augmentations.
         notice: as for `extract_photos`, of the first augmentation.
 
@@ -71,6 +74,7 @@ def extract_augmented(
             grid=grid,
             augmentation=name,
             device=device,
+            cluster=cluster,
             progress=overall,
             notice=no_notice if number else notice,
         )

@@ -5,12 +5,14 @@ from __future__ import annotations
 import stat
 import warnings
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 from PIL import ExifTags, Image, ImageOps
 from PIL.JpegImagePlugin import JpegImageFile
 
+from sparta.addresses import download, is_remote
 from sparta.extras import require
 
 MIN_SIDE = 8
@@ -66,9 +68,11 @@ def load_photo(path: Path, side: int = 0) -> UprightPhoto:
     Raises:
         PhotoError: if it is no regular file, too small, too large, or has no defined brightness.
         InputError: if it is a HEIC photo and pillow-heif is not installed.
+        UnreachableError: if another machine has it, and does not answer.
         Exception: whatever Pillow raises on damaged files.
     """
-    _check(path)
+    if not is_remote(path):
+        _check(path)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with open_image(path) as image:
@@ -90,12 +94,16 @@ def open_image(path: Path) -> Image.Image:
 
     pillow-heif turns photos upright as the container requires and sets the EXIF orientation to 1.
     """
-    with path.open("rb") as file:
-        head = file.read(64)
+    source = BytesIO(download(path)) if is_remote(path) else path
+    if isinstance(source, BytesIO):
+        head = source.getvalue()[:64]
+    else:
+        with path.open("rb") as file:
+            head = file.read(64)
     if not is_heic(head):
-        return Image.open(path, formats=FORMATS)
+        return Image.open(source, formats=FORMATS)
     require("pillow_heif").register_heif_opener()
-    return Image.open(path, formats=["HEIF"])
+    return Image.open(source, formats=["HEIF"])
 
 
 def is_heic(head: bytes) -> bool:

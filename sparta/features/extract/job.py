@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -12,18 +12,15 @@ from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
-from sparta.ahead import work_ahead
+from sparta.cluster import Cluster
 from sparta.disk import check_room, full_disk_reported
 from sparta.errors import InputError
 from sparta.features.extract.augmentations import Augmentation
-from sparta.features.extract.decode_pool import Decoded, decode_all, default_workers
 from sparta.features.extract.detector_settings import DetectorSettings
-from sparta.features.extract.extractor import Extractor, load_extractor
+from sparta.features.extract.extractor import load_extractor
 from sparta.features.extract.listing import file_stamps, links_outside, listing_hash
-from sparta.features.extract.photos import Decoder, Photo, find_photos
-from sparta.features.record import ImageFeatures
+from sparta.features.extract.photos import find_photos
+from sparta.features.extract.workers import Batches, PhotoWorker, Regions, extract_on
 from sparta.features.skipped import SKIPPED, Skipped
 from sparta.features.writer import SHARD_SIZE, StoreWriter
 from sparta.lock import writing
@@ -62,7 +59,7 @@ class ShardPlan(NamedTuple):
     """
 
     kept: list[str]
-    batches: list[list[str]]
+    batches: Batches
 
 
 def extract_photos(
@@ -79,6 +76,7 @@ def extract_photos(
     device: str = "auto",
     batch_size: int | None = None,
     workers: int | None = None,
+    cluster: Cluster | None = None,
     progress: Progress = no_progress,
     notice: Notice = no_notice,
 ) -> ExtractReport:
@@ -102,6 +100,8 @@ def extract_photos(
         device: "auto" takes a GPU if there is one.
         batch_size: photos per pass of the backbone; by default what suits the device.
         workers: decoding processes, by default as many as cores, at most 16; 0 for none.
+        cluster: whose workers turn photos into regions, shard by shard, with the same result;
+            None for this process.
         progress: stage "extract", in photos, and "convert" where the backbone is converted.
         notice: is called with one line if photos have changed, or lead out of the folder.
 
@@ -118,7 +118,8 @@ def extract_photos(
             f"{photos}: {outside:,} of {len(ids):,} photos are links that lead out of the folder; "
             "a server will not show them"
         )
-    extractor = load_extractor(backbone, detection, image_size, labels, device, grid, progress)
+    load = partial(load_extractor, backbone, detection, image_size, labels, device, grid)
+    extractor = load(progress)
     stamps = file_stamps(photos, ids)
     listing = {"files": f"{len(ids)} with hash {listing_hash(stamps)}"}
     with writing(out), full_disk_reported(out):
@@ -139,7 +140,14 @@ def extract_photos(
             progress("extract", reused + done, len(ids))
 
         report(0)
-        _fill(writer, extractor, extractor.decoder(photos, chosen), plan, workers, report)
+        shards = [shard.batches for shard in plan]
+        worker = PhotoWorker(extractor, photos, chosen, workers)
+        if cluster is None:
+            computed = worker(chain.from_iterable(shards))
+        else:
+            computed = extract_on(cluster, worker, load, shards)
+        with closing(computed):
+            _fill(writer, plan, computed, report)
         if not writer.images:
             raise InputError(f"{photos}: no photo could be used; {out / SKIPPED} says why")
         writer.finish()
@@ -160,40 +168,19 @@ def _split(ids: list[str], size: int) -> list[list[str]]:
 
 def _fill(
     writer: StoreWriter,
-    extractor: Extractor,
-    decoder: Decoder,
     plan: list[ShardPlan],
-    workers: int | None,
+    computed: Iterator[Regions],
     report: Callable[[int], None],
 ) -> None:
     """Write the shards of the plan."""
-    count = default_workers() if workers is None else workers
     done = 0
-    batches = (shard.batches for shard in plan)
-    with (
-        closing(decode_all(decoder, chain.from_iterable(batches), count)) as decoded,
-        closing(work_ahead(partial(_regions, extractor), decoded)) as computed,
-    ):
-        for number, shard in enumerate(plan, start=1):
-            images = [writer.unchanged[image_id] for image_id in shard.kept]
-            skipped: list[Skipped] = []
-            for good, bad in islice(computed, len(shard.batches)):
-                images += good
-                skipped += bad
-                done += len(good) + len(bad)
-                report(done)
-            writer.write_shard(sorted(images, key=attrgetter("image_id")), skipped)
-            check_room(writer.folder, (len(plan) - number) * writer.shard_bytes)
-
-
-def _regions(extractor: Extractor, batch: Decoded) -> tuple[list[ImageFeatures], list[Skipped]]:
-    """Regions of a batch's photos, and the photos skipped, each with its reason."""
-    photos = [entry for entry in batch if isinstance(entry, Photo)]
-    skipped = [entry for entry in batch if isinstance(entry, Skipped)]
-    images = []
-    for image in extractor(photos) if photos else []:
-        if np.isfinite(image.features).all():
-            images.append(image)
-        else:
-            skipped.append(Skipped(image.image_id, "the network's output exceeds float16"))
-    return images, skipped
+    for number, shard in enumerate(plan, start=1):
+        images = [writer.unchanged[image_id] for image_id in shard.kept]
+        skipped: list[Skipped] = []
+        for good, bad in islice(computed, len(shard.batches)):
+            images += good
+            skipped += bad
+            done += len(good) + len(bad)
+            report(done)
+        writer.write_shard(sorted(images, key=attrgetter("image_id")), skipped)
+        check_room(writer.folder, (len(plan) - number) * writer.shard_bytes)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from sparta.addresses import UnreachableError, is_remote
 from sparta.errors import InputError
 from sparta.features.extract.augmentations import Augmentation, Crop
 from sparta.features.extract.image_files import load_photo
@@ -81,7 +82,11 @@ class Decoder:
         return [self.decode(image_id) for image_id in image_ids]
 
     def decode(self, image_id: str, crop: Crop | None = None) -> Photo | Skipped:
-        """Decode one photo as the augmentation, or else `crop`, cuts and mirrors it."""
+        """Decode one photo as the augmentation, or else `crop`, cuts and mirrors it.
+
+        Raises:
+            UnreachableError: if another machine has the photos, and does not answer.
+        """
         try:
             image_id.encode()
         except UnicodeEncodeError:
@@ -99,6 +104,8 @@ class Decoder:
                 shown = image.crop(corners)
                 large = self.resize(ImageOps.mirror(shown) if mirrored else shown)
             return Photo(image_id, np.ascontiguousarray(pixels), photo.width, photo.height, large)
+        except UnreachableError:
+            raise
         except Exception as error:  # anything may come out of a damaged file
             return Skipped(image_id, _reason(error))
 
@@ -114,6 +121,20 @@ def find_photos(folder: Path) -> list[str]:
     """
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder; give the folder that holds the photos")
+    found, closed = _listed(folder) if is_remote(folder) else _walked(folder)
+    if not found:
+        raise InputError(f"{folder} holds no photo ({', '.join(sorted(SUFFIXES))})")
+    return sorted(found + closed)
+
+
+def _listed(folder: Path) -> tuple[list[str], list[str]]:
+    """Photos in a folder on another machine."""
+    start = len(f"{folder}/")
+    return [str(path)[start:] for path in folder.rglob("*") if _is_photo(path.name)], []
+
+
+def _walked(folder: Path) -> tuple[list[str], list[str]]:
+    """Photos in a folder of this machine, and folders in it that cannot be read."""
     found: list[str] = []
     closed: list[str] = []
 
@@ -122,11 +143,12 @@ def find_photos(folder: Path) -> list[str]:
 
     for root, _, names in os.walk(folder, onerror=note):
         inside = Path(root).relative_to(folder)
-        chosen = (name for name in names if Path(name).suffix.lower() in SUFFIXES)
-        found += [(inside / name).as_posix() for name in chosen]
-    if not found:
-        raise InputError(f"{folder} holds no photo ({', '.join(sorted(SUFFIXES))})")
-    return sorted(found + closed)
+        found += [(inside / name).as_posix() for name in names if _is_photo(name)]
+    return found, closed
+
+
+def _is_photo(name: str) -> bool:
+    return Path(name).suffix.lower() in SUFFIXES
 
 
 def _reason(error: Exception) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -24,17 +23,9 @@ from sparta.features.store import FeatureStore
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.config import VisualSpartaConfig
 from sparta.visualsparta.model import VisualSparta
-from tests.indexer.tiny import save_model
+from tests.indexer.tiny import save_model, without_labels
 
 CAPTIONS = ["two dogs", "the red ball"]
-
-
-def without_labels(folder: Path, **options: object) -> Path:
-    """Have a saved model read no labels."""
-    path = folder / "config.json"
-    values = json.loads(path.read_text()) | {"use_labels": False} | options
-    path.write_text(json.dumps(values))
-    return folder
 
 
 @pytest.fixture

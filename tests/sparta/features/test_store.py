@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sparta.addresses import folder_at
 from sparta.errors import InputError
 from sparta.features.record import FeatureSource, ImageFeatures
 from sparta.features.skipped import Skipped
@@ -218,3 +219,40 @@ def test_refuses_rows_that_would_break_the_store(tmp_path: Path) -> None:
         writer.write_shard([endless])
     with pytest.raises(ValueError, match=r"\[n, 5\]"):
         writer.write_shard([replace(image("c"), features=np.zeros((3, 4), np.float16))])
+
+
+def in_memory(folder: Path, name: str) -> Path:
+    """A copy of a folder in fsspec's memory."""
+    copy = folder_at(f"memory://{name}")
+    for path in folder.iterdir():
+        (copy / path.name).write_bytes(path.read_bytes())
+    return copy
+
+
+def test_a_store_on_another_machine_is_read_shard_by_shard(tmp_path: Path) -> None:
+    near = write_store(tmp_path / "store", SOURCE, images(), shard_size=3)
+    store = pickle.loads(pickle.dumps(FeatureStore.open(in_memory(near.folder, "whole"))))
+    assert store.ids == near.ids and store.fingerprint == near.fingerprint
+    for row in (0, 6, 1, 5, 2, 4, 3):
+        assert_same(store[row], near[row])
+        assert len(store._shards) == 1
+
+
+def test_damage_on_another_machine_is_found(tmp_path: Path) -> None:
+    near = write_store(tmp_path / "store", SOURCE, images(), shard_size=3)
+    copy = in_memory(near.folder, "damaged")
+    store = FeatureStore.open(copy)
+    [path] = [path for path in copy.iterdir() if path.name.startswith("shard-00001")]
+    content = bytearray(path.read_bytes())
+    content[-200] ^= 1
+    path.write_bytes(bytes(content))
+    assert store[0].image_id == "ü/000.jpg"
+    with pytest.raises(InputError, match=r"shard-00001\.arrow is damaged"):
+        store[3]
+
+
+def test_photos_on_another_machine_are_found_by_their_address(tmp_path: Path) -> None:
+    (photos := folder_at("memory://some-photos")).mkdir()
+    writer = StoreWriter(tmp_path / "store", SOURCE, photos=photos)
+    writer.write_shard(images())
+    assert str(writer.finish().photos) == "memory://some-photos"

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from PIL import ExifTags, Image
 
+from sparta.addresses import UnreachableError, folder_at
 from sparta.errors import InputError
 from sparta.features.extract.augmentations import Augmentation, Crop
 from sparta.features.extract.photos import Decoder, Photo, find_photos
@@ -266,3 +267,28 @@ def test_what_to_show_may_be_given(tmp_path: Path) -> None:
 def test_unknown_views_are_refused(name: str) -> None:
     with pytest.raises(InputError, match="expected plain, flip or crop:SEED"):
         Augmentation(name)
+
+
+def test_photos_on_another_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = folder_at("memory://found")
+    with pytest.raises(InputError, match="memory://found is not a folder"):
+        find_photos(folder)
+    (tmp_path / "b").mkdir()
+    scene().save(tmp_path / "b" / "c.png")
+    write_heic(tmp_path / "a.heic", scene())
+    for name in ("b/c.png", "a.heic"):
+        (folder / name).write_bytes((tmp_path / name).read_bytes())
+    (folder / "b" / "notes.txt").write_text("no photo")
+    (folder / "empty.jpg").touch()
+    assert find_photos(folder) == ["a.heic", "b/c.png", "empty.jpg"]
+    for name in ("a.heic", "b/c.png"):
+        assert (decode(folder, name).pixels == decode(tmp_path, name).pixels).all()
+    assert reason(folder, "empty.jpg") == "not an image, or of an unknown format"
+    assert "gone.jpg" in reason(folder, "gone.jpg")
+
+    def fail(*_: object) -> None:
+        raise ConnectionResetError
+
+    monkeypatch.setattr(type(folder), "read_bytes", fail)
+    with pytest.raises(UnreachableError, match=r"memory://found/b/c\.png cannot be read"):
+        decoder(folder).decode("b/c.png")

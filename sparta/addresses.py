@@ -1,0 +1,54 @@
+"""Folders by address: s3://bucket/photos, and whatever else fsspec reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+from sparta.errors import InputError, first_line
+from sparta.extras import require
+
+
+class UnreachableError(InputError):
+    """A file on another machine could not be read; the file itself may be whole."""
+
+
+def folder_at(place: str) -> Path:
+    """A folder by its path, or by an address such as s3://bucket/photos.
+
+    What an address leads to has a path's methods for listing and reading, but is no `Path`: it can
+    neither be mapped into memory nor given to other libraries; see `is_remote` and `download`. It
+    pickles as its address.
+
+    Raises:
+        InputError: if the address cannot be reached, or a package that reads it is not installed.
+    """
+    if "://" not in place:
+        return Path(place)
+    paths = require("upath")
+    try:
+        found = paths.UPath(place)
+        found.exists()
+    except Exception as error:  # each file system has errors of its own
+        raise InputError(f"{place} cannot be read: {first_line(error)}") from error
+    return Path(found.path) if found.protocol in ("file", "local") else cast(Path, found)
+
+
+def is_remote(path: Path) -> bool:
+    """Whether this is what `folder_at` made of an address, or below it."""
+    return not isinstance(path, Path)
+
+
+def download(path: Path) -> bytes:
+    """The content of a file on another machine.
+
+    Raises:
+        FileNotFoundError: if there is none.
+        UnreachableError: if the machine does not answer.
+    """
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # each file system has errors of its own
+        raise UnreachableError(f"{path} cannot be read: {first_line(error)}") from error

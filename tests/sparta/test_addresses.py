@@ -1,0 +1,63 @@
+"""Folders by address: in a bucket, in fsspec's memory, on this machine."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparta.addresses import UnreachableError, download, folder_at, is_remote
+from sparta.errors import InputError
+from tests.s3_server import upload
+
+
+def test_a_path_is_a_path() -> None:
+    assert folder_at("photos/2024") == Path("photos/2024")
+    assert folder_at("file:///mnt/photos") == Path("/mnt/photos")
+
+
+def test_a_bucket_is_read(bucket: None, tmp_path: Path) -> None:
+    (tmp_path / "a" / "b#1 c").mkdir(parents=True)
+    (tmp_path / "a" / "b#1 c" / "d.txt").write_text("content")
+    address = upload(tmp_path / "a", "addresses")
+    folder = pickle.loads(pickle.dumps(folder_at(address)))
+    assert is_remote(folder) and str(folder) == address
+    assert folder.is_dir() and not (folder / "absent").exists()
+    assert download(folder / "b#1 c" / "d.txt") == b"content"
+    with pytest.raises(FileNotFoundError):
+        download(folder / "absent")
+
+
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        ("nowhere://photos", "Unsupported filesystem: 'nowhere'"),
+        ("gs://photos", "install gcsfs"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(
+    address: str, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "gcsfs", None)
+    with pytest.raises(InputError, match=f"{address} cannot be read: .*{reason}"):
+        folder_at(address)
+
+
+def test_a_machine_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = folder_at("memory://photos")
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise ConnectionResetError("reset by peer")
+
+    monkeypatch.setattr(type(folder), "read_bytes", fail)
+    with pytest.raises(UnreachableError, match=r"^memory://photos/a.jpg cannot be read: reset by"):
+        download(folder / "a.jpg")
+
+
+def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "upath", None)
+    with pytest.raises(InputError, match=r"pip install 'visualsparta\[ray\]'"):
+        folder_at("s3://bucket/photos")
