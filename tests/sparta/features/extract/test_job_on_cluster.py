@@ -60,6 +60,20 @@ def header_files(header: dict[str, Any]) -> list[str]:
     return [shard["file"] for shard in header["shards"]]
 
 
+class Here(Cluster):
+    """A cluster of this process."""
+
+    def __init__(self) -> None:
+        pass
+
+    def map(self, open_tool: Any, work: Any, units: Any) -> Any:
+        tool = open_tool()
+        yield from (work(tool, unit) for unit in units)
+
+
+HERE = Here()
+
+
 def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
@@ -99,16 +113,16 @@ def test_the_command_reads_photos_of_a_bucket(ray_nodes: Any, photos: Path, tmp_
     assert [many[name] for name in equal] == [one[name] for name in equal]
 
 
-def test_a_machine_without_the_photos_is_named(cluster: Cluster, photos: Path) -> None:
+def test_a_machine_without_the_photos_is_named(photos: Path) -> None:
     extractor = load_extractor("pixels", None, 32)
     worker = PhotoWorker(extractor, photos, Augmentation("plain"), 0)
-    found = extract_on(cluster, worker, lambda: load_extractor("pixels", None, 32), [[["x.png"]]])
-    with pytest.raises(InputError, match=r"on \S+: .*photos has none of the photos: give a folder"):
+    found = extract_on(HERE, worker, lambda: load_extractor("pixels", None, 32), [[["x.png"]]])
+    with pytest.raises(InputError, match=r"photos has none of the photos: give a folder"):
         list(found)
 
 
-def test_other_features_than_the_drivers_are_refused(cluster: Cluster, photos: Path) -> None:
+def test_other_features_than_the_drivers_are_refused(photos: Path) -> None:
     worker = PhotoWorker(load_extractor("pixels", None, 32), photos, Augmentation("plain"), 0)
-    found = extract_on(cluster, worker, lambda: load_extractor("pixels", None, 64), [[["00.png"]]])
-    with pytest.raises(InputError, match=r"on \S+: the features would be others .*: image_size: 3"):
+    found = extract_on(HERE, worker, lambda: load_extractor("pixels", None, 64), [[["00.png"]]])
+    with pytest.raises(InputError, match=r"the features would be others .*: image_size: 3"):
         list(found)
