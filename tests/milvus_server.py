@@ -17,7 +17,7 @@ import pytest
 from indexer.milvus.connection import Milvus
 from sparta.errors import InputError
 
-LITE = "2.5.1"  # the last one of the core; later ones are written anew, and rank by BM25
+LITE = "2.5.1"  # the last one of the core; later ones are written anew, in Python
 
 
 def _binaries() -> Path:

@@ -20,7 +20,6 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0  # seconds
 # Of the connection, which would wait for up to two minutes before it looks for the server again.
 RECONNECTING = {"grpc.max_reconnect_backoff_ms": 2000}
 CONNECT_FAILED = 2  # of the client's error codes
-ALIAS_NOT_FOUND = 1600  # of the server's error codes
 _ADDRESS = re.compile(r"(milvus|https?)(://[^/@\s]+(?:/\w*)?)")
 
 
@@ -29,12 +28,11 @@ class MilvusError(InputError):
 
     Attributes:
         unknown: whether the server does not have the function that was called.
-        missing: whether the alias does not exist.
     """
 
-    def __init__(self, text: str, unknown: bool = False, missing: bool = False) -> None:
+    def __init__(self, text: str, unknown: bool = False) -> None:
         super().__init__(text)
-        self.unknown, self.missing = unknown, missing
+        self.unknown = unknown
 
 
 class Milvus:
@@ -108,8 +106,7 @@ class Milvus:
                 text = f"{self.uri} does not answer, or not within {self._seconds:g} s"
                 raise MilvusError(f"{text}: look whether Milvus runs there") from error
             reason = first_line(ValueError(error.message)).strip(".,: ")
-            missing = error.code == ALIAS_NOT_FOUND
-            raise MilvusError(f"{self.uri}: {reason}", missing=missing) from error
+            raise MilvusError(f"{self.uri}: {reason}") from error
         except grpc.RpcError as error:
             unknown = error.code() is codes.UNIMPLEMENTED
             text = f"{self.uri}: {error.code().name}: {error.details()}"

@@ -6,7 +6,9 @@ from typing import Any
 
 from pymilvus import MilvusException
 
-from indexer.milvus.connection import ALIAS_NOT_FOUND, Milvus
+from indexer.milvus.connection import Milvus
+
+ALIAS_NOT_FOUND = 1600  # of Milvus's error codes
 
 
 class WithAliases:

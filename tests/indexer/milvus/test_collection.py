@@ -72,7 +72,7 @@ def test_a_server_must_rank_by_inner_products(
 
     monkeypatch.setattr(Collection, "nearest", as_bm25)
     Collection(milvus, "exact_probe", 4).create()  # as a killed one left it
-    with pytest.raises(InputError, match=r"does not rank .*; milvus-lite 3 ranks by BM25"):
+    with pytest.raises(InputError, match=r"does not rank .*, as Milvus 2.5 and later"):
         check_exact(milvus, "exact")
     assert not Collection(milvus, "exact_probe", 4).exists()
 
