@@ -93,7 +93,7 @@ class Backends:
         """Of the index and, if it was written to, its commit; "unknown" for no index folder."""
         if self._state is None:
             return "unknown"
-        commit = self._live.commit.version if self._live else 0
+        commit = self._live.commit.version if self._live is not None else 0
         return f"{self._state.version}.{commit}" if commit else self._state.version
 
     @property
@@ -132,7 +132,7 @@ class Backends:
 
     def refreshed(self) -> Backends | None:
         """The backends at the newest commit of the index, None if these are at it."""
-        newer = self._live.refreshed() if self._live else None
+        newer = self._live.refreshed() if self._live is not None else None
         if newer is None:
             return None
         beside = [

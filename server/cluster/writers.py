@@ -1,0 +1,114 @@
+"""Passes requests that change an index on to the writers of its shards."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from fastapi import Request, Response
+from pydantic import BaseModel
+from starlette.concurrency import run_in_threadpool
+
+from indexer.shards import owner
+from server.backends import backends_of
+from server.cluster.dividing import batch_answer, delete_answer, divided_ids, divided_lines
+from server.cluster.names import Served, writer_deployment
+from server.cluster.replica import Written
+from server.problems import ProblemError
+from server.writing.bodies import Refresh
+from server.writing.forward import PASSED_ON, Forwarder
+from sparta.extras import require
+
+SECONDS = 60.0  # for a writer to answer, and for Ray to start it where it has ended
+GONE = "the writer of a shard ended; whether the change is saved is unknown: send it again"
+
+
+class ClusterForwarder(Forwarder):
+    """Sends each request to the writer of the shard that owns the image.
+
+    A change that was waited for is in a commit, and replicas answer from the newest commit; so no
+    replica has to be waited for.
+
+    Args:
+        served: the index.
+    """
+
+    def __init__(self, served: Served) -> None:
+        super().__init__()
+        self.use(served)
+
+    def use(self, served: Served) -> None:
+        """Write to another index from now on."""
+        handle = require("ray.serve").get_deployment_handle
+        self._handles = [
+            handle(writer_deployment(number), served.application) for number in range(served.shards)
+        ]
+
+    async def image(self, request: Request, image_id: str, refresh: Refresh) -> Response:
+        """Pass a request about one image on."""
+        path = quote(image_id, safe="").replace(".", "%2E")
+        number = owner(image_id, len(self._handles))
+        found = await self._written(request, number, path, refresh, await request.body())
+        return await _response(request, found, refresh)
+
+    async def send(
+        self, request: Request, path: str, refresh: Refresh, body: bytes | None = None
+    ) -> Response:
+        """Pass on a request about many images, or about none."""
+        content = await request.body() if body is None else body
+        parts = {0: content}
+        if path == "batch":
+            parts = divided_lines(content, len(self._handles))
+        elif path == "delete":
+            parts = divided_ids(content, len(self._handles))
+        found = await asyncio.gather(
+            *(self._written(request, n, path, refresh, own) for n, own in parts.items())
+        )
+        failed = [one for one in found if one.status >= 400]
+        if failed or path not in ("batch", "delete"):
+            return await _response(request, (failed or found)[0], refresh)
+        answers = [json.loads(one.content) for one in found]
+        whole: BaseModel = batch_answer(answers)
+        if path == "delete":
+            whole = delete_answer(answers, content)
+        headers = {"content-type": "application/json"}
+        merged = Written(200, headers, whole.model_dump_json().encode())
+        return await _response(request, merged, refresh)
+
+    async def _written(
+        self, request: Request, number: int, path: str, refresh: Refresh, content: bytes
+    ) -> Written:
+        """The answer of one writer.
+
+        Raises:
+            ProblemError: if it ends, or there is none in time.
+        """
+        headers = {name: request.headers[name] for name in PASSED_ON if name in request.headers}
+        headers["content-length"] = str(len(content))
+        response = self._handles[number].send.remote(
+            request.method, f"/v1/images/{path}", refresh, headers, content
+        )
+        try:
+            found: Written = await asyncio.wait_for(response, SECONDS)
+        except (
+            TimeoutError,
+            require("ray.exceptions").RayError,
+            require("ray.serve.exceptions").RayServeException,
+        ) as error:
+            raise ProblemError("writing-failed", GONE) from error
+        return found
+
+
+async def _response(request: Request, found: Written, refresh: Refresh) -> Response:
+    """The writer's response, with the version of the whole index."""
+    content, media_type = found.content, found.headers.get("content-type")
+    if found.status == 200 and refresh == "wait":
+        answer: Mapping[str, Any] = json.loads(content)
+        if "index_version" in answer:
+            backends = backends_of(request)
+            await run_in_threadpool(len, backends.default.searcher)  # learns of the new commits
+            content = json.dumps({**answer, "index_version": backends.version}).encode()
+    return Response(content, found.status, media_type=media_type)
