@@ -14,6 +14,7 @@ from fastapi import Request
 from indexer.dense.manifest import MILVUS, SPARSE
 from indexer.search.api import Follower, Searcher, UnavailableError
 from indexer.search.lazy import LazySearcher
+from indexer.shards import index_folders, owner
 from indexer.state import IndexState, index_version
 from server.changeover.leases import lease_of
 from server.problems import ProblemError
@@ -47,7 +48,8 @@ class Backend:
         quick: whether a search takes about a millisecond at most. It then runs in the event loop,
             because switching to a thread and back would cost more.
         engine: "columns", "lucene", "dense" or "milvus", for the metrics.
-        uploads: the index folder, which has photos that were sent to the server; None without one.
+        uploads: the folders of the index, of its shards if it is divided, which have photos that
+            were sent to the server.
     """
 
     name: str
@@ -56,7 +58,7 @@ class Backend:
     examples: tuple[str, ...] = ()
     quick: bool = False
     engine: str = ""
-    uploads: Path | None = None
+    uploads: tuple[Path, ...] = ()
 
     @property
     def missing(self) -> int:
@@ -70,7 +72,11 @@ class Backend:
     @property
     def has_photos(self) -> bool:
         """Whether the server can show photos."""
-        return self.photos is not None or has_uploads(self.uploads)
+        return self.photos is not None or any(map(has_uploads, self.uploads))
+
+    def uploads_with(self, image_id: str) -> Path | None:
+        """The folder that has the photo of an image if it was sent to the server."""
+        return self.uploads[owner(image_id, len(self.uploads))] if self.uploads else None
 
 
 class Backends:
@@ -201,6 +207,7 @@ def _opened(
     folder = settings.photos or (Path(recorded) if recorded else None)
     if folder and not folder.is_dir():
         folder = None
+    uploads = tuple(index_folders(index))
     searchers: dict[str, Searcher] = {SPARSE: sparse}
     if isinstance(sparse, LuceneSearcher):
         searchers |= open_dense_lazily(index, sparse)
@@ -221,7 +228,7 @@ def _opened(
                 settings.examples,
                 quick=searcher is sparse and sparse.quick,
                 engine=getattr(searcher, "engine", "dense"),
-                uploads=index,
+                uploads=uploads,
             )
             for name, searcher in searchers.items()
         ],

@@ -192,6 +192,12 @@ class SearchAnswer(BaseModel):
         description="The values that most matching photos have, by facet; null without facets",
         examples=[{"taken:year": [{"value": "2024", "count": 12}]}],
     )
+    partial: bool = Field(
+        default=False, description="Whether photos of missing shards may be missing here"
+    )
+    missing_shards: list[str] = Field(
+        default=[], description="Shards of the index that did not answer", examples=[[]]
+    )
 
 
 class SearchAnswers(BaseModel):

@@ -351,6 +351,25 @@ class Filterable(Protocol):
 
 
 @runtime_checkable
+class Divided(Searcher, Protocol):
+    """A searcher of an index in shards, some of which may not answer."""
+
+    def partial(self) -> PartialSearcher:
+        """A searcher for one request that does without the shards that do not answer."""
+        ...
+
+
+@runtime_checkable
+class PartialSearcher(Searcher, Protocol):
+    """A searcher that does without some shards."""
+
+    @property
+    def missing(self) -> list[str]:
+        """The shards that did not answer."""
+        ...
+
+
+@runtime_checkable
 class PhotoSearcher(Protocol):
     """A searcher of images by the terms of one that it does not have."""
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import logging
+import os
+import signal
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
+from threading import Event
 from typing import Any
+
+from rich.console import Console
 
 from indexer.columns.manifest import FOLDER as COLUMNS
 from indexer.shards import index_folders
@@ -14,14 +21,66 @@ from indexer.state import bytes_below
 from server.cluster.ingress import Ingress
 from server.cluster.names import INDEX, INGRESS, Served, shard_deployment, writer_deployment
 from server.cluster.replica import Root, ShardReplica, ShardWriter
+from server.security.exposure import check_exposure
 from server.settings import ServerSettings
+from server.sockets import url
+from sparta.errors import InputError, first_line
 from sparta.extras import require
 
+LOCAL = "local"  # in place of an address
 AT_ONCE = 100  # tasks of a replica
 DRAIN = 5.0  # seconds that requests with the former index have left
 LITTLE: dict[str, Any] = {"num_cpus": 0}
 # How soon Ray notices that a replica is not well.
 HEALTH = {"health_check_period_s": 2, "health_check_timeout_s": 10}
+
+
+def serve_on(address: str, settings: ServerSettings, replicas: int) -> None:
+    """Serve on a Ray cluster; on one that this process starts, until SIGINT or SIGTERM.
+
+    Args:
+        address: HOST:PORT of the cluster's head, "auto" for the one that runs here, or "local".
+        settings: see `deploy`.
+        replicas: likewise.
+
+    Raises:
+        InputError: if there is no such cluster, or as `deploy`.
+    """
+    if settings.workers > 1:
+        raise InputError("--workers is not for --ray: give --replicas")
+    check_exposure(settings)
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    with connected(address):
+        deploy(settings, replicas)
+        here = url(settings.host, settings.port, settings.scheme)
+        console.print(f"Serving [bold]{settings.index}[/] at [bold]{here}[/] on every machine")
+        if address == LOCAL:
+            console.print("Stop with Ctrl+C.")
+            signal.signal(signal.SIGTERM, signal.default_int_handler)
+            with suppress(KeyboardInterrupt):
+                Event().wait()
+        else:
+            console.print("It stays when this command ends; serve shutdown ends it.")
+
+
+@contextmanager
+def connected(address: str) -> Iterator[None]:
+    """Connect to a Ray cluster of which this machine is a part; "local" starts one here.
+
+    Raises:
+        InputError: if Ray is not installed, or no cluster answers.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    ray = require("ray")
+    here = {"include_dashboard": False} if address == LOCAL else {}
+    try:
+        ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **here)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise InputError(f"--ray {address}: no cluster was found: {first_line(error)}") from error
+    try:
+        yield
+    finally:
+        ray.shutdown()
 
 
 def deploy(settings: ServerSettings, replicas: int) -> None:
@@ -62,9 +121,7 @@ def deploy(settings: ServerSettings, replicas: int) -> None:
         serve.delete(name)
 
 
-def _parts(
-    served: Served, settings: ServerSettings, replicas: int, spread: int
-) -> Iterator[Any]:
+def _parts(served: Served, settings: ServerSettings, replicas: int, spread: int) -> Iterator[Any]:
     """The deployments of an index, bound."""
     serve = require("ray.serve")
     for number, folder in enumerate(index_folders(Path(served.folder))):
@@ -95,7 +152,7 @@ def _parts(
 
 def _spread(replicas: int) -> int:
     """How many replicas a machine may have: one, if there are as many machines."""
-    machines = sum(node["Alive"] for node in require("ray").nodes())
+    machines: int = sum(node["Alive"] for node in require("ray").nodes())
     return -(-replicas // max(1, machines))
 
 

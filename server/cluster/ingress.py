@@ -15,6 +15,7 @@ from indexer.search.api import UnavailableError
 from indexer.search.sharded.asking import Asking
 from indexer.search.sharded.open import read_language
 from indexer.search.sharded.searcher import ShardedSearcher
+from indexer.shards import index_folders
 from indexer.state import IndexState
 from server.app import create_app
 from server.backends import Backend, Backends
@@ -67,7 +68,7 @@ def open_remote(settings: ServerSettings, served: Served) -> Backends:
         photos if photos and photos.is_dir() else None,
         settings.examples,
         engine=searcher.engine,
-        uploads=index,
+        uploads=tuple(index_folders(index)),
     )
     return Backends([backend], state)
 
@@ -80,13 +81,15 @@ class Ingress:
         served: the index.
     """
 
-    async def __init__(self, settings: ServerSettings, served: Served) -> None:
+    async def __init__(  # type: ignore[misc] # as Ray Serve starts what has an application
+        self, settings: ServerSettings, served: Served
+    ) -> None:
         self._settings, self._served = settings, served
         backends = await asyncio.to_thread(open_remote, settings, served)
         self._forwarder = ClusterForwarder(served)
         self._app = create_app(backends, settings, forwarder=self._forwarder)
 
-    def __serve_build_asgi_app__(self) -> FastAPI:  # noqa: N807, PLW3201 # Ray's name
+    def __serve_build_asgi_app__(self) -> FastAPI:  # Ray's name
         """The application, as Ray asks for it."""
         return self._app
 

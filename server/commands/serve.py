@@ -73,6 +73,17 @@ Config = Annotated[
         "(SPARTA_PORT and so on) override it; by default the file that SPARTA_CONFIG names"
     ),
 ]
+Ray = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS|local",
+        help="Serve on a Ray cluster, a deployment for each shard: HOST:PORT of its head or auto, "
+        "from a machine of the cluster; local for replicas on this machine",
+    ),
+]
+Replicas = Annotated[
+    int, typer.Option(min=1, help="With --ray, replicas of each shard, on different machines")
+]
 Check = Annotated[
     bool,
     typer.Option("--check", help="Print the settings, where each comes from, and the index; exit"),
@@ -106,6 +117,8 @@ def serve(
     tracing: Tracing = None,
     drain_seconds: DrainSeconds = None,
     config: Config = None,
+    ray: Ray = None,
+    replicas: Replicas = 1,
     check: Check = False,
 ) -> None:
     """Serve an index: the search page and the REST interface.
@@ -122,6 +135,8 @@ def serve(
     Example: sparta serve demo/index --milvus milvus://127.0.0.1:19530 --collection demo
 
     Example: sparta serve --config serve.yaml --check
+
+    Example: sparta serve /mnt/index --ray auto --replicas 2
     """
     flags = {field: _flag(field) for field in ServerSettings.model_fields}
     found = {field: context.params[field] for field in flags}
@@ -133,6 +148,10 @@ def serve(
         from server.commands.check import print_check
 
         print_check(loaded)
+    elif ray is not None:
+        from server.cluster.deploy import serve_on
+
+        serve_on(ray, loaded.settings, replicas)
     else:
         _run(loaded.settings)
 

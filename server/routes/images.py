@@ -65,7 +65,9 @@ router = APIRouter(prefix="/v1/images")
 def get_photo(request: Request, backend: BackendParameter, image_id: str) -> Response:
     """The photo of an indexed image; its media type is read from the file's content."""
     metadata = stored_metadata(backend, image_id)
-    path = find_upload(backend.uploads, metadata) or find_photo(backend.photos, image_id)
+    path = find_upload(backend.uploads_with(image_id), metadata) or find_photo(
+        backend.photos, image_id
+    )
     try:
         kind, stat = media_type(path), path.stat()
     except OSError as error:

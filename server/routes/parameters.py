@@ -133,6 +133,13 @@ class Search(BaseModel):
             examples=["-taken"],
         ),
     ] = None
+    partial: Annotated[
+        bool,
+        Query(
+            description="Of an index in shards: without the photos of shards that do not answer, "
+            "which are named, in place of an error"
+        ),
+    ] = False
 
 
 class SearchParameters(Search):

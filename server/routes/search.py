@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
 from fastapi import APIRouter, Request, Response
 
 from indexer.filters.facets import Bucket
-from indexer.search.api import Explainer, Searcher, SearchResult, Selection
+from indexer.search.api import (
+    Divided,
+    Explainer,
+    PartialSearcher,
+    Searcher,
+    SearchResult,
+    Selection,
+    UnknownImageError,
+)
 from indexer.search.paging import Position, page_after
 from indexer.search.words import Suggester
 from server import schemas
@@ -36,6 +46,8 @@ from server.work import Wanted, Work
 QUICK_HITS = 100  # with more, or a longer query, a quick search is none
 QUICK_LENGTH = 200
 MAX_CORRECTED = 10  # unknown words
+
+ATTEMPTS = 5  # at a search whose hits are deleted while they are explained
 
 router = APIRouter(prefix="/v1")
 direct = APIRouter(prefix="/v1", route_class=DirectRoute)
@@ -120,6 +132,19 @@ def search_answer(
     asked: SearchParameters | SearchBody,
     wanted: Wanted | None = None,
 ) -> schemas.SearchAnswer:
+    """As `_searched`, searched again if a shard lost a hit before that was explained."""
+    for _ in range(ATTEMPTS - 1):
+        with suppress(UnknownImageError):
+            return _searched(request, backend, asked, wanted)
+    return _searched(request, backend, asked, wanted)
+
+
+def _searched(
+    request: Request,
+    backend: Backend,
+    asked: SearchParameters | SearchBody,
+    wanted: Wanted | None = None,
+) -> schemas.SearchAnswer:
     """Search one backend and convert the result to the answer of `/v1/search`.
 
     Raises:
@@ -130,6 +155,8 @@ def search_answer(
     if not (words or asked.filter or asked.sort or asked.counted):
         detail = "q: the query is empty; give at least one word, or a filter, an order or facets"
         raise ProblemError("invalid-parameter", detail, "q")
+    if asked.partial and isinstance(backend.searcher, Divided):
+        backend = replace(backend, searcher=backend.searcher.partial())
     searcher = backend.searcher
     if asked.min_coverage is not None and not isinstance(searcher, Explainer):
         detail = f"min_coverage: {backend.name!r} has no coverage; leave it out"
@@ -155,6 +182,7 @@ def search_answer(
     if asked.explain and words and isinstance(searcher, Explainer):
         why = partial(searcher.explain_all, asked.q, substitute=asked.substitute)
     hits, timings = hits_and_timings(request, backend, result, why, wanted)
+    missing = searcher.missing if isinstance(searcher, PartialSearcher) else []
     return schemas.SearchAnswer(
         query=asked.q,
         backend=backend.name,
@@ -169,6 +197,8 @@ def search_answer(
         missing_images=backend.missing,
         total=total,
         facets={name: _buckets(found) for name, found in facets.items()} or None,
+        partial=bool(missing),
+        missing_shards=missing,
     )
 
 

@@ -73,7 +73,9 @@ async def get_thumbnail(
 def thumbnail_answer(request: Request, backend: Backend, image_id: str, size: int) -> Response:
     """Find, reduce and answer with a photo, unless the client has it."""
     metadata = stored_metadata(backend, image_id)
-    path = find_upload(backend.uploads, metadata) or find_photo(backend.photos, image_id)
+    path = find_upload(backend.uploads_with(image_id), metadata) or find_photo(
+        backend.photos, image_id
+    )
     tag = _tag(path, image_id, size)
     headers = {"Cache-Control": CACHE, "ETag": tag}
     if "if-none-match" in request.headers and not_modified(request.headers, tag, 0):

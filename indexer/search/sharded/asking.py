@@ -11,7 +11,7 @@ from indexer.query.query import Query
 from indexer.search.api import UnavailableError
 from indexer.search.query_reader import QueryReader
 from indexer.search.sharded.facts import Facts, KnownFacts, merged
-from indexer.search.sharded.shards import Answer, Shards
+from indexer.search.sharded.shards import Answer, Shards, ShardsMissingError
 from indexer.search.sharded.tasks import Look, Reading, Task
 from indexer.shards import owner
 from sparta.substitutes import SubstituteTable
@@ -167,6 +167,8 @@ class Asking:
             return asked
 
         answers = self._agreed(tasks)
+        if missing := [number for number in shares if number not in answers]:
+            raise ShardsMissingError(missing)
         results = {number: iter(answers[number].result) for number in shares}
         return [next(results[number]) for number in owners]
 

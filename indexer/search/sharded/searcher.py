@@ -20,9 +20,11 @@ from indexer.search.sharded.asking import Asking
 from indexer.search.sharded.facts import Facts
 from indexer.search.sharded.fields import ShardsFields, ShardsFilter
 from indexer.search.sharded.merging import added_conditions, best_hits, merged_surveys
+from indexer.search.sharded.shards import ThoseThere
 from indexer.search.sharded.tasks import Best, Browse, Count, Explain, Ids, Metadata, Reading, Terms
 from indexer.search.sharded.words import ShardsWords
 from indexer.search.words import Completion, HeldWord, WordList
+from indexer.shards import shard_name
 
 
 class ShardedSearcher:
@@ -165,6 +167,10 @@ class ShardedSearcher:
         _, found = self._asking.all(lambda: Count(Facts(kinds=self._asking.kinds), whole))
         return sum(found)
 
+    def partial(self) -> LenientSearcher:
+        """See `Divided.partial`."""
+        return LenientSearcher(self._asking, ThoseThere(self._asking.shards))
+
     def metadata(self, image_id: str) -> dict[str, Any]:
         """An image's stored metadata; see `Searcher.metadata`."""
         [found] = self._asking.by_owner([image_id], lambda: (Facts(), Metadata))
@@ -215,6 +221,24 @@ class ShardedSearcher:
     def close(self) -> None:
         """Close the shards."""
         self._asking.shards.close()
+
+
+class LenientSearcher(ShardedSearcher):
+    """Does without shards that do not answer; for one request.
+
+    Args:
+        asking: all shards.
+        there: those that answer.
+    """
+
+    def __init__(self, asking: Asking, there: ThoseThere) -> None:
+        super().__init__(asking.over(there))
+        self._there = there
+
+    @property
+    def missing(self) -> list[str]:
+        """The shards that did not answer."""
+        return [shard_name(number) for number in sorted(self._there.missing)]
 
 
 def _best_of_terms(facts: Facts, read: ReadQuery, k: int, allowed: ShardsFilter | None) -> Best:

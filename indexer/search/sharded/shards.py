@@ -64,9 +64,55 @@ class Shards(Protocol):
         """
         ...
 
+    def ask_those_there(
+        self, tasks: Mapping[int, Task[Result]]
+    ) -> tuple[dict[int, Answer[Result]], list[int]]:
+        """As `ask`, but with the numbers of those that do not answer soon."""
+        ...
+
     def close(self) -> None:
         """Close what is open."""
         ...
+
+
+class ThoseThere:
+    """The shards of an index that answer, for one request.
+
+    Attributes:
+        missing: numbers of those that did not; they are not asked again.
+
+    Args:
+        shards: all of them.
+    """
+
+    def __init__(self, shards: Shards) -> None:
+        self._shards = shards
+        self.missing: set[int] = set()
+
+    def __len__(self) -> int:
+        return len(self._shards)
+
+    def ask(self, tasks: Mapping[int, Task[Result]]) -> dict[int, Answer[Result]]:
+        """The answers of those that answer.
+
+        Raises:
+            ShardsMissingError: if none does.
+        """
+        there = {number: task for number, task in tasks.items() if number not in self.missing}
+        answers, missing = self._shards.ask_those_there(there)
+        self.missing.update(missing)
+        if tasks and not answers:
+            raise ShardsMissingError(sorted(tasks))
+        return answers
+
+    def ask_those_there(
+        self, tasks: Mapping[int, Task[Result]]
+    ) -> tuple[dict[int, Answer[Result]], list[int]]:
+        """The same, with the numbers of the others."""
+        return self.ask(tasks), sorted(self.missing)
+
+    def close(self) -> None:
+        """Nothing: others ask these shards."""
 
 
 class Shared:
@@ -140,6 +186,12 @@ class LocalShards:
         return {
             number: answer(self._shards[number].searcher, task) for number, task in tasks.items()
         }
+
+    def ask_those_there(
+        self, tasks: Mapping[int, Task[Result]]
+    ) -> tuple[dict[int, Answer[Result]], list[int]]:
+        """The same; all are there."""
+        return self.ask(tasks), []
 
     def refreshed(self) -> LocalShards | None:
         """The shards at their newest commits, None if these are at them."""

@@ -117,7 +117,7 @@ def test_a_photo_that_was_sent_is_served_from_the_index(tmp_path: Path) -> None:
             found: dict[str, object] = super().metadata(image_id)
             return found | ({"upload": name} if "one" in image_id else {})
 
-    app = app_of(Backend("sparta", Sent(), uploads=tmp_path))
+    app = app_of(Backend("sparta", Sent(), uploads=(tmp_path,)))
     with client_of(app) as client:
         about = client.get("/v1/images/garden/one.png").json()
         response = client.get(about["url"])
