@@ -51,10 +51,10 @@ class RemoteShards:
         return answers
 
     def ask_those_there(
-        self, tasks: Mapping[int, Task[Result]], seconds: float = PARTIAL_SECONDS
+        self, tasks: Mapping[int, Task[Result]], seconds: float | None = None
     ) -> tuple[dict[int, Answer[Result]], list[int]]:
         """The answers of those shards that answer in time, and the numbers of the others."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + (PARTIAL_SECONDS if seconds is None else seconds)
         waiting = {number: self._send(number, task) for number, task in tasks.items()}
         answers: dict[int, Answer[Result]] = {}
         missing = []

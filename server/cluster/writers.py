@@ -71,9 +71,9 @@ class ClusterForwarder(Forwarder):
         if failed or path not in ("batch", "delete"):
             return await _response(request, (failed or found)[0], refresh)
         answers = [json.loads(one.content) for one in found]
-        whole: BaseModel = batch_answer(answers)
-        if path == "delete":
-            whole = delete_answer(answers, content)
+        whole: BaseModel = (
+            batch_answer(answers) if path == "batch" else delete_answer(answers, content)
+        )
         headers = {"content-type": "application/json"}
         merged = Written(200, headers, whole.model_dump_json().encode())
         return await _response(request, merged, refresh)

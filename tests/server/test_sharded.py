@@ -52,28 +52,28 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[TestClient]]
 IMAGE = "/v1/images/a/00003%20%C3%A9.jpg"
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/v1/search?q=dogs%20qqq&k=7&explain=true",
-        "/v1/search?q=dogs%20-cat&k=100&filter=stars:>1&min_coverage=0.3",
-        "/v1/search?q=dog&facets=stars,path&sort=-stars&k=9&offset=3",
-        "/v1/search?q=&sort=stars&k=5",
-        "/v1/search?q=dog&filter=moons:1",
-        "/v1/search?q=dog&sort=moons",
-        "/v1/search?q=dog&filter=stars:prefix*",
-        "/v1/search?q=-dog",
-        "/v1/suggest?q=do",
-        "/v1/fields",
-        "/v1/backends",
-        IMAGE,
-        IMAGE + "x",
-        IMAGE + "/explain?q=dogs%20-the",
-        IMAGE + "/similar?k=3&q=red&explain=true&filter=stars:0",
-        "/v1/images/nothing/similar",
-        "/v1/images/nothing/explain?q=dog",
-    ],
-)
+PATHS = [
+    "/v1/search?q=dogs%20qqq&k=7&explain=true",
+    "/v1/search?q=dogs%20-cat&k=100&filter=stars:>1&min_coverage=0.3",
+    "/v1/search?q=dog&facets=stars,path&sort=-stars&k=9&offset=3",
+    "/v1/search?q=&sort=stars&k=5",
+    "/v1/search?q=dog&filter=moons:1",
+    "/v1/search?q=dog&sort=moons",
+    "/v1/search?q=dog&filter=stars:prefix*",
+    "/v1/search?q=-dog",
+    "/v1/suggest?q=do",
+    "/v1/fields",
+    "/v1/backends",
+    IMAGE,
+    IMAGE + "x",
+    IMAGE + "/explain?q=dogs%20-the",
+    IMAGE + "/similar?k=3&q=red&explain=true&filter=stars:0",
+    "/v1/images/nothing/similar",
+    "/v1/images/nothing/explain?q=dog",
+]
+
+
+@pytest.mark.parametrize("path", PATHS)
 def test_answers(both: list[TestClient], path: str) -> None:
     right, found = (one.get(path) for one in both)
     assert found.status_code == right.status_code

@@ -2,6 +2,7 @@
 
 python -m tests.torture [--kills 50] [--writes 50] [--server 50] [--damages 200] [--requests 500]
     [--pushes 30] [--cluster 12] [--seed 0] [--out eval/results/torture.json]
+    [--shards 24] [--seed 0] [--out eval/results/torture.json]
 
 A suite of which there are to be 0 is left out, and its former result stays in the file.
 """
@@ -26,6 +27,7 @@ from tests.torture.live_kills import kill_writers
 from tests.torture.push_kills import kill_pushes
 from tests.torture.requests import send_requests
 from tests.torture.server_kills import kill_server
+from tests.torture.shard_kills import kill_served
 
 Suite = Callable[[int, int, Path, Callable[[str], None]], dict[str, Any]]
 
@@ -38,6 +40,7 @@ SUITES: dict[str, tuple[Suite, int]] = {
     "requests": (send_requests, 500),
     "pushes": (kill_pushes, 30),
     "cluster": (kill_parts, 12),
+    "shards": (kill_served, 24),
 }
 
 

@@ -1,0 +1,146 @@
+"""A Ray cluster of several nodes on this machine that serves an index, and clients of it."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from server.cluster.deploy import connected, deploy
+from server.settings import ServerSettings
+from sparta.extras import require
+
+NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20, "memory": 2**30}
+# A killed node is missed after two seconds instead of half a minute.
+SYSTEM = {
+    "health_check_initial_delay_ms": 500,
+    "health_check_period_ms": 500,
+    "health_check_failure_threshold": 4,
+    "enable_worker_prestart": False,
+    "prestart_worker_first_driver": False,
+}
+PATIENCE = 120.0  # seconds until all is well again, and a request is answered
+HEADERS = {"Host": "localhost"}
+
+
+class ServedCluster:
+    """A cluster whose parts can be killed.
+
+    Attributes:
+        nodes: of Ray.
+        url: of the server.
+        settings: of the server.
+    """
+
+    def __init__(self, nodes: Any, settings: ServerSettings) -> None:
+        self.nodes, self.settings = nodes, settings
+        self.url = f"http://127.0.0.1:{settings.port}"
+
+    def serve(self, index: Path, replicas: int) -> None:
+        """Serve an index, or change over to it."""
+        deploy(self.settings.model_copy(update={"index": index}), replicas)
+
+    def pids(self, name: str) -> list[int]:
+        """Processes of actors whose name has a text in it."""
+        raylets = {
+            process.process.pid
+            for node in self.nodes.list_all_nodes()
+            for process in node.all_processes["raylet"]
+        }
+        found = []
+        for status in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                parent = int(status.read_text().rpartition(")")[2].split()[1])
+                title = (status.parent / "cmdline").read_bytes().decode(errors="replace")
+            except OSError:
+                continue
+            if parent in raylets and title.startswith("ray::") and name in title:
+                found.append(int(status.parent.name))
+        return found
+
+    def kill(self, name: str, draw: random.Random, number: signal.Signals = signal.SIGKILL) -> bool:
+        """Kill an actor's process; whether there was one."""
+        found = self.pids(name)
+        if found:
+            os.kill(draw.choice(found), number)
+        return bool(found)
+
+    def replace_node(self, draw: random.Random) -> None:
+        """Kill all processes of a node that is not the head, and start another node."""
+        node = draw.choice(self.nodes.list_all_nodes()[1:])
+        self.nodes.remove_node(node, allow_graceful=False)
+        self.nodes.add_node(**NODE)
+
+    def wait(self, replicas: int) -> None:
+        """Wait until every replica runs."""
+        status = require("ray.serve").status
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            parts = [
+                (name, part)
+                for application in status().applications.values()
+                for name, part in application.deployments.items()
+            ]
+            wanted = {n: 1 if n == "root" or n.startswith("writer") else replicas for n, _ in parts}
+            if all(part.replica_states == {"RUNNING": wanted[name]} for name, part in parts):
+                return
+            time.sleep(0.2)
+        raise AssertionError(status())
+
+
+@contextmanager
+def served_cluster(nodes: int, **values: Any) -> Iterator[ServedCluster]:
+    """Start so many nodes, and end their processes.
+
+    Args:
+        nodes: on this machine.
+        values: of the server's settings.
+    """
+    os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled"}
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    settings = ServerSettings.model_validate({"index": Path("index"), "port": free_port()} | values)
+    head = {**NODE, "include_dashboard": False, "_system_config": SYSTEM}
+    cluster = require("ray.cluster_utils").Cluster(initialize_head=True, head_node_args=head)
+    try:
+        for _ in range(nodes - 1):
+            cluster.add_node(**NODE)
+        with connected(cluster.address):
+            yield ServedCluster(cluster, settings)
+            require("ray.serve").shutdown()
+    finally:
+        cluster.shutdown()
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def patiently(
+    ask: Callable[[], httpx.Response], retried: list[str] | None = None
+) -> httpx.Response:
+    """Ask again while no answer comes, or one says to try again, as clients do."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            found = ask()
+            # 503 is said by the server, 500 with plain text by Ray's proxy.
+            if found.status_code not in (500, 502, 503) or time.monotonic() > end:
+                return found
+            reason = f"{found.status_code}: {found.text[:200]}"
+        except httpx.TransportError as error:
+            reason = type(error).__name__
+            if time.monotonic() > end:
+                raise
+        if retried is not None:
+            retried.append(reason)
+        time.sleep(0.1)

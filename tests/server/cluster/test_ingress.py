@@ -1,0 +1,170 @@
+"""The application over shards, with replicas in this process in place of a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from server.app import create_app
+from server.backends import open_backends
+from server.cluster import remote, writers
+from server.cluster.ingress import Ingress
+from server.cluster.names import Served
+from server.cluster.replica import ShardReplica, shard_folder
+from sparta.errors import InputError
+from tests.server.apps import client_of, make_key, settings
+from tests.server.cluster.local import LocalCluster, ReplicaDiedError
+from tests.server.test_sharded import PATHS, folders, without_times
+
+
+@pytest.fixture(scope="module")
+def indexes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return folders(tmp_path_factory.mktemp("ingress"), 50)
+
+
+@pytest.fixture(scope="module")
+def cluster(indexes: tuple[Path, Path]) -> Iterator[LocalCluster]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(remote, "SECONDS", 0.3)
+        patch.setattr(remote, "PARTIAL_SECONDS", 0.2)
+        patch.setattr(remote, "PAUSE", 0.01)
+        patch.setattr(writers, "SECONDS", 30.0)
+        found = LocalCluster(indexes[1])
+        found.install(patch)
+        yield found
+
+
+@pytest.fixture(scope="module")
+def ingress(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Ingress:
+    keys = tmp_path_factory.mktemp("keys") / "keys.yaml"
+    made = Ingress.__new__(Ingress)
+    chosen = settings(index=Path(cluster.served.folder), keys=keys)
+    made.key = make_key(keys, "write")  # type: ignore[attr-defined]
+    asyncio.run(made.__init__(chosen, cluster.served))  # type: ignore[misc]
+    return made
+
+
+@pytest.fixture(scope="module")
+def client(ingress: Ingress) -> Iterator[TestClient]:
+    with client_of(ingress.__serve_build_asgi_app__()) as found:
+        found.headers["X-API-Key"] = ingress.key  # type: ignore[attr-defined]
+        yield found
+
+
+def test_answers(client: TestClient, indexes: tuple[Path, Path]) -> None:
+    chosen = settings(index=indexes[0])
+    with client_of(create_app(open_backends(chosen), chosen)) as whole:
+        for path in PATHS:
+            right, found = whole.get(path), client.get(path)
+            assert found.status_code == right.status_code
+            assert without_times(found.json()) == without_times(right.json())
+
+
+def test_one_image_is_written(client: TestClient) -> None:
+    terms = {"zebra": 4.0, "dog": 1.0}
+    made = client.put("/v1/images/x/1.jpg", json={"terms": terms})
+    assert made.json()["result"] == "created"
+    assert made.json()["index_version"].endswith(".2")
+    assert client.get("/v1/search?q=zebra").json()["hits"][0]["score"] == 8.0
+    assert client.get("/v1/suggest?q=zeb").json()["suggestions"][0]["images"] == 1
+    again = client.put("/v1/images/x/1.jpg", json={"terms": terms}, headers={"If-None-Match": "*"})
+    assert again.status_code == 412
+    changed = client.patch("/v1/images/x/1.jpg?refresh=none", json={"moons": 2})
+    assert changed.json()["result"] == "updated"
+    assert changed.json()["index_version"] is None
+    assert client.delete("/v1/images/x/1.jpg").json()["result"] == "deleted"
+    assert client.delete("/v1/images/x/1.jpg").status_code == 404
+    assert client.get("/v1/search?q=zebra").json()["unknown"] == ["zebra"]
+
+
+def test_many_images_are_written(client: TestClient) -> None:
+    lines = [{"image_id": f"m/{n}", "terms": {"zebra": n + 1}} for n in range(9)]
+    body = "\n".join([*map(json.dumps, lines), "", "nonsense", '{"image_id": 5}'])
+    found = client.post("/v1/images/batch", content=body).json()
+    assert found["created"] == 9
+    assert [error["line"] for error in found["errors"]] == [11, 12]
+    hits = client.get("/v1/search?q=zebra").json()["hits"]
+    assert [hit["image_id"] for hit in hits] == [f"m/{n}" for n in reversed(range(9))]
+    gone = client.post("/v1/images/delete", json={"ids": ["x", "m/0", "y", "m/1", "m/2"]}).json()
+    assert (gone["deleted"], gone["missing"]) == (3, ["x", "y"])
+    assert client.post("/v1/images/delete", json={"ids": []}).json()["deleted"] == 0
+    assert client.post("/v1/images/delete", json={"filter": "path:m/*"}).json()["deleted"] == 6
+    assert client.post("/v1/images/batch", content=b"").json()["created"] == 0
+
+
+def test_a_replica_that_died_is_asked_again(client: TestClient, cluster: LocalCluster) -> None:
+    right = client.get("/v1/search?q=dog").json()["hits"]
+    cluster.handles["shard-001"].failures = [ReplicaDiedError(), TimeoutError()]
+    assert client.get("/v1/search?q=dog").json()["hits"] == right
+
+
+def test_a_shard_that_does_not_answer(client: TestClient, cluster: LocalCluster) -> None:
+    dead: list[Exception] = [ReplicaDiedError()] * 1000
+    handle = cluster.handles["shard-001"]
+    handle.failures = dead.copy()
+    refused = client.get("/v1/search?q=the&k=100")
+    assert refused.status_code == 503
+    assert refused.json()["detail"].startswith("shard-001: no machine answers")
+    for more in ("", "&filter=stars:1", "&sort=-stars", "&explain=true", "&min_coverage=0.1"):
+        handle.failures = dead.copy()
+        found = client.get(f"/v1/search?q=the%20qqq&k=100&partial=true{more}").json()
+        assert (found["partial"], found["missing_shards"]) == (True, ["shard-001"])
+        assert 0 < len(found["hits"]) < 50
+    for one in ("shard-000", "shard-001", "shard-002"):
+        cluster.handles[one].failures = dead.copy()
+    assert client.get("/v1/search?q=the&partial=true").status_code == 503
+    assert client.get("/v1/backends").json()["backends"][0]["images"] == 50
+    for one in ("shard-000", "shard-001", "shard-002"):
+        cluster.handles[one].failures = []
+    found = client.get("/v1/search?q=the&k=100&partial=true").json()
+    assert (found["partial"], len(found["hits"])) == (False, 50)
+
+
+def test_a_fault_of_the_program_is_not_asked_again(
+    client: TestClient, cluster: LocalCluster
+) -> None:
+    cluster.handles["shard-001"].failures = [KeyError("a fault")]
+    with pytest.raises(KeyError, match="a fault"):
+        client.get("/v1/search?q=the&k=99")
+
+
+def test_a_writer_that_ended(client: TestClient, cluster: LocalCluster) -> None:
+    for handle in cluster.handles.values():
+        handle.failures = []
+    for number in range(3):
+        cluster.handles[f"writer-{number:03d}"].failures = [ReplicaDiedError()]
+    refused = client.put("/v1/images/x", json={"terms": {"dog": 1}})
+    assert refused.status_code == 503
+    assert "whether the change is saved is unknown" in refused.json()["detail"]
+
+
+def test_another_index(
+    ingress: Ingress, client: TestClient, cluster: LocalCluster, tmp_path: Path
+) -> None:
+    asyncio.run(ingress.reconfigure(asdict(cluster.served)))  # the same
+    _, divided = folders(tmp_path, 20)
+    other = LocalCluster(divided)
+    former = cluster.served
+    cluster.served, handles, cluster.handles = other.served, cluster.handles, other.handles
+    asyncio.run(ingress.reconfigure(asdict(other.served)))
+    assert len(client.get("/v1/search?q=the&k=100").json()["hits"]) == 20
+    assert client.delete("/v1/images/a/00003%20%C3%A9.jpg").json()["result"] == "deleted"
+    cluster.served, cluster.handles = former, handles
+    asyncio.run(ingress.reconfigure(asdict(former)))
+    assert len(client.get("/v1/search?q=the&k=100").json()["hits"]) == 50
+
+
+def test_replicas_need_the_index_that_is_served(indexes: tuple[Path, Path]) -> None:
+    served = Served.of(indexes[1])
+    gone: dict[str, Any] = {**asdict(served), "folder": "/nowhere"}
+    with pytest.raises(InputError, match=r"^/nowhere is not on this machine"):
+        ShardReplica(Served(**gone), 0, "auto")
+    with pytest.raises(InputError, match="is another index than the one that is served"):
+        shard_folder(Served(**{**asdict(served), "version": "other"}), 0)

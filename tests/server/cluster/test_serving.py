@@ -1,0 +1,161 @@
+"""Shards on a real Ray cluster: the answers of one machine, whatever is written, killed or served.
+
+The long form of what is killed is `make torture`.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from fastapi.testclient import TestClient
+
+from indexer.live.changes import Add, Change, Delete
+from indexer.search.open import open_index
+from indexer.update.writer import open_writer
+from server.app import create_app
+from server.backends import open_backends
+from tests.indexer.random_postings import random_postings
+from tests.indexer.vocabulary import small_tokenizer
+from tests.served_cluster import ServedCluster, patiently, served_cluster
+from tests.served_load import QUERIES, Expected, Load, ranking
+from tests.server.apps import client_of, make_key, settings
+from tests.server.test_sharded import PATHS, without_times
+from tests.torture.shard_kills import kill_one, shards_and_answers
+
+pytest.importorskip("ray.serve", reason="extra [ray] is not installed")
+pytestmark = pytest.mark.timeout(600)
+
+
+class Running:
+    """A cluster that serves an index with two replicas of each shard.
+
+    Attributes:
+        cluster: of three nodes.
+        folder: with the index, whole and divided.
+        expected: answers by version.
+        key: that may write.
+        client: of the server.
+    """
+
+    def __init__(self, cluster: ServedCluster, folder: Path, key: str) -> None:
+        self.cluster, self.folder, self.key = cluster, folder, key
+        self.index, self.expected = shards_and_answers(folder / "first", 0)
+        self.client = httpx.Client(base_url=cluster.url, headers={"X-API-Key": key}, timeout=90)
+        self.load = Load(cluster.url, key, self.expected)
+
+    def get(self, path: str) -> httpx.Response:
+        return patiently(lambda: self.client.get(path))
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    folder = tmp_path_factory.mktemp("cluster")
+    key = make_key(folder / "keys.yaml", "write")
+    with served_cluster(3, keys=folder / "keys.yaml") as cluster:
+        found = Running(cluster, folder, key)
+        cluster.serve(found.index, 2)
+        yield found
+        found.client.close()
+
+
+@pytest.fixture(scope="module")
+def whole(running: Running) -> Iterator[TestClient]:
+    chosen = settings(index=running.folder / "first" / "whole")
+    with client_of(create_app(open_backends(chosen), chosen)) as found:
+        yield found
+
+
+def test_answers_are_those_of_one_machine(running: Running, whole: TestClient) -> None:
+    for path in PATHS:
+        right, found = whole.get(path), running.get(path)
+        assert found.status_code == right.status_code, path
+        assert without_times(found.json()) == without_times(right.json()), path
+
+
+def test_writes_are_found_wherever_they_are(running: Running) -> None:
+    """As a whole index that the same is written to."""
+    draw, index = random.Random(3), running.folder / "first" / "whole"
+    images = list(random_postings(small_tokenizer(), 30, seed=9))
+    vocabulary = small_tokenizer().vocabulary
+    with open_writer(index) as writer:
+        ids = [f"w/{number}" for number in range(12)]
+        for step in range(6):
+            changes: list[Change] = []
+            lines: list[dict[str, Any]] = []
+            for image_id in draw.sample(ids, 5):
+                if draw.random() < 0.3 and image_id in writer:
+                    changes.append(Delete(image_id))
+                    lines.append({"image_id": image_id, "delete": True})
+                else:
+                    fields = {"step": step}
+                    image = replace(draw.choice(images), image_id=image_id, metadata=fields)
+                    terms = zip(image.terms.tolist(), image.impacts.tolist(), strict=True)
+                    changes.append(Add(image))
+                    weights = {vocabulary[term]: impact / 2 for term, impact in terms}
+                    lines.append({"image_id": image_id, "terms": weights, "metadata": fields})
+            body = "\n".join(map(json.dumps, lines))
+            answer = running.client.post("/v1/images/batch", content=body)
+            assert answer.status_code == 200 and answer.json()["errors"] == []
+            writer.write(changes)
+            writer.commit()
+            with closing(open_index(index)) as right:
+                for query in (*QUERIES, "zebra +the", "the -dog"):
+                    got = running.get(f"/v1/search?q={query.replace('+', '%2B')}&k=100").json()
+                    hits = [(hit["image_id"], hit["score"]) for hit in got["hits"]]
+                    assert hits == ranking(right.search(query, 100))
+                    assert got["conditions"] == [
+                        {"word": one.word, "sign": one.sign, "images": one.images}
+                        for one in right.search(query).conditions
+                    ]
+    gone = running.client.request("POST", "/v1/images/delete", json={"ids": [*ids, "nothing"]})
+    assert gone.json()["missing"][-1] == "nothing"
+    running.client.post("/v1/images/delete", json={"filter": "step:*"})
+    assert running.client.post("/v1/images/count", json={}).json()["count"] == 50
+
+
+@pytest.mark.parametrize("victim", ["replica", "writer", "node"])
+def test_what_is_killed_is_not_missed(running: Running, victim: str) -> None:
+    row = kill_one(running.cluster, running.load, victim, random.Random(1))
+    running.load.check_written()
+    assert running.load.wrong == []
+    assert row["victim"] == victim
+    assert row["searches"] > 0
+
+
+def test_another_index_is_rolled_out_without_a_failed_request(running: Running) -> None:
+    running.client.post("/v1/images/delete", json={"ids": [*running.load.written]})
+    index, expected = shards_and_answers(running.folder / "second", 7)
+    load = Load(running.cluster.url, running.key, {**running.expected, **expected})
+    with load.running(writes=False):
+        running.cluster.serve(index, 1)
+        time.sleep(1)
+    assert load.wrong == []
+    assert load.retried == []
+    assert load.versions == {*running.expected, *expected}
+
+
+def test_a_shard_that_does_not_answer_is_missing(running: Running) -> None:
+    """Of one replica each, as the index was rolled out."""
+    query: Expected = next(iter(running.expected.values()))
+    assert query
+    stopped = running.cluster.kill("shard-000", random.Random(0), signal.SIGSTOP)
+    assert stopped
+    found = running.get("/v1/search?q=the&k=100&partial=true").json()
+    assert (found["partial"], found["missing_shards"]) == (True, ["shard-000"])
+    assert 0 < len(found["hits"]) < 50
+    refused = running.client.get("/v1/search?q=the&k=100")
+    if refused.status_code == 503:  # unless Ray had another replica by now
+        assert "shard-000: no machine answers" in refused.json()["detail"]
+    whole = running.get("/v1/search?q=the&k=100").json()
+    assert (whole["partial"], whole["missing_shards"]) == (False, [])
+    assert len(whole["hits"]) == 50
