@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -28,6 +29,7 @@ from sparta.errors import InputError, first_line
 from sparta.extras import require
 
 LOCAL = "local"  # in place of an address
+SECONDS_TO_CONNECT = 5.0
 AT_ONCE = 100  # tasks of a replica
 DRAIN = 5.0  # seconds that requests with the former index have left
 LITTLE: dict[str, Any] = {"num_cpus": 0}
@@ -72,6 +74,7 @@ def connected(address: str) -> Iterator[None]:
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     ray = require("ray")
+    _check_address(address)
     here = {"include_dashboard": False} if address == LOCAL else {}
     try:
         ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **here)
@@ -81,6 +84,24 @@ def connected(address: str) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
+
+
+def _check_address(address: str) -> None:
+    """Look whether something listens there, for which Ray itself takes a minute.
+
+    Raises:
+        InputError: if nothing does.
+    """
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal():
+        return
+    try:
+        socket.create_connection((host, int(port)), SECONDS_TO_CONNECT).close()
+    except (OSError, OverflowError) as error:
+        raise InputError(
+            f"--ray {address}: no cluster answers there ({first_line(error)}): start one with ray "
+            "start --head"
+        ) from error
 
 
 def deploy(settings: ServerSettings, replicas: int) -> None:
