@@ -14,8 +14,9 @@ from typing import Any
 
 import httpx
 
-from server.cluster.deploy import connected, deploy
+from server.cluster.deploy import deploy
 from server.settings import ServerSettings
+from sparta.cluster import connected
 from sparta.extras import require
 
 NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20, "memory": 2**30}

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import logging
-import os
 import signal
-import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from threading import Event
@@ -25,11 +22,10 @@ from server.cluster.replica import Root, ShardReplica, ShardWriter
 from server.security.exposure import check_exposure
 from server.settings import ServerSettings
 from server.sockets import url
-from sparta.errors import InputError, first_line
+from sparta.cluster import LOCAL, connected
+from sparta.errors import InputError
 from sparta.extras import require
 
-LOCAL = "local"  # in place of an address
-SECONDS_TO_CONNECT = 5.0
 AT_ONCE = 100  # tasks of a replica
 DRAIN = 5.0  # seconds that requests with the former index have left
 LITTLE: dict[str, Any] = {"num_cpus": 0}
@@ -63,45 +59,6 @@ def serve_on(address: str, settings: ServerSettings, replicas: int) -> None:
                 Event().wait()
         else:
             console.print("It stays when this command ends; serve shutdown ends it.")
-
-
-@contextmanager
-def connected(address: str) -> Iterator[None]:
-    """Connect to a Ray cluster of which this machine is a part; "local" starts one here.
-
-    Raises:
-        InputError: if Ray is not installed, or no cluster answers.
-    """
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    ray = require("ray")
-    _check_address(address)
-    here = {"include_dashboard": False} if address == LOCAL else {}
-    try:
-        ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **here)
-    except (ConnectionError, RuntimeError, ValueError) as error:
-        raise InputError(f"--ray {address}: no cluster was found: {first_line(error)}") from error
-    try:
-        yield
-    finally:
-        ray.shutdown()
-
-
-def _check_address(address: str) -> None:
-    """Look whether something listens there, for which Ray itself takes a minute.
-
-    Raises:
-        InputError: if nothing does.
-    """
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal():
-        return
-    try:
-        socket.create_connection((host, int(port)), SECONDS_TO_CONNECT).close()
-    except (OSError, OverflowError) as error:
-        raise InputError(
-            f"--ray {address}: no cluster answers there ({first_line(error)}): start one with ray "
-            "start --head"
-        ) from error
 
 
 def deploy(settings: ServerSettings, replicas: int) -> None:

@@ -1,8 +1,7 @@
 """Kill builds, writers, servers, pushes, clusters; break files, send hostile requests, report.
 
 python -m tests.torture [--kills 50] [--writes 50] [--server 50] [--damages 200] [--requests 500]
-    [--pushes 30] [--cluster 12] [--seed 0] [--out eval/results/torture.json]
-    [--shards 24] [--seed 0] [--out eval/results/torture.json]
+    [--pushes 30] [--cluster 12] [--shards 24] [--seed 0] [--out eval/results/torture.json]
 
 A suite of which there are to be 0 is left out, and its former result stays in the file.
 """

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from server.cluster.deploy import connected, serve_on
+from server.cluster.deploy import serve_on
 from sparta.errors import InputError
 from tests.served_cluster import free_port
 from tests.server.apps import settings
@@ -19,13 +19,8 @@ def test_what_cannot_be_served_on_a_cluster() -> None:
         serve_on("local", settings(host="0.0.0.0"), 1)
 
 
-def test_no_cluster_answers(caplog: pytest.LogCaptureFixture) -> None:
+def test_no_cluster_answers() -> None:
     pytest.importorskip("ray", reason="extra [ray] is not installed")
-    with (
-        pytest.raises(InputError, match=r"^--ray nonsense: no cluster was found: "),
-        connected("nonsense"),
-    ):
-        pass
     address = f"127.0.0.1:{free_port()}"
     with pytest.raises(InputError, match=rf"^--ray {address}: no cluster answers there"):
         serve_on(address, settings(index=Path("nothing")), 1)

@@ -156,6 +156,7 @@ def test_a_shard_that_does_not_answer_is_missing(running: Running) -> None:
     refused = running.client.get("/v1/search?q=the&k=100")
     if refused.status_code == 503:  # unless Ray had another replica by now
         assert "shard-000: no machine answers" in refused.json()["detail"]
+    running.cluster.kill("shard-000", random.Random(0), signal.SIGCONT)
     whole = running.get("/v1/search?q=the&k=100").json()
     assert (whole["partial"], whole["missing_shards"]) == (False, [])
     assert len(whole["hits"]) == 50
