@@ -364,7 +364,7 @@ class PartialSearcher(Searcher, Protocol):
     """A searcher that does without some shards."""
 
     @property
-    def missing(self) -> list[str]:
+    def missing_shards(self) -> list[str]:
         """The shards that did not answer."""
         ...
 

@@ -182,7 +182,7 @@ def _searched(
     if asked.explain and words and isinstance(searcher, Explainer):
         why = partial(searcher.explain_all, asked.q, substitute=asked.substitute)
     hits, timings = hits_and_timings(request, backend, result, why, wanted)
-    missing = searcher.missing if isinstance(searcher, PartialSearcher) else []
+    missing = searcher.missing_shards if isinstance(searcher, PartialSearcher) else []
     return schemas.SearchAnswer(
         query=asked.q,
         backend=backend.name,

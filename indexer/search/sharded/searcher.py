@@ -236,7 +236,7 @@ class LenientSearcher(ShardedSearcher):
         self._there = there
 
     @property
-    def missing(self) -> list[str]:
+    def missing_shards(self) -> list[str]:
         """The shards that did not answer."""
         return [shard_name(number) for number in sorted(self._there.missing)]
 
