@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from indexer.manifest import FORMAT_VERSION, Manifest, is_sharded, open_manifest, save_manifest
+from indexer.manifest import FORMAT_VERSION, is_sharded, open_manifest, save_manifest
 from indexer.parts import Parts
 
 DIGEST = 8  # bytes of an id's hash
@@ -76,12 +76,3 @@ def index_folders(folder: Path) -> list[Path]:
     if not is_sharded(folder):
         return [folder]
     return [folder / name for name in ShardsManifest.open(folder).shards]
-
-
-def open_manifests(folder: Path) -> list[Manifest]:
-    """The manifests of the plain indexes that an index folder consists of, parts checked.
-
-    Raises:
-        InputError: as `Manifest.open`.
-    """
-    return [Manifest.open(one) for one in index_folders(folder)]

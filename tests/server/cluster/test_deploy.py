@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from server.cluster import deploy
 from server.cluster.deploy import serve_on
+from server.settings import ServerSettings
 from sparta.errors import InputError
 from tests.served_cluster import free_port
 from tests.server.apps import settings
@@ -24,3 +28,25 @@ def test_no_cluster_answers() -> None:
     address = f"127.0.0.1:{free_port()}"
     with pytest.raises(InputError, match=rf"^--ray {address}: no cluster answers there"):
         serve_on(address, settings(index=Path("nothing")), 1)
+
+
+@pytest.mark.parametrize("address", ["local", "10.0.0.1:6379"])
+def test_a_cluster_of_others_goes_on(
+    address: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    deployed: list[tuple[ServerSettings, int]] = []
+
+    def stop(_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(deploy, "connected", nullcontext)
+    monkeypatch.setattr(deploy, "deploy", lambda *given: deployed.append(given))
+    monkeypatch.setattr(deploy.Event, "wait", stop)
+    monkeypatch.setattr(deploy.signal, "signal", lambda *_: None)
+    chosen = settings(index=Path("divided"), port=8123)
+    deploy.serve_on(address, chosen, 3)
+    assert deployed == [(chosen, 3)]
+    printed = capsys.readouterr().err
+    assert "Serving divided at http://127.0.0.1:8123 on every machine" in printed
+    assert ("Stop with Ctrl+C." in printed) == (address == "local")
+    assert ("It stays when this command ends" in printed) == (address != "local")
