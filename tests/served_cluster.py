@@ -18,16 +18,9 @@ from server.cluster.deploy import deploy
 from server.settings import ServerSettings
 from sparta.cluster import connected
 from sparta.extras import require
+from tests.ray_cluster import SYSTEM
 
 NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20, "memory": 2**30}
-# A killed node is missed after two seconds instead of half a minute.
-SYSTEM = {
-    "health_check_initial_delay_ms": 500,
-    "health_check_period_ms": 500,
-    "health_check_failure_threshold": 4,
-    "enable_worker_prestart": False,
-    "prestart_worker_first_driver": False,
-}
 PATIENCE = 120.0  # seconds until all is well again, and a request is answered
 HEADERS = {"Host": "localhost"}
 
