@@ -41,8 +41,8 @@ def test_a_cluster_of_others_goes_on(
 
     monkeypatch.setattr(deploy, "connected", nullcontext)
     monkeypatch.setattr(deploy, "deploy", lambda *given: deployed.append(given))
-    monkeypatch.setattr(deploy.Event, "wait", stop)
-    monkeypatch.setattr(deploy.signal, "signal", lambda *_: None)
+    monkeypatch.setattr("server.cluster.deploy.Event.wait", stop)
+    monkeypatch.setattr("server.cluster.deploy.signal.signal", lambda *_: None)
     chosen = settings(index=Path("divided"), port=8123)
     deploy.serve_on(address, chosen, 3)
     assert deployed == [(chosen, 3)]
