@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from eval.exclusion.truth import BANDS, Band, Flags, band_of, photos_by_word
 from indexer.search.lucene import LuceneSearcher
-from indexer.search.presence import least_impact
-from indexer.search.query_reader import spoken_pieces
+from indexer.search.terms.presence import least_impact
+from indexer.search.terms.query_reader import spoken_pieces
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
 from sparta.progress import Progress, no_progress

@@ -11,7 +11,7 @@ from eval.exclusion.result import ExclusionResult
 from eval.exclusion.searches import search_pairs
 from eval.exclusion.truth import pairs_of
 from indexer.search.lucene import LuceneSearcher
-from indexer.search.presence import PRESENT
+from indexer.search.terms.presence import PRESENT
 from sparta.captions.read import CaptionedPhoto
 from sparta.progress import Progress, no_progress
 

@@ -15,7 +15,7 @@ from indexer.columns.lucene_postings import read_images, read_rows
 from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import Manifest
 from indexer.parts import LUCENE
-from indexer.search.query_by_image import COUNTS
+from indexer.search.terms.query_by_image import COUNTS
 from sparta.tokenizer import WordPieceTokenizer
 
 # A term's weight in the query: 1, its impact, or its share of 256, rounded down, which is what

@@ -19,7 +19,7 @@ from eval.similar.in_memory import (
     photo_queries,
     read_impacts,
 )
-from indexer.search.query_by_image import TERMS as SERVED
+from indexer.search.terms.query_by_image import TERMS as SERVED
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
 from sparta.progress import Progress, no_progress

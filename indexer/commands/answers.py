@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from indexer.search.api import Explanation, Searcher, SearchResult, TermExplanation
-from indexer.search.words import Suggester
+from indexer.search.terms.words import Suggester
 
 LONGEST_WORD = 100  # letters; a word piece tokenizer knows none longer
 

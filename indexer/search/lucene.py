@@ -41,18 +41,18 @@ from indexer.search.api import (
 )
 from indexer.search.browsing import Browsed, Page, browse
 from indexer.search.dense import StoredImages
-from indexer.search.explanations import explanations, terms_of_counts, terms_of_words
 from indexer.search.fields import Parts, open_fields
-from indexer.search.held_terms import HeldTerms
-from indexer.search.presence import Presence, words_against
-from indexer.search.query_by_image import (
+from indexer.search.terms.explanations import explanations, terms_of_counts, terms_of_words
+from indexer.search.terms.held_terms import HeldTerms
+from indexer.search.terms.presence import Presence, words_against
+from indexer.search.terms.query_by_image import (
     image_query,
     images_and_words,
     repeated_terms,
     without_documents,
 )
-from indexer.search.query_reader import QueryReader, Reader, ReadWord
-from indexer.search.words import Completion, HeldWord, HeldWords, WordList
+from indexer.search.terms.query_reader import QueryReader, Reader, ReadWord
+from indexer.search.terms.words import Completion, HeldWord, HeldWords, WordList
 from sparta.errors import InputError
 from sparta.substitutes import SubstituteTable
 from sparta.tokenizer import WordPieceTokenizer

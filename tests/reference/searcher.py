@@ -26,7 +26,7 @@ from indexer.search.api import (
     UnknownImageError,
     ids_of,
 )
-from indexer.search.query_by_image import images_and_words
+from indexer.search.terms.query_by_image import images_and_words
 from sparta.tokenizer import TokenisedQuery, Tokenizer, Word
 from tests.reference.winner import winner
 

@@ -28,8 +28,8 @@ from indexer.search.api import (
     UnknownImageError,
     ids_of,
 )
-from indexer.search.query_by_image import image_query, images_and_words, repeated_terms
-from indexer.search.words import Completion, HeldWord, HeldWords, WordList
+from indexer.search.terms.query_by_image import image_query, images_and_words, repeated_terms
+from indexer.search.terms.words import Completion, HeldWord, HeldWords, WordList
 
 WHOLE: Box = (0.0, 0.0, 1.0, 1.0)
 LEFT: Box = (0.1, 0.2, 0.5, 0.7)

@@ -9,10 +9,10 @@ from indexer.fields.kinds import Kind
 from indexer.filters.expression import FilterError
 from indexer.query.query import Query
 from indexer.search.api import UnavailableError
-from indexer.search.query_reader import QueryReader
 from indexer.search.sharded.facts import Facts, KnownFacts, merged
 from indexer.search.sharded.shards import Answer, Shards, ShardsMissingError
 from indexer.search.sharded.tasks import Look, Reading, Task
+from indexer.search.terms.query_reader import QueryReader
 from indexer.shards import owner
 from sparta.substitutes import SubstituteTable
 from sparta.tokenizer import WordPieceTokenizer

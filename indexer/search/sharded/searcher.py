@@ -14,8 +14,6 @@ from indexer.query.parse import parsed, searchable
 from indexer.query.query import Query
 from indexer.search.api import Explanation, SearchResult, SimilarResult, Timings, ids_of
 from indexer.search.browsing import Browsed, Page
-from indexer.search.query_by_image import image_query, images_and_words, repeated_terms
-from indexer.search.query_reader import ReadQuery
 from indexer.search.sharded.asking import Asking
 from indexer.search.sharded.facts import Facts
 from indexer.search.sharded.fields import ShardsFields, ShardsFilter
@@ -23,7 +21,9 @@ from indexer.search.sharded.merging import added_conditions, best_hits, merged_s
 from indexer.search.sharded.shards import ThoseThere
 from indexer.search.sharded.tasks import Best, Browse, Count, Explain, Ids, Metadata, Reading, Terms
 from indexer.search.sharded.words import ShardsWords
-from indexer.search.words import Completion, HeldWord, WordList
+from indexer.search.terms.query_by_image import image_query, images_and_words, repeated_terms
+from indexer.search.terms.query_reader import ReadQuery
+from indexer.search.terms.words import Completion, HeldWord, WordList
 from indexer.shards import shard_name
 
 

@@ -15,8 +15,8 @@ from indexer.query.query import Query
 from indexer.search.api import Explanation, SearchResult
 from indexer.search.browsing import Page, Survey, survey
 from indexer.search.lucene import LuceneSearcher
-from indexer.search.query_reader import ReadQuery, ReadWord
 from indexer.search.sharded.facts import NO_FACTS, Facts
+from indexer.search.terms.query_reader import ReadQuery, ReadWord
 
 Result_co = TypeVar("Result_co", covariant=True)
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from indexer.search.sharded.asking import Asking
 from indexer.search.sharded.tasks import Frequencies
-from indexer.search.words import HeldWords, WordList
+from indexer.search.terms.words import HeldWords, WordList
 
 
 class ShardsWords:

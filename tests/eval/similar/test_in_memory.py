@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from eval.similar.in_memory import HITS, agreement_of, best_hits, photo_queries
-from indexer.search.query_by_image import image_query
+from indexer.search.terms.query_by_image import image_query
 
 
 @pytest.mark.parametrize("terms", [1, 3, 50, None])

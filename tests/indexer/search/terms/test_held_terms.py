@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from indexer.grounding import Inputs
 from indexer.live.changes import Add, Change, Delete, MetadataChange
 from indexer.postings import ImagePostings
-from indexer.search.held_terms import HeldTerms
+from indexer.search.terms.held_terms import HeldTerms
 
 TERMS = ["dog", "cat", "sea", "sky"]
 Images = dict[str, set[str]]

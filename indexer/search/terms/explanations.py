@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from indexer.grounding import Winner
 from indexer.search.api import Explanation, TermExplanation
-from indexer.search.query_reader import ReadWord
+from indexer.search.terms.query_reader import ReadWord
 
 
 def terms_of_words(words: Sequence[ReadWord]) -> list[TermExplanation]:

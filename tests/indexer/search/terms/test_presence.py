@@ -20,7 +20,7 @@ from indexer.query.query import Query, QueryError
 from indexer.search.api import Allowed, Condition
 from indexer.search.columns import ColumnSearcher
 from indexer.search.lucene import LuceneSearcher
-from indexer.search.presence import Presence
+from indexer.search.terms.presence import Presence
 from sparta.substitutes import Substitute, SubstituteTable
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.random_postings import SETTINGS, write_postings

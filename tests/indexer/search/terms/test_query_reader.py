@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from indexer.postings import Postings
 from indexer.query.query import Query
-from indexer.search import query_reader
 from indexer.search.api import Substitution
 from indexer.search.columns import ColumnSearcher
 from indexer.search.lucene import LuceneSearcher
-from indexer.search.query_reader import QueryReader
+from indexer.search.terms import query_reader
+from indexer.search.terms.query_reader import QueryReader
 from sparta.substitutes import Substitute, SubstituteTable
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.random_postings import write_postings

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexer.search.api import Allowed, Condition
-from indexer.search.query_reader import ReadWord
+from indexer.search.terms.query_reader import ReadWord
 
 # Share of the term's largest impact in the index with which an image has a term: one that needs no
 # adjusting to a model; see docs/results/exclusion.md.

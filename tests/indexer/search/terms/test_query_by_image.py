@@ -15,7 +15,7 @@ from indexer.postings import ImagePostings, Postings
 from indexer.search.api import SimilarResult, UnknownImageError
 from indexer.search.columns import ColumnSearcher
 from indexer.search.lucene import LuceneSearcher
-from indexer.search.query_by_image import (
+from indexer.search.terms.query_by_image import (
     COUNTS,
     TERMS,
     image_query,

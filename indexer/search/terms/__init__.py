@@ -1,0 +1,1 @@
+"""Words and terms: reading queries, which images have a term, explanations, suggestions."""
