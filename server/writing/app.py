@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 
 from indexer.search.api import UnknownImageError
+from indexer.shards import index_folders
 from indexer.state import index_version
 from server import problems
 from server.image_ids import IMAGE
@@ -76,7 +77,8 @@ class Writing:
         key = folder, index_version(folder)
         with self._choosing:
             if key not in self._encoders:
-                self._encoders = {key: PhotoEncoder(folder, self._models)}
+                shard = index_folders(folder)[0]  # all are encoded alike
+                self._encoders = {key: PhotoEncoder(shard, self._models)}
             return self._encoders[key]
 
     def _answer(self, task: Task, wait: bool) -> Response:

@@ -18,6 +18,10 @@ from indexer.split import split_index
 from indexer.update.writer import open_writer
 from server.app import create_app
 from server.backends import open_backends
+from server.writing.app import Writing
+from server.writing.app import create_app as writing_app
+from server.writing.board import Board
+from server.writing.encoding import PhotoEncoder
 from sparta.errors import InputError
 from tests.indexer.random_postings import random_postings, write_postings
 from tests.indexer.vocabulary import small_tokenizer
@@ -125,3 +129,27 @@ def test_shards_are_not_in_milvus(tmp_path: Path) -> None:
     _, divided = folders(tmp_path, 20)
     with pytest.raises(InputError, match=rf"^--milvus: {divided} is divided into shards"):
         open_backends(settings(index=divided, milvus="milvus://127.0.0.1:1"))
+
+
+def test_shards_are_not_written_to_without_a_cluster(tmp_path: Path) -> None:
+    _, divided = folders(tmp_path, 20)
+    with TestClient(writing_app(Writing(divided, ["photos"], Board(1)))) as writer:
+        refused = writer.delete("/v1/images/a")
+        assert refused.status_code == 409
+        assert f"{divided} is divided into 3 shards" in refused.json()["detail"]
+
+
+def test_photos_are_encoded_as_those_of_the_first_shard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, divided = folders(tmp_path, 20)
+    asked: list[Path] = []
+
+    def impacts(encoder: PhotoEncoder, photo: bytes) -> dict[str, int]:
+        asked.append(encoder._folder)
+        return {"dog": len(photo)}
+
+    monkeypatch.setattr(PhotoEncoder, "impacts", impacts)
+    with TestClient(writing_app(Writing(divided, ["photos"], Board(1)))) as writer:
+        assert writer.post("/v1/images/similar", content=b"abc").json() == {"dog": 3}
+    assert asked == [divided / "shard-000"]
