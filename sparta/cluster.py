@@ -7,10 +7,12 @@ run with the units that are left.
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import os
 import pickle
 import platform
+import signal
 import socket
 import sys
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -28,6 +30,9 @@ SETTINGS = {
     "RAY_BACKEND_LOG_LEVEL": "fatal",  # its notes on the terminal would break the progress bars
 }
 SECONDS_TO_CONNECT = 5.0
+# Java stops its threads by these; without its own handlers it ends the process.
+FAULTS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
+ACTION_BYTES = 256  # at least those of the C library's sigaction
 
 Tool = TypeVar("Tool")
 Unit = TypeVar("Unit")
@@ -167,7 +172,7 @@ def connected(address: str | None, device: str = "auto") -> Iterator[Cluster | N
     # A Ray node with one logical CPU has none left for Ray Data's other tasks.
     here: dict[str, Any] = {"num_cpus": max(2, os.cpu_count() or 1), "include_dashboard": False}
     try:
-        with _silent():
+        with _silent(), same_fault_handlers():
             ray.init(
                 address,
                 log_to_driver=False,
@@ -181,7 +186,22 @@ def connected(address: str | None, device: str = "auto") -> Iterator[Cluster | N
     try:
         yield Cluster(device)
     finally:
-        ray.shutdown()
+        with same_fault_handlers():
+            ray.shutdown()
+
+
+@contextmanager
+def same_fault_handlers() -> Iterator[None]:
+    """Leave this process's handlers of faults as they are, in place of which Ray sets its own."""
+    library = ctypes.CDLL(None)
+    former = {number: ctypes.create_string_buffer(ACTION_BYTES) for number in FAULTS}
+    for number, action in former.items():
+        library.sigaction(number, None, action)
+    try:
+        yield
+    finally:
+        for number, action in former.items():
+            library.sigaction(number, action, None)
 
 
 @contextmanager

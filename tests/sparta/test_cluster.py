@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pickle
 import socket
+import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,6 +31,31 @@ def test_workers_are_gpus_or_machines(
     nodes: list[dict[str, float]], device: str, plan: WorkerPlan
 ) -> None:
     assert plan_workers(nodes, device) == plan
+
+
+JAVA_BESIDE_RAY = """
+from indexer.lucene.jvm import java
+from sparta.cluster import FAULTS, connected
+import ctypes, sys
+
+def handlers():
+    found = (ctypes.c_void_p * 32)()
+    return [ctypes.CDLL(None).sigaction(number, None, found) or found[0] for number in FAULTS]
+
+system = java("java.lang.System")
+before = handlers()
+with connected(sys.argv[1]):
+    assert handlers() == before
+    system.gc()
+assert handlers() == before and None not in before
+system.gc()
+"""
+
+
+def test_java_survives_beside_ray(ray_nodes: Any) -> None:
+    command = [sys.executable, "-c", JAVA_BESIDE_RAY, ray_nodes.address]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_results_are_in_order_of_the_units(cluster: Cluster) -> None:
