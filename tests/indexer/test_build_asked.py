@@ -48,8 +48,8 @@ def shards(monkeypatch: pytest.MonkeyPatch) -> list[PostingShard]:
     """The shards of postings that builds encode."""
     encoded: list[PostingShard] = []
 
-    def recording(*arguments: Any) -> PostingShard:
-        encoded.append(encode_rows(*arguments))
+    def recording(*arguments: Any, **named: Any) -> PostingShard:
+        encoded.append(encode_rows(*arguments, **named))
         return encoded[-1]
 
     monkeypatch.setattr(indexer.build, "encode_rows", recording)
