@@ -63,11 +63,11 @@ class Followed:
 
 
 @contextmanager
-def followed(index: Path) -> Iterator[dict[str, Followed]]:
-    """Searchers of both engines that follow an index."""
+def followed(index: Path, engines: Sequence[str] = ENGINES) -> Iterator[dict[str, Followed]]:
+    """Searchers of some engines that follow an index."""
     found: dict[str, Followed] = {}
     try:
-        for engine in ENGINES:
+        for engine in engines:
             found[engine] = Followed(index, engine)
         yield found
     finally:

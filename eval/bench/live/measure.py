@@ -24,6 +24,7 @@ def measure_live(
     """Write to an index and search it, step by step.
 
     One process writes, and this one searches with both engines in turn, which follow each commit.
+    While images are added one by one, each engine follows alone, as in a server's process.
 
     Args:
         source: index of whose images the one that is measured is made.
@@ -37,8 +38,13 @@ def measure_live(
     """
     index = make_index(source, work, plan, progress)
     try:
-        with writer_process(index, source, plan) as writer, followed(index) as searchers:
-            return _Measurement(index, texts, plan, progress, writer, searchers).run()
+        with writer_process(index, source, plan) as writer:
+            measurement = _Measurement(index, texts, plan, progress, writer)
+            with followed(index) as searchers:
+                measurement.at_rest(searchers)
+            measurement.add_singly()
+            with followed(index) as searchers:
+                return measurement.run(searchers)
     finally:
         shutil.rmtree(index)
 
@@ -51,18 +57,22 @@ class _Measurement:
         plan: LivePlan,
         progress: Progress,
         writer: WriterProcess,
-        searchers: dict[str, Followed],
     ) -> None:
         self._index, self._texts, self._plan = index, texts, plan
-        self._progress, self._writer, self._searchers = progress, writer, searchers
+        self._progress, self._writer = progress, writer
+        self._searchers: dict[str, Followed] = {}
         self._found, self._steps = LiveFigures(plan), 0
 
-    def run(self) -> LiveFigures:
-        """All steps, in their order."""
-        found, writer = self._found, self._writer
+    def at_rest(self, searchers: dict[str, Followed]) -> None:
+        """Search before anything is written."""
+        self._searchers = searchers
         self._search("at rest")
         self._step()
-        self._add_singly()
+
+    def run(self, searchers: dict[str, Followed]) -> LiveFigures:
+        """All other steps, in their order."""
+        self._searchers = searchers
+        found, writer = self._found, self._writer
         times = [writer.do("described") for _ in range(self._plan.singles)]
         found.writes["metadata changed, acknowledged"] = Times.of(times)
         self._step()
@@ -110,19 +120,20 @@ class _Measurement:
         times = time_searches(self._searchers, self._texts, self._plan.k, over)
         self._found.add_searches(name, times)
 
-    def _add_singly(self) -> None:
-        """Add images one by one, until each is acknowledged, and until each engine has it."""
+    def add_singly(self) -> None:
+        """Add images one by one, until each is acknowledged, and until an engine has it."""
         acknowledged: list[float] = []
-        visible: dict[str, list[float]] = {engine: [] for engine in ENGINES}
-        for _ in range(self._plan.singles):
-            start, seconds, version = self._writer.do("single")
-            acknowledged.append(seconds)
-            for engine, one in self._searchers.items():
-                one.wait_for(version)
-                visible[engine].append(time.monotonic() - start)
+        for engine in ENGINES:
+            with followed(self._index, [engine]) as searchers:
+                visible = []
+                for _ in range(self._plan.singles):
+                    start, seconds, version = self._writer.do("single")
+                    acknowledged.append(seconds)
+                    searchers[engine].wait_for(version)
+                    visible.append(time.monotonic() - start)
+            name = f"one added, committed and visible in {engine}"
+            self._found.writes[name] = Times.of(visible)
         self._found.writes["one added, acknowledged"] = Times.of(acknowledged)
-        for engine, times in visible.items():
-            self._found.writes[f"one added, committed and visible in {engine}"] = Times.of(times)
         self._step()
 
     def _megabytes(self) -> float:
