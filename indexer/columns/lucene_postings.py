@@ -18,8 +18,7 @@ from indexer.lucene.reader import LuceneIndex, Stored
 def read_images(lucene: LuceneIndex, batch: int = 65_536) -> Iterator[list[Stored]]:
     """Stored ids and metadata of documents 0, 1, …, a batch at a time."""
     for first in range(0, lucene.documents, batch):
-        last = min(first + batch, lucene.documents)
-        yield [lucene.stored(document) for document in range(first, last)]
+        yield lucene.read_stored(range(first, min(first + batch, lucene.documents)))
 
 
 def read_rows(
@@ -40,12 +39,9 @@ def read_rows(
     frequencies = np.zeros(len(vocabulary), np.int64)
     with paths[0].open("wb") as documents, paths[1].open("wb") as impacts:
         for term, text in enumerate(vocabulary):
-            # A search for one term with k = its document frequency returns the term's whole list.
-            frequency = lucene.document_frequency(text)
-            found = np.array(lucene.top(text, frequency) if frequency else [], np.int64)
-            found = found.reshape(-1, 2)
+            found = lucene.postings(text)
             frequencies[term] = len(found)
-            documents.write(found[:, 0].astype(np.int32).tobytes())
+            documents.write(found[:, 0].tobytes())
             impacts.write(found[:, 1].astype(impact).tobytes())
     by_term = _mapped(paths[0], np.int32), _mapped(paths[1], impact)
     starts = np.zeros(lucene.documents + 1, np.int64)

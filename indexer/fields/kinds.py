@@ -54,7 +54,7 @@ def as_point(value: Any) -> tuple[float, float] | None:
 
 def _is_unicode(text: str) -> bool:
     """Whether a text can be written; half a surrogate pair, which JSON may have, cannot."""
-    return not any("\ud800" <= letter <= "\udfff" for letter in text)
+    return text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 CONVERSIONS: Mapping[Kind, Callable[[Any], Any]] = {

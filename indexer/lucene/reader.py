@@ -18,6 +18,7 @@ from indexer.grounding import Grounding, Winner, unpack
 from indexer.live.origin import built_origin
 from indexer.lucene.allowed import leaves_of, live_documents, search_allowed
 from indexer.lucene.jvm import declare, in_turn, java, java_path
+from indexer.lucene.loops import list_fields, read_pairs
 from indexer.lucene.schema import CONTENTS, GROUNDING, ID, ORIGIN, RAW
 from indexer.postings import ImagePostings
 from sparta.errors import InputError, first_line
@@ -237,6 +238,14 @@ class LuceneIndex:
         return Stored(fields.get(ID), json.loads(fields.get(RAW) or ""))
 
     @_reading
+    def read_stored(self, documents: range) -> list[Stored]:
+        """The stored ids and metadata of consecutive documents, read at once and not kept."""
+        fields = self._reader.storedFields()
+        texts = self._plain(list_fields(fields, documents, ID, RAW, self._listed))
+        found = zip(texts[::2], texts[1::2], strict=True)
+        return [Stored(image_id, json.loads(raw or "")) for image_id, raw in found]
+
+    @_reading
     def _origin(self, document: int) -> str:
         fields = self.searcher.doc(document, self._named)
         return fields.get(ORIGIN) or built_origin(fields.get(ID))
@@ -353,10 +362,7 @@ class LuceneIndex:
         self, term: str, documents: Sequence[int], rising: Sequence[int], impacts: NDArray[np.int64]
     ) -> None:
         """Read one term's impacts, going once through its postings."""
-        classes = _classes()
-        postings = classes.terms.getTermPostingsEnum(
-            self._reader, CONTENTS, classes.text(term.encode())
-        )
+        postings = self._postings_enum(term)
         current = -1
         for row in rising if postings is not None else ():
             document = documents[row]
@@ -364,6 +370,21 @@ class LuceneIndex:
                 current = postings.advance(document)
             if current == document:
                 impacts[row] = postings.freq()
+
+    def _postings_enum(self, term: str) -> Any:
+        """Lucene's `PostingsEnum` of a term, None if no image has it."""
+        classes = _classes()
+        text = classes.text(term.encode())
+        return classes.terms.getTermPostingsEnum(self._reader, CONTENTS, text)
+
+    @_reading
+    def postings(self, term: str) -> NDArray[np.int32]:
+        """All postings [n, 2] of a term, document and impact, by rising document."""
+        postings = self._postings_enum(term)
+        if postings is None:
+            return np.empty((0, 2), np.int32)
+        found = read_pairs(postings, self.document_frequency(term))
+        return found if self.live is None else found[self.live[found[:, 0]]]
 
     def largest_impact(self, term: str) -> int:
         """The largest impact of any image for a term, 0 if none has it."""
@@ -373,10 +394,8 @@ class LuceneIndex:
     def term_impacts(self, term: str) -> NDArray[np.uint16]:
         """The impacts [documents] of all images for a term, 0 where one lacks it."""
         impacts = np.zeros(self.documents, np.uint16)
-        # A search for one term with k = its document frequency returns the term's whole list.
-        if frequency := self.document_frequency(term):
-            found = np.array(self.top(term, frequency), np.int64).reshape(-1, 2)
-            impacts[found[:, 0]] = found[:, 1]
+        found = self.postings(term)
+        impacts[found[:, 0]] = found[:, 1]
         return impacts
 
     @_reading
