@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from indexer.columns.engine import best_documents, impacts_at, impacts_of_row, occupied
 from indexer.columns.integrity import check_columns
-from indexer.columns.kernel import best_documents
 from indexer.columns.layout import Columns
-from indexer.columns.lookup import impacts_at, impacts_of_row
-from indexer.columns.masks import Remembered, occupied
+from indexer.columns.masks import Remembered
 
 PAGE = 4096  # bytes
 _ALL: NDArray[np.bool_] = np.empty(0, np.bool_)
+_FIRST: NDArray[np.int64] = np.zeros(1, np.int64)
 
 
 class ColumnIndex:
@@ -72,23 +72,21 @@ class ColumnIndex:
         """
         if k < 1:
             raise ValueError(f"k must be at least 1, got {k}")
-        found = sorted((self._rows[term], count) for term, count in terms.items())
-        found = [pair for pair in found if pair[0] >= 0]
+        found = [(term, count) for term, count in terms.items() if self._rows[term] >= 0]
         if not found:
             return np.empty(0, np.int32), np.empty(0, np.int64)
-        bound = sum(count * self._largest[row] for row, count in found)
+        bound = sum(count * self._largest[self._rows[term]] for term, count in found)
         if bound >= 2**31:
             raise ValueError(f"scores of this query could reach {bound:,}: it is too long")
-        rows, counts = zip(*found, strict=True)
-        wide = np.uint16 if bound < 2**16 else np.uint32
+        numbers, counts = zip(*found, strict=True)
         return best_documents(
-            self.columns,
-            np.array(rows, np.int64),
-            np.array(counts, wide),
+            [self.columns],
+            _FIRST,
+            np.array(numbers, np.int64),
+            np.array(counts, np.uint16 if bound < 2**16 else np.uint32),
             _ALL if allowed is None else allowed,
             _ALL if allowed is None else self._masks.of(allowed, self._occupied),
             min(k, len(self)),
-            0,
         )
 
     def _occupied(self, allowed: NDArray[np.bool_]) -> NDArray[np.bool_]:

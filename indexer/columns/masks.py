@@ -1,4 +1,4 @@
-"""Which superblocks have a document that may be found: the others need not be looked at."""
+"""What was made of the filters used last."""
 
 from __future__ import annotations
 
@@ -9,9 +9,6 @@ from weakref import ref
 
 import numpy as np
 from numpy.typing import NDArray
-
-from indexer.columns.kernel import compiled
-from indexer.columns.layout import SUPERBLOCK
 
 REMEMBERED = 16  # filters
 
@@ -33,20 +30,3 @@ class Remembered(Generic[Made]):
         if not mask.flags.writeable:
             self._last.append((ref(mask), made))
         return made
-
-
-@compiled
-def occupied(order: NDArray[np.int32], allowed: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """[superblocks] whether each has a document that may be found.
-
-    Args:
-        order: [N] the document at each position.
-        allowed: [N] documents that may be found.
-    """
-    found = np.zeros(-(-len(order) // SUPERBLOCK), np.bool_)
-    for s in range(len(found)):
-        for document in order[s * SUPERBLOCK : (s + 1) * SUPERBLOCK]:
-            if allowed[document]:
-                found[s] = True
-                break
-    return found

@@ -12,9 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from indexer.columns.live.kernel import begin_list, best_of_segments, extend_list
+from indexer.columns.engine import best_documents, occupied
 from indexer.columns.live.segment import Segment
-from indexer.columns.masks import occupied
 
 
 class Segments:
@@ -41,13 +40,9 @@ class Segments:
         self.ranks = np.empty_like(self._by_id)
         self.ranks[self._by_id] = np.arange(len(self._by_id), dtype=np.int32)
         self.largest = np.zeros(vocabulary, np.int64)
-        self._columns: Any = None
         for _, segment in numbered:
             np.maximum(self.largest, segment.largest, out=self.largest)
-            if self._columns is None:
-                self._columns = begin_list(segment.index.columns)
-            else:
-                extend_list(self._columns, segment.index.columns)
+        self._columns = [segment.index.columns for _, segment in numbered]
 
     def before(self, image_id: str) -> int:
         """How many images come before an id, deleted ones included."""
@@ -85,9 +80,7 @@ class Segments:
         Returns:
             documents and scores, in no order.
         """
-        if self._columns is None:
-            return np.empty(0, np.int32), np.empty(0, np.int64)
-        return best_of_segments(self._columns, self._firsts, terms, counts, allowed, some, k)
+        return best_documents(self._columns, self._firsts, terms, counts, allowed, some, k)
 
 
 def _by_id(ids: Sequence[pa.ChunkedArray]) -> NDArray[np.int32]:

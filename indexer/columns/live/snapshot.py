@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from indexer.columns.live.kernel import best_of_newest
+from indexer.columns.engine import best_of_newest
 from indexer.columns.live.newest import Newest, NewImage
 from indexer.columns.live.segment import Segment
 from indexer.columns.live.segments import Segments

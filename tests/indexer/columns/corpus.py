@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 
 from indexer.columns.builder import build_columns
 from indexer.columns.index import ColumnIndex
+from indexer.columns.live.newest import NewImage
 from indexer.columns.row_files import PostingRows
 
 VOCABULARY = 40
@@ -28,6 +29,15 @@ def random_rows(images: int, bits: int, seed: int) -> PostingRows:
     impacts = np.where(present, rng.choice(levels, present.shape), 0)
     matrix = csr_array(impacts)
     return PostingRows(matrix.indptr.astype(np.int64), matrix.indices, matrix.data)
+
+
+def new_images(count: int, bits: int = 8, seed: int = 0) -> list[NewImage]:
+    rows = random_rows(count, bits, seed)
+    ends = zip(rows.starts[:-1], rows.starts[1:], strict=True)
+    return [
+        NewImage(f"{number}", {"width": number}, rows.terms[a:b], rows.impacts[a:b], "")
+        for number, (a, b) in enumerate(ends)
+    ]
 
 
 def chunks_of(rows: PostingRows, size: int) -> list[PostingRows]:

@@ -9,20 +9,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from indexer.columns.engine import best_of_newest
 from indexer.columns.live import newest as newest_module
-from indexer.columns.live.kernel import best_of_newest
 from indexer.columns.live.newest import Newest, NewImage
 from sparta.errors import InputError
-from tests.indexer.columns.corpus import VOCABULARY, random_rows
-
-
-def images(count: int, bits: int = 8, seed: int = 0) -> list[NewImage]:
-    rows = random_rows(count, bits, seed)
-    ends = zip(rows.starts[:-1], rows.starts[1:], strict=True)
-    return [
-        NewImage(f"{number}", {"width": number}, rows.terms[a:b], rows.impacts[a:b], "")
-        for number, (a, b) in enumerate(ends)
-    ]
+from tests.indexer.columns.corpus import VOCABULARY, new_images
 
 
 def scores(images: list[NewImage], terms: dict[int, int]) -> dict[int, int]:
@@ -56,7 +47,7 @@ def top(
 @pytest.mark.parametrize("bits", [8, 16])
 @pytest.mark.parametrize("floor", [0, 1, 40, 10**6])
 def test_the_best_and_all_that_tie_with_the_last(bits: int, floor: int) -> None:
-    own = images(300, bits)
+    own = new_images(300, bits)
     found = Newest.empty(VOCABULARY, bits).after(own[:17]).after(own[17:])
     assert len(found) == 300
     rng = np.random.default_rng(0)
@@ -72,7 +63,7 @@ def test_the_best_and_all_that_tie_with_the_last(bits: int, floor: int) -> None:
 
 
 def test_what_is_appended_later_is_not_seen() -> None:
-    own = images(40)
+    own = new_images(40)
     before = Newest.empty(VOCABULARY, 8).after(own[:10])
     one, other = before.after(own[10:20]), before.after(own[20:40])
     every = list(range(VOCABULARY))
@@ -91,7 +82,7 @@ def test_what_is_appended_later_is_not_seen() -> None:
 
 
 def test_an_interrupted_write_leaves_nothing_behind() -> None:
-    own = images(20)
+    own = new_images(20)
     before = Newest.empty(VOCABULARY, 8).after(own[:10])
     with pytest.raises(ValueError, match="shape mismatch"):
         before.after([own[10], NewImage("broken", {}, np.arange(3), np.ones(4, np.int32), "")])
@@ -102,7 +93,7 @@ def test_an_interrupted_write_leaves_nothing_behind() -> None:
 
 
 def test_searches_go_on_while_images_are_appended() -> None:
-    own = images(400)
+    own = new_images(400)
     found = [Newest.empty(VOCABULARY, 8).after(own[:100])]
     terms = {35: 1, 36: 1, 38: 2}
     right = top(found[0], terms, 10)
@@ -151,8 +142,10 @@ def test_untouched_pages_are_not_in_memory() -> None:
 
 def test_fields_of_full_parts_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(newest_module, "PART", 4)
-    first = Newest.empty(VOCABULARY, 8).after(images(6))
-    second = first.after([image._replace(metadata={"width": "x"}) for image in images(1, seed=1)])
+    first = Newest.empty(VOCABULARY, 8).after(new_images(6))
+    second = first.after(
+        [image._replace(metadata={"width": "x"}) for image in new_images(1, seed=1)]
+    )
     before, after = first.fields({}), second.fields({"path": "keyword"})
     assert [part.images for part in before] == [4, 2]
     assert [part.images for part in after] == [4, 3]

@@ -1,0 +1,39 @@
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from indexer.columns.layout import Columns
+
+def best_documents(
+    segments: list[Columns],
+    firsts: NDArray[np.int64],
+    terms: NDArray[np.int64],
+    counts: NDArray[Any],
+    allowed: NDArray[np.bool_],
+    occupied: NDArray[np.bool_],
+    k: int,
+    documents: NDArray[np.int32],
+    scores: NDArray[np.int64],
+) -> int: ...
+def best_of_newest(
+    impacts: NDArray[Any],
+    images: int,
+    terms: NDArray[np.int64],
+    counts: NDArray[Any],
+    allowed: NDArray[np.bool_],
+    k: int,
+    floor: int,
+    documents: NDArray[np.int32],
+    scores: NDArray[np.int64],
+) -> int: ...
+def impacts_at(
+    columns: Columns,
+    positions: NDArray[np.int64],
+    rows: NDArray[np.int64],
+    impacts: NDArray[np.int64],
+) -> None: ...
+def impacts_of_row(columns: Columns, row: int, impacts: NDArray[np.uint16]) -> None: ...
+def occupied(
+    order: NDArray[np.int32], allowed: NDArray[np.bool_], superblocks: NDArray[np.bool_]
+) -> None: ...

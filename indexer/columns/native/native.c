@@ -1,0 +1,468 @@
+/* The search of columns, compiled ahead of time: indexer/columns/native/__init__.py calls it.
+
+   Arrays are passed as buffers in C order, columns as the tuple `Columns` of layout.py, whose files
+   were checked to fit together. Every function lets other threads run while it computes. */
+
+#define PY_SSIZE_T_CLEAN
+#define Py_LIMITED_API 0x030b0000
+#include <Python.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SUPERBLOCK = 256, BLOCK = 32, BLOCKS = SUPERBLOCK / BLOCK };
+enum { PLACE_BITS = 8, PLACE_MASK = (1 << PLACE_BITS) - 1 };
+enum { LEADERS = 32, BATCH = 32, BUCKETS = 256 }; /* as in indexer/columns/kernel.py */
+
+#if defined(__GNUC__)
+#define INLINE static inline __attribute__((always_inline))
+#else
+#define INLINE static inline
+#endif
+/* One version for each kind of processor, chosen when the library is loaded. */
+#if defined(__x86_64__) && defined(__linux__) && defined(__GLIBC__) && defined(__GNUC__)
+#define CLONED __attribute__((target_clones("avx2", "default")))
+#else
+#define CLONED
+#endif
+
+typedef struct {
+    int64_t images, superblocks, vocabulary, rows, dense_rows;
+    int wide; /* impacts of 16 bits */
+    const int32_t *order, *row_of;
+    const void *maxima, *block_maxima, *dense;
+    const int64_t *bases;
+    const uint32_t *starts;
+    const void *postings;
+} columns_t;
+
+typedef struct {
+    int64_t terms, dense;                 /* how many, and how many of them in dense rows */
+    const int64_t *rows;                  /* rising */
+    const void *counts;                   /* uint16 or uint32 */
+    const uint8_t *allowed, *occupied;    /* by document, by superblock; NULL for all */
+} query_t;
+
+typedef struct {
+    int64_t images, capacity, least;
+    const void *impacts;
+} newest_t;
+
+typedef struct {
+    int64_t size;
+    int64_t *keys;
+} heap_t;
+
+INLINE int64_t least_score(const heap_t *heap) {
+    int64_t least = heap->keys[0] >> 32;
+    return least > 1 ? least : 1;
+}
+
+/* Put a key in the place of the smallest, which a heap has first. */
+INLINE void replace_worst(heap_t *heap, int64_t key) {
+    int64_t place = 0, child, *keys = heap->keys;
+    while ((child = 2 * place + 1) < heap->size) {
+        if (child + 1 < heap->size && keys[child + 1] < keys[child]) child++;
+        if (keys[child] >= key) break;
+        keys[place] = keys[child];
+        place = child;
+    }
+    keys[place] = key;
+}
+
+#define JOIN_(name, widths) name##_##widths
+#define JOIN(name, widths) JOIN_(name, widths)
+#define NAME(name) JOIN(name, WIDTHS)
+
+#define IMPACT uint8_t
+#define POSTING uint16_t
+#define SUM uint16_t
+#define WIDTHS 8_16
+#include "search.h"
+#undef SUM
+#undef WIDTHS
+#define SUM uint32_t
+#define WIDTHS 8_32
+#include "search.h"
+#undef IMPACT
+#undef POSTING
+#undef SUM
+#undef WIDTHS
+#define IMPACT uint16_t
+#define POSTING uint32_t
+#define SUM uint16_t
+#define WIDTHS 16_16
+#include "search.h"
+#undef SUM
+#undef WIDTHS
+#define SUM uint32_t
+#define WIDTHS 16_32
+#include "search.h"
+
+/* ---- buffers ---------------------------------------------------------------------------------- */
+
+enum { ORDER, ROW_OF, MAXIMA, BLOCK_MAXIMA, DENSE, BASES, STARTS, POSTINGS, ARRAYS };
+enum { MOST = ARRAYS + 3 };
+
+typedef struct {
+    Py_buffer views[MOST];
+    int count;
+} buffers_t;
+
+static void release(buffers_t *buffers) {
+    while (buffers->count) PyBuffer_Release(&buffers->views[--buffers->count]);
+}
+
+/* The memory of an array in C order; NULL with an exception set if it is none. */
+static Py_buffer *acquire(buffers_t *buffers, PyObject *array, int flags) {
+    Py_buffer *view = &buffers->views[buffers->count];
+    if (PyObject_GetBuffer(array, view, flags | PyBUF_ND) < 0) return NULL;
+    buffers->count++;
+    return view;
+}
+
+/* 1 if the first arrays were acquired to be read and the others to be written, 0 with an exception
+   set. */
+static int acquire_all(buffers_t *buffers, PyObject **arrays, int readable, int writable,
+                       Py_buffer **views) {
+    for (int i = 0; i < readable + writable; i++) {
+        views[i] = acquire(buffers, arrays[i], i < readable ? PyBUF_SIMPLE : PyBUF_WRITABLE);
+        if (!views[i]) return 0;
+    }
+    return 1;
+}
+
+static int64_t length(const Py_buffer *view) { return view->len / view->itemsize; }
+
+/* 1 if the arrays of a tuple `Columns` were acquired, 0 with an exception set. */
+static int read_columns(PyObject *tuple, buffers_t *buffers, columns_t *columns) {
+    Py_buffer *views[ARRAYS];
+    if (!PyTuple_Check(tuple) || PyTuple_Size(tuple) != ARRAYS) {
+        PyErr_Format(PyExc_TypeError, "columns are a tuple of %d arrays", ARRAYS);
+        return 0;
+    }
+    for (int i = 0; i < ARRAYS; i++)
+        if (!(views[i] = acquire(buffers, PyTuple_GetItem(tuple, i), PyBUF_SIMPLE))) return 0;
+    columns->images = length(views[ORDER]);
+    columns->superblocks = (columns->images + SUPERBLOCK - 1) / SUPERBLOCK;
+    columns->vocabulary = length(views[ROW_OF]);
+    columns->rows = views[MAXIMA]->shape[0];
+    columns->dense_rows = views[DENSE]->shape[0];
+    columns->wide = views[MAXIMA]->itemsize == 2;
+    columns->order = views[ORDER]->buf;
+    columns->row_of = views[ROW_OF]->buf;
+    columns->maxima = views[MAXIMA]->buf;
+    columns->block_maxima = views[BLOCK_MAXIMA]->buf;
+    columns->dense = views[DENSE]->buf;
+    columns->bases = views[BASES]->buf;
+    columns->starts = views[STARTS]->buf;
+    columns->postings = views[POSTINGS]->buf;
+    return 1;
+}
+
+/* An array's memory, NULL for an empty one, which stands for "all". */
+static const uint8_t *unless_empty(const Py_buffer *view) { return view->len ? view->buf : NULL; }
+
+static int all_within(const int64_t *numbers, int64_t count, int64_t least, int64_t below) {
+    for (int64_t i = 0; i < count; i++)
+        if (numbers[i] < least || numbers[i] >= below) {
+            PyErr_Format(PyExc_ValueError, "%lld is not from %lld to %lld", (long long)numbers[i],
+                         (long long)least, (long long)below - 1);
+            return 0;
+        }
+    return 1;
+}
+
+#define BY_WIDTH(wide, wide_sums, call)     \
+    do {                                    \
+        if (!(wide) && !(wide_sums))        \
+            call(8_16);                     \
+        else if (!(wide))                   \
+            call(8_32);                     \
+        else if (!(wide_sums))              \
+            call(16_16);                    \
+        else                                \
+            call(16_32);                    \
+    } while (0)
+
+/* ---- the best documents ------------------------------------------------------------------------- */
+
+typedef struct {
+    const int64_t *terms; /* ids of the vocabulary */
+    const void *counts;
+    int64_t size, k;
+    int wide_sums;
+} words_t;
+
+/* Memory of one search: rows and counts of a segment, bounds or sums, and two heaps of k keys. */
+typedef struct {
+    int64_t *rows, *keys, *best;
+    void *counts, *sums;
+} scratch_t;
+
+static void free_scratch(scratch_t *scratch) {
+    free(scratch->rows);
+    free(scratch->keys);
+    free(scratch->best);
+    free(scratch->counts);
+    free(scratch->sums);
+}
+
+static int make_scratch(scratch_t *scratch, int64_t terms, int64_t k, int64_t sums) {
+    scratch->rows = malloc((terms + 1) * sizeof(int64_t));
+    scratch->counts = malloc((terms + 1) * sizeof(uint32_t));
+    scratch->keys = malloc((k + 1) * sizeof(int64_t));
+    scratch->best = malloc((k + 1) * sizeof(int64_t));
+    scratch->sums = malloc((sums + 1) * sizeof(uint32_t));
+    if (scratch->rows && scratch->counts && scratch->keys && scratch->best && scratch->sums)
+        return 1;
+    free_scratch(scratch);
+    PyErr_NoMemory();
+    return 0;
+}
+
+/* The rows that a segment has of the words, rising, with the words' counts. */
+static query_t rows_of(const columns_t *columns, const words_t *words, scratch_t *scratch) {
+    query_t query = {.rows = scratch->rows, .counts = scratch->counts};
+    for (int64_t i = 0; i < words->size; i++) {
+        int64_t row = columns->row_of[words->terms[i]], place = query.terms;
+        if (row < 0) continue;
+        query.terms++;
+        for (; place > 0 && scratch->rows[place - 1] > row; place--) {
+            scratch->rows[place] = scratch->rows[place - 1];
+            if (words->wide_sums)
+                ((uint32_t *)scratch->counts)[place] = ((uint32_t *)scratch->counts)[place - 1];
+            else
+                ((uint16_t *)scratch->counts)[place] = ((uint16_t *)scratch->counts)[place - 1];
+        }
+        scratch->rows[place] = row;
+        if (words->wide_sums)
+            ((uint32_t *)scratch->counts)[place] = ((const uint32_t *)words->counts)[i];
+        else
+            ((uint16_t *)scratch->counts)[place] = ((const uint16_t *)words->counts)[i];
+        query.dense += row < columns->dense_rows;
+    }
+    return query;
+}
+
+static int falling(const void *left, const void *right) {
+    int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
+    return a < b ? 1 : a > b ? -1 : 0;
+}
+
+/* The best documents of a segment that reach the floor, falling; returns how many. */
+static int64_t search_segment(const columns_t *columns, query_t *query, const words_t *words,
+                              int64_t floor, scratch_t *scratch, int32_t *documents,
+                              int64_t *scores) {
+    int64_t k = words->k < columns->images ? words->k : columns->images, found = 0;
+    int64_t worst = floor << 32; /* every key of the floor's score is larger: see keep_best */
+    heap_t heap = {.size = k, .keys = scratch->keys};
+    if (!k) return 0;
+    for (int64_t i = 0; i < k; i++) heap.keys[i] = worst;
+#define CALL(widths) JOIN(best_documents, widths)(columns, query, scratch->sums, &heap)
+    BY_WIDTH(columns->wide, words->wide_sums, CALL);
+#undef CALL
+    qsort(heap.keys, k, sizeof(int64_t), falling);
+    for (; found < k && heap.keys[found] > worst; found++) {
+        documents[found] = (int32_t)(~heap.keys[found] & 0xFFFFFFFF);
+        scores[found] = heap.keys[found] >> 32;
+    }
+    return found;
+}
+
+/* The k-th best score of the segments searched so far is the floor of the next one. */
+static int64_t search_all(const columns_t *segments, int64_t count, const int64_t *firsts,
+                          const words_t *words, const uint8_t *allowed, const uint8_t *occupied,
+                          scratch_t *scratch, int32_t *documents, int64_t *scores) {
+    heap_t best = {.size = words->k, .keys = scratch->best};
+    int64_t found = 0;
+    for (int64_t i = 0; i < words->k; i++) best.keys[i] = 0;
+    for (int64_t n = 0; n < count; n++) {
+        const columns_t *columns = &segments[n];
+        query_t query = rows_of(columns, words, scratch);
+        query.allowed = allowed ? allowed + firsts[n] : NULL;
+        query.occupied = occupied;
+        int64_t own = search_segment(columns, &query, words, best.keys[0], scratch,
+                                     documents + found, scores + found);
+        for (int64_t i = 0; i < own; i++, found++) {
+            documents[found] += (int32_t)firsts[n];
+            if (scores[found] > best.keys[0]) replace_worst(&best, scores[found]);
+        }
+        if (occupied) occupied += columns->superblocks;
+    }
+    return found;
+}
+
+static PyObject *best_documents(PyObject *self, PyObject *arguments) {
+    PyObject *list, *arrays[7], *result = NULL;
+    long long k;
+    buffers_t buffers = {.count = 0}, *own = NULL;
+    columns_t *segments = NULL;
+    Py_buffer *views[7];
+    scratch_t scratch;
+    if (!PyArg_ParseTuple(arguments, "O!OOOOOLOO", &PyList_Type, &list, &arrays[0], &arrays[1],
+                          &arrays[2], &arrays[3], &arrays[4], &k, &arrays[5], &arrays[6]))
+        return NULL;
+    int64_t count = PyList_Size(list), opened = 0, widest = 0, vocabulary = INT64_MAX;
+    if (!acquire_all(&buffers, arrays, 5, 2, views)) goto done;
+    own = calloc(count + 1, sizeof *own);
+    segments = calloc(count + 1, sizeof *segments);
+    if (!own || !segments) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    while (opened < count) {
+        columns_t *columns = &segments[opened];
+        buffers_t *theirs = &own[opened++];
+        if (!read_columns(PyList_GetItem(list, opened - 1), theirs, columns)) goto done;
+        if (columns->superblocks > widest) widest = columns->superblocks;
+        if (columns->vocabulary < vocabulary) vocabulary = columns->vocabulary;
+    }
+    words_t words = {.terms = views[1]->buf, .counts = views[2]->buf, .size = length(views[1]),
+                     .k = k, .wide_sums = views[2]->itemsize == 4};
+    if (!all_within(words.terms, words.size, 0, vocabulary)) goto done;
+    int64_t most = 0;
+    for (int64_t n = 0; n < count; n++) most += k < segments[n].images ? k : segments[n].images;
+    if (length(views[0]) < count || length(views[5]) < most || length(views[6]) < most) {
+        PyErr_SetString(PyExc_ValueError, "an array is too short");
+        goto done;
+    }
+    if (!make_scratch(&scratch, words.size, k, widest)) goto done;
+    int64_t found = 0;
+    Py_BEGIN_ALLOW_THREADS;
+    found = search_all(segments, count, views[0]->buf, &words, unless_empty(views[3]),
+                       unless_empty(views[4]), &scratch, views[5]->buf, views[6]->buf);
+    free_scratch(&scratch);
+    Py_END_ALLOW_THREADS;
+    result = PyLong_FromLongLong(found);
+done:
+    while (opened) release(&own[--opened]);
+    free(own);
+    free(segments);
+    release(&buffers);
+    return result;
+}
+
+static PyObject *best_of_newest(PyObject *self, PyObject *arguments) {
+    PyObject *arrays[6], *result = NULL;
+    long long images, k, floor;
+    buffers_t buffers = {.count = 0};
+    Py_buffer *views[6];
+    scratch_t scratch;
+    if (!PyArg_ParseTuple(arguments, "OLOOOLLOO", &arrays[0], &images, &arrays[1], &arrays[2],
+                          &arrays[3], &k, &floor, &arrays[4], &arrays[5]))
+        return NULL;
+    if (!acquire_all(&buffers, arrays, 4, 2, views)) goto done;
+    newest_t newest = {.images = images, .capacity = views[0]->shape[1],
+                       .least = floor > 1 ? floor : 1, .impacts = views[0]->buf};
+    query_t query = {.terms = length(views[1]), .rows = views[1]->buf, .counts = views[2]->buf,
+                     .allowed = unless_empty(views[3])};
+    int wide = views[0]->itemsize == 2, wide_sums = views[2]->itemsize == 4;
+    if (!all_within(query.rows, query.terms, 0, views[0]->shape[0])) goto done;
+    if (!make_scratch(&scratch, 0, k, images)) goto done;
+    heap_t heap = {.size = k, .keys = scratch.keys};
+    int64_t found = 0;
+    Py_BEGIN_ALLOW_THREADS;
+    for (int64_t i = 0; i < k; i++) heap.keys[i] = newest.least - 1;
+#define CALL(widths)                                                                       \
+    found = JOIN(best_of_newest, widths)(&newest, &query, scratch.sums, &heap, views[4]->buf, \
+                                         views[5]->buf)
+    if (k > 0) BY_WIDTH(wide, wide_sums, CALL);
+#undef CALL
+    free_scratch(&scratch);
+    Py_END_ALLOW_THREADS;
+    result = PyLong_FromLongLong(found);
+done:
+    release(&buffers);
+    return result;
+}
+
+/* ---- single impacts ------------------------------------------------------------------------------ */
+
+static PyObject *impacts_at(PyObject *self, PyObject *arguments) {
+    PyObject *tuple, *arrays[3], *result = NULL;
+    buffers_t buffers = {.count = 0};
+    Py_buffer *views[3];
+    columns_t columns;
+    if (!PyArg_ParseTuple(arguments, "OOOO", &tuple, &arrays[0], &arrays[1], &arrays[2]))
+        return NULL;
+    if (!read_columns(tuple, &buffers, &columns)) goto done;
+    if (!acquire_all(&buffers, arrays, 2, 1, views)) goto done;
+    const int64_t *positions = views[0]->buf, *rows = views[1]->buf;
+    int64_t documents = length(views[0]), terms = length(views[1]), *impacts = views[2]->buf;
+    if (!all_within(rows, terms, -1, columns.rows)) goto done;
+    if (!all_within(positions, documents, 0, columns.images)) goto done;
+    for (int64_t i = 0; i < documents; i++)
+        for (int64_t j = 0; j < terms; j++)
+            *impacts++ = columns.wide ? impact_at_16_32(&columns, rows[j], positions[i])
+                                      : impact_at_8_32(&columns, rows[j], positions[i]);
+    result = Py_NewRef(Py_None);
+done:
+    release(&buffers);
+    return result;
+}
+
+static PyObject *impacts_of_row(PyObject *self, PyObject *arguments) {
+    PyObject *tuple, *array, *result = NULL;
+    long long row;
+    buffers_t buffers = {.count = 0};
+    Py_buffer *impacts;
+    columns_t columns;
+    if (!PyArg_ParseTuple(arguments, "OLO", &tuple, &row, &array)) return NULL;
+    if (!read_columns(tuple, &buffers, &columns)) goto done;
+    if (!acquire_all(&buffers, &array, 0, 1, &impacts)) goto done;
+    int64_t number = row;
+    if (!all_within(&number, 1, 0, columns.rows)) goto done;
+    Py_BEGIN_ALLOW_THREADS;
+    if (columns.wide)
+        impacts_of_row_16_32(&columns, number, impacts->buf);
+    else
+        impacts_of_row_8_32(&columns, number, impacts->buf);
+    Py_END_ALLOW_THREADS;
+    result = Py_NewRef(Py_None);
+done:
+    release(&buffers);
+    return result;
+}
+
+static PyObject *occupied(PyObject *self, PyObject *arguments) {
+    PyObject *arrays[3], *result = NULL;
+    buffers_t buffers = {.count = 0};
+    Py_buffer *views[3];
+    if (!PyArg_ParseTuple(arguments, "OOO", &arrays[0], &arrays[1], &arrays[2])) return NULL;
+    if (!acquire_all(&buffers, arrays, 2, 1, views)) goto done;
+    const int32_t *order = views[0]->buf;
+    const uint8_t *allowed = views[1]->buf;
+    uint8_t *found = views[2]->buf;
+    int64_t images = length(views[0]);
+    Py_BEGIN_ALLOW_THREADS;
+    for (int64_t first = 0; first < images; first += SUPERBLOCK) {
+        int64_t place = first, last = first + SUPERBLOCK < images ? first + SUPERBLOCK : images;
+        while (place < last && !allowed[order[place]]) place++;
+        found[first / SUPERBLOCK] = place < last;
+    }
+    Py_END_ALLOW_THREADS;
+    result = Py_NewRef(Py_None);
+done:
+    release(&buffers);
+    return result;
+}
+
+static PyMethodDef methods[] = {
+    {"best_documents", best_documents, METH_VARARGS,
+     "(segments, firsts, terms, counts, allowed, occupied, k, documents out, scores out) -> "
+     "found"},
+    {"best_of_newest", best_of_newest, METH_VARARGS,
+     "(impacts, images, terms, counts, allowed, k, floor, documents out, scores out) -> found"},
+    {"impacts_at", impacts_at, METH_VARARGS, "(columns, positions, rows, impacts out)"},
+    {"impacts_of_row", impacts_of_row, METH_VARARGS, "(columns, row, impacts out)"},
+    {"occupied", occupied, METH_VARARGS, "(order, allowed, superblocks out)"},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, .m_name = "_native", .m_doc = "The search of columns, in C.",
+    .m_size = -1, .m_methods = methods,
+};
+
+PyMODINIT_FUNC PyInit__native(void) { return PyModule_Create(&definition); }

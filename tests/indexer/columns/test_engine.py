@@ -1,0 +1,160 @@
+"""The search of columns in C and in numba: the same answers, and the exact ones."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from indexer.columns import engine, in_numba
+from indexer.columns.index import ColumnIndex
+from indexer.columns.layout import SUPERBLOCK, Columns
+from indexer.columns.live.newest import Newest
+from indexer.columns.row_files import PostingRows
+from tests.indexer.columns.corpus import VOCABULARY, built, exact_top, new_images, random_rows
+
+try:
+    from indexer.columns import native
+except ImportError:  # the package was built without a compiler
+    if "CI" in os.environ:
+        raise
+    native = None  # type: ignore[assignment]
+
+ENGINES = [pytest.param(in_numba, id="numba"), pytest.param(native, id="C")]
+in_c = pytest.mark.skipif(native is None, reason="the package was built without a C compiler")
+pytestmark = in_c
+Corpus = tuple[PostingRows, ColumnIndex]
+ALL: NDArray[np.bool_] = np.empty(0, np.bool_)
+
+
+@pytest.fixture(scope="module")
+def corpora(tmp_path_factory: pytest.TempPathFactory) -> dict[int, list[Corpus]]:
+    """Some segments of 8 bits, and some of 12."""
+    folder = tmp_path_factory.mktemp("engine")
+    made: dict[int, list[Corpus]] = {}
+    for bits in (8, 12):
+        for images in (9000, 700, SUPERBLOCK, 5):
+            rows = random_rows(images, bits, seed=images + bits)
+            corpus = rows, built(folder / f"{images}-{bits}", rows, bits)
+            made.setdefault(bits, []).append(corpus)
+    return made
+
+
+def test_the_compiled_engine_is_used() -> None:
+    assert engine.best_documents is native.best_documents
+
+
+@settings(max_examples=300)
+@given(data=st.data())
+def test_the_best_of_segments(corpora: dict[int, list[Corpus]], data: st.DataObject) -> None:
+    chosen = data.draw(st.sampled_from([8, 12]), label="bits")
+    count = data.draw(st.integers(0, 4), label="segments")
+    segments = corpora[chosen][:count]
+    term = st.integers(0, VOCABULARY - 1)
+    terms = data.draw(st.dictionaries(term, st.integers(1, 4), max_size=12), label="terms")
+    k = data.draw(st.sampled_from([1, 10, 400]) | st.integers(1, 40), label="k")
+    share = data.draw(st.sampled_from([None, 0.0, 0.01, 0.5]), label="share allowed")
+    fits = sum(terms.values()) * (2**chosen - 1) < 2**16
+    kind = data.draw(st.sampled_from([np.uint16, np.uint32] if fits else [np.uint32]), label="sums")
+    firsts = np.cumsum([0, *(len(index) for _, index in segments)])
+    allowed = ALL
+    if share is not None:
+        allowed = np.random.default_rng(k).random(int(firsts[-1])) < share
+    right = []
+    occupied = [ALL]
+    for (rows, index), first in zip(segments, firsts, strict=False):
+        own = allowed[first : first + len(index)] if len(allowed) else None
+        right += [(first + d, score) for d, score in exact_top(rows, terms, k, own)]
+        if own is not None:
+            occupied.append(in_numba.occupied(index.columns.order, own))
+    best = sorted(right, key=lambda pair: (-pair[1], pair[0]))[:k]
+    for one in (in_numba, native):
+        documents, scores = one.best_documents(
+            [index.columns for _, index in segments],
+            firsts[:count],
+            np.array(list(terms), np.int64),
+            np.array(list(terms.values()), kind),
+            allowed,
+            np.concatenate(occupied) if share is not None else ALL,
+            k,
+        )
+        found = list(zip(documents.tolist(), scores.tolist(), strict=True))
+        assert (documents.dtype, scores.dtype) == (np.int32, np.int64)
+        assert sorted(found, key=lambda pair: (-pair[1], pair[0]))[:k] == best
+        if count == 1:
+            assert found == best
+
+
+@pytest.mark.parametrize("bits", [8, 12])
+def test_the_best_of_the_newest(bits: int) -> None:
+    newest = Newest.empty(VOCABULARY, bits).after(new_images(300, bits))
+    rng = np.random.default_rng(bits)
+    for draw in range(50):
+        terms = rng.permutation(VOCABULARY)[: draw % 9]
+        counts = rng.integers(1, 4, len(terms)).astype([np.uint16, np.uint32][draw % 2])
+        allowed = rng.random(300) < 0.3 if draw % 3 else ALL
+        arguments = (newest.columns, 300, terms, counts, allowed, 1 + draw, draw * 7)
+        expected, found = (one.best_of_newest(*arguments) for one in (in_numba, native))
+        for right, got in zip(expected, found, strict=True):
+            np.testing.assert_array_equal(got, right, strict=True)
+
+
+@pytest.mark.parametrize("bits", [8, 12])
+def test_single_impacts(corpora: dict[int, list[Corpus]], bits: int) -> None:
+    columns = corpora[bits][1][1].columns
+    rows = np.arange(-1, len(columns.maxima))
+    positions = np.random.default_rng(0).permutation(len(columns.order))
+    np.testing.assert_array_equal(
+        native.impacts_at(columns, positions, rows), in_numba.impacts_at(columns, positions, rows)
+    )
+    for row in rows[1:].tolist():
+        np.testing.assert_array_equal(
+            native.impacts_of_row(columns, row), in_numba.impacts_of_row(columns, row)
+        )
+
+
+@pytest.mark.parametrize("one", ENGINES)
+@pytest.mark.parametrize("images", [0, 1, SUPERBLOCK, 5 * SUPERBLOCK + 3])
+def test_superblocks_with_an_allowed_document(one: ModuleType, images: int) -> None:
+    rng = np.random.default_rng(images)
+    order = rng.permutation(images).astype(np.int32)
+    for share in (0, 0.002, 0.5, 1):
+        allowed = rng.random(images) < share
+        right = [allowed[order[at : at + SUPERBLOCK]].any() for at in range(0, images, SUPERBLOCK)]
+        assert one.occupied(order, allowed).tolist() == right
+
+
+def searched(columns: Columns, **changed: Any) -> None:
+    arguments: dict[str, Any] = {
+        "segments": [columns],
+        "firsts": np.zeros(1, np.int64),
+        "terms": np.zeros(1, np.int64),
+        "counts": np.ones(1, np.uint16),
+        "allowed": ALL,
+        "occupied": ALL,
+        "k": 3,
+    }
+    native.best_documents(**(arguments | changed))
+
+
+def test_wrong_arguments_are_refused(corpora: dict[int, list[Corpus]], tmp_path: Path) -> None:
+    columns = corpora[8][0][1].columns
+    searched(columns)
+    for term in (-1, VOCABULARY):
+        with pytest.raises(ValueError, match=f"{term} is not from 0 to {VOCABULARY - 1}"):
+            searched(columns, terms=np.array([term]))
+    with pytest.raises(ValueError, match="too short"):
+        searched(columns, firsts=np.empty(0, np.int64))
+    with pytest.raises((BufferError, ValueError), match="contiguous"):
+        searched(columns, terms=np.zeros(4, np.int64)[::2])
+    with pytest.raises(ValueError, match="is not from"):
+        native.impacts_at(columns, np.array([len(columns.order)]), np.array([0]))
+    with pytest.raises(ValueError, match="is not from"):
+        native.impacts_of_row(columns, len(columns.maxima))
