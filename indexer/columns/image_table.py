@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from indexer.fields.kinds import Kind
 from indexer.fields.writer import FieldWriter
@@ -114,6 +113,8 @@ class ImageTable:
 
     def origins(self) -> pa.ChunkedArray:
         """[N] what each image was encoded from."""
+        import pyarrow.compute as pc  # which a search does not need
+
         built = pc.binary_join_element_wise(
             *(pa.scalar(BUILT, ORIGIN.type), self._ids, pa.scalar("", ORIGIN.type))
         )

@@ -84,7 +84,6 @@ def search(
     from rich.console import Console
 
     from indexer.commands.answers import answer_json, answer_tables, corrections_of
-    from indexer.commands.filtering import allowed_by
     from indexer.search.api import Explainer
     from indexer.search.open import open_backend
 
@@ -92,7 +91,11 @@ def search(
     if explain and backend != SPARSE:
         raise InputError(f"--explain: the scores of {backend} are not sums over terms")
     searcher = open_backend(index, backend, engine)
-    allowed = None if filter_text is None else allowed_by(filter_text, searcher, index)
+    allowed = None
+    if filter_text is not None:
+        from indexer.commands.filtering import allowed_by
+
+        allowed = allowed_by(filter_text, searcher, index)
     if sort is not None or not query.strip():
         result = _browsed(searcher, query, k, sort, substitute, allowed, min_coverage)
     else:
@@ -102,7 +105,7 @@ def search(
     explanations = []
     if query.strip() and isinstance(searcher, Explainer) and (explain or not as_json):
         ids = [hit.image_id for hit in result.hits]
-        explanations = searcher.explain_all(query, ids, substitute=substitute)
+        explanations = searcher.explain_all(query, ids, substitute=substitute, grounded=explain)
     corrections = corrections_of(searcher, result.unknown)
     if as_json:
         typer.echo(answer_json(query, result, explanations, corrections))

@@ -69,7 +69,7 @@ def similar(
     explanations = []
     if isinstance(searcher, Explainer):
         ids = [hit.image_id for hit in result.hits]
-        explanations = searcher.explain_all(result.terms, ids)
+        explanations = searcher.explain_all(result.terms, ids, grounded=False)
     console = Console()
     if result.terms:
         terms = ", ".join(f"{term} ({count})" for term, count in result.terms.items())

@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from indexer.fields.kinds import Kind
@@ -166,6 +165,9 @@ def _column(field: pa.Field, column: pa.ChunkedArray) -> FieldColumn:
 
 def _lower(words: pa.Array) -> pa.Array:
     """Words in lower case."""
+    # Loading it takes as long as a search by a filter, and most searches have none.
+    import pyarrow.compute as pc
+
     lowered = pc.ascii_lower(words)
     foreign = pc.invert(pc.string_is_ascii(words))
     own = words.filter(foreign)

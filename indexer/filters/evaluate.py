@@ -24,7 +24,6 @@ from indexer.filters.expression import (
     Range,
     Scalar,
 )
-from indexer.filters.words import matching
 
 EARTH = 6_371_008.8  # metres, the mean radius (IUGG)
 _TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -72,6 +71,8 @@ def _chosen(condition: Condition, column: FieldColumn) -> Flags:
 
 
 def _match_keyword(condition: Match, value: Scalar, column: FieldColumn) -> Flags:
+    from indexer.filters.words import matching  # loads what a search without filters does not need
+
     if not isinstance(value, str):
         value = str(value).lower() if isinstance(value, bool) else f"{value:.16g}"
     chosen: Flags = matching(column.folded, value, condition.mode)[column.values]

@@ -100,6 +100,7 @@ class MilvusSearcher:
         image_ids: Sequence[str],
         *,
         substitute: bool = True,
+        grounded: bool = True,
     ) -> list[Explanation]:
         """Explain many images' scores by what Milvus has of them; see `Explainer.explain_all`.
 
@@ -107,9 +108,9 @@ class MilvusSearcher:
             UnavailableError: if the server does not answer.
         """
         words, terms = self._sparse.terms_of(query, substitute)
-        rows = self._finder.rows(image_ids, IMPACTS, GROUNDING)
+        rows = self._finder.rows(image_ids, IMPACTS, *([GROUNDING] if grounded else []))
         impacts = self._finder.impacts_of(rows, [term.term for term in terms])
-        packed = [base64.b64decode(row[GROUNDING]) for row in rows]
+        packed = [base64.b64decode(row[GROUNDING]) for row in rows] if grounded else None
         return self._sparse.explained(image_ids, words, terms, impacts, packed)
 
     def metadata(self, image_id: str) -> dict[str, Any]:

@@ -408,6 +408,7 @@ class Explainer(Protocol):
         image_ids: Sequence[str],
         *,
         substitute: bool = True,
+        grounded: bool = True,
     ) -> list[Explanation]:
         """Explain the scores of many images: much faster than one by one.
 
@@ -415,6 +416,7 @@ class Explainer(Protocol):
             query: a text, or terms of the index with their counts.
             image_ids: of the images.
             substitute: whether a text was searched with substitutes.
+            grounded: whether to say what won each term, which is not in memory.
 
         Raises:
             UnknownImageError: if the index lacks one of the images.

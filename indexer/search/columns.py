@@ -1,20 +1,28 @@
-"""Searches an index folder in its columns; ids, metadata and grounding come from Lucene."""
+"""Searches an index folder in its columns; only groundings come from Lucene."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from threading import Lock
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from indexer.columns.image_table import ImageTable
 from indexer.columns.index import ColumnIndex
-from indexer.columns.manifest import FOLDER, ColumnManifest
-from indexer.parts import check_small_parts
+from indexer.columns.manifest import FOLDER, ColumnManifest, lucene_fingerprint
+from indexer.fields.part import FIELDS, FieldPart
+from indexer.filters.field_index import FieldIndex
+from indexer.live.commit import Commit
+from indexer.lucene.integrity import check_small_index
+from indexer.lucene.reader import LuceneIndex
+from indexer.manifest import Manifest
+from indexer.parts import LUCENE, check_small_parts
 from indexer.search.api import Allowed
-from indexer.search.lucene import LuceneSearcher
+from indexer.search.lucene import LuceneSearcher, open_lucene
 from sparta.errors import InputError
 
 
@@ -27,7 +35,6 @@ class ColumnFinder:
     """
 
     def __init__(self, folder: Path, term_ids: dict[str, int]) -> None:
-        check_small_parts(folder, ColumnManifest.open(folder).parts)
         self.index = ColumnIndex.open(folder)
         self.images = ImageTable(folder)
         self.stored = self.images.stored
@@ -57,8 +64,51 @@ class ColumnFinder:
         return self.index.term_impacts(self._term_ids[term])
 
 
+class _LazyLucene:
+    """The Lucene index beside the columns of an index folder, opened by the first that needs it.
+
+    Args:
+        folder: the index folder.
+        manifest: of it.
+        built_from: fingerprint of the state of the Lucene index that the columns have.
+    """
+
+    def __init__(self, folder: Path, manifest: Manifest, built_from: str) -> None:
+        self._folder, self._manifest, self._built_from = folder, manifest, built_from
+        self._lock = Lock()
+        self._opened: LuceneIndex | None = None
+
+    def opened(self) -> LuceneIndex:
+        """The index itself.
+
+        Raises:
+            InputError: if it is damaged, or was written to or replaced meanwhile.
+        """
+        with self._lock:
+            if self._opened is None:
+                self._opened = self._open()
+            return self._opened
+
+    def _open(self) -> LuceneIndex:
+        if lucene_fingerprint(self._folder) != self._built_from:
+            raise InputError(f"{self._folder} was written to or replaced: open it again")
+        index = open_lucene(self._folder, self._manifest)
+        # What replaced it while it was opened is another one.
+        if lucene_fingerprint(self._folder) != self._built_from:
+            index.close()
+            return self._open()
+        return index
+
+    def close(self) -> None:
+        """Close the index if it was opened."""
+        if self._opened is not None:
+            self._opened.close()
+
+
 class ColumnSearcher(LuceneSearcher):
     """Returns the hits of `LuceneSearcher` in a fraction of the time. Safe from any thread.
+
+    Java, which reads what explains a hit, is started when it is first needed.
 
     Args:
         folder: an index folder whose columns match its Lucene index.
@@ -70,34 +120,62 @@ class ColumnSearcher(LuceneSearcher):
     quick = True
     engine = "columns"
 
-    def __init__(self, folder: str | Path) -> None:
-        super().__init__(folder)
-        try:
-            self._open_columns(Path(folder))
-        except BaseException:
-            self.index.close()  # Java would keep its files
-            raise
-
-    def _open_columns(self, folder: Path) -> None:
+    def _open(self) -> None:
+        folder, found = self._folder, ColumnManifest.open(self._folder / FOLDER)
+        check_small_parts(folder / FOLDER, found.parts)
+        check_small_index(folder / LUCENE)
+        self._lucene = _LazyLucene(folder, self.manifest, found.lucene)
+        self.commit = Commit()
         self._columns = ColumnFinder(folder / FOLDER, self._term_ids)
+        self._finder, self._images = self._columns, self.manifest.images
+        documents = len(self._columns.index)
+        if documents != self._images or documents != len(self._columns.images):
+            self._check_deleted()
+
+    def _check_deleted(self) -> None:
+        """Find no images that Lucene has deleted, which are in the table still.
+
+        Raises:
+            InputError: if the columns have other images than Lucene.
+        """
         wanted = self.index.documents
         for found in (len(self._columns.index), len(self._columns.images)):
             if found != wanted:
+                self.index.close()  # Java would keep its files
                 raise InputError(
-                    f"{folder}: the columns have {found} images, Lucene {wanted}; build the index "
-                    "again"
+                    f"{self._folder}: the columns have {found} images, Lucene {wanted}; build the "
+                    "index again"
                 )
-        if wanted > len(self.index):
-            # Deleted images are still in the table; Lucene does not find them.
-            self._columns.document = self.index.document
-        self._finder = self._columns
+        self._columns.document = self.index.document
+
+    @property
+    def index(self) -> LuceneIndex:
+        """The Lucene index, with the groundings of the images.
+
+        Raises:
+            InputError: if it is damaged, or was written to or replaced since this was opened.
+        """
+        return self._lucene.opened()
+
+    def refreshed(self) -> Self | None:
+        """None: an index that is written to is another one, to be opened anew."""
+        return None
 
     def close(self) -> None:
         """Close the index's files, and let the columns be unmapped."""
         self._columns.images.close()
-        super().close()
+        self._lucene.close()
 
     def warm_up(self) -> None:
         """Read the columns from disk, which takes seconds, and warm up as `LuceneSearcher`."""
         self._columns.index.read_ahead()
         super().warm_up()
+
+    @property
+    def _documents(self) -> int:
+        return len(self._columns.index)
+
+    def _open_fields(self) -> FieldIndex:
+        if self._documents == self._images and (self._folder / FOLDER / FIELDS).is_file():
+            return FieldIndex([FieldPart.open(self._folder / FOLDER)], None)
+        return super()._open_fields()

@@ -5,14 +5,17 @@ from __future__ import annotations
 import logging
 from collections.abc import MutableMapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from indexer.columns.live.snapshot import LiveColumns
 from indexer.columns.manifest import FOLDER, columns_fit, has_columns
 from indexer.fields.part import FIELDS, FieldPart
 from indexer.fields.store import read_kinds
 from indexer.fields.writer import part_of
 from indexer.filters.field_index import FieldIndex
 from indexer.lucene.reader import LuceneIndex
+
+if TYPE_CHECKING:
+    from indexer.columns.live.snapshot import LiveColumns
 
 log = logging.getLogger(__name__)
 

@@ -18,6 +18,7 @@ from indexer.fields.derived import PATH
 from indexer.fields.kinds import Kind
 from indexer.filters.expression import Match
 from indexer.filters.field_index import FieldIndex
+from indexer.grounding import UNKNOWN
 from indexer.live.commit import Commit
 from indexer.live.history import read_changes
 from indexer.lucene.integrity import check_small_index
@@ -85,7 +86,6 @@ class LuceneSearcher:
     Attributes:
         manifest: of the index folder.
         tokenizer: of the index.
-        index: the Lucene index, with ids and metadata of the images.
         commit: the state of a live index that is searched.
         quick: whether a search takes at most a millisecond, for any number of images.
         engine: its name, as `--engine` takes it.
@@ -104,25 +104,35 @@ class LuceneSearcher:
         self._folder = folder = Path(folder)
         self.manifest = Manifest.open(folder)
         check_small_parts(folder, self.manifest.parts)
-        index = open_lucene(folder, self.manifest)
+        self.tokenizer = WordPieceTokenizer.from_folder(folder)
+        self.manifest.check_vocabulary(folder, self.tokenizer.vocabulary_hash)
+        self._table = SubstituteTable.open(folder)
+        self._term_ids = {term: i for i, term in enumerate(self.tokenizer.vocabulary)}
+        self._parts: Parts = {}  # fields of Lucene's segments, shared with later commits
+        self._fields: FieldIndex | None = None
+        self._open()
+
+    def _open(self) -> None:
+        """Open the engine."""
+        index = open_lucene(self._folder, self.manifest)
         try:
-            self.tokenizer = WordPieceTokenizer.from_folder(folder)
-            self.manifest.check_vocabulary(folder, self.tokenizer.vocabulary_hash)
-            self._table = SubstituteTable.open(folder)
-            self._term_ids = {term: i for i, term in enumerate(self.tokenizer.vocabulary)}
-            self._parts: Parts = {}  # fields of Lucene's segments, shared with later commits
             self._use(index)
         except BaseException:
             index.close()  # Java would keep its files
             raise
 
+    @property
+    def index(self) -> LuceneIndex:
+        """The Lucene index, with ids, metadata and groundings of the images."""
+        return self._index
+
     def _use(self, index: LuceneIndex) -> None:
         """Answer from the commit at which a Lucene index is open."""
-        self.index = index
+        self._index = index
         self.commit = Commit.of(index.commit_data, self._folder)
         self._finder: Finder = index
         self._images = len(index)
-        self._fields: FieldIndex | None = None
+        self._fields = None
         for former in ("presence", "_holds", "_reader", "_held_words"):
             vars(self).pop(former, None)
 
@@ -432,12 +442,15 @@ class LuceneSearcher:
         image_ids: Sequence[str],
         *,
         substitute: bool = True,
+        grounded: bool = True,
     ) -> list[Explanation]:
         """Explain many images' scores; see `Explainer.explain_all`."""
         words, terms = self.terms_of(query, substitute)
         documents = [self._document(image_id) for image_id in image_ids]
         impacts = self._finder.impacts(documents, [term.term for term in terms])
-        packed = self.index.packed_groundings(self._in_lucene(image_ids, documents))
+        packed = None
+        if grounded:
+            packed = self.index.packed_groundings(self._in_lucene(image_ids, documents))
         return self.explained(image_ids, words, terms, impacts, packed)
 
     def terms_of(
@@ -455,7 +468,7 @@ class LuceneSearcher:
         words: Sequence[ReadWord],
         terms: Sequence[TermExplanation],
         impacts: NDArray[np.int64],
-        packed: Sequence[bytes],
+        packed: Sequence[bytes] | None,
     ) -> list[Explanation]:
         """Explain the scores of images by what is stored of them.
 
@@ -464,10 +477,13 @@ class LuceneSearcher:
             words: as `terms_of` returns them.
             terms: [m] likewise.
             impacts: [d, m] of the images.
-            packed: [d] their groundings, packed.
+            packed: [d] their groundings, packed; None for explanations without.
         """
-        ids = np.array([self._term_ids[term.term] for term in terms], np.int64)
-        winners = self.index.winners(packed, ids, impacts > 0, self.tokenizer.vocabulary)
+        if packed is None:
+            winners = [UNKNOWN] * np.count_nonzero(impacts)
+        else:
+            ids = np.array([self._term_ids[term.term] for term in terms], np.int64)
+            winners = self.index.winners(packed, ids, impacts > 0, self.tokenizer.vocabulary)
         found = explanations(image_ids, terms, impacts, winners)
         if words:
             had = self.presence.had(words, [term.term for term in terms], impacts)

@@ -186,14 +186,15 @@ class ShardedSearcher:
         image_ids: Sequence[str],
         *,
         substitute: bool = True,
+        grounded: bool = True,
     ) -> list[Explanation]:
         """Explain many images' scores; see `Explainer.explain_all`."""
 
         def plan() -> Any:
             if not isinstance(query, str | Query):
-                return Facts(), lambda own: Explain(Facts(), query, own)
+                return Facts(), lambda own: Explain(Facts(), query, own, grounded)
             reading, facts = self._asking.read(parsed(query), substitute, words=True)
-            return facts, lambda own: Explain(facts, reading, own)
+            return facts, lambda own: Explain(facts, reading, own, grounded)
 
         return self._asking.by_owner(image_ids, plan)
 

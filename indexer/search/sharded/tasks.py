@@ -102,13 +102,14 @@ class Explain:
     facts: Facts
     query: Reading | Mapping[str, int]
     image_ids: Sequence[str]
+    grounded: bool = True
 
     def __call__(self, shard: LuceneSearcher) -> list[Explanation]:
         """Explain them."""
         if not isinstance(self.query, Reading):
-            return shard.explain_all(self.query, self.image_ids)
+            return shard.explain_all(self.query, self.image_ids, grounded=self.grounded)
         among = shard.among(self.query, self.facts.largest)
-        return among.explain_all(self.query.query, self.image_ids)
+        return among.explain_all(self.query.query, self.image_ids, grounded=self.grounded)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from indexer.lucene.commits import newest_commit
+from indexer.parts import LUCENE
 from indexer.search.api import UnknownImageError
 from indexer.search.columns import ColumnSearcher
 from indexer.search.lucene import LuceneSearcher
+from sparta.errors import InputError
 from tests.indexer.bitmaps import bitmaps
 from tests.indexer.search.queries import VOCABULARY, answer
 from tests.indexer.vocabulary import COMMON, RARE
@@ -76,3 +84,47 @@ def test_words_that_mean_nothing(columns: ColumnSearcher) -> None:
     found = columns.search(f"qqq {RARE}", 10)
     assert (found.hits, found.unknown) == ([], ["qqq", RARE])
     assert len(columns.search(COMMON, 1000).hits) == 300
+
+
+def test_java_is_started_by_the_first_explanation_alone(index: Path) -> None:
+    script = f"""
+import sys
+from pathlib import Path
+from indexer.search.open import open_index
+searcher = open_index(Path({str(index)!r}))
+hits = searcher.search("dog {COMMON}", 3).hits
+ids = [hit.image_id for hit in hits]
+plain = searcher.explain_all("dog {COMMON}", ids, grounded=False)
+searcher.field_index()
+assert searcher.refreshed() is None
+assert "jnius" not in sys.modules, "Java was started"
+grounded = searcher.explain_all("dog {COMMON}", ids)
+assert "jnius" in sys.modules
+assert [one.score for one in plain] == [one.score for one in grounded] == [h.score for h in hits]
+searcher.close()
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
+
+
+def test_explanations_without_grounding_have_the_same_impacts(columns: ColumnSearcher) -> None:
+    ids = [hit.image_id for hit in columns.search(f"dog cat {COMMON}", 20).hits]
+    grounded = columns.explain_all(f"dog cat {COMMON}", ids)
+    plain = columns.explain_all(f"dog cat {COMMON}", ids, grounded=False)
+    assert any(term.region is not None for one in grounded for term in one.terms)
+    for one in grounded:
+        one.terms = [replace(term, region=None, box=None, label=None) for term in one.terms]
+    assert plain == grounded
+
+
+def test_an_index_that_was_written_to_since_is_not_mixed_with_the_former(
+    index: Path, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(index, tmp_path / "index")
+    with closing(ColumnSearcher(folder)) as searcher:
+        image_id = searcher.search(COMMON, 1).hits[0].image_id
+        newest = newest_commit(folder / LUCENE)
+        assert newest is not None
+        newest.write_bytes(newest.read_bytes() + b"x")
+        with pytest.raises(InputError, match="was written to or replaced: open it again"):
+            searcher.explain(COMMON, image_id)
+        assert searcher.search(COMMON, 1).hits[0].image_id == image_id
