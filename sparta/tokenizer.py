@@ -143,6 +143,11 @@ class WordPieceTokenizer:
         """Write `folder/tokenizer.json`."""
         self._tokenizer.save(str(Path(folder) / "tokenizer.json"))
 
+    def to_json(self) -> str:
+        """What `save` writes."""
+        text: str = self._tokenizer.to_str()
+        return text
+
     @property
     def vocabulary_hash(self) -> str:
         """SHA-256 over the terms in id order: two folders with equal hashes share all ids."""

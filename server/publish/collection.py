@@ -1,0 +1,129 @@
+"""All images of an index, in the orders in which a published one needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csc_array, csr_array
+
+from indexer.columns.ordering import topical_order
+from indexer.columns.row_files import PostingRows, RowFiles
+from indexer.manifest import is_sharded
+from indexer.search.lucene import LuceneSearcher
+from indexer.search.open import open_index
+from sparta.errors import InputError
+from sparta.progress import Progress, no_progress
+from sparta.substitutes import SubstituteTable
+from sparta.tokenizer import WordPieceTokenizer
+
+AT_ONCE = 20_000  # images whose postings are handed to the ordering
+
+
+@dataclass(frozen=True)
+class Collection:
+    """The images of an index; documents are their numbers in the order of their ids.
+
+    Attributes:
+        tokenizer: of the index.
+        substitutes: of the index.
+        bits: of an impact.
+        ids: [N] of the documents, rising.
+        impacts: [N, V] sparse, uint16.
+        order: [N] the document at each position; those alike are neighbours.
+        metadata: of a document.
+        groundings: of some documents, packed.
+    """
+
+    tokenizer: WordPieceTokenizer
+    substitutes: SubstituteTable
+    bits: int
+    ids: Sequence[str]
+    impacts: csr_array
+    order: NDArray[np.int32]
+    metadata: Callable[[int], dict[str, Any]]
+    groundings: Callable[[Sequence[int]], list[bytes]]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@contextmanager
+def open_collection(index: Path, progress: Progress = no_progress) -> Iterator[Collection]:
+    """Read the postings of an index folder, of which metadata and groundings are read later.
+
+    In memory are some ten bytes a posting.
+
+    Args:
+        index: the folder.
+        progress: stages "columns", if they have to be built, and "terms".
+
+    Raises:
+        InputError: if it is no index, is damaged, or is divided into shards.
+    """
+    if is_sharded(index):
+        raise InputError(f"{index} is divided into shards: publish what `sparta merge` makes of it")
+    with closing(open_index(index, "columns", progress)) as searcher:
+        yield _read(searcher, SubstituteTable.open(index), progress)
+
+
+def _read(searcher: LuceneSearcher, table: SubstituteTable, progress: Progress) -> Collection:
+    live = np.flatnonzero(searcher.field_index().live()).tolist()
+    numbered = sorted((searcher.image_id(number), number) for number in live)
+    ids = [image_id for image_id, _ in numbered]
+    numbers = np.array([number for _, number in numbered], np.int64)
+    impacts = _impacts(searcher, numbers, progress)
+
+    def groundings(documents: Sequence[int]) -> list[bytes]:
+        found = [searcher.index.document(ids[one]) for one in documents]
+        return searcher.index.packed_groundings([one for one in found if one is not None])
+
+    return Collection(
+        searcher.tokenizer,
+        table,
+        searcher.manifest.bits,
+        ids,
+        impacts,
+        ordered(impacts, searcher.manifest.bits),
+        lambda document: searcher.finder.stored(int(numbers[document])).metadata,
+        groundings,
+    )
+
+
+def _impacts(
+    searcher: LuceneSearcher, numbers: NDArray[np.int64], progress: Progress
+) -> csr_array:
+    """[N, V], read term by term from whatever engine is open."""
+    vocabulary = searcher.tokenizer.vocabulary
+    frequencies = searcher.finder.document_frequencies(vocabulary)
+    places, values, lengths = [], [], np.zeros(len(vocabulary), np.int64)
+    for term in np.flatnonzero(frequencies).tolist():
+        progress("terms", term + 1, len(vocabulary))
+        column = searcher.finder.term_impacts(vocabulary[term])[numbers]
+        own = np.flatnonzero(column)
+        places.append(own.astype(np.int32))
+        values.append(column[own].astype(np.uint16))
+        lengths[term] = len(own)
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    joined = np.concatenate([np.empty(0, np.int32), *places])
+    weights = np.concatenate([np.empty(0, np.uint16), *values])
+    shape = (len(numbers), len(vocabulary))
+    return csc_array((weights, joined, starts), shape=shape).tocsr()
+
+
+def ordered(impacts: csr_array, bits: int) -> NDArray[np.int32]:
+    """[N] the documents in an order in which those alike are neighbours."""
+    images, vocabulary = impacts.shape
+    starts = impacts.indptr.astype(np.int64)
+    with TemporaryDirectory() as folder, closing(RowFiles(Path(folder), vocabulary, bits)) as files:
+        for first in range(0, images, AT_ONCE):
+            own = starts[first : first + AT_ONCE + 1]
+            part = slice(int(own[0]), int(own[-1]))
+            files.add(PostingRows(own - own[0], impacts.indices[part], impacts.data[part]))
+        return topical_order(files.rows())

@@ -1,0 +1,96 @@
+"""The folder of a published site: files are written once, and left alone while they stay the same."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from pathlib import Path
+
+from sparta.errors import InputError
+
+MARKER = "index/index.json"  # of a site that is complete
+UNFINISHED = ".publishing"  # of one that is being written
+# Files named by their content, which only this module writes.
+_NAMED = re.compile(r"(index/[a-z]+|photos/\d+|photos/original)-[0-9a-f]{16}\.[a-z]+")
+_TEMPORARY = ".part"
+
+
+class SiteFolder:
+    """Writes the files of a site, so that a killed run leaves whole files or none.
+
+    Attributes:
+        sizes: bytes of each file of the site by its path, in the order in which they were put.
+        rewritten: paths of those that were not there, or were different.
+
+    Args:
+        folder: of the site; empty, missing, or a site published before.
+
+    Raises:
+        InputError: if the folder has something else.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.sizes: dict[str, int] = {}
+        self.rewritten: list[str] = []
+        own = (folder / MARKER, folder / UNFINISHED)
+        if folder.is_dir() and any(folder.iterdir()) and not any(one.is_file() for one in own):
+            raise InputError(f"--out {folder} has files of something else: give a new folder")
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / UNFINISHED).touch()
+
+    def put(self, path: str, content: bytes) -> None:
+        """Write a file, unless it is there and the same."""
+        place = self.folder / path
+        same = place.is_file() and place.stat().st_size == len(content)
+        if not same or place.read_bytes() != content:
+            self._write(place, content)
+            self.rewritten.append(path)
+        self.sizes[path] = len(content)
+
+    def put_named(self, stem: str, suffix: str, content: bytes) -> str:
+        """Write a file that is named by its content, such as index/terms-0f3a….bin.
+
+        Returns:
+            the last part of its path.
+        """
+        path = f"{stem}-{digest(content)}{suffix}"
+        self.put(path, content)
+        return path.rpartition("/")[2]
+
+    def has(self, path: str) -> bool:
+        """Whether a file is there and no part of one; then it belongs to the site."""
+        place = self.folder / path
+        if not place.is_file() or not place.stat().st_size:
+            return False
+        self.sizes[path] = place.stat().st_size
+        return True
+
+    def _write(self, place: Path, content: bytes) -> None:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        part = place.with_name(place.name + _TEMPORARY)
+        part.write_bytes(content)
+        os.replace(part, place)
+
+    def finish(self) -> list[str]:
+        """Remove what was published before and is no longer part of the site.
+
+        Only files whose names only this module gives are removed.
+
+        Returns:
+            their paths.
+        """
+        gone = []
+        for place in sorted((*self.folder.glob("index/*"), *self.folder.glob("photos/*"))):
+            path = place.relative_to(self.folder).as_posix()
+            if _NAMED.fullmatch(path.removesuffix(_TEMPORARY)) and path not in self.sizes:
+                place.unlink()
+                gone.append(path)
+        (self.folder / UNFINISHED).unlink()
+        return gone
+
+
+def digest(content: bytes) -> str:
+    """By which a file is named."""
+    return hashlib.sha256(content).hexdigest()[:16]

@@ -1,0 +1,76 @@
+"""Writes the index of a site."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from indexer.fields.kinds import Kind
+from server.publish.collection import Collection
+from server.publish.fields import write_fields
+from server.publish.folder import MARKER, SiteFolder, digest
+from server.publish.packs import FILE, write_pack
+from server.publish.postings import CHUNK, SUPERBLOCK, bound_chunks, posting_chunks
+from server.publish.records import IMAGES, Show, id_chunks, rank_chunks, record_chunks
+from server.publish.terms import as_json, write_terms, write_words
+from sparta.progress import Progress, no_progress
+
+FORMAT = 1
+
+
+def write_index(
+    site: SiteFolder,
+    collection: Collection,
+    show: Show,
+    *,
+    kinds: Mapping[str, Kind] | None = None,
+    paths: bool = True,
+    examples: Sequence[str] = (),
+    file_bytes: int = FILE,
+    progress: Progress = no_progress,
+) -> None:
+    """Write an index that a browser searches, its first file last.
+
+    Args:
+        site: the folder.
+        collection: of the images.
+        show: what is published of a document.
+        kinds: of fields, declared.
+        paths: whether the ids that are published are paths.
+        examples: queries to offer.
+        file_bytes: of a file of a pack at most.
+        progress: stage "records", in images.
+
+    Raises:
+        InputError: if a browser cannot read queries as the index's tokenizer does.
+    """
+    columns = collection.impacts[collection.order].tocsc()
+    columns.sort_indices()
+    frequencies = np.diff(columns.indptr).astype(np.int64)
+    falling = np.argsort(-frequencies, kind="stable")
+    rows = falling[: np.count_nonzero(frequencies)]
+    images = [show(document) for document in collection.order.tolist()]
+    packs = {
+        "postings": posting_chunks(columns, rows, collection.bits),
+        "bounds": bound_chunks(columns, rows, collection.bits),
+        "records": record_chunks(collection, show, progress),
+        "ranks": rank_chunks(collection.order, SUPERBLOCK),
+        "ids": id_chunks([image.image_id for image in images]),
+    }
+    about = {
+        "format": FORMAT,
+        "images": len(collection),
+        "bits": collection.bits,
+        "superblock": SUPERBLOCK,
+        "chunk": CHUNK,
+        "record": IMAGES,
+        **write_words(site, collection),
+        **write_terms(site, collection, columns, frequencies),
+        "fields": write_fields(site, images, kinds or {}, paths),
+        "packs": {name: write_pack(site, name, own, file_bytes) for name, own in packs.items()},
+        "examples": list(examples),
+    }
+    about["version"] = digest(as_json(about))
+    site.put(MARKER, as_json(about))

@@ -1,0 +1,264 @@
+// Searches an index that `sparta publish` wrote, in the browser: exactly as the server's engines do.
+//
+//   const index = await open("index/");
+//   const { hits } = await index.search("two dogs on a beach", { k: 20 });
+
+import { inflated, parsed } from "./bytes.js";
+import { against, coverage, explained, termsOfWords } from "./explanations.js";
+import { Pack, Source } from "./files.js";
+import { Finder } from "./finder.js";
+import { imagesAndWords } from "./image_query.js";
+import { Lists, Terms } from "./postings.js";
+import { having, weights } from "./presence.js";
+import { Reader } from "./reader.js";
+import { Ids, Records } from "./records.js";
+import { Tokenizer } from "./tokenizer.js";
+import { HeldWords } from "./words.js";
+
+/** @import { Asked, TermAnswer } from "./explanations.js" */
+/** @import { PackAbout } from "./files.js" */
+/** @import { Found } from "./finder.js" */
+/** @import { ReadWord, Substitution } from "./reader.js" */
+/** @import { ImageRecord } from "./records.js" */
+
+export { IndexError } from "./files.js";
+export { QueryError } from "./grammar.js";
+
+/**
+ * What an index says of itself.
+ * @typedef {{format: number, version: string, images: number, bits: number, superblock: number, chunk: number,
+ *   record: number, words: string, terms: string, substitutes: string | null, examples: string[],
+ *   fields: Record<string, [kind: string, file: string]>, packs: Record<string, PackAbout>}} About
+ *
+ * @typedef {{rank: number, image_id: string, score: number, metadata: Record<string, any>, photo: string | null,
+ *   coverage: number | null, explanation: TermAnswer[] | null}} Hit
+ * @typedef {{word: string, sign: "" | "+" | "-", images: number}} Condition
+ * @typedef {{tokenise_ms: number, search_ms: number, total_ms: number, explain_ms: number | null}} Timings
+ * @typedef {{hits: Hit[], unknown: string[], substitutions: Substitution[], conditions: Condition[],
+ *   timings: Timings}} Answer by descending score, ties by image id
+ * @typedef {{k?: number, offset?: number, substitute?: boolean, minCoverage?: number, explain?: boolean,
+ *   allowed?: Uint8Array | null, signal?: AbortSignal}} Options
+ */
+
+const FORMAT = 1;
+const CORRECTED = 10; // unknown words
+
+/** An image that the index does not have. */
+export class UnknownImageError extends Error {}
+
+/** Open an index, @param {string | URL} folder relative to the page @returns {Promise<Index>} */
+export async function open(folder) {
+  const base = new URL(folder, globalThis.document?.baseURI ?? import.meta.url);
+  const source = new Source(new URL(base.pathname.endsWith("/") ? base : `${base}/`));
+  const about = /** @type {About} */ (parsed(await source.index()));
+  if (about.format !== FORMAT) throw new Error(`the index has format ${about.format}, this script reads ${FORMAT}: publish it again`);
+  const words = await source.whole(about.words).then(inflated).then(parsed);
+  const terms = await source.whole(about.terms).then(inflated);
+  return new Index(about, source, new Tokenizer(words), new Terms(terms, words.vocabulary.length, about));
+}
+
+export class Index {
+  /** @param {About} about @param {Source} source @param {Tokenizer} tokenizer @param {Terms} terms */
+  constructor(about, source, tokenizer, terms) {
+    const pack = (/** @type {string} */ name, compressed = true) => new Pack(source, about.packs[name], compressed);
+    this.about = about;
+    this.source = source;
+    this.vocabulary = tokenizer.vocabulary;
+    this.terms = terms;
+    this.lists = new Lists(terms, pack("postings"), about);
+    this.finder = new Finder(about, this.lists, pack("bounds"), pack("ranks", false));
+    this.records = new Records(pack("records"), about.record);
+    this.ids = new Ids(pack("ids"), Math.ceil(about.images / 256));
+    this.reader = new Reader(tokenizer, (term) => terms.frequencies[term] > 0, () => this.#substitutes(), about.bits);
+    /** Of a term. @param {number} term */
+    this.largestOf = (term) => terms.largest[term];
+    /** @type {HeldWords | undefined} */
+    this.held = undefined;
+    /** @type {Map<string, number>} positions of images that were read */
+    this.seen = new Map();
+  }
+
+  /** Number of images. */
+  get images() {
+    return this.about.images;
+  }
+
+  /** @returns {Promise<import("./reader.js").Table>} */
+  async #substitutes() {
+    const { substitutes } = this.about;
+    return substitutes ? parsed(await inflated(await this.source.whole(substitutes))) : {};
+  }
+
+  /** The best images for a text. @param {string} query @param {Options} [options] @returns {Promise<Answer>} */
+  async search(query, options = {}) {
+    const { k = 10, offset = 0, substitute = true, minCoverage, explain = false, signal } = options;
+    const start = performance.now();
+    const read = await this.reader.read(query, { substitute });
+    const tokenised = performance.now();
+    let { allowed, conditions } = await this.#apply(read.signed, options.allowed ?? null);
+    if (minCoverage) allowed = await this.#covering(read.words, minCoverage, allowed);
+    const found = (await this.finder.top(read.counts, k + offset, allowed)).slice(offset);
+    const images = await this.#images(found);
+    signal?.throwIfAborted();
+    const searched = performance.now();
+    const asked = explain ? termsOfWords(read.words) : null;
+    const covers = explain || minCoverage !== undefined;
+    const hits = found.map((one, i) => this.#hit(one, i + offset, images[i], asked, covers ? read.words : null));
+    const timings = this.#timings(start, tokenised, searched, explain);
+    const { unknown, substitutions } = read;
+    return { hits, unknown, substitutions, conditions, timings };
+  }
+
+  /**
+   * The images most similar to one of the index, or to several, without these.
+   * @param {string | string[]} imageId @param {Options & {words?: string}} [options]
+   * @returns {Promise<Answer & {terms: {term: string, count: number}[]}>} `terms` is the query made of them
+   */
+  async similar(imageId, options = {}) {
+    const { k = 10, words = "", explain = false, signal } = options;
+    const start = performance.now();
+    const positions = await Promise.all([...new Set([imageId].flat())].map((id) => this.#position(id)));
+    const read = await this.reader.read(words, { excluding: true });
+    const spoken = new Map([...read.counts].filter(([term]) => this.reader.holds(term)));
+    const counts = imagesAndWords(await this.#impactsOf(positions), spoken);
+    const tokenised = performance.now();
+    const { allowed, conditions } = await this.#apply(read.signed, options.allowed ?? null);
+    const best = await this.finder.top(counts, k + positions.length, allowed);
+    const found = best.filter(({ position }) => !positions.includes(position)).slice(0, k);
+    const images = await this.#images(found);
+    signal?.throwIfAborted();
+    const searched = performance.now();
+    const asked = [...counts].map(([id, count]) => this.#counted(id, count));
+    const hits = found.map((one, i) => this.#hit(one, i, images[i], explain ? asked : null, null));
+    const terms = asked.map(({ word, count }) => ({ term: word, count }));
+    const timings = this.#timings(start, tokenised, searched, explain);
+    const { unknown, substitutions } = read;
+    return { hits, terms, unknown, substitutions, conditions, timings };
+  }
+
+  /** Why an image has its score for a text. @param {string} query @param {string} imageId */
+  async explain(query, imageId) {
+    const { words } = await this.reader.read(query, { excluding: true });
+    const [image] = await this.#records([await this.#position(imageId)]);
+    const terms = explained(image, termsOfWords(words), this.vocabulary);
+    return {
+      image_id: imageId,
+      score: terms.reduce((sum, term) => sum + term.score, 0),
+      terms,
+      coverage: coverage(words, image, this.largestOf),
+      against: against(words, image, this.largestOf),
+    };
+  }
+
+  /** What the index knows of an image. @param {string} imageId */
+  async image(imageId) {
+    const [{ id, metadata, photo }] = await this.#records([await this.#position(imageId)]);
+    return { image_id: id, metadata, photo };
+  }
+
+  /** Queries whose last word is completed to words of the index. @param {string} text @param {number} [most] */
+  complete(text, most = 10) {
+    return this.#heldWords().complete(text, most);
+  }
+
+  /** The words of the index that are spelled most like some. @param {string[]} words @param {number} [most] */
+  corrections(words, most = 3) {
+    const nearest = words.slice(0, CORRECTED).map((word) => ({ word, words: this.#heldWords().correct(word, most).map((one) => one.word) }));
+    return nearest.filter((one) => one.words.length);
+  }
+
+  #heldWords() {
+    return (this.held ??= new HeldWords(this.vocabulary, this.terms));
+  }
+
+  /** @param {Found[]} found */
+  #images(found) {
+    return this.#records(found.map(({ position }) => position));
+  }
+
+  /** @param {number[]} positions */
+  async #records(positions) {
+    const images = await this.records.at(positions);
+    for (const [i, { id }] of images.entries()) this.seen.set(id, positions[i]);
+    return images;
+  }
+
+  /** @param {string} imageId */
+  async #position(imageId) {
+    const position = this.seen.get(imageId) ?? (await this.ids.position(imageId));
+    if (position === undefined) throw new UnknownImageError(`the index has no image ${imageId}`);
+    return position;
+  }
+
+  /** The impacts of some images, added, by rising term. @param {number[]} positions */
+  async #impactsOf(positions) {
+    /** @type {Map<number, number>} */
+    const added = new Map();
+    for (const image of await this.#records(positions)) {
+      for (const [term, { impact }] of image.terms) added.set(term, (added.get(term) ?? 0) + impact);
+    }
+    return new Map([...added].sort(([a], [b]) => a - b));
+  }
+
+  /** Which images have a word. @param {ReadWord} word */
+  async #having({ terms }) {
+    const unique = [...new Set(terms)];
+    return having(await this.lists.read(unique), unique.map(this.largestOf), this.images);
+  }
+
+  /**
+   * The images that have what they must and lack what they must not.
+   * @param {ReadWord[]} signed @param {Uint8Array | null} allowed
+   */
+  async #apply(signed, allowed) {
+    /** @type {Condition[]} */
+    const conditions = [];
+    for (const [i, found] of (await Promise.all(signed.map((word) => this.#having(word)))).entries()) {
+      const { text, sign } = signed[i];
+      conditions.push({ word: text, sign, images: found.reduce((sum, one) => sum + one, 0) });
+      const wanted = sign === "+" ? 1 : 0;
+      const before = allowed;
+      allowed = found.map((one, position) => Number(one === wanted && (!before || before[position])));
+    }
+    return { allowed, conditions };
+  }
+
+  /** The images with at least some coverage. @param {ReadWord[]} words @param {number} least @param {Uint8Array | null} allowed */
+  async #covering(words, least, allowed) {
+    const shares = new Float64Array(this.images);
+    for (const [i, weight] of weights(words, this.largestOf).entries()) {
+      if (!weight) continue;
+      const found = await this.#having(words[i]);
+      for (let position = 0; position < found.length; position++) shares[position] += weight * found[position];
+    }
+    return Uint8Array.from(shares, (share, position) => Number(share >= least - 1e-9 && (!allowed || allowed[position])));
+  }
+
+  /** @param {number} id @param {number} count @returns {Asked} */
+  #counted(id, count) {
+    return { id, word: this.vocabulary[id], count, similarity: null, sign: "" };
+  }
+
+  /** @param {Found} found @param {number} before hits @param {ImageRecord} image @param {Asked[] | null} asked @param {ReadWord[] | null} words @returns {Hit} */
+  #hit({ score }, before, image, asked, words) {
+    return {
+      rank: before + 1,
+      image_id: image.id,
+      score,
+      metadata: image.metadata,
+      photo: image.photo,
+      coverage: words && coverage(words, image, this.largestOf),
+      explanation: asked && explained(image, asked, this.vocabulary),
+    };
+  }
+
+  /** @param {number} start @param {number} tokenised @param {number} searched @param {boolean} explains @returns {Timings} */
+  #timings(start, tokenised, searched, explains) {
+    return {
+      tokenise_ms: tokenised - start,
+      search_ms: searched - tokenised,
+      total_ms: searched - start,
+      explain_ms: explains ? performance.now() - searched : null,
+    };
+  }
+}

@@ -1,0 +1,102 @@
+// Reading queries: their terms, the words that the index lacks, and substitutes for those.
+
+import { parse, QueryError, searchable } from "./grammar.js";
+
+/** @import { Clause } from "./grammar.js" */
+/** @import { Tokenizer, Word } from "./tokenizer.js" */
+
+const LARGEST_SCORE = 2 ** 24; // the server's engines count exactly below this
+
+/**
+ * @typedef {{word: string, term: string, similarity: number}} Substitution
+ * @typedef {{text: string, terms: number[], known: boolean, substitution: Substitution | null,
+ *   sign: "" | "+" | "-", times: number}} ReadWord a word of a query: its terms are its pieces or its
+ *   substitute; it is known if some image has one of its pieces; `times` is 0 for an excluded word
+ * @typedef {{words: ReadWord[], counts: Map<number, number>, unknown: string[],
+ *   substitutions: Substitution[], signed: ReadWord[]}} ReadQuery
+ * @typedef {Record<string, [number, number]>} Table of words with a substitute's term id and similarity
+ */
+
+export class Reader {
+  /**
+   * @param {Tokenizer} tokenizer
+   * @param {(term: number) => boolean} holds whether some image has a term
+   * @param {() => Promise<Table>} table of substitutes
+   * @param {number} bits of an impact
+   */
+  constructor(tokenizer, holds, table, bits) {
+    this.tokenizer = tokenizer;
+    this.holds = holds;
+    this.table = table;
+    this.mostCounts = Math.floor(LARGEST_SCORE / 2 ** bits);
+  }
+
+  /** @param {string} text @param {{substitute?: boolean, excluding?: boolean}} [options] `excluding`: it may only exclude */
+  async read(text, { substitute = true, excluding = false } = {}) {
+    const clauses = excluding ? parse(text) : searchable(text);
+    const words = clauses.flatMap((clause) => this.#words(clause));
+    const lacking = words.filter((word) => !word.known);
+    if (substitute && lacking.some((word) => word.sign !== "-")) await this.#substitute(lacking);
+    const read = this.#read(words, lacking);
+    this.#checkWeights(text, clauses, read.counts);
+    return read;
+  }
+
+  /** @param {Clause} clause @returns {ReadWord[]} */
+  #words({ text, sign, weight, word }) {
+    const found = this.tokenizer.words(text);
+    if (!word) return found.map((one) => this.#word(one, "", 1));
+    return [this.#word({ text, pieces: this.#spoken(found) }, sign, sign === "-" ? 0 : weight)];
+  }
+
+  /** @param {Word} word @param {"" | "+" | "-"} sign @param {number} times @returns {ReadWord} */
+  #word({ text, pieces }, sign, times) {
+    return { text, terms: pieces, known: pieces.some(this.holds), substitution: null, sign, times };
+  }
+
+  /** The pieces with a letter or a digit; all of them if none has one. @param {Word[]} words */
+  #spoken(words) {
+    const pieces = words.flatMap((word) => word.pieces);
+    const spoken = pieces.filter((piece) => /[\p{L}\p{N}]/u.test(this.tokenizer.vocabulary[piece]));
+    return spoken.length ? spoken : pieces;
+  }
+
+  /** @param {ReadWord[]} lacking */
+  async #substitute(lacking) {
+    const table = await this.table();
+    for (const word of lacking.filter(({ sign }) => sign !== "-")) {
+      const spelled = word.terms.map((piece) => this.tokenizer.vocabulary[piece]).join("");
+      if (!Object.hasOwn(table, spelled)) continue;
+      const [id, similarity] = table[spelled];
+      word.terms = [id];
+      word.substitution = { word: word.text, term: this.tokenizer.vocabulary[id], similarity };
+    }
+  }
+
+  /** @param {ReadWord[]} words @param {ReadWord[]} lacking @returns {ReadQuery} */
+  #read(words, lacking) {
+    /** @type {Map<number, number>} */
+    const counts = new Map();
+    for (const { terms, times } of words) {
+      if (times) for (const term of terms) counts.set(term, (counts.get(term) ?? 0) + times);
+    }
+    const replaced = lacking.flatMap(({ substitution }) => substitution ?? []);
+    return {
+      words,
+      counts,
+      unknown: [...new Set(lacking.filter((word) => !word.substitution).map((word) => word.text))],
+      substitutions: [...new Map(replaced.map((one) => [`${one.word}\n${one.term}`, one])).values()],
+      signed: words.filter((word) => word.sign),
+    };
+  }
+
+  /** @param {string} text @param {Clause[]} clauses @param {Map<number, number>} counts */
+  #checkWeights(text, clauses, counts) {
+    const weighted = clauses.find((clause) => clause.weight > 1);
+    const all = [...counts.values()].reduce((sum, count) => sum + count, 0);
+    if (weighted && all > this.mostCounts) {
+      const problem = `the weights add up to more than ${this.mostCounts}: use smaller ones`;
+      throw new QueryError(problem, text, weighted.at);
+    }
+  }
+}
