@@ -39,6 +39,18 @@ export class Finder {
     return ordered(reaching(sums, least, allowed), k, (positions) => this.ranksOf(positions));
   }
 
+  /**
+   * Some images in an order, ties by id.
+   * @param {Uint8Array} found 1 for each @param {Float64Array} keys by position, rising @param {number} count at most
+   */
+  async first(found, keys, count) {
+    const positions = [...found.keys()].filter((position) => found[position]);
+    const ranks = await this.ranksOf(positions);
+    const rank = (/** @type {number} */ position) => ranks.get(position) ?? 0;
+    const order = (/** @type {number} */ a, /** @type {number} */ b) => (keys[a] < keys[b] ? -1 : keys[a] > keys[b] ? 1 : rank(a) - rank(b));
+    return positions.sort(order).slice(0, count);
+  }
+
   /** The ranks of the ids of some images. @param {number[]} positions @returns {Promise<Map<number, number>>} */
   async ranksOf(positions) {
     const { images, superblock } = this.about;

@@ -7,7 +7,7 @@
 
 const LARGEST_WEIGHT = 100;
 // As Python's \s, \w and [^\W\d_].
-const SPACES = "\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000";
+export const SPACES = "\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000";
 const LETTER = "[\\p{L}\\p{Nl}\\p{No}]";
 const WORDLY = "[\\p{L}\\p{N}_]";
 const QUOTE = '["“”]';

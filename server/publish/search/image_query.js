@@ -12,7 +12,7 @@ function shares(weights, counts) {
   return new Map(own.filter(([, share]) => share));
 }
 
-/** @param {Weights} impacts of all terms of the images, added, by rising term @param {number} counts */
+/** @param {Weights} impacts of all terms of the images, added, in an order that breaks ties @param {number} counts */
 function imageQuery(impacts, counts) {
   const strongest = [...impacts].sort((a, b) => b[1] - a[1]).slice(0, TERMS);
   return shares(new Map(strongest), counts);
@@ -20,7 +20,7 @@ function imageQuery(impacts, counts) {
 
 /**
  * The query for images similar to some, and to words as well; both have half of the weight.
- * @param {Weights} impacts of all terms of the images, added, by rising term @param {Weights} words terms with their counts
+ * @param {Weights} impacts of all terms of the images, added, in an order that breaks ties @param {Weights} words terms with their counts
  */
 export function imagesAndWords(impacts, words) {
   if (!words.size) return imageQuery(impacts, COUNTS);

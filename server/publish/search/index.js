@@ -7,6 +7,7 @@ import { inflated, parsed } from "./bytes.js";
 import { against, coverage, explained, termsOfWords } from "./explanations.js";
 import { Pack, Source } from "./files.js";
 import { Finder } from "./finder.js";
+import { stripped } from "./grammar.js";
 import { imagesAndWords } from "./image_query.js";
 import { Lists, Terms } from "./postings.js";
 import { having, weights } from "./presence.js";
@@ -16,9 +17,10 @@ import { Tokenizer } from "./tokenizer.js";
 import { HeldWords } from "./words.js";
 
 /** @import { Asked, TermAnswer } from "./explanations.js" */
+/** @import { Bucket } from "./fields.js" */
 /** @import { PackAbout } from "./files.js" */
 /** @import { Found } from "./finder.js" */
-/** @import { ReadWord, Substitution } from "./reader.js" */
+/** @import { ReadQuery, ReadWord, Substitution } from "./reader.js" */
 /** @import { ImageRecord } from "./records.js" */
 
 export { IndexError } from "./files.js";
@@ -36,12 +38,15 @@ export { QueryError } from "./grammar.js";
  * @typedef {{tokenise_ms: number, search_ms: number, total_ms: number, explain_ms: number | null}} Timings
  * @typedef {{hits: Hit[], unknown: string[], substitutions: Substitution[], conditions: Condition[],
  *   timings: Timings}} Answer by descending score, ties by image id
- * @typedef {{k?: number, offset?: number, substitute?: boolean, minCoverage?: number, explain?: boolean,
- *   allowed?: Uint8Array | null, signal?: AbortSignal}} Options
+ * @typedef {Answer & {total: number, facets: Record<string, Bucket[]>}} Browsed with how many images match
+ * @typedef {{k?: number, offset?: number, substitute?: boolean, minCoverage?: number, filter?: string,
+ *   explain?: boolean, signal?: AbortSignal}} Options
  */
 
 const FORMAT = 1;
 const CORRECTED = 10; // unknown words
+/** @type {ReadQuery} */
+const NOTHING = { words: [], counts: new Map(), unknown: [], substitutions: [], signed: [] };
 
 /** An image that the index does not have. */
 export class UnknownImageError extends Error {}
@@ -68,6 +73,8 @@ export class Index {
     this.lists = new Lists(terms, pack("postings"), about);
     this.finder = new Finder(about, this.lists, pack("bounds"), pack("ranks", false));
     this.records = new Records(pack("records"), about.record);
+    /** @type {Promise<import("./fields.js").Fields> | undefined} */
+    this.fields = undefined;
     this.ids = new Ids(pack("ids"), Math.ceil(about.images / 256));
     this.reader = new Reader(tokenizer, (term) => terms.frequencies[term] > 0, () => this.#substitutes(), about.bits);
     /** Of a term. @param {number} term */
@@ -83,6 +90,16 @@ export class Index {
     return this.about.images;
   }
 
+  /** The kind of each field. */
+  get kinds() {
+    return Object.fromEntries(Object.entries(this.about.fields).map(([name, [kind]]) => [name, kind]));
+  }
+
+  /** The fields, whose script is fetched by the first filter. */
+  #fields() {
+    return (this.fields ??= import("./fields.js").then(({ Fields }) => new Fields(this.source, this.about)));
+  }
+
   /** @returns {Promise<import("./reader.js").Table>} */
   async #substitutes() {
     const { substitutes } = this.about;
@@ -95,18 +112,44 @@ export class Index {
     const start = performance.now();
     const read = await this.reader.read(query, { substitute });
     const tokenised = performance.now();
-    let { allowed, conditions } = await this.#apply(read.signed, options.allowed ?? null);
-    if (minCoverage) allowed = await this.#covering(read.words, minCoverage, allowed);
+    const { allowed, conditions } = await this.#allowed(read, options);
     const found = (await this.finder.top(read.counts, k + offset, allowed)).slice(offset);
     const images = await this.#images(found);
     signal?.throwIfAborted();
     const searched = performance.now();
-    const asked = explain ? termsOfWords(read.words) : null;
     const covers = explain || minCoverage !== undefined;
-    const hits = found.map((one, i) => this.#hit(one, i + offset, images[i], asked, covers ? read.words : null));
-    const timings = this.#timings(start, tokenised, searched, explain);
+    const hits = this.#hits(found, offset, images, explain ? termsOfWords(read.words) : null, covers ? read.words : null);
     const { unknown, substitutions } = read;
-    return { hits, unknown, substitutions, conditions, timings };
+    return { hits, unknown, substitutions, conditions, timings: timings(start, tokenised, searched, explain) };
+  }
+
+  /**
+   * All images that match a text, or without words all that a filter lets through: their number, facets,
+   * and a page of them in the order of a field, by default of scores or ids.
+   * @param {string} query @param {Options & {sort?: string, facets?: string[]}} [options] @returns {Promise<Browsed>}
+   */
+  async browse(query, options = {}) {
+    const { k = 10, offset = 0, substitute = true, sort, facets = [], explain = false, signal } = options;
+    const start = performance.now();
+    const read = stripped(query) ? await this.reader.read(query, { substitute }) : NOTHING;
+    const { allowed, conditions } = await this.#allowed(read, options);
+    const sums = read === NOTHING ? null : await this.finder.sums(read.counts);
+    const matching = (/** @type {number} */ position) => Number((!allowed || allowed[position]) && (!sums || sums[position]));
+    const matched = Uint8Array.from({ length: this.images }, (_, position) => matching(position));
+    const count = async (/** @type {string} */ facet) => [facet, await (await this.#fields()).counts(facet, matched)];
+    const counted = await Promise.all(facets.map(count));
+    const keys = sort ? await (await this.#fields()).keys(sort) : Float64Array.from(matched, (_, position) => -(sums?.[position] ?? 0));
+    const positions = (await this.finder.first(matched, keys, offset + k)).slice(offset);
+    const found = positions.map((position) => ({ position, score: sums?.[position] ?? 0 }));
+    const images = await this.#images(found);
+    signal?.throwIfAborted();
+    const searched = performance.now();
+    const words = sums && explain ? read.words : null;
+    const hits = this.#hits(found, offset, images, words && termsOfWords(words), words);
+    const total = matched.reduce((sum, one) => sum + one, 0);
+    const { unknown, substitutions } = read;
+    const spent = timings(start, start, searched, words !== null);
+    return { hits, total, facets: Object.fromEntries(counted), unknown, substitutions, conditions, timings: spent };
   }
 
   /**
@@ -122,18 +165,17 @@ export class Index {
     const spoken = new Map([...read.counts].filter(([term]) => this.reader.holds(term)));
     const counts = imagesAndWords(await this.#impactsOf(positions), spoken);
     const tokenised = performance.now();
-    const { allowed, conditions } = await this.#apply(read.signed, options.allowed ?? null);
+    const { allowed, conditions } = await this.#allowed({ ...read, words: [] }, options);
     const best = await this.finder.top(counts, k + positions.length, allowed);
     const found = best.filter(({ position }) => !positions.includes(position)).slice(0, k);
     const images = await this.#images(found);
     signal?.throwIfAborted();
     const searched = performance.now();
     const asked = [...counts].map(([id, count]) => this.#counted(id, count));
-    const hits = found.map((one, i) => this.#hit(one, i, images[i], explain ? asked : null, null));
+    const hits = this.#hits(found, 0, images, explain ? asked : null, null);
     const terms = asked.map(({ word, count }) => ({ term: word, count }));
-    const timings = this.#timings(start, tokenised, searched, explain);
     const { unknown, substitutions } = read;
-    return { hits, terms, unknown, substitutions, conditions, timings };
+    return { hits, terms, unknown, substitutions, conditions, timings: timings(start, tokenised, searched, explain) };
   }
 
   /** Why an image has its score for a text. @param {string} query @param {string} imageId */
@@ -190,14 +232,14 @@ export class Index {
     return position;
   }
 
-  /** The impacts of some images, added, by rising term. @param {number[]} positions */
+  /** The impacts of some images, added; the terms of the first image come first. @param {number[]} positions */
   async #impactsOf(positions) {
     /** @type {Map<number, number>} */
     const added = new Map();
     for (const image of await this.#records(positions)) {
       for (const [term, { impact }] of image.terms) added.set(term, (added.get(term) ?? 0) + impact);
     }
-    return new Map([...added].sort(([a], [b]) => a - b));
+    return added;
   }
 
   /** Which images have a word. @param {ReadWord} word */
@@ -207,20 +249,19 @@ export class Index {
   }
 
   /**
-   * The images that have what they must and lack what they must not.
-   * @param {ReadWord[]} signed @param {Uint8Array | null} allowed
+   * The images that a filter lets through, that have what they must and lack what they must not.
+   * @param {ReadQuery} read @param {Options} options @returns {Promise<{allowed: Uint8Array | null, conditions: Condition[]}>}
    */
-  async #apply(signed, allowed) {
-    /** @type {Condition[]} */
-    const conditions = [];
-    for (const [i, found] of (await Promise.all(signed.map((word) => this.#having(word)))).entries()) {
-      const { text, sign } = signed[i];
-      conditions.push({ word: text, sign, images: found.reduce((sum, one) => sum + one, 0) });
+  async #allowed({ signed, words }, { filter, minCoverage }) {
+    let allowed = filter ? await (await this.#fields()).allowed(filter) : null;
+    const having = await Promise.all(signed.map((word) => this.#having(word)));
+    const conditions = signed.map(({ text, sign }, i) => {
+      const [own, before] = [having[i], allowed];
       const wanted = sign === "+" ? 1 : 0;
-      const before = allowed;
-      allowed = found.map((one, position) => Number(one === wanted && (!before || before[position])));
-    }
-    return { allowed, conditions };
+      allowed = own.map((one, position) => Number(one === wanted && (!before || before[position])));
+      return { word: text, sign, images: own.reduce((sum, one) => sum + one, 0) };
+    });
+    return { allowed: minCoverage ? await this.#covering(words, minCoverage, allowed) : allowed, conditions };
   }
 
   /** The images with at least some coverage. @param {ReadWord[]} words @param {number} least @param {Uint8Array | null} allowed */
@@ -239,26 +280,26 @@ export class Index {
     return { id, word: this.vocabulary[id], count, similarity: null, sign: "" };
   }
 
-  /** @param {Found} found @param {number} before hits @param {ImageRecord} image @param {Asked[] | null} asked @param {ReadWord[] | null} words @returns {Hit} */
-  #hit({ score }, before, image, asked, words) {
-    return {
-      rank: before + 1,
-      image_id: image.id,
+  /** @param {Found[]} found @param {number} before hits @param {ImageRecord[]} images @param {Asked[] | null} asked @param {ReadWord[] | null} words @returns {Hit[]} */
+  #hits(found, before, images, asked, words) {
+    return found.map(({ score }, i) => ({
+      rank: before + i + 1,
+      image_id: images[i].id,
       score,
-      metadata: image.metadata,
-      photo: image.photo,
-      coverage: words && coverage(words, image, this.largestOf),
-      explanation: asked && explained(image, asked, this.vocabulary),
-    };
+      metadata: images[i].metadata,
+      photo: images[i].photo,
+      coverage: words && coverage(words, images[i], this.largestOf),
+      explanation: asked && explained(images[i], asked, this.vocabulary),
+    }));
   }
+}
 
-  /** @param {number} start @param {number} tokenised @param {number} searched @param {boolean} explains @returns {Timings} */
-  #timings(start, tokenised, searched, explains) {
-    return {
-      tokenise_ms: tokenised - start,
-      search_ms: searched - tokenised,
-      total_ms: searched - start,
-      explain_ms: explains ? performance.now() - searched : null,
-    };
-  }
+/** @param {number} start @param {number} tokenised @param {number} searched @param {boolean} explains @returns {Timings} */
+function timings(start, tokenised, searched, explains) {
+  return {
+    tokenise_ms: tokenised - start,
+    search_ms: searched - tokenised,
+    total_ms: searched - start,
+    explain_ms: explains ? performance.now() - searched : null,
+  };
 }

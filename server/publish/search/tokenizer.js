@@ -30,6 +30,9 @@ function remembered(find) {
   };
 }
 
+// Marks on a letter are in an order of their own, which those of Hangul's tones, that stay, show.
+const inOrder = (/** @type {string} */ text) => text.replace(/\p{M}{2,}/gu, (marks) => (/[\u302e\u302f]/.test(marks) ? marks.normalize("NFD") : marks));
+
 const codeOf = (/** @type {string} */ char) => char.codePointAt(0) ?? 0;
 
 export class Tokenizer {
@@ -68,7 +71,7 @@ export class Tokenizer {
     const found = [];
     let open = false;
     let at = 0;
-    for (const char of text) {
+    for (const char of inOrder(text)) {
       const end = at + char.length;
       for (const letter of this.cleaned(char)) {
         const kind = this.kind(letter);

@@ -9,7 +9,7 @@ const LAST_WORD = /[\p{L}\p{Nl}\p{No}]+$/u;
 /** @typedef {{word: string, images: number}} HeldWord */
 
 /** Order of code points, which is not that of UTF-16. @param {string} a @param {string} b */
-function compared(a, b) {
+export function compared(a, b) {
   const [left, right] = [[...a], [...b]];
   const at = left.findIndex((letter, i) => letter !== right[i]);
   if (at < 0) return left.length - right.length;
