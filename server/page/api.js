@@ -1,4 +1,7 @@
-// Requests to the REST interface.
+// Requests to the REST interface. A published site has a module with the same exports in its place.
+
+/** Whether photos of this device can be searched by. */
+export const takesPhotos = true;
 
 // Shows the server that this page sends a request: scripts of other sites cannot add it.
 const PAGE = { "X-Sparta-Page": "1" };
@@ -54,6 +57,12 @@ export const signOut = () => send("v1/sign-out", { method: "POST" });
 export const session = () => get("v1/session");
 
 const kindOf = ({ type }) => ({ "Content-Type": type.startsWith("image/") ? type : "application/octet-stream" });
+
+/** The address of a small picture of a photo, with a side of at most 256 or 512 pixels. */
+export function thumbnail(url, size) {
+  const [, photo, query] = url.match(/^(.*)\/file(?:\?(.*))?$/);
+  return `${photo}/thumbnail?size=${size}${query ? `&${query}` : ""}`;
+}
 
 /** What the index stores about a photo, and where its file is. */
 export const photo = (imageId) => get(pathOf(imageId));

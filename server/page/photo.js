@@ -1,5 +1,6 @@
 // A photo, and the box of a region over it.
 
+import { thumbnail } from "./api.js";
 import { make } from "./dom.js";
 
 const MISSING = "The photo file is missing";
@@ -36,12 +37,6 @@ async function reasonOf(url) {
   } catch {
     return MISSING; // no answer, or none of this server
   }
-}
-
-/** The address of a small picture of a photo, with a side of at most 256 or 512 pixels. */
-export function thumbnail(url, size) {
-  const [, photo, query] = url.match(/^(.*)\/file(?:\?(.*))?$/);
-  return `${photo}/thumbnail?size=${size}${query ? `&${query}` : ""}`;
 }
 
 /**

@@ -1,7 +1,7 @@
 // The image of a query by image, above its results.
 
+import { thumbnail } from "./api.js";
 import { make } from "./dom.js";
-import { thumbnail } from "./photo.js";
 
 /**
  * A heading with `name(imageId)`, which sets the text, `show(url)`, which sets the photo, and

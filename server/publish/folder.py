@@ -12,7 +12,7 @@ from sparta.errors import InputError
 MARKER = "index/index.json"  # of a site that is complete
 UNFINISHED = ".publishing"  # of one that is being written
 # Files named by their content, which only this module writes.
-_NAMED = re.compile(r"(index/[a-z]+|photos/\d+|photos/original)-[0-9a-f]{16}\.[a-z]+")
+_NAMED = re.compile(r"(index/[a-z]+|photos/\d+|photos/original)-[0-9a-f]{16}(\.[a-z]+)?")
 _TEMPORARY = ".part"
 
 

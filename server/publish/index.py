@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ def write_index(
     *,
     kinds: Mapping[str, Kind] | None = None,
     paths: bool = True,
-    examples: Sequence[str] = (),
+    about: Mapping[str, Any] | None = None,
     file_bytes: int = FILE,
     progress: Progress = no_progress,
 ) -> None:
@@ -39,7 +39,7 @@ def write_index(
         show: what is published of a document.
         kinds: of fields, declared.
         paths: whether the ids that are published are paths.
-        examples: queries to offer.
+        about: what else the index says of itself.
         file_bytes: of a file of a pack at most.
         progress: stage "records", in images.
 
@@ -59,7 +59,7 @@ def write_index(
         "ranks": rank_chunks(collection.order, SUPERBLOCK),
         "ids": id_chunks([image.image_id for image in images]),
     }
-    about = {
+    own = {
         "format": FORMAT,
         "images": len(collection),
         "bits": collection.bits,
@@ -70,7 +70,8 @@ def write_index(
         **write_terms(site, collection, columns, frequencies),
         "fields": write_fields(site, images, kinds or {}, paths),
         "packs": {name: write_pack(site, name, own, file_bytes) for name, own in packs.items()},
-        "examples": list(examples),
+        **(about or {}),
     }
-    about["version"] = digest(as_json(about))
-    site.put(MARKER, as_json(about))
+    own["bytes"] = sum(size for path, size in site.sizes.items() if path.startswith("index/"))
+    own["version"] = digest(as_json(own))
+    site.put(MARKER, as_json(own))

@@ -1,0 +1,61 @@
+"""The page of a site: the server's, whose requests an index of plain files answers."""
+
+from __future__ import annotations
+
+import re
+from html import escape
+from pathlib import Path
+from urllib.parse import urljoin
+
+from server.publish.folder import SiteFolder, digest
+from server.publish.terms import as_json
+
+OWN = Path(__file__).parent
+PAGE = OWN.parent / "page"
+# As the server's header has it; a page cannot say who may show it in a frame.
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "worker-src 'self'; base-uri 'none'; form-action 'self'"
+)
+_NOSCRIPT = re.compile(r"<noscript>.*?</noscript>", re.DOTALL)
+_CHARSET = '<meta charset="utf-8">\n'
+
+
+def write_page(site: SiteFolder, base_url: str | None = None) -> None:
+    """Write the page, and the service worker that keeps it.
+
+    Args:
+        site: the folder.
+        base_url: where the site will be, for search engines and previews of links.
+    """
+    files = {f"page/{path.relative_to(PAGE)}": path for path in PAGE.rglob("*") if path.is_file()}
+    files |= {f"search/{path.name}": path for path in (OWN / "search").glob("*.js")}
+    files["page/api.js"] = OWN / "site" / "api.js"
+    del files["page/index.html"]
+    contents = {path: files[path].read_bytes() for path in sorted(files)}
+    scripts = [path for path in contents if path.endswith(".js")]
+    contents["index.html"] = _html(scripts, base_url)
+    for path, content in contents.items():
+        site.put(path, content)
+    version = digest(b"".join(digest(content).encode() for content in contents.values()))
+    listed = ["./", *contents]
+    head = f"const VERSION = {as_json(version).decode()};\nconst PAGE = {as_json(listed).decode()};\n"
+    site.put("sw.js", head.encode() + (OWN / "site" / "sw.js").read_bytes())
+
+
+def _html(scripts: list[str], base_url: str | None) -> bytes:
+    """The page with a content security policy; its scripts are fetched all at once."""
+    text = (PAGE / "index.html").read_text(encoding="utf-8")
+    lines = [f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">']
+    lines += [f'<link rel="modulepreload" href="{path}">' for path in scripts]
+    if base_url:
+        url = escape(urljoin(base_url.rstrip("/") + "/", "."))
+        lines += [
+            f'<link rel="canonical" href="{url}">',
+            f'<meta property="og:url" content="{url}">',
+            '<meta property="og:type" content="website">',
+            '<meta property="og:title" content="Photos, searched in plain words">',
+        ]
+    added = "".join(f"  {line}\n" for line in lines)
+    text = text.replace(_CHARSET, _CHARSET + added, 1)
+    return _NOSCRIPT.sub("<noscript>This page needs JavaScript.</noscript>", text).encode()

@@ -1,0 +1,170 @@
+"""Publishes an index folder as a site."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from indexer.fields.store import read_kinds
+from indexer.manifest import Manifest
+from server.photo_files import find_photo, find_upload
+from server.problems import ProblemError
+from server.publish.collection import Collection, open_collection
+from server.publish.folder import SiteFolder
+from server.publish.index import write_index
+from server.publish.page import write_page
+from server.publish.photos import Photo, Pictures, publish_photos
+from server.publish.records import Shown
+from sparta.errors import InputError
+from sparta.lock import writing
+from sparta.progress import Progress, no_progress
+
+ALWAYS = ("width", "height")  # fields without which photos would jump while they load
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What is published of an index.
+
+    Attributes:
+        photos: the folder that ids are relative to; None for the one that the index names.
+        pictures: of each photo; None for none.
+        fields: of the metadata, beside width and height.
+        id_key: under which ids are published as hashes; None for the ids themselves.
+        examples: queries to offer.
+        base_url: where the site will be.
+    """
+
+    photos: Path | None = None
+    pictures: Pictures | None = None
+    fields: tuple[str, ...] = ()
+    id_key: str | None = None
+    examples: tuple[str, ...] = ()
+    base_url: str | None = None
+
+
+@dataclass
+class Report:
+    """What was published.
+
+    Attributes:
+        images: their number.
+        without_photo: ids of those whose file is missing or damaged.
+        withheld: fields of the metadata that are not published.
+        sizes: bytes of each file by its path.
+        rewritten: paths of those that were not there before, or were different.
+        removed: paths of those that are no longer part of the site.
+    """
+
+    images: int = 0
+    without_photo: list[str] = field(default_factory=list)
+    withheld: list[str] = field(default_factory=list)
+    sizes: dict[str, int] = field(default_factory=dict)
+    rewritten: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+
+
+def publish(
+    index: Path, out: Path, choices: Choices, progress: Progress = no_progress
+) -> Report:
+    """Write an index folder as a site of plain files, or what changed since it was written.
+
+    Args:
+        index: the folder.
+        out: of the site; missing, empty, or a site published before.
+        choices: what is published.
+        progress: stages "columns", "terms", "photos" and "records".
+
+    Raises:
+        InputError: if the index cannot be published, no image has a field that is to be, or `out`
+            has something else.
+    """
+    with writing(out), open_collection(index, progress) as collection:
+        site = SiteFolder(out)
+        images = _shown(index, collection, site, choices, progress)
+        report = Report(len(collection))
+        report.withheld = _withheld(collection, choices.fields)
+        if choices.pictures:
+            lacking = [number for number, one in enumerate(images) if one.photo is None]
+            report.without_photo = [collection.ids[number] for number in lacking]
+        write_page(site, choices.base_url)
+        pictures = choices.pictures or Pictures(())
+        write_index(
+            site,
+            collection,
+            images.__getitem__,
+            kinds=read_kinds(index),
+            paths=choices.id_key is None,
+            about={"pictures": pictures.about(), "examples": choices.examples},
+            progress=progress,
+        )
+        report.removed = site.finish()
+        report.sizes, report.rewritten = site.sizes, site.rewritten
+        return report
+
+
+def _shown(
+    index: Path,
+    collection: Collection,
+    site: SiteFolder,
+    choices: Choices,
+    progress: Progress,
+) -> list[Shown]:
+    """What is published of each document; its pictures are written."""
+    metadata = [collection.metadata(document) for document in range(len(collection))]
+    names: Sequence[str | None] = [None] * len(collection)
+    if choices.pictures:
+        recorded = Manifest.open(index).photos
+        folder = choices.photos or (Path(recorded) if recorded else None)
+        files = (
+            Photo(_file(index, folder, image_id, own), _longer(own))
+            for image_id, own in zip(collection.ids, metadata, strict=True)
+        )
+        names = []
+        for name in publish_photos(site, files, choices.pictures):
+            names.append(name)
+            progress("photos", len(names), len(collection))
+    return [
+        Shown(
+            _published_id(image_id, choices.id_key),
+            {key: own[key] for key in (*ALWAYS, *choices.fields) if key in own},
+            name,
+        )
+        for image_id, own, name in zip(collection.ids, metadata, names, strict=True)
+    ]
+
+
+def _file(
+    index: Path, folder: Path | None, image_id: str, metadata: Mapping[str, Any]
+) -> Path | None:
+    try:
+        return find_upload(index, metadata) or find_photo(folder, image_id)
+    except ProblemError:
+        return None
+
+
+def _longer(metadata: Mapping[str, Any]) -> int | None:
+    sides = [metadata.get(name) for name in ALWAYS]
+    return max(sides) if all(isinstance(side, int) for side in sides) else None  # type: ignore[type-var]
+
+
+def _published_id(image_id: str, key: str | None) -> str:
+    if key is None:
+        return image_id
+    return hmac.digest(key.encode(), image_id.encode("utf-8", "surrogatepass"), "sha256").hex()[:16]
+
+
+def _withheld(collection: Collection, fields: Sequence[str]) -> list[str]:
+    """The fields of the metadata that are not published.
+
+    Raises:
+        InputError: if no image has one that is to be published.
+    """
+    known = {name for document in range(len(collection)) for name in collection.metadata(document)}
+    if missing := [name for name in fields if name not in known]:
+        there = ", ".join(sorted(known)) or "none"
+        raise InputError(f"--field {missing[0]}: no image has it; there is {there}")
+    return sorted(known - {*fields, *ALWAYS})
