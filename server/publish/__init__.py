@@ -1,1 +1,1 @@
-"""A searchable gallery of plain files: the page, the photos, and an index searched in the browser."""
+"""A searchable gallery of plain files: page, photos, and an index searched in the browser."""

@@ -96,9 +96,7 @@ def _read(searcher: LuceneSearcher, table: SubstituteTable, progress: Progress) 
     )
 
 
-def _impacts(
-    searcher: LuceneSearcher, numbers: NDArray[np.int64], progress: Progress
-) -> csr_array:
+def _impacts(searcher: LuceneSearcher, numbers: NDArray[np.int64], progress: Progress) -> csr_array:
     """[N, V], read term by term from whatever engine is open."""
     vocabulary = searcher.tokenizer.vocabulary
     frequencies = searcher.finder.document_frequencies(vocabulary)

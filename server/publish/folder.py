@@ -1,9 +1,8 @@
-"""The folder of a published site: files are written once, and left alone while they stay the same."""
+"""The folder of a published site, in which files are left alone while they stay the same."""
 
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from pathlib import Path
 
@@ -71,7 +70,7 @@ class SiteFolder:
         place.parent.mkdir(parents=True, exist_ok=True)
         part = place.with_name(place.name + _TEMPORARY)
         part.write_bytes(content)
-        os.replace(part, place)
+        part.replace(place)
 
     def finish(self) -> list[str]:
         """Remove what was published before and is no longer part of the site.

@@ -29,6 +29,7 @@ def write_index(
     paths: bool = True,
     about: Mapping[str, Any] | None = None,
     file_bytes: int = FILE,
+    chunk: int = CHUNK,
     progress: Progress = no_progress,
 ) -> None:
     """Write an index that a browser searches, its first file last.
@@ -41,6 +42,7 @@ def write_index(
         paths: whether the ids that are published are paths.
         about: what else the index says of itself.
         file_bytes: of a file of a pack at most.
+        chunk: postings of a chunk, about.
         progress: stage "records", in images.
 
     Raises:
@@ -53,8 +55,8 @@ def write_index(
     rows = falling[: np.count_nonzero(frequencies)]
     images = [show(document) for document in collection.order.tolist()]
     packs = {
-        "postings": posting_chunks(columns, rows, collection.bits),
-        "bounds": bound_chunks(columns, rows, collection.bits),
+        "postings": posting_chunks(columns, rows, collection.bits, chunk),
+        "bounds": bound_chunks(columns, rows, collection.bits, chunk),
         "records": record_chunks(collection, show, progress),
         "ranks": rank_chunks(collection.order, SUPERBLOCK),
         "ids": id_chunks([image.image_id for image in images]),
@@ -64,7 +66,7 @@ def write_index(
         "images": len(collection),
         "bits": collection.bits,
         "superblock": SUPERBLOCK,
-        "chunk": CHUNK,
+        "chunk": chunk,
         "record": IMAGES,
         **write_words(site, collection),
         **write_terms(site, collection, columns, frequencies),

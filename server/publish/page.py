@@ -39,7 +39,9 @@ def write_page(site: SiteFolder, base_url: str | None = None) -> None:
         site.put(path, content)
     version = digest(b"".join(digest(content).encode() for content in contents.values()))
     listed = ["./", *contents]
-    head = f"const VERSION = {as_json(version).decode()};\nconst PAGE = {as_json(listed).decode()};\n"
+    head = (
+        f"const VERSION = {as_json(version).decode()};\nconst PAGE = {as_json(listed).decode()};\n"
+    )
     site.put("sw.js", head.encode() + (OWN / "site" / "sw.js").read_bytes())
 
 

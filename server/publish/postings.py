@@ -1,7 +1,7 @@
 """Lists of postings in chunks: each a part of a long list, or some short ones.
 
 Rows are the terms by falling document frequency, so that lists of a chunk are of similar kind. A
-term in more than `CHUNK` images has chunks of its own, of a fixed number of superblocks each, and
+term in more images than a chunk has postings has chunks of its own, of a fixed number of superblocks each, and
 the largest impact of each superblock in the pack of bounds; which chunks there are follows from
 the document frequencies alone (`chunk_plan`).
 """
@@ -37,41 +37,45 @@ class Planned(NamedTuple):
     stop: int
 
 
-def chunk_plan(frequencies: NDArray[np.integer], images: int) -> Iterator[Planned]:
+def chunk_plan(frequencies: NDArray[np.integer], images: int, most: int) -> Iterator[Planned]:
     """The chunks of all rows.
 
     Args:
         frequencies: [T] of the rows, falling, none 0.
         images: N.
+        most: postings of a chunk, about.
     """
     superblocks = -(-images // SUPERBLOCK)
     row = 0
     while row < len(frequencies):
         frequency = int(frequencies[row])
-        if frequency > CHUNK:
-            step = max(1, CHUNK * superblocks // frequency)
+        if frequency > most:
+            step = max(1, most * superblocks // frequency)
             for start in range(0, superblocks, step):
                 yield Planned(row, row + 1, start, min(start + step, superblocks))
             row += 1
             continue
-        first, room = row, CHUNK
+        first, room = row, most
         while row < len(frequencies) and frequencies[row] <= room:
             room -= int(frequencies[row])
             row += 1
         yield Planned(first, row, 0, superblocks)
 
 
-def posting_chunks(columns: csc_array, rows: NDArray[np.integer], bits: int) -> Iterator[bytes]:
+def posting_chunks(
+    columns: csc_array, rows: NDArray[np.integer], bits: int, most: int
+) -> Iterator[bytes]:
     """The chunks, compressed: gaps between positions, then impacts; of 16 bits the low bytes first.
 
     Args:
         columns: [positions, V] impacts, sorted by position in each column.
         rows: [T] the terms in order.
         bits: of an impact.
+        most: postings of a chunk, about.
     """
     starts, positions, impacts = columns.indptr, columns.indices, columns.data
     frequencies = np.diff(starts)[rows]
-    for first, end, start, stop in chunk_plan(frequencies, columns.shape[0]):
+    for first, end, start, stop in chunk_plan(frequencies, columns.shape[0], most):
         gaps, own = [], []
         for term in rows[first:end].tolist():
             list_positions = positions[starts[term] : starts[term + 1]]
@@ -89,7 +93,9 @@ def posting_chunks(columns: csc_array, rows: NDArray[np.integer], bits: int) -> 
             yield b""
 
 
-def bound_chunks(columns: csc_array, rows: NDArray[np.integer], bits: int) -> Iterator[bytes]:
+def bound_chunks(
+    columns: csc_array, rows: NDArray[np.integer], bits: int, most: int
+) -> Iterator[bytes]:
     """For each term with chunks of its own, the largest impact of each superblock, compressed.
 
     They are of 8 bits; of larger impacts the upper 8, rounded up, where 255 stands for the largest
@@ -97,7 +103,7 @@ def bound_chunks(columns: csc_array, rows: NDArray[np.integer], bits: int) -> It
     """
     superblocks = -(-columns.shape[0] // SUPERBLOCK)
     scale = 1 << max(0, bits - 8)
-    for term in rows[np.diff(columns.indptr)[rows] > CHUNK].tolist():
+    for term in rows[np.diff(columns.indptr)[rows] > most].tolist():
         own = slice(columns.indptr[term], columns.indptr[term + 1])
         maxima = np.zeros(superblocks, np.int64)
         impacts = columns.data[own].astype(np.int64)

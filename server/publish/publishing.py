@@ -67,9 +67,7 @@ class Report:
     removed: list[str] = field(default_factory=list)
 
 
-def publish(
-    index: Path, out: Path, choices: Choices, progress: Progress = no_progress
-) -> Report:
+def publish(index: Path, out: Path, choices: Choices, progress: Progress = no_progress) -> Report:
     """Write an index folder as a site of plain files, or what changed since it was written.
 
     Args:

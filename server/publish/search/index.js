@@ -134,7 +134,7 @@ export class Index {
     const read = stripped(query) ? await this.reader.read(query, { substitute }) : NOTHING;
     const { allowed, conditions } = await this.#allowed(read, options);
     const sums = read === NOTHING ? null : await this.finder.sums(read.counts);
-    const matching = (/** @type {number} */ position) => Number((!allowed || allowed[position]) && (!sums || sums[position]));
+    const matching = (/** @type {number} */ position) => Number((!allowed || allowed[position] === 1) && (!sums || sums[position] > 0));
     const matched = Uint8Array.from({ length: this.images }, (_, position) => matching(position));
     const count = async (/** @type {string} */ facet) => [facet, await (await this.#fields()).counts(facet, matched)];
     const counted = await Promise.all(facets.map(count));

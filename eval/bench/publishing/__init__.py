@@ -1,0 +1,1 @@
+"""Sizes and times of a published site, measured in a browser."""

@@ -1,0 +1,87 @@
+"""Postings in memory as collections, and what a browser answers about their published index."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from playwright.sync_api import Page
+from scipy.sparse import csr_array
+
+from indexer.grounding import Grounding, pack
+from indexer.postings import Postings
+from server.publish.collection import Collection, ordered
+from server.publish.folder import SiteFolder
+from server.publish.index import write_index
+from server.publish.page import OWN
+from server.publish.records import Shown
+from sparta.substitutes import SubstituteTable
+from sparta.tokenizer import WordPieceTokenizer
+
+# Runs in the browser: opens an index and answers some calls of it, errors as texts.
+ANSWERS = """async ([folder, calls]) => {
+  const { open } = await import("/search/index.js");
+  const index = await open(folder);
+  const answers = [];
+  for (const [name, ...values] of calls) {
+    try { answers.push(await index[name](...values)); }
+    catch (error) { answers.push({ error: error.message, column: error.column ?? null }); }
+  }
+  return answers;
+}"""
+
+
+def collection_of(
+    postings: Postings,
+    tokenizer: WordPieceTokenizer,
+    substitutes: SubstituteTable | None = None,
+    bits: int = 8,
+) -> Collection:
+    images = sorted(postings, key=lambda image: image.image_id)
+    starts = np.cumsum([0, *(len(image.terms) for image in images)])
+    terms = np.concatenate([np.empty(0, np.int32), *(image.terms for image in images)])
+    values = np.concatenate([np.empty(0, np.int32), *(image.impacts for image in images)])
+    shape = (len(images), len(tokenizer.vocabulary))
+    impacts = csr_array((values.astype(np.uint16), terms, starts), shape=shape)
+
+    def groundings(documents: Sequence[int]) -> list[bytes]:
+        chosen = [images[document] for document in documents]
+        return [pack(Grounding(one.terms, one.positions, one.inputs)) for one in chosen]
+
+    return Collection(
+        tokenizer,
+        substitutes or SubstituteTable(),
+        bits,
+        [image.image_id for image in images],
+        impacts,
+        ordered(impacts, bits),
+        lambda document: images[document].metadata,
+        groundings,
+    )
+
+
+def write_script(site: Path) -> None:
+    """Put the script that searches into a site."""
+    (site / "search").mkdir(parents=True)
+    for path in (OWN / "search").glob("*.js"):
+        (site / "search" / path.name).write_bytes(path.read_bytes())
+    (site / "blank.html").write_text("<!doctype html>")
+
+
+def publish_collection(folder: Path, collection: Collection, **options: Any) -> None:
+    site = SiteFolder(folder)
+    shown = [
+        Shown(image_id, collection.metadata(document), None)
+        for document, image_id in enumerate(collection.ids)
+    ]
+    write_index(site, collection, shown.__getitem__, **options)
+    site.finish()
+
+
+def answers(page: Page, folder: str, calls: Sequence[Sequence[Any]]) -> list[Any]:
+    """What calls of an index return: names of methods with their values."""
+    found: list[Any] = page.evaluate(ANSWERS, [f"/{folder}/index/", json.loads(json.dumps(calls))])
+    return found

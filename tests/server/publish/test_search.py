@@ -1,0 +1,414 @@
+"""The search in a browser equals the reference scorer, the engines and the tokenizer."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from playwright.sync_api import Page
+
+from indexer.filters.expression import FilterError
+from indexer.filters.text import parse_filter
+from indexer.postings import Postings
+from indexer.query.parse import parse
+from indexer.query.query import QueryError
+from indexer.search.api import Explanation, SearchResult
+from indexer.search.browsing import Page as Wanted
+from indexer.search.lucene import LuceneSearcher
+from indexer.search.open import open_index
+from server.publish.collection import open_collection
+from sparta.substitutes import Substitute, SubstituteTable
+from sparta.tokenizer import WordPieceTokenizer
+from tests.indexer.random_postings import random_postings, shards_of, write_postings
+from tests.indexer.search.queries import VOCABULARY
+from tests.reference.searcher import ReferenceSearcher
+from tests.server.publish.collections import (
+    answers,
+    collection_of,
+    publish_collection,
+)
+
+SHIPPED = Path(__file__).parents[3] / "sparta" / "visualsparta" / "shipped" / "photos"
+TABLE = {
+    "zebra": (Substitute("missing", 0.9), Substitute("cat", 0.5)),
+    "dog": (Substitute("cat", 0.4),),
+}
+
+Answer = dict[str, Any]
+
+
+def hits_of(answer: Answer) -> list[tuple[str, float]]:
+    return [(hit["image_id"], hit["score"]) for hit in answer["hits"]]
+
+
+def right(result: SearchResult) -> Answer:
+    return {
+        "hits": [(hit.image_id, hit.score) for hit in result.hits],
+        "unknown": result.unknown,
+        "substitutions": [(one.word, one.term, one.similarity) for one in result.substitutions],
+        "conditions": [(one.word, one.sign, one.images) for one in result.conditions],
+    }
+
+
+def found(answer: Answer) -> Answer:
+    return {
+        "hits": hits_of(answer),
+        "unknown": answer["unknown"],
+        "substitutions": [
+            (one["word"], one["term"], one["similarity"]) for one in answer["substitutions"]
+        ],
+        "conditions": [(one["word"], one["sign"], one["images"]) for one in answer["conditions"]],
+    }
+
+
+def terms_of(explanation: Explanation) -> list[Answer]:
+    return [
+        {
+            **{name: getattr(term, name) for name in ("term", "word", "count", "impact", "score")},
+            **{name: getattr(term, name) for name in ("region", "similarity", "sign")},
+            "box": term.box and pytest.approx(list(term.box), abs=1e-5),  # stored in 65,535 steps
+            "label": term.label and {"token": term.label.token, "words": term.label.words},
+        }
+        for term in explanation.terms
+    ]
+
+
+# ---- random collections against the reference scorer -------------------------------------------
+
+queries = st.lists(st.sampled_from(VOCABULARY), min_size=1, max_size=12).map(" ".join)
+
+
+@pytest.mark.parametrize("bits", [8, 16])
+@settings(max_examples=8, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@given(
+    images=st.integers(0, 700),
+    seed=st.integers(0, 1000),
+    chunk=st.sampled_from([8, 64, 4096]),
+    asked=st.lists(
+        st.tuples(queries, st.sampled_from([1, 7, 30, 1000]), st.booleans()),
+        min_size=4,
+        max_size=12,
+    ),
+)
+def test_answers_equal_the_reference(
+    blank: Page,
+    site: Path,
+    tokenizer: WordPieceTokenizer,
+    bits: int,
+    images: int,
+    seed: int,
+    chunk: int,
+    asked: list[tuple[str, int, bool]],
+) -> None:
+    postings = random_postings(tokenizer, images, seed)
+    if bits == 16:
+        postings.impacts[:] *= 257
+    name = f"random-{bits}-{images}-{seed}-{chunk}"
+    table = SubstituteTable(TABLE)
+    collection = collection_of(postings, tokenizer, table, bits)
+    publish_collection(site / name, collection, chunk=chunk, file_bytes=3000)
+    reference = ReferenceSearcher(postings, tokenizer, TABLE)
+    calls: list[Any] = [
+        ("search", query, {"k": k, "substitute": substitute, "explain": True})
+        for query, k, substitute in asked
+    ]
+    ids = postings.ids[: len(asked)]
+    calls += [("similar", image_id, {"k": 5}) for image_id in ids]
+    calls += [("similar", postings.ids[:2], {"k": 5, "words": "dog"})] if images > 1 else []
+    given_answers = answers(blank, name, calls)
+    for (query, k, substitute), answer in zip(asked, given_answers, strict=False):
+        result = reference.search(query, k, substitute=substitute)
+        assert found(answer) == right(result)
+        for hit in answer["hits"][:3]:
+            why = reference.explain(query, hit["image_id"], substitute=substitute)
+            assert hit["explanation"] == terms_of(why)
+    for image_id, answer in zip(ids, given_answers[len(asked) :], strict=False):
+        assert hits_of(answer) == right(reference.similar(image_id, 5))["hits"]
+    if images > 1:
+        near = reference.similar(postings.ids[:2], 5, words="dog")
+        assert hits_of(given_answers[-1]) == right(near)["hits"]
+
+
+# ---- an index against its engine ----------------------------------------------------------------
+
+METADATA: list[dict[str, Any]] = [
+    {
+        "taken": "2024-06-01T12:30:00",
+        "rating": 3,
+        "make": "Canon",
+        "model": "EOS 5",
+        "tags": ["a b", "É"],
+    },
+    {"taken": "2024-07-15", "rating": 4.5, "latitude": 48.1, "longitude": 11.5, "raw": True},
+    {"taken": "1969-12-31T23:59:59.5", "tags": ["a-b", "c"], "raw": False},
+    {"rating": -1, "make": "Nikon"},
+    {},
+]
+FILTERS = [
+    "rating:>3",
+    "rating:3..4.5",
+    "rating:1e0..",
+    "-rating:*",
+    "taken:2024",
+    "taken:>2024-06",
+    "taken:2024-06..2024-07-15",
+    "taken:..1970",
+    'tags:"a b"',
+    "tags:=é",
+    "tags:a*",
+    "camera:eos",
+    "raw:true",
+    "raw:no|yes",
+    "location:48.13,11.57~9km",
+    "location:40,0..50,20",
+    "folder:a OR path:3",
+    "(raw:true OR make:nikon) -rating:4.5",
+    "tags:+",
+    "-(make:canon model:*)",
+    "rating:x",
+    "dates:1",
+    "taken:soon",
+    "raw:maybe",
+    "location:3",
+    "rating:a*",
+    "a:",
+    "(raw:true",
+    'tags:"',
+    "dog",
+    "taken:2024-13",
+    "rating:>",
+    "raw:true)",
+]
+SIGNED = [
+    "dog -cat",
+    "+dog cat^3",
+    '+"the dogs" beach',
+    '-"red ball" sky',
+    "dog^100 running^2",
+    "dog^0",
+    'cat +"',
+    "-dog",
+    "dog^1.5",
+    "\\-dog",
+    "the^٣ dog",
+    "+zebra cat",
+    "dog -",
+    "rock -n- roll",
+    "dog's",
+    "犬 é ǅ",
+    "-dog^2 the",
+    '+"" the',
+    "+dog, the.",
+    '"dog cat"^2',
+    'a "dog" the',
+    "THE Dog[MASK]s",
+]
+
+
+@pytest.fixture(scope="module")
+def engine(
+    tokenizer: WordPieceTokenizer, site: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LuceneSearcher]:
+    """Of an index that is published as "engine"."""
+    rows = list(random_postings(tokenizer, 300, seed=5))
+    rows = [
+        replace(image, metadata={**image.metadata, **METADATA[i % len(METADATA)]})
+        for i, image in enumerate(rows)
+    ]
+    folder = tmp_path_factory.mktemp("index") / "index"
+    write_postings(
+        folder, shards_of(Postings.of(rows), 200), tokenizer, substitutes=SubstituteTable(TABLE)
+    )
+    with open_collection(folder) as collection:
+        publish_collection(site / "engine", collection, chunk=100, file_bytes=2000)
+    searcher = open_index(folder, "columns")
+    yield searcher
+    searcher.close()
+
+
+def asked_of(engine: LuceneSearcher, query: str, **options: Any) -> Answer:
+    try:
+        return right(engine.search(query, 25, **options))
+    except QueryError as error:
+        return {"column": error.column, "error": f"query, column {error.column}: {error.problem}"}
+
+
+@pytest.mark.parametrize("least", [None, 0.5])
+def test_operators_equal_the_engine(
+    blank: Page, engine: LuceneSearcher, least: float | None
+) -> None:
+    options = {"k": 25} | ({} if least is None else {"minCoverage": least})
+    calls = [("search", query, options) for query in SIGNED]
+    for query, answer in zip(SIGNED, answers(blank, "engine", calls), strict=True):
+        expected = asked_of(engine, query, min_coverage=least)
+        assert (found(answer) if "hits" in answer else answer) == expected, query
+        if least and "hits" in answer:
+            covered = [hit.coverage for hit in engine.search(query, 25, min_coverage=least).hits]
+            assert [hit["coverage"] for hit in answer["hits"]] == pytest.approx(covered)
+
+
+def test_an_explanation_says_what_is_against_an_image(blank: Page, engine: LuceneSearcher) -> None:
+    image_id = engine.search("dog", 1).hits[0].image_id
+    [answer] = answers(blank, "engine", [("explain", "-dog +zebra cat", image_id)])
+    expected = engine.explain("-dog +zebra cat", image_id)
+    assert answer["terms"] == terms_of(expected)
+    assert (answer["against"], answer["score"]) == (expected.against, expected.score)
+    assert answer["coverage"] == pytest.approx(expected.coverage)
+
+
+def test_filters_equal_the_engine(blank: Page, engine: LuceneSearcher) -> None:
+    fields, calls = engine.field_index(), []
+    facets = ["tags", "raw", "rating", "taken:year", "taken:month", "taken:day", "camera"]
+    for text in FILTERS:
+        calls.append(("search", "dog", {"k": 10, "filter": text}))
+        calls.append(("browse", "", {"k": 10, "filter": text, "facets": facets, "sort": "-taken"}))
+    given_answers = iter(answers(blank, "engine", calls))
+    for text in FILTERS:
+        best, page = next(given_answers), next(given_answers)
+        try:
+            allowed = fields.allowed(parse_filter(text))
+        except FilterError as error:
+            assert best["error"] == page["error"]
+            assert str(error).partition("; there is")[0] == best["error"].partition("; there is")[0]
+            continue
+        assert hits_of(best) == right(engine.search("dog", 10, allowed=allowed))["hits"], text
+        whole = engine.browse("", Wanted(10, order="-taken", facets=facets), allowed=allowed)
+        assert [hit["image_id"] for hit in page["hits"]] == [h.image_id for h in whole.result.hits]
+        assert page["total"] == whole.total
+        counted = {
+            name: [(b["value"], b["count"]) for b in own] for name, own in page["facets"].items()
+        }
+        assert counted == {name: [tuple(b) for b in own] for name, own in whole.facets.items()}, (
+            text
+        )
+
+
+@pytest.mark.parametrize("order", [None, "rating", "-rating", "tags", "-tags", "taken", "path"])
+def test_orders_equal_the_engine(blank: Page, engine: LuceneSearcher, order: str | None) -> None:
+    options = {"k": 40, "offset": 7} | ({"sort": order} if order else {})
+    pages = answers(blank, "engine", [("browse", "dog -cat", options), ("browse", "", options)])
+    for query, page in zip(("dog -cat", ""), pages, strict=True):
+        whole = engine.browse(query, Wanted(40, 7, order))
+        assert [hit["image_id"] for hit in page["hits"]] == [h.image_id for h in whole.result.hits]
+        assert page["total"] == whole.total
+
+
+def test_suggestions_equal_the_engine(blank: Page, engine: LuceneSearcher) -> None:
+    typed = ["d", "the do", "beech", "zebr", "bal", "+r", "dgo", "x", "dog ", "É", "ruu", "skyy"]
+    completed = answers(blank, "engine", [("complete", text, 6) for text in typed])
+    for text, answer in zip(typed, completed, strict=True):
+        wanted = [tuple(one) for one in engine.complete(text, 6)]
+        assert [(one["text"], one["word"], one["images"]) for one in answer] == wanted, text
+
+
+def test_images_by_id(blank: Page, engine: LuceneSearcher) -> None:
+    ids = [engine.image_id(number) for number in (0, 17, 299)]
+    calls = [*(("image", image_id) for image_id in ids), ("image", "nowhere"), ("similar", "é", {})]
+    *known, first, second = answers(blank, "engine", calls)
+    for image_id, answer in zip(ids, known, strict=True):
+        assert (answer["image_id"], answer["metadata"]) == (image_id, engine.metadata(image_id))
+    assert first["error"] == "the index has no image nowhere"
+    assert second["error"] == "the index has no image é"
+
+
+# ---- reading queries ----------------------------------------------------------------------------
+
+WORDS = """async ([folder, texts]) => {
+  const { open } = await import("/search/index.js");
+  const { reader, vocabulary } = await open(folder);
+  const named = ({ text, pieces }) => [text, pieces.map((id) => vocabulary[id])];
+  return texts.map((text) => reader.tokenizer.words(text).map(named));
+}"""
+CLAUSES = """async (texts) => {
+  const { parse } = await import("/search/grammar.js");
+  return texts.map((text) => {
+    try { return parse(text).map(({ text, sign, weight, word }) => [text, sign, weight, word]); }
+    catch (error) { return [error.problem, error.column]; }
+  });
+}"""
+
+
+@pytest.fixture(scope="module")
+def bert(site: Path) -> tuple[WordPieceTokenizer, str]:
+    """The tokenizer of the model for photos, with an empty index."""
+    tokenizer = WordPieceTokenizer.from_folder(SHIPPED)
+    if not (site / "bert").is_dir():
+        publish_collection(site / "bert", collection_of(Postings.of([]), tokenizer))
+    return tokenizer, "/bert/index/"
+
+
+def check_words(page: Page, bert: tuple[WordPieceTokenizer, str], texts: list[str]) -> None:
+    tokenizer, folder = bert
+    for text, own in zip(texts, page.evaluate(WORDS, [folder, texts]), strict=True):
+        expected = tokenizer.encode_query(text).words
+        assert own == [[word.text, list(word.pieces)] for word in expected], text
+
+
+def test_every_assigned_character_is_read_as_by_the_tokenizer(
+    blank: Page, bert: tuple[WordPieceTokenizer, str]
+) -> None:
+    """Most ideographs and syllables of Hangul, which are all alike, are left out."""
+    alike = [
+        range(0x3400, 0xA000),
+        range(0xAC00, 0xD700),
+        range(0x17000, 0x18D00),
+        range(0x20000, 0x32000),
+    ]
+    codes = [
+        code
+        for code in range(0x110000)
+        if unicodedata.category(chr(code)) not in ("Cn", "Cs", "Co")
+    ]
+    chosen = [chr(code) for code in codes if not any(code in one for one in alike) or not code % 97]
+    texts = [
+        " ".join(f"a{char}b {char}" for char in chosen[i : i + 50])
+        for i in range(0, len(chosen), 50)
+    ]
+    check_words(blank, bert, texts)
+
+
+LETTERS = st.text(
+    st.sampled_from("abé ñ.'-[]̧̈́ーが한국日👨‍👩🏽İßﬁΣ\u200d\u302e\u0316\xad\ufeff\t\n#2٣½")
+    | st.characters(exclude_categories=["Cs", "Cn", "Co"]),
+    max_size=40,
+)
+
+
+@settings(max_examples=20)
+@given(
+    texts=st.lists(LETTERS | st.sampled_from(["[MASK]", "x" * 101, "don't [UNK]s"]), max_size=60)
+)
+def test_any_text_is_read_as_by_the_tokenizer(
+    blank: Page, bert: tuple[WordPieceTokenizer, str], texts: list[str]
+) -> None:
+    check_words(blank, bert, texts)
+
+
+def test_captions_are_read_as_by_the_tokenizer(
+    blank: Page, bert: tuple[WordPieceTokenizer, str], shared: Path
+) -> None:
+    file = shared / "queries" / "coco-val2017-captions.txt"
+    check_words(blank, bert, file.read_text(encoding="utf-8").splitlines())
+
+
+SIGNS = st.text(st.sampled_from('ab é+-^"“”\\10.٣½_,!) \n\u3000\x1f'), max_size=14)
+
+
+@settings(max_examples=40)
+@given(texts=st.lists(SIGNS, min_size=30, max_size=60))
+def test_the_grammar_is_that_of_the_engines(blank: Page, texts: list[str]) -> None:
+    def clauses(text: str) -> list[Any]:
+        try:
+            return [[one.text, one.sign, one.weight, one.word] for one in parse(text).clauses]
+        except QueryError as error:
+            return [error.problem, error.column]
+
+    for text, own in zip(texts, blank.evaluate(CLAUSES, texts), strict=True):
+        assert own == clauses(text), json.dumps(text)
