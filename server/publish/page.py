@@ -39,10 +39,8 @@ def write_page(site: SiteFolder, base_url: str | None = None) -> None:
         site.put(path, content)
     version = digest(b"".join(digest(content).encode() for content in contents.values()))
     listed = ["./", *contents]
-    head = (
-        f"const VERSION = {as_json(version).decode()};\nconst PAGE = {as_json(listed).decode()};\n"
-    )
-    site.put("sw.js", head.encode() + (OWN / "site" / "sw.js").read_bytes())
+    head = b"const VERSION = %s;\nconst PAGE = %s;\n" % (as_json(version), as_json(listed))
+    site.put("sw.js", head + (OWN / "site" / "sw.js").read_bytes())
 
 
 def _html(scripts: list[str], base_url: str | None) -> bytes:

@@ -1,9 +1,9 @@
 """Lists of postings in chunks: each a part of a long list, or some short ones.
 
 Rows are the terms by falling document frequency, so that lists of a chunk are of similar kind. A
-term in more images than a chunk has postings has chunks of its own, of a fixed number of superblocks each, and
-the largest impact of each superblock in the pack of bounds; which chunks there are follows from
-the document frequencies alone (`chunk_plan`).
+term in more images than a chunk has postings has chunks of its own, of a fixed number of
+superblocks each, and the largest impact of each superblock in the pack of bounds. Which chunks
+there are follows from the document frequencies alone (`chunk_plan`).
 """
 
 from __future__ import annotations

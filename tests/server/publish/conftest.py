@@ -24,11 +24,21 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module", params=[True, False], ids=["ranges", "whole files"])
-def blank(request: pytest.FixtureRequest, browser: Browser, site: Path) -> Iterator[Page]:
-    """An empty page of the site, on a host that answers range requests or on Python's own."""
-    with hosting(site, request.param) as address:
+def empty_page(browser: Browser, site: Path, ranges: bool) -> Iterator[Page]:
+    with hosting(site, ranges) as address:
         page = browser.new_page(base_url=address)
         page.goto("/blank.html")
         yield page
         page.close()
+
+
+@pytest.fixture(scope="module")
+def blank(browser: Browser, site: Path) -> Iterator[Page]:
+    """An empty page of the site, on a host that answers range requests."""
+    yield from empty_page(browser, site, True)
+
+
+@pytest.fixture(scope="module")
+def plain(browser: Browser, site: Path) -> Iterator[Page]:
+    """The same on Python's own host, which does not."""
+    yield from empty_page(browser, site, False)
