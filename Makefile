@@ -5,11 +5,12 @@ PROCESSES := 2
 DEMO := demo
 TYPESCRIPT := tests/server/client/typescript
 
-.PHONY: help install demo lint test fuzz torture package docker-check docs dead-code clean
+.PHONY: help install demo demo-site lint test fuzz torture package docker-check docs dead-code clean
 
 help:
 	@echo "make demo             draw photos, index them, search them, and open the server"
 	@echo "make demo PHOTOS=DIR  index the photos of a folder, and open the server"
+	@echo "make demo-site        the demo as a site of plain files, without a server of ours"
 	@echo "make test             lint, types and the whole test suite; TESTS=--cov measures coverage"
 	@echo "make lint             ruff, mypy and the rules which room may import which"
 	@echo "make fuzz SECONDS=300 property tests with random inputs; failures go to tests/examples"
@@ -66,6 +67,12 @@ demo: install
 	@echo; echo "2/2  Serving $(OWN); Ctrl+C ends it."
 	$(BIN)/sparta serve $(OWN)
 endif
+
+demo-site: install $(DEMO)/index/manifest.json
+	$(BIN)/sparta publish $(DEMO)/index --out $(DEMO)/site --example "an elephant in the desert" \
+		--example "hot air balloons above the mountains"
+	@echo; echo "Serving $(DEMO)/site with Python's own server of files; Ctrl+C ends it."
+	$(BIN)/python -m http.server --bind 127.0.0.1 --directory $(DEMO)/site
 
 # ---- checks ------------------------------------------------------------------------------------
 

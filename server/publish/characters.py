@@ -69,12 +69,16 @@ def characters(tokenizer: tokenizers.Tokenizer) -> dict[str, Any]:
 def _characters(normalizer: str, pre_tokenizer: str) -> dict[str, Any]:
     """The tables of two parts of a tokenizer, as it writes them; asking takes two seconds."""
     parts = {"normalizer": json.loads(normalizer), "pre_tokenizer": json.loads(pre_tokenizer)}
-    plain = {"model": {"type": "WordPiece", "vocab": {"[UNK]": 0}, "unk_token": "[UNK]"}}
-    plain["model"] |= {"continuing_subword_prefix": "##", "max_input_chars_per_word": 100}
-    tokenizer = tokenizers.Tokenizer.from_str(json.dumps(plain | parts))
+    model = {"type": "WordPiece", "vocab": {"[UNK]": 0}, "unk_token": "[UNK]"}
+    whole = {**model, "continuing_subword_prefix": "##", "max_input_chars_per_word": 100}
+    tokenizer = tokenizers.Tokenizer.from_str(json.dumps({"model": whole} | parts))
     normalise = tokenizer.normalizer.normalize_str
     split = tokenizer.pre_tokenizer.pre_tokenize_str
-    dropped, spaced, changed, spaces, signs = [], [], [], [], []
+    dropped: list[int] = []
+    spaced: list[int] = []
+    spaces: list[int] = []
+    signs: list[int] = []
+    changed: list[tuple[str, str]] = []
     for block in _blocks():
         text = "".join(block)
         for char in block if normalise(text) != text else ():

@@ -16,6 +16,8 @@ DATA = [
     "eval/bench/serving/*.lua",
     "server/page/*.*",
     "server/page/write/*",
+    "server/publish/search/*",
+    "server/publish/site/*",
     "sparta/__init__.pyi",
     "sparta/py.typed",
     "sparta/visualsparta/shipped/*/*",

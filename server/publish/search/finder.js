@@ -8,6 +8,9 @@ import { add, ordered, reaching, threshold } from "./ranking.js";
 
 /** @typedef {{position: number, score: number}} Found */
 
+const FEW = 1 << 17; // bytes that are fetched rather than looked at for what can be left out
+const LEADERS = 8; // superblocks that are fetched first
+
 export class Finder {
   /** @param {About} about @param {Lists} lists @param {Pack} bounds @param {Pack} ranks */
   constructor(about, lists, bounds, ranks) {
@@ -15,6 +18,7 @@ export class Finder {
     this.lists = lists;
     this.bounds = bounds;
     this.ranks = ranks;
+    this.few = FEW;
   }
 
   /** The scores of all images. @param {Map<number, number>} counts of terms */
@@ -34,9 +38,52 @@ export class Finder {
    * @returns {Promise<Found[]>}
    */
   async top(counts, k, allowed) {
-    const sums = await this.sums(counts);
-    const least = threshold(sums, Math.min(k, this.about.images), allowed);
+    const most = Math.min(k, this.about.images);
+    const terms = [...counts.keys()];
+    const whole = terms.filter((term) => !this.#isDivided(term));
+    const divided = terms.filter((term) => this.#isDivided(term));
+    const few = (await this.lists.bytes(divided)) <= this.few;
+    const sums = few ? await this.sums(counts) : await this.#best(counts, whole, divided, most, allowed);
+    const least = threshold(sums, most, allowed);
     return ordered(reaching(sums, least, allowed), k, (positions) => this.ranksOf(positions));
+  }
+
+  /** Whether a term has chunks of its own. @param {number} term */
+  #isDivided(term) {
+    return (this.lists.place(term)?.bounds ?? -1) >= 0;
+  }
+
+  /**
+   * The scores of all images that may be among the best; those of others are too low.
+   *
+   * A superblock's bound is the sum of its terms' largest impacts there. The few of the highest bounds
+   * come first; of the others those below the k-th best score so far are not fetched.
+   * @param {Map<number, number>} counts @param {number[]} whole terms @param {number[]} divided terms, in chunks of their own
+   * @param {number} k @param {Uint8Array | null} allowed
+   */
+  async #best(counts, whole, divided, k, allowed) {
+    const { superblock } = this.about;
+    const [sums, maxima] = await Promise.all([
+      this.sums(new Map(whole.map((term) => [term, counts.get(term) ?? 0]))),
+      this.lists.bounds(divided, this.bounds),
+    ]);
+    const bounds = largestOfEach(sums, superblock, allowed);
+    for (const [i, term] of divided.entries()) {
+      const count = counts.get(term) ?? 0;
+      for (let s = 0; s < bounds.length; s++) bounds[s] += count * maxima[i][s];
+    }
+    if (allowed) clearEmpty(bounds, superblock, allowed);
+    const leading = [...bounds.keys()].sort((a, b) => bounds[b] - bounds[a]).slice(0, LEADERS);
+    const complete = new Uint8Array(bounds.length);
+    const read = divided.map(() => new Set());
+    const fetchAt = async (/** @type {number[]} */ superblocks) => {
+      for (const s of superblocks) complete[s] = 1;
+      await this.lists.readAt(divided, superblocks, maxima, read, (i, part) => add(sums, part, counts.get(divided[i]) ?? 0));
+    };
+    await fetchAt(leading);
+    const least = threshold(sumsOf(complete, sums, superblock), k, allowed);
+    await fetchAt([...bounds.keys()].filter((s) => !complete[s] && bounds[s] >= least));
+    return sumsOf(complete, sums, superblock);
   }
 
   /**
@@ -64,5 +111,29 @@ export class Finder {
         return [position, rank];
       }),
     );
+  }
+}
+
+/** The largest sum of each superblock. @param {Uint32Array} sums @param {number} superblock images of one @param {Uint8Array | null} allowed */
+function largestOfEach(sums, superblock, allowed) {
+  const largest = new Uint32Array(Math.ceil(sums.length / superblock));
+  for (let position = 0; position < sums.length; position++) {
+    const s = Math.floor(position / superblock);
+    if (sums[position] > largest[s] && (!allowed || allowed[position])) largest[s] = sums[position];
+  }
+  return largest;
+}
+
+/** The sums of some superblocks, 0 in others. @param {Uint8Array} complete 1 for each @param {Uint32Array} sums @param {number} superblock images of one */
+function sumsOf(complete, sums, superblock) {
+  const known = sums.slice();
+  for (let s = 0; s < complete.length; s++) if (!complete[s]) known.fill(0, s * superblock, (s + 1) * superblock);
+  return known;
+}
+
+/** Set the bounds of superblocks without an image that may be found to 0. @param {Uint32Array} bounds @param {number} superblock @param {Uint8Array} allowed */
+function clearEmpty(bounds, superblock, allowed) {
+  for (let s = 0; s < bounds.length; s++) {
+    if (!allowed.subarray(s * superblock, (s + 1) * superblock).includes(1)) bounds[s] = 0;
   }
 }

@@ -76,6 +76,48 @@ export class Lists {
     return terms.map((term, i) => numbers[i].map((_, part) => this.decoded(term, part, contents[at++])));
   }
 
+  /** Where the list of a term is; undefined if no image has it. @param {number} term */
+  place(term) {
+    return this.terms.places.get(term);
+  }
+
+  /** The bytes of the lists of some terms. @param {number[]} terms */
+  async bytes(terms) {
+    const places = terms.flatMap((term) => this.place(term) ?? []);
+    const lengths = await Promise.all(places.map(({ first, chunks }) => this.pack.length(first, first + chunks)));
+    return lengths.reduce((sum, one) => sum + one, 0);
+  }
+
+  /** The largest impact of each superblock for terms with chunks of their own. @param {number[]} terms @param {Pack} pack */
+  async bounds(terms, pack) {
+    const contents = await pack.read(terms.map((term) => this.place(term)?.bounds ?? 0));
+    const scale = 2 ** Math.max(0, this.about.bits - 8);
+    return contents.map((content, i) => {
+      const largest = this.terms.largest[terms[i]];
+      return Uint16Array.from(content, (one) => (one === 255 ? largest : Math.min(largest, one * scale)));
+    });
+  }
+
+  /**
+   * The postings of terms with chunks of their own in some superblocks, and in others of the same chunks.
+   * @param {number[]} terms @param {number[]} superblocks @param {Uint16Array[]} maxima of the terms
+   * @param {Set<number>[]} read the chunks of each term that were read before; changed
+   * @param {(term: number, postings: Postings) => void} take called with the number of the term in `terms`
+   */
+  async readAt(terms, superblocks, maxima, read, take) {
+    const wanted = terms.flatMap((term, i) => {
+      const { step } = /** @type {Place} */ (this.place(term));
+      const parts = new Set(superblocks.filter((s) => maxima[i][s]).map((s) => Math.floor(s / step)));
+      return [...parts].filter((part) => !read[i].has(part)).map((part) => ({ i, part }));
+    });
+    const chunks = wanted.map(({ i, part }) => (this.place(terms[i])?.first ?? 0) + part);
+    for (const [at, content] of (await this.pack.read(chunks)).entries()) {
+      const { i, part } = wanted[at];
+      read[i].add(part);
+      take(i, this.decoded(terms[i], part, content));
+    }
+  }
+
   /** A term's postings in a chunk, @param {number} term @param {number} part of its chunks @param {Uint8Array} content @returns {Postings} */
   decoded(term, part, content) {
     const { bounds, step, before } = /** @type {Place} */ (this.terms.places.get(term));

@@ -22,9 +22,10 @@ from sparta.substitutes import SubstituteTable
 from sparta.tokenizer import WordPieceTokenizer
 
 # Runs in the browser: opens an index and answers some calls of it, errors as texts.
-ANSWERS = """async ([folder, calls]) => {
+ANSWERS = """async ([folder, calls, few]) => {
   const { open } = await import("/search/index.js");
   const index = await open(folder);
+  index.finder.few = few;
   const answers = [];
   for (const [name, ...values] of calls) {
     try { answers.push(await index[name](...values)); }
@@ -81,7 +82,15 @@ def publish_collection(folder: Path, collection: Collection, **options: Any) -> 
     site.finish()
 
 
-def answers(page: Page, folder: str, calls: Sequence[Sequence[Any]]) -> list[Any]:
-    """What calls of an index return: names of methods with their values."""
-    found: list[Any] = page.evaluate(ANSWERS, [f"/{folder}/index/", json.loads(json.dumps(calls))])
+def answers(page: Page, folder: str, calls: Sequence[Sequence[Any]], few: int = 0) -> list[Any]:
+    """What calls of an index return: names of methods with their values.
+
+    Args:
+        page: of the site.
+        folder: of the published index.
+        calls: of the index, one after the other.
+        few: bytes of lists that are fetched whole.
+    """
+    asked = [f"/{folder}/index/", json.loads(json.dumps(calls)), few]
+    found: list[Any] = page.evaluate(ANSWERS, asked)
     return found

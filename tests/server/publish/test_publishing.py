@@ -1,0 +1,150 @@
+"""Sites: what is published and what is not, again and again, and after a kill."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import ExifTags, Image
+from playwright.sync_api import Browser
+
+from eval.bench.publishing.hosts import hosting
+from indexer.postings import Postings
+from server.publish.photos import Pictures
+from server.publish.publishing import Choices, publish
+from sparta.errors import InputError
+from sparta.tokenizer import WordPieceTokenizer
+from tests.indexer.random_postings import random_postings, write_postings
+
+SECRET = "Leica of Aunt Agatha"
+PICTURES = Pictures((64, 512))
+
+
+@pytest.fixture(scope="module")
+def folder(tokenizer: WordPieceTokenizer, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an index of twelve photos, one of which is missing and one damaged."""
+    folder = tmp_path_factory.mktemp("album")
+    rows = list(random_postings(tokenizer, 12, seed=2))
+    exif = Image.Exif()
+    exif[ExifTags.Base.Model] = SECRET
+    for i, row in enumerate(rows):
+        pixels = np.random.default_rng(i).integers(0, 255, (30, 100 + 60 * i, 3), np.uint8)
+        path = folder / "photos" / row.image_id
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels).save(path, exif=exif)
+        own = {"width": 100 + 60 * i, "height": 30, "model": SECRET, "latitude": 48.1, "rating": i}
+        rows[i] = replace(row, metadata=own)
+    (folder / "photos" / rows[3].image_id).unlink()
+    (folder / "photos" / rows[4].image_id).write_bytes(b"no photo")
+    write_postings(folder / "index", [Postings.of(rows)], tokenizer)
+    return folder
+
+
+def published(folder: Path, out: Path, **choices: object) -> dict[str, bytes]:
+    """The files of a site."""
+    given = {"photos": folder / "photos", "pictures": PICTURES} | choices
+    publish(folder / "index", out, Choices(**given))  # type: ignore[arg-type]
+    return contents(out)
+
+
+def contents(out: Path) -> dict[str, bytes]:
+    files = (path for path in out.rglob("*") if path.is_file())
+    return {path.relative_to(out).as_posix(): path.read_bytes() for path in files}
+
+
+@pytest.fixture(scope="module")
+def album(folder: Path) -> Iterator[dict[str, bytes]]:
+    yield published(folder, folder / "album")
+
+
+def test_the_same_index_gives_the_same_bytes(
+    folder: Path, album: dict[str, bytes], tmp_path: Path
+) -> None:
+    assert published(folder, tmp_path / "again") == album
+
+
+def test_again_nothing_is_written(folder: Path, album: dict[str, bytes]) -> None:
+    choices = Choices(photos=folder / "photos", pictures=PICTURES)
+    report = publish(folder / "index", folder / "album", choices)
+    assert (report.rewritten, report.removed) == ([], [])
+    assert report.withheld == ["latitude", "model", "rating"]
+    assert report.without_photo == ["a/00003 é.jpg", "a/00004 é.jpg"]
+    assert set(report.sizes) == set(album)
+    pictures = [Path(path).name for path in album if path.startswith("photos/")]
+    assert sum(name.startswith("64-") for name in pictures) == 10  # all are wider
+    assert sum(name.startswith("512-") for name in pictures) == 10
+
+
+def test_only_what_changed_is_written_and_removed(folder: Path, tmp_path: Path) -> None:
+    before = published(folder, tmp_path / "site", fields=("rating",))
+    (tmp_path / "site" / "photos" / "mine.txt").write_text("not of the site")
+    after = published(folder, tmp_path / "site")
+    gone = set(before) - set(after)
+    assert gone
+    assert all(path.startswith("index/") for path in gone)
+    assert after.pop("photos/mine.txt") == b"not of the site"
+    same = {path for path in set(before) & set(after) if before[path] == after[path]}
+    changed = {Path(path).name.partition("-")[0] for path in set(after) - same}
+    assert changed == {"records", "index.json"}
+
+
+def test_nothing_private_is_in_any_file(folder: Path, album: dict[str, bytes]) -> None:
+    assert not any(SECRET.encode() in content for content in album.values())
+    for path, content in album.items():
+        if path.startswith("photos/"):
+            (folder / "look.webp").write_bytes(content)
+            assert not Image.open(folder / "look.webp").getexif()
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_originals_have_no_exif_unless_asked_for(folder: Path, tmp_path: Path, keep: bool) -> None:
+    pictures = replace(PICTURES, originals=True, exif=keep)
+    files = published(folder, tmp_path / "site", pictures=pictures)
+    originals = [content for path, content in files.items() if "original-" in path]
+    assert len(originals) == 10
+    assert all((SECRET.encode() in content) == keep for content in originals)
+
+
+def test_ids_are_hashes_and_fields_are_chosen(folder: Path, browser: Browser) -> None:
+    published(folder, folder / "hashed", id_key="k", fields=("rating",))
+    with hosting(folder / "hashed") as address:
+        page = browser.new_page(base_url=address)
+        page.goto("/sw.js")
+        [found] = page.evaluate(
+            "async () => { const { open } = await import('/search/index.js');"
+            " return [await (await open('/index/')).search('the', { k: 20 })]; }"
+        )
+        page.close()
+    ids = [hit["image_id"] for hit in found["hits"]]
+    assert len(set(ids)) == 12
+    assert all(len(one) == 16 and int(one, 16) >= 0 for one in ids)
+    assert {name for hit in found["hits"] for name in hit["metadata"]} == {
+        *("width", "height", "rating")
+    }
+
+
+def test_a_killed_run_goes_on(folder: Path, album: dict[str, bytes], tmp_path: Path) -> None:
+    out = tmp_path / "site"
+    command = [sys.executable, "-m", "sparta", "publish", str(folder / "index")]
+    command += ["--out", str(out), "--photos", str(folder / "photos"), "--size", "64"]
+    process = subprocess.Popen([*command, "--size", "512"], stderr=subprocess.DEVNULL)
+    while not list(out.glob("photos/*.webp")) and process.poll() is None:
+        time.sleep(0.005)
+    process.kill()
+    process.wait()
+    assert (out / ".publishing").is_file()
+    assert published(folder, out) == album
+
+
+def test_a_folder_of_something_else_is_refused(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match="files of something else: give a new folder"):
+        publish(folder / "index", tmp_path, Choices())
+    with pytest.raises(InputError, match="--field shutter: no image has it; there is"):
+        publish(folder / "index", tmp_path / "site", Choices(fields=("shutter",)))
