@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -34,11 +35,12 @@ def test_the_index_s_images_replace_themselves_without_a_change(
     store: FeatureStore, model_dir: Path, sparse_index: Path, tmp_path: Path
 ) -> None:
     index = shutil.copytree(sparse_index, tmp_path / "index")
-    before = open_index(index)
+    with closing(open_index(index)) as before:
+        reference = ReferenceSearcher(postings_of(before, before.tokenizer), before.tokenizer)
     report = add_images(index, [store], [model_dir], batch_size=3, device="cpu")
     assert report == AddReport(added=0, replaced=21, images=21)
     after = open_index(index)
-    assert_same(after, ReferenceSearcher(postings_of(before, before.tokenizer), before.tokenizer))
+    assert_same(after, reference)
     assert after.commit.version == 2
 
 
