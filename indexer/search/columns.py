@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Lock
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,12 +88,16 @@ class _LazyLucene:
                 self._opened = self._open()
             return self._opened
 
+    def is_newest(self) -> bool:
+        """Whether the Lucene index is still in that state."""
+        return lucene_fingerprint(self._folder) == self._built_from
+
     def _open(self) -> LuceneIndex:
-        if lucene_fingerprint(self._folder) != self._built_from:
+        if not self.is_newest():
             raise InputError(f"{self._folder} was written to or replaced: open it again")
         index = open_lucene(self._folder, self._manifest)
         # What replaced it while it was opened is another one.
-        if lucene_fingerprint(self._folder) != self._built_from:
+        if not self.is_newest():
             index.close()
             return self._open()
         return index
@@ -157,9 +160,13 @@ class ColumnSearcher(LuceneSearcher):
         """
         return self._lucene.opened()
 
-    def refreshed(self) -> Self | None:
-        """None: an index that is written to is another one, to be opened anew."""
-        return None
+    def refreshed(self) -> LuceneSearcher | None:
+        """A searcher of the newest commit once the index is written to, None before."""
+        from indexer.search.live_columns import LiveColumnSearcher
+
+        if self._lucene.is_newest() or not Manifest.open(self._folder).live:
+            return None
+        return LiveColumnSearcher(self._folder)
 
     def close(self) -> None:
         """Close the index's files, and let the columns be unmapped."""

@@ -136,7 +136,7 @@ class LuceneSearcher:
         for former in ("presence", "_holds", "_reader", "_held_words"):
             vars(self).pop(former, None)
 
-    def refreshed(self) -> Self | None:
+    def refreshed(self) -> LuceneSearcher | None:
         """A searcher of the newest commit, None if this one is; both are to be closed."""
         index = self.index.refreshed()
         if index is None:

@@ -16,11 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from indexer.live.changes import Delete
 from indexer.lucene.commits import newest_commit
 from indexer.parts import LUCENE
 from indexer.search.api import UnknownImageError
 from indexer.search.columns import ColumnSearcher
 from indexer.search.lucene import LuceneSearcher
+from indexer.update.writer import open_writer
 from sparta.errors import InputError
 from tests.indexer.bitmaps import bitmaps
 from tests.indexer.search.queries import VOCABULARY, answer
@@ -128,3 +130,18 @@ def test_an_index_that_was_written_to_since_is_not_mixed_with_the_former(
         with pytest.raises(InputError, match="was written to or replaced: open it again"):
             searcher.explain(COMMON, image_id)
         assert searcher.search(COMMON, 1).hits[0].image_id == image_id
+
+
+def test_an_index_that_was_written_to_since_is_followed(index: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(index, tmp_path / "index")
+    with closing(ColumnSearcher(folder)) as searcher:
+        assert searcher.refreshed() is None
+        first, *others = [hit.image_id for hit in searcher.search(COMMON, 5).hits]
+        with open_writer(folder) as writer:
+            writer.write([Delete(first)])
+        newer = searcher.refreshed()
+        assert newer is not None
+        with closing(newer):
+            assert [hit.image_id for hit in newer.search(COMMON, 4).hits] == others
+            assert newer.explain(COMMON, others[0]).score == newer.search(COMMON).hits[0].score
+            assert newer.refreshed() is None
