@@ -5,15 +5,14 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-import numpy as np
-
 from indexer.filters.expression import FilterError
 from indexer.filters.text import parse_filter, pointed
 from indexer.lucene.reader import LuceneIndex
 from indexer.search.api import Fields, Filterable, Searcher, Selection
+from indexer.search.browsing import Browsable
 from indexer.search.dense import VectorSearcher
 from indexer.search.fields import open_fields
-from indexer.search.open import open_index
+from indexer.search.open import open_searcher
 from sparta.errors import InputError
 
 
@@ -41,10 +40,9 @@ def images_let_through(text: str, folder: Path) -> tuple[list[str], int]:
     Raises:
         InputError: as `allowed_by`, and if the folder is not an index.
     """
-    with closing(open_index(folder)) as searcher:
-        documents = np.flatnonzero(allowed_by(text, searcher, folder)).tolist()
-        hits = searcher.hits((document, 0.0) for document in documents)
-        return sorted(hit.image_id for hit in hits), len(searcher)
+    with closing(open_searcher(folder)) as searcher:
+        found: Browsable = searcher
+        return sorted(found.ids(allowed_by(text, searcher, folder))), len(searcher)
 
 
 def _fields(searcher: Searcher, folder: Path) -> Fields:

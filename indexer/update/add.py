@@ -14,6 +14,7 @@ from indexer.manifest import Manifest
 from indexer.metadata import RESERVED, Metadata, described
 from indexer.postings import ImagePostings
 from indexer.settings import TermSet
+from indexer.shards import index_folders
 from indexer.update.dense import DenseFollower, WrittenImages
 from indexer.update.parameters import parameters_of
 from indexer.update.writer import open_writer
@@ -71,12 +72,13 @@ def add_images(
         InputError: if the folder is not an index, models or stores are not like the index's,
             another process is writing it, or the disk is full.
     """
-    manifest = Manifest.open(index)
+    first = index_folders(index)[0]  # shards are encoded alike
+    manifest = Manifest.open(first)
     terms: TermSet = "trained" if manifest.terms == "trained" else "all"
     encoder = ImageEncoder.open(stores, models, batch_size, device, terms, progress)
-    parameters = parameters_of(index, manifest, encoder, len(stores), asked)
+    parameters = parameters_of(first, manifest, encoder, len(stores), asked)
     photos = encoder.store.photos if read_photos else None
-    rows, added, follower = range(len(encoder.store)), 0, DenseFollower(index, device)
+    rows, added, follower = range(len(encoder.store)), 0, DenseFollower(first, device)
     with full_disk_reported(index), open_writer(index) as writer:
         progress("encode", 0, len(rows))
         for start in range(0, len(rows), WINDOW * batch_size):

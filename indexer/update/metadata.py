@@ -10,7 +10,8 @@ from typing import Any
 
 from indexer.live.changes import MetadataChange
 from indexer.metadata import Metadata
-from indexer.update.writer import IndexWriter, open_writer
+from indexer.update.sharded import Writer
+from indexer.update.writer import open_writer
 from sparta.disk import full_disk_reported
 from sparta.progress import Progress, no_progress
 
@@ -58,9 +59,7 @@ def update_metadata(
     return UpdateReport(changed, len(metadata) - len(unknown) - changed, unknown)
 
 
-def _changes(
-    writer: IndexWriter, metadata: Metadata, progress: Progress
-) -> Iterator[MetadataChange]:
+def _changes(writer: Writer, metadata: Metadata, progress: Progress) -> Iterator[MetadataChange]:
     """What has to be written, image by image."""
     for done, (image_id, fields) in enumerate(metadata.items()):
         progress("update", done, len(metadata))

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from indexer.encoding.stores import extract_stores
 from indexer.manifest import Manifest
+from indexer.shards import index_folders
 from indexer.update.photos import ChosenPhotos, choose_photos
 from sparta.atomic import work_folder
 from sparta.errors import InputError
@@ -55,7 +56,7 @@ def opened_stores(
     Raises:
         InputError: if a store or a photo does not exist, or no photo can be used.
     """
-    manifest = Manifest.open(index)
+    manifest = Manifest.open(index_folders(index)[0])  # shards are encoded alike
     if features:
         yield FoundStores([FeatureStore.open(folder) for folder in features], [])
         return

@@ -19,11 +19,13 @@ from indexer.live.log import ChangeLog, read_log
 from indexer.live.origin import new_origin
 from indexer.lucene.reader import LuceneIndex
 from indexer.lucene.updater import LuceneUpdater
-from indexer.manifest import Manifest
+from indexer.manifest import Manifest, is_sharded
 from indexer.parts import LUCENE
 from indexer.search.api import UnknownImageError
+from indexer.shards import index_folders
 from indexer.update.checks import ChangeCheck
 from indexer.update.conversion import make_live
+from indexer.update.sharded import ShardsWriter, Writer
 from sparta.lock import writing
 from sparta.tokenizer import WordPieceTokenizer
 
@@ -84,6 +86,15 @@ class IndexWriter:
         whole = Commit(log=newest, bytes=self._log.end)
         for change in read_changes(folder, commit.log, commit.bytes, whole):
             self._note(change)
+
+    def check(self, changes: Sequence[Change]) -> None:
+        """Check that changes can be written now.
+
+        Raises:
+            InputError: if one cannot be applied.
+        """
+        with self._logging:
+            self._check(changes, self.__contains__)
 
     def write(self, changes: Sequence[Change]) -> int:
         """Write changes to the log, all or none.
@@ -254,8 +265,8 @@ def _begun(commit: Commit) -> Commit:
 
 
 @contextmanager
-def open_writer(folder: Path) -> Iterator[IndexWriter]:
-    """Open an index folder for writing, and commit at the end.
+def open_writer(folder: Path) -> Iterator[Writer]:
+    """Open an index folder, divided or not, for writing, and commit at the end.
 
     An index as it was built is made live first. A log that a killed writer left is applied.
 
@@ -266,6 +277,17 @@ def open_writer(folder: Path) -> Iterator[IndexWriter]:
         InputError: if the folder is not an index, is damaged, or another process writes it.
     """
     folder = folder.resolve()  # an alias may be switched meanwhile
+    if not is_sharded(folder):
+        with _opened(folder) as writer:
+            yield writer
+        return
+    with ExitStack() as opened:
+        yield ShardsWriter([opened.enter_context(_opened(one)) for one in index_folders(folder)])
+
+
+@contextmanager
+def _opened(folder: Path) -> Iterator[IndexWriter]:
+    """Open an index that is not divided."""
     Manifest.read(folder)  # no lock file beside something else
     with writing(folder):
         manifest = make_live(folder)

@@ -61,6 +61,7 @@ class IndexWatch(Generic[Kind]):
         self._seen: Stamp | None = None
         self._retry = math.inf
         self._commits: Commits = ()
+        self._followed = False  # whether these are shown
         self._stopped = Event()
         self._thread = Thread(target=self._run, name="index watch", daemon=True)
 
@@ -70,7 +71,7 @@ class IndexWatch(Generic[Kind]):
         Whoever waits for a commit waits for this process from now on, so that its requests find
         what was committed before they were sent.
         """
-        self._show()
+        self._show(0)
         self.look()
         self._thread.start()
 
@@ -92,19 +93,19 @@ class IndexWatch(Generic[Kind]):
         self._announced = self._board.commit if self._board else 0
         return self._announced != before
 
-    def _show(self) -> None:
-        """Say which commit is shown."""
+    def _show(self, commit: int) -> None:
+        """Say that what the writer had committed up to a number is shown."""
         if self._board is not None:
-            _, _, commit = self._current.resource.version.partition(".")
-            self._board.show(self._worker, int(commit or 0))
+            self._board.show(self._worker, commit)
 
     def look(self) -> None:
         """Change over if the index is another, and close what is no longer used."""
         self._current.close_unused()
+        announced = self._board.commit if self._board else 0  # before what it announces is read
         stamp = stamp_of(self._folder)
         known = stamp == self._seen
         if known and self._retry == math.inf:
-            self._follow()
+            self._follow(announced)
         if stamp is None or (known and time.monotonic() < self._retry):
             return
         self._seen, self._retry = stamp, math.inf
@@ -119,27 +120,30 @@ class IndexWatch(Generic[Kind]):
                 log.warning("the rebuilt index is refused, the former one stays: %s", error)
             return
         self._commits = ()  # another index numbers its commits anew
-        self._follow()  # it may have been written to since it was opened
+        self._follow(announced)  # it may have been written to since it was opened
 
-    def _follow(self) -> None:
-        """Change over to the newest commit."""
+    def _follow(self, announced: int) -> None:
+        """Change over to the newest commit, and say so."""
         newest = _newest_commits(self._folder)
-        if newest is None or newest == self._commits:
-            return
-        self._commits = newest
+        if newest is not None and newest != self._commits:
+            self._commits, self._followed = newest, False
+            self._refresh()
+        if newest is not None and self._followed:
+            self._show(announced)
+
+    def _refresh(self) -> None:
         try:
             found = self._current.resource.refreshed()
         except Exception as error:  # the former commit is served, until there is another one
             log.warning("a commit of the index is refused, the former one stays: %s", error)
             return
-        if found is None:
-            return
-        if stamp_of(self._folder) != self._seen:  # it is of a rebuilt index
+        if found is not None and stamp_of(self._folder) != self._seen:  # it is of a rebuilt index
             found.close()
             return
-        self._current.change(found)
-        self._show()
-        self._report("refreshed")
+        self._followed = True
+        if found is not None:
+            self._current.change(found)
+            self._report("refreshed")
 
     def _change(self) -> None:
         built, _, _ = self._current.resource.version.partition(".")
@@ -148,7 +152,6 @@ class IndexWatch(Generic[Kind]):
         start = time.monotonic()
         found = self._reopen()
         self._current.change(found)
-        self._show()
         # As at the start: the collector need not look through what stays.
         gc.collect()
         gc.freeze()

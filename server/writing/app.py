@@ -91,8 +91,8 @@ class Writing:
             headers = {}
             if wait:
                 commit = index.wait(number)
-                answer.index_version = f"{index_version(self._folder)}.{commit}"
-                headers[COMMIT] = str(commit)
+                answer.index_version = f"{index_version(self._folder)}.{commit.version}"
+                headers[COMMIT] = str(commit.number)
         except OSError as error:
             raise ProblemError("writing-failed", f"{error}: look at the server's disk") from error
         return Response(answer.model_dump_json(), headers=headers, media_type="application/json")

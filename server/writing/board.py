@@ -1,4 +1,4 @@
-"""Numbers that the processes of a server share: the commit to show, and what each worker shows."""
+"""Numbers that the processes of a server share: the writer's commits, and what workers show."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from server.monitoring.metrics import WriterCounts
 
-COMMIT = "X-Commit"  # header of the writer: the commit that workers show before they answer
+COMMIT = "X-Commit"  # header of the writer: the number of the commit that workers are to show
 NOT_OPEN = 2**63  # shown by a worker that answers nothing yet: nobody waits for it
 
 
@@ -28,7 +28,7 @@ class Board:
 
     @property
     def commit(self) -> int:
-        """The newest commit of the writer, which workers are to show at once; 0 for none."""
+        """How many commits the writer has made since the server started, of whatever index."""
         return int(self._commit[0])
 
     @property
@@ -41,12 +41,13 @@ class Board:
         for name, more in done.items():
             self._counts[WriterCounts._fields.index(name)] += more
 
-    def committed(self, commit: int) -> None:
-        """The writer has made a commit."""
-        self._commit[0] = commit
+    def committed(self) -> int:
+        """The writer has made a commit, which workers are to show at once; its number."""
+        self._commit[0] += 1
+        return self.commit
 
     def show(self, worker: int, commit: int) -> None:
-        """A worker shows a commit, or is `NOT_OPEN`."""
+        """A worker shows what was committed up to this one's number, or is `NOT_OPEN`."""
         self._shown[worker] = commit
 
     def is_shown(self, commit: int) -> bool:

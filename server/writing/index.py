@@ -9,13 +9,15 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from threading import Condition, Lock, Thread
-from typing import Any
+from typing import Any, NamedTuple
 
 from indexer.live.changes import Change, Delete, MetadataChange
 from indexer.metadata import UPLOAD
 from indexer.postings import ImagePostings
+from indexer.shards import index_folders, owner
+from indexer.update.sharded import Writer
 from indexer.update.term_weights import WeightReader
-from indexer.update.writer import IndexWriter, open_writer
+from indexer.update.writer import open_writer
 from server.writing.board import Board
 from server.writing.bodies import Image
 from server.writing.encoding import PhotoEncoder
@@ -25,6 +27,18 @@ from sparta.tokenizer import WordPieceTokenizer
 COMMIT_EVERY = 0.5  # seconds a change waits at most until it can be found
 
 log = logging.getLogger(__name__)
+
+
+class Committed(NamedTuple):
+    """A commit.
+
+    Attributes:
+        version: of the index.
+        number: on the board.
+    """
+
+    version: int
+    number: int
 
 
 class ExistingImageError(KeyError):
@@ -50,15 +64,17 @@ class WritableIndex:
     def __init__(self, folder: Path, encoder: PhotoEncoder, board: Board) -> None:
         folder = folder.resolve()  # an alias may be switched meanwhile
         self._folder, self._board = folder, board
+        self._folders = index_folders(folder)
         self._opened = ExitStack()
-        self._writer: IndexWriter = self._opened.enter_context(open_writer(folder))
-        vocabulary = WordPieceTokenizer.from_folder(folder).vocabulary
-        self._read_weights, self._encoder = WeightReader(folder, vocabulary), encoder
+        self._writer: Writer = self._opened.enter_context(open_writer(folder))
+        first = self._folders[0]  # shards have one vocabulary and scale
+        vocabulary = WordPieceTokenizer.from_folder(first).vocabulary
+        self._read_weights, self._encoder = WeightReader(first, vocabulary), encoder
         self._writing = Lock()
         self._changed = Condition()
         self._written = self._committed = 0  # changes, since the index was opened
         self._waiting = self._merged = 0
-        self._version = self._writer.commit().version  # the one there is
+        self._newest = Committed(self._writer.commit().version, board.committed())
         self._failure: OSError | None = None
         self._closed = False
         self._committer = Thread(target=self._commit_all, name="commits", daemon=True)
@@ -80,8 +96,9 @@ class WritableIndex:
         if body.features is not None:
             return self._encoder.features(body.features.record(image_id)), {}
         assert body.photo is not None
-        name = keep_upload(self._folder, body.photo)
-        path = upload_path(self._folder, name)
+        folder = self._folders[owner(image_id, len(self._folders))]
+        name = keep_upload(folder, body.photo)
+        path = upload_path(folder, name)
         assert path is not None
         return self._encoder.photo(image_id, path), {UPLOAD: name}
 
@@ -149,7 +166,7 @@ class WritableIndex:
         self._guarded(lambda: self._writer.sync(position))
         return metadata, number
 
-    def wait(self, number: int) -> int:
+    def wait(self, number: int) -> Committed:
         """Wait until a change is committed.
 
         Returns:
@@ -167,7 +184,7 @@ class WritableIndex:
                     self._changed.wait()
             finally:
                 self._waiting -= 1
-            return self._version
+            return self._newest
 
     def _there(self, changes: Sequence[Change]) -> list[bool]:
         """Whether the index has each image, with the changes before it."""
@@ -195,7 +212,6 @@ class WritableIndex:
             version = self._guarded(self._writer.commit).version
         except OSError as error:
             log.warning("%s: a commit failed: %s", self._folder, error)
-            version = self._version
         else:
             merged = self._writer.segments_made
             self._board.count(
@@ -204,10 +220,10 @@ class WritableIndex:
                 segments_merged=merged - self._merged,
             )
             self._merged = merged
-            self._board.committed(version)
+            newest = Committed(version, self._board.committed())
+            with self._changed:
+                self._committed, self._newest = number, newest
         with self._changed:
-            if self._failure is None:
-                self._committed, self._version = number, version
             self._changed.notify_all()
 
     def _guarded(self, task: Any) -> Any:

@@ -10,7 +10,8 @@ from indexer.live.changes import Add, Change, MetadataChange
 from indexer.live.commit import Commit
 from indexer.postings import ImagePostings, Postings
 from indexer.search.lucene import LuceneSearcher
-from indexer.update.writer import IndexWriter, open_writer
+from indexer.update.sharded import Writer
+from indexer.update.writer import open_writer
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.search.queries import answer
 from tests.indexer.vocabulary import COMMON, RARE
@@ -79,7 +80,7 @@ def assert_same(
             assert answer(found.similar(hit.image_id, 5)) == answer(right.similar(hit.image_id, 5))
 
 
-def commit_and_wait(writer: IndexWriter) -> Commit:
+def commit_and_wait(writer: Writer) -> Commit:
     """Commit, and once more when the columns were compacted and merged."""
     writer.commit()
     writer.settle()

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import random
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from fastapi.testclient import TestClient
 
-from indexer.live.changes import Delete
+from indexer.live.changes import Delete, MetadataChange
 from indexer.shards import index_folders, owner
 from indexer.split import split_index
 from indexer.update.writer import open_writer
@@ -131,12 +135,60 @@ def test_shards_are_not_in_milvus(tmp_path: Path) -> None:
         open_backends(settings(index=divided, milvus="milvus://127.0.0.1:1"))
 
 
-def test_shards_are_not_written_to_without_a_cluster(tmp_path: Path) -> None:
+def test_writes_are_those_to_the_whole_index(tmp_path: Path) -> None:
+    draw, indexes = random.Random(5), folders(tmp_path, 20)
+    with ExitStack() as opened:
+        writers = [
+            opened.enter_context(TestClient(writing_app(Writing(index, ["photos"], Board(1)))))
+            for index in indexes
+        ]
+        for method, path, asked in random_writes(draw):
+            right, divided = (one.request(method, path, **asked) for one in writers)
+            assert divided.status_code == right.status_code, right.text
+            assert without_times(divided.json()) == without_times(right.json())
+    with client(indexes[0]) as whole, client(indexes[1]) as shards:
+        for path in [*PATHS, "/v1/search?q=zebra&facets=stars&sort=-stars&k=50"]:
+            assert without_times(shards.get(path).json()) == without_times(whole.get(path).json())
+
+
+def random_writes(draw: random.Random) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    ids = [f"a/{number:05} é.jpg" for number in range(9)] + [f"new/{number}" for number in range(6)]
+    for _ in range(40):
+        path, how = f"/v1/images/{quote(draw.choice(ids), safe='')}", draw.random()
+        terms = {word: draw.randint(1, 9) for word in draw.sample(["dog", "cat", "zebra"], 2)}
+        fields = {"stars": draw.randint(0, 9)}
+        if how < 0.4:
+            yield "PUT", path, {"json": {"terms": terms, "metadata": fields}}
+        elif how < 0.6:
+            yield "PATCH", path, {"json": fields}
+        elif how < 0.8:
+            yield "DELETE", path, {}
+        elif how < 0.9:
+            yield "POST", "/v1/images/delete", {"json": draw.sample(ids, 3)}
+        else:
+            lines: list[dict[str, Any]] = [{"terms": terms}]
+            lines += [{"image_id": one, "terms": terms} for one in draw.sample(ids, 5)]
+            lines += [{"image_id": one, "delete": True} for one in draw.sample(ids, 4)]
+            lines += [{"image_id": one, "metadata": fields} for one in draw.sample(ids, 4)]
+            yield "POST", "/v1/images/batch", {"content": "\n".join(map(json.dumps, lines))}
+
+
+def test_a_field_whose_kind_shards_do_not_agree_on_is_refused(tmp_path: Path) -> None:
     _, divided = folders(tmp_path, 20)
-    with TestClient(writing_app(Writing(divided, ["photos"], Board(1)))) as writer:
-        refused = writer.delete("/v1/images/a")
-        assert refused.status_code == 409
-        assert f"{divided} is divided into 3 shards" in refused.json()["detail"]
+    values = [5, "five", 7]
+    with open_writer(divided) as writer:
+        owners = {owner(f"a/{number:05} é.jpg", 3): f"a/{number:05} é.jpg" for number in range(20)}
+        for number, image_id in owners.items():
+            writer.write([MetadataChange(image_id, {"stars": 1, "moons": values[number]})])
+    reason = "'moons' is a number in one shard of the index and a keyword in another"
+    with client(divided) as found:
+        for asked in ("filter=moons:5", "facets=moons", "sort=moons"):
+            refused = found.get(f"/v1/search?q=the&{asked}")
+            assert refused.status_code == 422, asked
+            assert reason in refused.json()["detail"]
+        for asked in ("filter=stars:1", "facets=stars", "sort=stars"):
+            assert found.get(f"/v1/search?q=the&{asked}").status_code == 200
+        assert found.get("/v1/fields").status_code == 200
 
 
 def test_photos_are_encoded_as_those_of_the_first_shard(

@@ -18,7 +18,8 @@ from eval.bench.live.plan import LivePlan
 from eval.bench.query_latency.collections.impact_source import read_source
 from eval.bench.serving.enlarged_index import image_id
 from indexer.live.changes import Add, Change, Delete, MetadataChange
-from indexer.update.writer import IndexWriter, open_writer
+from indexer.update.sharded import Writer
+from indexer.update.writer import open_writer
 
 COMMIT_EVERY = 1.0  # seconds, as a server does
 
@@ -32,7 +33,7 @@ class Writing:
         plan: of the measurement.
     """
 
-    def __init__(self, writer: IndexWriter, source: Path, plan: LivePlan) -> None:
+    def __init__(self, writer: Writer, source: Path, plan: LivePlan) -> None:
         self._writer, self._plan = writer, plan
         self._images = new_images(read_source(source), plan)
 

@@ -17,7 +17,8 @@ from indexer.search.browsing import Page
 from indexer.search.lucene import LuceneSearcher
 from indexer.search.open import open_index
 from indexer.search.paging import Position, page_after
-from indexer.update.writer import IndexWriter, open_writer
+from indexer.update.sharded import Writer
+from indexer.update.writer import open_writer
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.random_postings import random_postings
 from tests.indexer.vocabulary import COMMON
@@ -33,7 +34,7 @@ def small(tokenizer: WordPieceTokenizer) -> Postings:
 @pytest.fixture
 def writer(
     tmp_path: Path, small: Postings, make_index: Callable[[Path, Postings], Path]
-) -> Iterator[IndexWriter]:
+) -> Iterator[Writer]:
     with open_writer(make_index(tmp_path / "index", small)) as writer:
         stars = [{"stars": number % 3} if number % 4 else {} for number in range(len(small))]
         writer.write(list(map(MetadataChange, small.ids, stars)))
@@ -76,7 +77,7 @@ def some_changes(draw: random.Random, images: list[ImagePostings]) -> list[Chang
        for query in ("", COMMON)],
 )  # fmt: skip
 def test_no_image_comes_twice_and_none_that_stays_is_missing(
-    writer: IndexWriter, small: Postings, tmp_path: Path, engine: str, following: Next
+    writer: Writer, small: Postings, tmp_path: Path, engine: str, following: Next
 ) -> None:
     draw, images, seen = random.Random(3), list(small), list[Hit]()
     searcher = open_index(tmp_path / "index", engine)
@@ -100,7 +101,7 @@ def test_no_image_comes_twice_and_none_that_stays_is_missing(
     searcher.close()
 
 
-def test_pages_are_those_of_the_whole(writer: IndexWriter, tmp_path: Path) -> None:
+def test_pages_are_those_of_the_whole(writer: Writer, tmp_path: Path) -> None:
     searcher = open_index(tmp_path / "index")
     for following in (ranked, partial(browsed, "-stars", ""), partial(browsed, None, COMMON)):
         pages: list[Hit] = []

@@ -185,6 +185,7 @@ def test_what_was_committed_before_the_start_is_shown_from_the_first_request_on(
         watched.folder, watched.reopen, watched.current, watched.results.append, board
     )
     commit(watched, 1)
+    board.committed()
     watched.current.resource.newer = newer = Book(f"{watched.current.resource.version}.1")
     assert board.is_shown(1)  # nobody waits for it yet
     watched.watch.start()

@@ -23,7 +23,8 @@ def test_a_commit_is_shown_when_all_open_workers_show_it() -> None:
 def _commit(board: Board) -> None:
     board.count(commits=1, commit_seconds=0.5)
     board.count(commits=1, images_deleted=3)
-    board.committed(4)
+    for number in range(1, 5):
+        assert board.committed() == number
     board.show(0, 4)
 
 

@@ -1,0 +1,128 @@
+"""Writes to an index in shards: each image to the shard that owns it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from threading import Lock
+from typing import Any, Protocol
+
+from indexer.live.changes import Change
+from indexer.live.commit import Commit
+from indexer.shards import owner
+
+
+class Writer(Protocol):
+    """What writes to an index, divided or not; see `IndexWriter`."""
+
+    def check(self, changes: Sequence[Change]) -> None:
+        """Check that changes can be written."""
+        ...
+
+    def write(self, changes: Sequence[Change]) -> Any:
+        """Write changes to the log; what is returned, `sync` takes."""
+        ...
+
+    def sync(self, position: Any = None) -> None:
+        """Wait until changes survive a power cut."""
+        ...
+
+    def commit(self) -> Commit:
+        """Make all changes visible."""
+        ...
+
+    def __contains__(self, image_id: str) -> bool: ...
+
+    def __len__(self) -> int: ...
+
+    def metadata(self, image_id: str) -> dict[str, Any]:
+        """An image's metadata."""
+        ...
+
+    @property
+    def segments_made(self) -> int:
+        """Segments of columns made since the index was opened."""
+        ...
+
+    def settle(self) -> None:
+        """Wait for columns."""
+        ...
+
+
+class ShardsWriter:
+    """Writes to all shards of an index; a `Writer`, safe from any thread.
+
+    Changes of several shards are checked together. They are written shard by shard: a process that
+    is killed meanwhile leaves those of the first ones.
+
+    Args:
+        shards: a writer of each, in their order.
+    """
+
+    def __init__(self, shards: Sequence[Writer]) -> None:
+        self._shards = shards
+        self._writing = Lock()
+
+    def _owner(self, image_id: str) -> Writer:
+        return self._shards[owner(image_id, len(self._shards))]
+
+    def _divided(self, changes: Sequence[Change]) -> dict[int, list[Change]]:
+        parts: dict[int, list[Change]] = {}
+        for change in changes:
+            parts.setdefault(owner(change.image_id, len(self._shards)), []).append(change)
+        return parts
+
+    def check(self, changes: Sequence[Change]) -> None:
+        """Check changes; see `IndexWriter.check`."""
+        for number, own in self._divided(changes).items():
+            self._shards[number].check(own)
+
+    def write(self, changes: Sequence[Change]) -> dict[int, Any]:
+        """Write changes, or none if one cannot be applied.
+
+        Returns:
+            the position to sync in each shard that has changes.
+
+        Raises:
+            InputError, OSError: as `IndexWriter.write`.
+        """
+        with self._writing:
+            self.check(changes)
+            parts = self._divided(changes)
+            return {number: self._shards[number].write(own) for number, own in parts.items()}
+
+    def sync(self, position: dict[int, Any] | None = None) -> None:
+        """Wait until changes survive a power cut; see `IndexWriter.sync`."""
+        for number in range(len(self._shards)) if position is None else position:
+            self._shards[number].sync(None if position is None else position[number])
+
+    def commit(self) -> Commit:
+        """Make all changes visible, shard by shard.
+
+        Returns:
+            a commit whose version is the sum of theirs, as that of a searcher of all shards.
+        """
+        commits = [shard.commit() for shard in self._shards]
+        return replace(commits[0], version=sum(commit.version for commit in commits))
+
+    def __contains__(self, image_id: str) -> bool:
+        """Whether the index has an image, with all that has been written."""
+        return image_id in self._owner(image_id)
+
+    def __len__(self) -> int:
+        """Images at the last commit."""
+        return sum(map(len, self._shards))
+
+    def metadata(self, image_id: str) -> dict[str, Any]:
+        """An image's metadata; see `IndexWriter.metadata`."""
+        return self._owner(image_id).metadata(image_id)
+
+    @property
+    def segments_made(self) -> int:
+        """Segments of columns of all shards made since the index was opened."""
+        return sum(shard.segments_made for shard in self._shards)
+
+    def settle(self) -> None:
+        """Wait for columns; see `IndexWriter.settle`."""
+        for shard in self._shards:
+            shard.settle()
