@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from indexer.build import build_index
+from indexer.commands.delete import delete
 from indexer.commands.info import info
 from indexer.commands.search import search
 from indexer.commands.similar import similar
+from indexer.commands.update import update
 from indexer.commands.verify import verify
 from indexer.manifest import Manifest
 from indexer.search.open import open_backend
@@ -37,6 +40,23 @@ def test_search_and_similar(index: Path, divided: Path, capsys: pytest.CaptureFi
     assert answers[0] == answers[1]
     with pytest.raises(InputError, match=r"is divided into 3 shards, which this"):
         open_backend(divided, "vse")
+
+
+def test_update_and_delete(
+    divided: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    index, about = tmp_path / "index", tmp_path / "about.jsonl"
+    shutil.copytree(divided, index)
+    lines = [{"image": f"a/{number:05} é.jpg", "album": "Crete"} for number in range(5)]
+    about.write_text("\n".join(map(json.dumps, lines)))
+    update(index, about)
+    assert "metadata of 5 images changed" in capsys.readouterr().out
+    delete(index, filter_text="album:Crete")
+    delete(index, ["a/00007 é.jpg"])
+    assert "5 images deleted; 295 in all" in (said := capsys.readouterr().out)
+    assert "1 image deleted; 294 in all" in said
+    with pytest.raises(InputError, match=r"has no image 'a/00007 é\.jpg'"):
+        delete(index, ["a/00007 é.jpg"])
 
 
 def test_verify_and_info(divided: Path, capsys: pytest.CaptureFixture[str]) -> None:
