@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from indexer.fields.kinds import Kind
 from indexer.fields.part import FieldColumn, FieldPart
 from indexer.filters.evaluate import evaluate
-from indexer.filters.expression import Filter, FilterError, conditions_of
+from indexer.filters.expression import Filter, FilterError, Where, conditions_of
 
 REMEMBERED = 8  # filters
 
@@ -56,19 +56,34 @@ class FieldIndex:
     @property
     def kinds(self) -> dict[str, Kind]:
         """The kind of each field."""
-        own = {name: kind for part in self.parts for name, kind in part.kinds.items()}
-        return {**own, **self._elsewhere}
+        return {**self._own_kinds, **self._elsewhere}
+
+    @property
+    def _own_kinds(self) -> dict[str, Kind]:
+        return {name: kind for part in self.parts for name, kind in part.kinds.items()}
 
     def kind(self, name: str) -> Kind:
         """The kind of a field.
 
         Raises:
-            FilterError: if no image has it.
+            FilterError: if no image has it, or it has another kind in the whole index.
         """
-        known = self.kinds
+        return self._kind(name, None)
+
+    def _kind(self, name: str, where: Where | None) -> Kind:
+        own = self._own_kinds
+        known = {**own, **self._elsewhere}
         if name not in known:
-            raise FilterError(_unknown(name, list(known)))
-        return known[name]
+            raise FilterError(_unknown(name, list(known)), where)
+        whole, here = known[name], own.get(name, known[name])
+        if here != whole:
+            raise FilterError(
+                f"the field {name[:60]!r} is a {whole} in one shard of the index and a {here} "
+                "in another, as the first images with it were: build the index with "
+                f"--field {name[:60]}=KIND",
+                where,
+            )
+        return whole
 
     def columns(
         self, name: str, found: NDArray[np.bool_]
@@ -87,10 +102,8 @@ class FieldIndex:
             FilterError: if no image has a field of the filter, or a condition does not fit the
                 field's kind.
         """
-        known = self.kinds
         for condition in conditions_of(whole):
-            if condition.field not in known:
-                raise FilterError(_unknown(condition.field, list(known)), condition.where)
+            self._kind(condition.field, condition.where)
         found = self._found.get(whole)
         if found is None:
             if len(self._found) >= REMEMBERED:
