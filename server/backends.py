@@ -173,22 +173,25 @@ def backends_of(request: Request) -> Backends:
     return backends
 
 
-def open_backends(settings: ServerSettings) -> Backends:
+def open_backends(settings: ServerSettings, warm: bool = True) -> Backends:
     """Open all backends of an index folder: "sparta", dense models, "ensemble", "milvus".
 
     Args:
         settings: with the index folder, the photos, the example queries and the engine.
+        warm: whether they will answer, so that the first answers should be as quick as the others.
 
     Raises:
         InputError: if the folder is not an index or is damaged, or was replaced meanwhile.
     """
-    # Imported here, because this starts Java.
+    # Imported here, because this may start Java.
     from indexer.search.open import open_searcher
 
     index = settings.index.resolve()  # an alias may be switched meanwhile
     state = IndexState.read(index)
     sparse = open_searcher(index, settings.engine)
     try:
+        if warm:
+            sparse.warm_up()
         return _opened(index, settings, state, sparse)
     except BaseException:
         sparse.close()  # Java would keep its files
@@ -198,11 +201,10 @@ def open_backends(settings: ServerSettings) -> Backends:
 def _opened(
     index: Path, settings: ServerSettings, state: IndexState, sparse: LuceneSearcher | LocalSearcher
 ) -> Backends:
-    """The backends beside an open index, which is warmed up."""
+    """The backends beside an open index."""
     from indexer.search.lucene import LuceneSearcher
     from indexer.search.open import open_dense_lazily
 
-    sparse.warm_up()
     recorded = sparse.manifest.photos
     folder = settings.photos or (Path(recorded) if recorded else None)
     if folder and not folder.is_dir():

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Thread
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +78,7 @@ class _LazyLucene:
         self._folder, self._manifest, self._built_from = folder, manifest, built_from
         self._lock = Lock()
         self._opened: LuceneIndex | None = None
+        self._warming: Thread | None = None
 
     def opened(self) -> LuceneIndex:
         """The index itself.
@@ -102,8 +105,20 @@ class _LazyLucene:
             return self._open()
         return index
 
+    def warm_up(self, explain: Callable[[], None]) -> None:
+        """Explain something in a thread: searches need not wait until Java runs."""
+
+        def run() -> None:
+            with suppress(InputError):  # which the next explanation meets as well
+                explain()
+
+        self._warming = Thread(target=run, daemon=True)
+        self._warming.start()
+
     def close(self) -> None:
         """Close the index if it was opened."""
+        if self._warming is not None:
+            self._warming.join()
         if self._opened is not None:
             self._opened.close()
 
@@ -178,6 +193,13 @@ class ColumnSearcher(LuceneSearcher):
         self._columns.index.read_ahead()
         super().warm_up()
 
+    def _warm_up_explaining(self, hits: Mapping[str, Sequence[str]]) -> None:
+        self._lucene.warm_up(partial(super()._warm_up_explaining, hits))
+
+    @property
+    def _find_image(self) -> Callable[[str], str | None]:
+        return partial(_any_image, self._columns, self._term_ids)
+
     @property
     def _documents(self) -> int:
         return len(self._columns.index)
@@ -186,3 +208,8 @@ class ColumnSearcher(LuceneSearcher):
         if self._documents == self._images and (self._folder / FOLDER / FIELDS).is_file():
             return FieldIndex([FieldPart.open(self._folder / FOLDER)], None)
         return super()._open_fields()
+
+
+def _any_image(columns: ColumnFinder, term_ids: Mapping[str, int], term: str) -> str | None:
+    """No image's id for a term that some image has: no later commit asks whether it still has."""
+    return "" if term in term_ids and columns.largest_impact(term) else None

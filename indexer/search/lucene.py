@@ -410,27 +410,32 @@ class LuceneSearcher:
         return self._held_words.correct(word, most)
 
     def warm_up(self) -> None:
-        """Answer some queries, read the ids of some images, and tokenise all whole words.
+        """Answer some queries, explain some of their hits, and read the ids of some images.
 
         Afterwards Java has compiled the query path, numba what explains, the hits of a small index
-        are cached, and so are most words of a query; and the fields are open if that is quick.
+        are cached, and the fields are open if that is quick.
         """
         if self.quick:
             self.field_index().allowed(Match(field=PATH, values=("a",), mode="text"))
         for document in range(min(len(self), READ_AHEAD)):
             self._finder.stored(document)
         words = [term for term in self.tokenizer.vocabulary if term.isalpha()]
-        for word in words:
-            self._reader.read(Query.plain(word), substitute=True)
         self.complete("a")
         everything = np.ones(self._documents, np.bool_)
         everything.flags.writeable = False  # as what filters let through: numba compiles for it
         self.search(" ".join(words[:10]), allowed=everything)
+        explained = {}
         for start in range(WARM_UP_QUERIES):
             query = " ".join(words[start::WARM_UP_QUERIES][:10])
             hits = self.search(query).hits
             if start % EXPLAINED == 0:
-                self.explain_all(query, [hit.image_id for hit in hits])
+                explained[query] = [hit.image_id for hit in hits]
+        self._warm_up_explaining(explained)
+
+    def _warm_up_explaining(self, hits: Mapping[str, Sequence[str]]) -> None:
+        """Explain the hits of some queries, given by their ids."""
+        for query, image_ids in hits.items():
+            self.explain_all(query, image_ids)
 
     def explain(self, query: str | Query, image_id: str, *, substitute: bool = True) -> Explanation:
         """Explain one image's score for a text; see `Explainer.explain`."""

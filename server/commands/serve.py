@@ -176,7 +176,7 @@ def _run(settings: ServerSettings) -> None:
 
     from server.app import create_app
     from server.backends import open_backends
-    from server.processes import run, run_workers
+    from server.processes import run, run_workers, start_context
     from server.security.exposure import check_exposure
     from server.sockets import listen, url
     from server.writing.forward import Forwarder
@@ -185,7 +185,10 @@ def _run(settings: ServerSettings) -> None:
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     check_exposure(settings)
     open_all = partial(open_backends, settings)
-    backends = open_all()
+    # Several workers open them by themselves; what these load is loaded meanwhile.
+    if settings.workers > 1:
+        start_context()
+    backends = open_all(warm=settings.workers == 1)
     with listen(settings.host, settings.port) as socket:
         address = url(settings.host, socket.getsockname()[1], settings.scheme)
         _announce(console, backends, settings.index, address)

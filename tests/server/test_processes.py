@@ -14,6 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from eval.bench.soak.workers import workers_of
 from server.processes import _SingleAccept
 from server.security.keys import write_keys
 from server.sockets import listen
@@ -34,9 +35,18 @@ def address_of(process: "subprocess.Popen[str]") -> str:
 
 def children(process: "subprocess.Popen[str]") -> set[int]:
     """The processes of its workers."""
-    found = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    lines = {int(one): Path(f"/proc/{one}/cmdline").read_bytes() for one in found}
-    return {number for number, line in lines.items() if b"spawn_main" in line}
+    return set(workers_of(process.pid))
+
+
+def test_what_workers_are_forks_of_has_no_threads_and_no_java() -> None:
+    script = """
+import sys, threading
+import server.preloaded
+assert threading.active_count() == 1
+loaded = {"jnius", "torch", "transformers", "faiss"} & set(sys.modules)
+assert not loaded, loaded
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -5,7 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-SPAWNED = b"spawn_main"  # in the command line of a worker
+# In command lines: of a process of its own, and of the one that workers are forks of.
+SPAWNED, FORKING = b"spawn_main", b"forkserver"
 
 
 def workers_of(server: int) -> list[int]:
@@ -14,14 +15,22 @@ def workers_of(server: int) -> list[int]:
     These are its workers and, while something is written, the process that writes.
     """
     found = []
-    with suppress(OSError):  # the server has ended
-        for child in Path(f"/proc/{server}/task/{server}/children").read_text().split():
-            with suppress(OSError):  # the worker has just ended
-                if SPAWNED in Path(f"/proc/{child}/cmdline").read_bytes():
-                    found.append((_started(child), int(child)))
+    for child in _children(server):
+        with suppress(OSError):  # the process has just ended
+            line = Path(f"/proc/{child}/cmdline").read_bytes()
+            own = [child] if SPAWNED in line else _children(child) if FORKING in line else []
+            found += [(_started(one), one) for one in own]
     return [worker for _, worker in sorted(found)]
 
 
-def _started(process: str) -> int:
+def _children(process: int) -> list[int]:
+    try:
+        children = Path(f"/proc/{process}/task/{process}/children").read_text()
+    except OSError:  # it has ended
+        return []
+    return [int(child) for child in children.split()]
+
+
+def _started(process: int) -> int:
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return int(fields[19])
