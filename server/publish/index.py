@@ -18,6 +18,7 @@ from server.publish.terms import as_json, write_terms, write_words
 from sparta.progress import Progress, no_progress
 
 FORMAT = 1
+MANY = 100_000  # images, of more of which smaller parts of lists can be left out
 
 
 def write_index(
@@ -29,7 +30,7 @@ def write_index(
     paths: bool = True,
     about: Mapping[str, Any] | None = None,
     file_bytes: int = FILE,
-    chunk: int = CHUNK,
+    chunk: int | None = None,
     progress: Progress = no_progress,
 ) -> None:
     """Write an index that a browser searches, its first file last.
@@ -42,12 +43,14 @@ def write_index(
         paths: whether the ids that are published are paths.
         about: what else the index says of itself.
         file_bytes: of a file of a pack at most.
-        chunk: postings of a chunk, about.
+        chunk: postings of a chunk, about; None for what suits the number of images.
         progress: stage "records", in images.
 
     Raises:
         InputError: if a browser cannot read queries as the index's tokenizer does.
     """
+    if chunk is None:
+        chunk = CHUNK if len(collection) <= MANY else CHUNK // 4
     columns = collection.impacts[collection.order].tocsc()
     columns.sort_indices()
     frequencies = np.diff(columns.indptr).astype(np.int64)

@@ -18,6 +18,8 @@ POLICY = (
     "worker-src 'self'; base-uri 'none'; form-action 'self'"
 )
 _NOSCRIPT = re.compile(r"<noscript>.*?</noscript>", re.DOTALL)
+# Fetched by the first filter, and not before.
+LATER = {"search/dates.js", "search/fields.js", "search/filter.js"}
 _CHARSET = '<meta charset="utf-8">\n'
 
 
@@ -30,10 +32,11 @@ def write_page(site: SiteFolder, base_url: str | None = None) -> None:
     """
     files = {f"page/{path.relative_to(PAGE)}": path for path in PAGE.rglob("*") if path.is_file()}
     files |= {f"search/{path.name}": path for path in (OWN / "search").glob("*.js")}
-    files["page/api.js"] = OWN / "site" / "api.js"
+    files |= {f"page/{name}": OWN / "site" / name for name in ("api.js", "opened.js")}
     del files["page/index.html"]
     contents = {path: files[path].read_bytes() for path in sorted(files)}
-    scripts = [path for path in contents if path.endswith(".js")]
+    scripts = [path for path in contents if path.endswith(".js") and path not in LATER]
+    scripts.sort(key=lambda path: path.startswith("page/"))  # what opens the index first
     contents["index.html"] = _html(scripts, base_url)
     for path, content in contents.items():
         site.put(path, content)
@@ -48,6 +51,7 @@ def _html(scripts: list[str], base_url: str | None) -> bytes:
     text = (PAGE / "index.html").read_text(encoding="utf-8")
     lines = [f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">']
     lines += [f'<link rel="modulepreload" href="{path}">' for path in scripts]
+    lines.append('<script type="module" async src="page/opened.js"></script>')
     if base_url:
         url = escape(urljoin(base_url.rstrip("/") + "/", "."))
         lines += [

@@ -66,7 +66,9 @@ export class Source {
   /** A part of a file, @param {string} name @param {number} start @param {number} end */
   async part(name, start, end) {
     if (this.ranges === false || this.files.has(name)) return (await this.whole(name)).subarray(start, end);
-    const { status, bytes } = await this.#bytes(name, { headers: { Range: `bytes=${start}-${end - 1}` } });
+    // Browsers let requests for one file wait for each other where their cache may keep the answers.
+    const options = /** @type {RequestInit} */ ({ headers: { Range: `bytes=${start}-${end - 1}` }, cache: "no-store" });
+    const { status, bytes } = await this.#bytes(name, options);
     this.ranges = status === 206;
     if (!this.ranges) this.files.set(name, Promise.resolve(bytes));
     const found = this.ranges ? bytes : bytes.subarray(start, end);
@@ -108,9 +110,9 @@ export class Pack {
     return Float64Array.from(ends);
   }
 
-  /** Read the directory, if that is little. */
-  async preload() {
-    if (this.about.pieces.length === 1) await this.#piece(0);
+  /** Begin to read the directory, if that is little. */
+  preload() {
+    if (this.about.pieces.length === 1) this.#piece(0).catch(() => this.pieces.pop());
   }
 
   /** The bytes of the chunks from one to before another. @param {number} first @param {number} end */

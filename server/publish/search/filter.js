@@ -36,6 +36,7 @@ export class FilterError extends Error {
   /** @param {string} reason @param {number} [column] */
   constructor(reason, column) {
     super(`filter${column ? `, column ${column}` : ""}: ${reason}`);
+    this.name = "FilterError"; // for scripts that do without this one until there is a filter
     this.reason = reason;
     this.column = column;
   }

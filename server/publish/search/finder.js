@@ -19,6 +19,8 @@ export class Finder {
     this.bounds = bounds;
     this.ranks = ranks;
     this.few = FEW;
+    /** Called with the images that will be found, before their order is known. @type {(positions: number[]) => void} */
+    this.found = () => {};
   }
 
   /** The scores of all images. @param {Map<number, number>} counts of terms */
@@ -45,7 +47,9 @@ export class Finder {
     const few = (await this.lists.bytes(divided)) <= this.few;
     const sums = few ? await this.sums(counts) : await this.#best(counts, whole, divided, most, allowed);
     const least = threshold(sums, most, allowed);
-    return ordered(reaching(sums, least, allowed), k, (positions) => this.ranksOf(positions));
+    const found = reaching(sums, least, allowed);
+    this.found(found.slice(0, k).map(({ position }) => position));
+    return ordered(found, k, (positions) => this.ranksOf(positions));
   }
 
   /** Whether a term has chunks of its own. @param {number} term */

@@ -57,15 +57,21 @@ export async function open(folder) {
   const source = new Source(new URL(base.pathname.endsWith("/") ? base : `${base}/`));
   const about = /** @type {About} */ (parsed(await source.index()));
   if (about.format !== FORMAT) throw new Error(`the index has format ${about.format}, this script reads ${FORMAT}: publish it again`);
-  const words = await source.whole(about.words).then(inflated).then(parsed);
-  const terms = await source.whole(about.terms).then(inflated);
+  const [words, terms] = await Promise.all([
+    source.whole(about.words).then(inflated).then(parsed),
+    source.whole(about.terms).then(inflated),
+  ]);
   return new Index(about, source, new Tokenizer(words), new Terms(terms, words.vocabulary.length, about));
 }
 
 export class Index {
   /** @param {About} about @param {Source} source @param {Tokenizer} tokenizer @param {Terms} terms */
   constructor(about, source, tokenizer, terms) {
-    const pack = (/** @type {string} */ name, compressed = true) => new Pack(source, about.packs[name], compressed);
+    const pack = (/** @type {string} */ name, compressed = true) => {
+      const made = new Pack(source, about.packs[name], compressed);
+      if (name !== "ids") made.preload();
+      return made;
+    };
     this.about = about;
     this.source = source;
     this.vocabulary = tokenizer.vocabulary;
@@ -73,6 +79,7 @@ export class Index {
     this.lists = new Lists(terms, pack("postings"), about);
     this.finder = new Finder(about, this.lists, pack("bounds"), pack("ranks", false));
     this.records = new Records(pack("records"), about.record);
+    this.finder.found = (positions) => void this.records.at(positions).catch(() => {});
     /** @type {Promise<import("./fields.js").Fields> | undefined} */
     this.fields = undefined;
     this.ids = new Ids(pack("ids"), Math.ceil(about.images / 256));

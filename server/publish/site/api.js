@@ -1,8 +1,8 @@
 // The answers of the REST interface, given by an index of plain files in place of a server: what the
 // page of a published site has as its api.js.
 
-import { FilterError } from "../search/filter.js";
-import { open, QueryError } from "../search/index.js";
+import { QueryError } from "../search/index.js";
+import { opened } from "./opened.js";
 
 const BACKEND = "sparta";
 const DEEPEST = 10_000; // hits until the last one that a page may have
@@ -20,9 +20,6 @@ export class Problem extends Error {
   }
 }
 
-const opened = open("index/");
-opened.catch(() => {}); // every request says it
-
 /** An index that is open, and what a task makes of it. */
 async function answered(task) {
   try {
@@ -30,7 +27,7 @@ async function answered(task) {
   } catch (error) {
     if (error.name === "AbortError") throw error;
     if (error instanceof QueryError) throw new Problem("Invalid parameter", `q: ${error.problem} (column ${error.column})`);
-    if (error instanceof FilterError) throw new Problem("Invalid parameter", error.message);
+    if (error.name === "FilterError") throw new Problem("Invalid parameter", error.message);
     throw new Problem("The index cannot be read", error.message);
   }
 }
