@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -49,6 +50,15 @@ class RangeHost(PlainHost):
         self.wfile.write(content)
 
 
+class _Server(ThreadingHTTPServer):
+    """A server that is silent about browsers that close their connections."""
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Report an error of ours alone."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
 @contextmanager
 def hosting(folder: Path, ranges: bool = False) -> Iterator[str]:
     """Serve a folder on a free port of this machine; yields its address.
@@ -58,7 +68,7 @@ def hosting(folder: Path, ranges: bool = False) -> Iterator[str]:
         ranges: whether the host answers range requests.
     """
     handler = partial(RangeHost if ranges else PlainHost, directory=str(folder))
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server = _Server(("127.0.0.1", 0), handler)
     thread = Thread(target=server.serve_forever)
     thread.start()
     try:

@@ -3,7 +3,7 @@
 import { Bytes, inflated } from "./bytes.js";
 
 const PIECE = 4096; // chunks of a piece of a directory
-const GAP = 8192; // bytes that are fetched needlessly rather than with a request of their own
+const GAP = 2048; // bytes that are fetched needlessly rather than with a request of their own
 const KEPT = 1 << 26; // bytes of chunks in memory
 
 /** A file of the index that could not be read. */

@@ -338,7 +338,9 @@ def test_captions_are_read_as_by_the_tokenizer(
     blank: Page, bert: tuple[WordPieceTokenizer, str], shared: Path
 ) -> None:
     file = shared / "queries" / "coco-val2017-captions.txt"
-    check_words(blank, bert, file.read_text(encoding="utf-8").splitlines())
+    lines = file.read_text(encoding="utf-8").splitlines()
+    # Words end at spaces: a text of twenty captions has the words of each, and takes less time.
+    check_words(blank, bert, [" ".join(lines[i : i + 20]) for i in range(0, len(lines), 20)])
 
 
 SIGNS = st.text(st.sampled_from('ab é+-^"“”\\10.٣½_,!) \n\u3000\x1f'), max_size=14)
