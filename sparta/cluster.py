@@ -149,13 +149,16 @@ class Worker(Generic[Tool, Unit, Result]):
 
 
 @contextmanager
-def connected(address: str | None, device: str = "auto") -> Iterator[Cluster | None]:
+def connected(
+    address: str | None, device: str = "auto", environment: Mapping[str, str] | None = None
+) -> Iterator[Cluster | None]:
     """Connect to a Ray cluster of which this machine is a part; "local" starts one here.
 
     Args:
         address: HOST:PORT of the cluster's head, "auto" for the one that runs here, or "local";
             None for no cluster.
         device: of the work; "cpu" leaves GPUs alone.
+        environment: variables that all processes have which are started from here.
 
     Raises:
         InputError: if Ray is not installed, or no cluster answers.
@@ -177,6 +180,7 @@ def connected(address: str | None, device: str = "auto") -> Iterator[Cluster | N
                 address,
                 log_to_driver=False,
                 logging_level=logging.ERROR,
+                runtime_env={"env_vars": dict(environment)} if environment else None,
                 **(here if address == LOCAL else {}),
             )
     except (ConnectionError, RuntimeError, ValueError) as error:

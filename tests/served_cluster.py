@@ -14,11 +14,12 @@ from typing import Any
 
 import httpx
 
-from server.cluster.deploy import deploy
+from server.cluster.deploy import serve_on
 from server.settings import ServerSettings
 from sparta.cluster import connected
 from sparta.extras import require
 from tests.ray_cluster import SYSTEM
+from tests.redis_server import redis_server
 
 NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20, "memory": 2**30}
 PATIENCE = 120.0  # seconds until all is well again, and a request is answered
@@ -28,27 +29,31 @@ HEADERS = {"Host": "localhost"}
 class ServedCluster:
     """A cluster whose parts can be killed.
 
+    Nothing here stays connected to it: what is connected ends with the node it is connected to.
+
     Attributes:
         nodes: of Ray.
         url: of the server.
         settings: of the server.
+
+    Args:
+        head: how the head was started.
     """
 
-    def __init__(self, nodes: Any, settings: ServerSettings) -> None:
+    def __init__(self, nodes: Any, head: dict[str, Any], settings: ServerSettings) -> None:
         self.nodes, self.settings = nodes, settings
+        self._head = head
         self.url = f"http://127.0.0.1:{settings.port}"
 
     def serve(self, index: Path, replicas: int) -> None:
         """Serve an index, or change over to it."""
-        deploy(self.settings.model_copy(update={"index": index}), replicas)
+        chosen = self.settings.model_copy(update={"index": index})
+        serve_on(self.nodes.address, chosen, replicas)
 
-    def pids(self, name: str) -> list[int]:
-        """Processes of actors whose name has a text in it."""
-        raylets = {
-            process.process.pid
-            for node in self.nodes.list_all_nodes()
-            for process in node.all_processes["raylet"]
-        }
+    def pids(self, name: str, *nodes: Any) -> list[int]:
+        """Processes of actors whose name has a text in it, on some nodes or all."""
+        chosen = nodes or self.nodes.list_all_nodes()
+        raylets = {process.process.pid for node in chosen for process in _raylets(node)}
         found = []
         for status in Path("/proc").glob("[0-9]*/stat"):
             try:
@@ -67,14 +72,33 @@ class ServedCluster:
             os.kill(draw.choice(found), number)
         return bool(found)
 
-    def replace_node(self, draw: random.Random) -> None:
-        """Kill all processes of a node that is not the head, and start another node."""
-        node = draw.choice(self.nodes.list_all_nodes()[1:])
+    def head(self) -> Any:
+        """The node with the cluster's state; Ray Serve's controller is always there."""
+        return self.nodes.head_node
+
+    def others(self) -> list[Any]:
+        """The other nodes."""
+        return self.nodes.list_all_nodes()[1:]
+
+    def kill_node(self, node: Any) -> None:
+        """Kill all processes of a node."""
+        for pid in self.pids("", node):
+            os.kill(pid, signal.SIGKILL)
         self.nodes.remove_node(node, allow_graceful=False)
-        self.nodes.add_node(**NODE)
+
+    def add_node(self) -> None:
+        """Start a node in place of one that was killed.
+
+        A head has the address and the Redis of the former one, as when Kubernetes starts it.
+        """
+        self.nodes.add_node(**(NODE if self.head() else self._head))
 
     def wait(self, replicas: int) -> None:
         """Wait until every replica runs."""
+        with connected(self.nodes.address):
+            self._wait(replicas)
+
+    def _wait(self, replicas: int) -> None:
         status = require("ray.serve").status
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
@@ -91,26 +115,41 @@ class ServedCluster:
 
 
 @contextmanager
-def served_cluster(nodes: int, **values: Any) -> Iterator[ServedCluster]:
+def served_cluster(nodes: int, work: Path, **values: Any) -> Iterator[ServedCluster]:
     """Start so many nodes, and end their processes.
 
     Args:
         nodes: on this machine.
+        work: an empty folder, for the Redis that has the cluster's state.
         values: of the server's settings.
     """
-    os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled"}
+    redis = free_port()
+    os.environ |= {
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_AUTH_MODE": "disabled",
+        "RAY_REDIS_ADDRESS": f"127.0.0.1:{redis}",
+    }
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     settings = ServerSettings.model_validate({"index": Path("index"), "port": free_port()} | values)
-    head = {**NODE, "include_dashboard": False, "_system_config": SYSTEM}
-    cluster = require("ray.cluster_utils").Cluster(initialize_head=True, head_node_args=head)
-    try:
-        for _ in range(nodes - 1):
-            cluster.add_node(**NODE)
-        with connected(cluster.address):
-            yield ServedCluster(cluster, settings)
-            require("ray.serve").shutdown()
-    finally:
-        cluster.shutdown()
+    head = {
+        **NODE,
+        "include_dashboard": False,
+        "gcs_server_port": free_port(),
+        "_system_config": SYSTEM,
+    }
+    with redis_server(work, redis):
+        cluster = require("ray.cluster_utils").Cluster(initialize_head=True, head_node_args=head)
+        try:
+            for _ in range(nodes - 1):
+                cluster.add_node(**NODE)
+            yield ServedCluster(cluster, head, settings)
+        finally:
+            cluster.shutdown()
+            del os.environ["RAY_REDIS_ADDRESS"]
+
+
+def _raylets(node: Any) -> list[Any]:
+    return node.all_processes.get("raylet", [])
 
 
 def free_port() -> int:

@@ -21,6 +21,7 @@ ALLOWED = (
 REMEDIES = {
     "browser": "install Chromium: apt-get install chromium",
     "packages of npm": "install Node, then all packages: apt-get install npm && make install",
+    "redis-server": "install Redis: apt-get install redis-server",
     "systemd": "install systemd, which need not run: apt-get install systemd",
     "wrk": "install the load generator: apt-get install wrk",
     "pyserini": "install Pyserini: pip install pyserini",

@@ -32,6 +32,10 @@ LITTLE: dict[str, Any] = {"num_cpus": 0}
 # How soon Ray notices that a replica is not well.
 HEALTH = {"health_check_period_s": 2, "health_check_timeout_s": 10}
 
+# Parts call one another by gRPC. With Ray's own calls, a replica whose caller died answers nobody
+# until Ray's head has said so, which may have died with the caller.
+ENVIRONMENT = {"RAY_SERVE_USE_GRPC_BY_DEFAULT": "1"}
+
 
 def serve_on(address: str, settings: ServerSettings, replicas: int) -> None:
     """Serve on a Ray cluster; on one that this process starts, until SIGINT or SIGTERM.
@@ -48,7 +52,7 @@ def serve_on(address: str, settings: ServerSettings, replicas: int) -> None:
         raise InputError("--workers is not for --ray: give --replicas")
     check_exposure(settings)
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    with connected(address):
+    with connected(address, environment=ENVIRONMENT):
         deploy(settings, replicas)
         here = url(settings.host, settings.port, settings.scheme)
         console.print(f"Serving [bold]{settings.index}[/] at [bold]{here}[/] on every machine")

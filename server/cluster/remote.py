@@ -29,8 +29,8 @@ class RemoteShards:
 
     def __init__(self, served: Served) -> None:
         serve = require("ray.serve")
-        self._handles: Sequence[Any] = [
-            serve.get_deployment_handle(shard_deployment(number), served.application)
+        self._replicas: Sequence[Any] = [
+            serve.get_deployment_handle(shard_deployment(number), served.application).ask
             for number in range(served.shards)
         ]
         # What Ray raises when a replica, its machine or all of them are gone.
@@ -41,7 +41,7 @@ class RemoteShards:
         )
 
     def __len__(self) -> int:
-        return len(self._handles)
+        return len(self._replicas)
 
     def ask(self, tasks: Mapping[int, Task[Result]]) -> dict[int, Answer[Result]]:
         """The answers of some shards; see `Shards`."""
@@ -69,7 +69,7 @@ class RemoteShards:
         return answers, missing
 
     def _send(self, number: int, task: Task[Any]) -> Any:
-        return self._handles[number].ask.remote(task)
+        return self._replicas[number].remote(task)
 
     def _answer(self, number: int, task: Task[Any], response: Any, end: float) -> Any:
         """What a replica of the shard answers; None if none does in time."""

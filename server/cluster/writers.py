@@ -43,14 +43,16 @@ class ClusterForwarder(Forwarder):
     def use(self, served: Served) -> None:
         """Write to another index from now on."""
         handle = require("ray.serve").get_deployment_handle
-        self._handles = [
-            handle(writer_deployment(number), served.application) for number in range(served.shards)
+        # With the method named, a handle connects to Ray now: later, Ray's head may be down.
+        self._writers = [
+            handle(writer_deployment(number), served.application).send
+            for number in range(served.shards)
         ]
 
     async def image(self, request: Request, image_id: str, refresh: Refresh) -> Response:
         """Pass a request about one image on."""
         path = quote(image_id, safe="").replace(".", "%2E")
-        number = owner(image_id, len(self._handles))
+        number = owner(image_id, len(self._writers))
         found = await self._written(request, number, path, refresh, await request.body())
         return await _response(request, found, refresh)
 
@@ -61,9 +63,9 @@ class ClusterForwarder(Forwarder):
         content = await request.body() if body is None else body
         parts = {0: content}
         if path == "batch":
-            parts = divided_lines(content, len(self._handles))
+            parts = divided_lines(content, len(self._writers))
         elif path == "delete":
-            parts = divided_ids(content, len(self._handles))
+            parts = divided_ids(content, len(self._writers))
         found = await asyncio.gather(
             *(self._written(request, n, path, refresh, own) for n, own in parts.items())
         )
@@ -88,7 +90,7 @@ class ClusterForwarder(Forwarder):
         """
         headers = {name: request.headers[name] for name in PASSED_ON if name in request.headers}
         headers["content-length"] = str(len(content))
-        response = self._handles[number].send.remote(
+        response = self._writers[number].remote(
             request.method, f"/v1/images/{path}", refresh, headers, content
         )
         try:

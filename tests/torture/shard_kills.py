@@ -35,7 +35,8 @@ ACTORS = {
     "controller": "ServeController",
     "proxy": "Proxy",
 }
-VICTIMS = (*ACTORS, "node")  # in turn
+VICTIMS = (*ACTORS, "node", "head", "every node")  # in turn
+DOWN = 5.0  # seconds that the head is down
 
 
 def shards_and_answers(folder: Path, seed: int) -> tuple[Path, dict[str, Expected]]:
@@ -56,7 +57,8 @@ def kill_served(count: int, seed: int, work: Path, report: Callable[[str], None]
     index, expected = shards_and_answers(work, seed)
     keys = work / "keys.yaml"
     key = make_key(keys, "write")
-    with served_cluster(NODES, keys=keys) as cluster:
+    (work / "redis").mkdir()
+    with served_cluster(NODES, work / "redis", keys=keys) as cluster:
         cluster.serve(index, REPLICAS)
         load = Load(cluster.url, key, expected)
         for number in range(count):
@@ -81,17 +83,38 @@ def kill_served(count: int, seed: int, work: Path, report: Callable[[str], None]
 def kill_one(cluster: ServedCluster, load: Load, victim: str, rng: random.Random) -> dict[str, Any]:
     """Kill something while clients search and write, and wait until it runs again."""
     before = load.searches, len(load.written), len(load.retried)
+    down = 0
     with load.running():
         time.sleep(rng.uniform(0.2, 1.5))
         if victim == "node":
-            cluster.replace_node(rng)
+            _replace(cluster, rng.choice(cluster.others()))
+        elif victim == "head":
+            cluster.kill_node(cluster.head())
+            searches = load.searches
+            time.sleep(DOWN)
+            down = load.searches - searches
+            cluster.add_node()
+        elif victim == "every node":
+            for node in [*cluster.others(), cluster.head()]:
+                _replace(cluster, node)
         elif not cluster.kill(ACTORS[victim], rng):
             victim = f"{victim}: none was there"
-        time.sleep(2)
-        cluster.wait(REPLICAS)
+        _settle(cluster)
     return {
         "victim": victim,
         "searches": load.searches - before[0],
+        "searches_while_the_head_was_down": down,
         "written": len(load.written) - before[1],
         "sent_again": len(load.retried) - before[2],
     }
+
+
+def _replace(cluster: ServedCluster, node: Any) -> None:
+    cluster.kill_node(node)
+    cluster.add_node()
+    _settle(cluster)
+
+
+def _settle(cluster: ServedCluster) -> None:
+    time.sleep(2)  # until Ray has noticed
+    cluster.wait(REPLICAS)

@@ -39,7 +39,7 @@ def test_a_cluster_of_others_goes_on(
     def stop(_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(deploy, "connected", nullcontext)
+    monkeypatch.setattr(deploy, "connected", lambda *_, **__: nullcontext())
     monkeypatch.setattr(deploy, "deploy", lambda *given: deployed.append(given))
     monkeypatch.setattr("server.cluster.deploy.Event.wait", stop)
     monkeypatch.setattr("server.cluster.deploy.signal.signal", lambda *_: None)

@@ -21,11 +21,13 @@ from fastapi.testclient import TestClient
 
 from indexer.live.changes import Add, Change, Delete
 from indexer.search.open import open_index
+from indexer.shards import owner
 from indexer.update.writer import open_writer
 from server.app import create_app
 from server.backends import open_backends
 from tests.indexer.random_postings import random_postings
 from tests.indexer.vocabulary import small_tokenizer
+from tests.redis_server import needs_redis
 from tests.served_cluster import ServedCluster, patiently, served_cluster
 from tests.served_load import QUERIES, Expected, Load, ranking
 from tests.server.apps import client_of, make_key, settings
@@ -33,7 +35,7 @@ from tests.server.test_sharded import PATHS, without_times
 from tests.torture.shard_kills import kill_one, shards_and_answers
 
 pytest.importorskip("ray.serve", reason="extra [ray] is not installed")
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), needs_redis]
 
 
 class Running:
@@ -61,7 +63,8 @@ class Running:
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("cluster")
     key = make_key(folder / "keys.yaml", "write")
-    with served_cluster(3, keys=folder / "keys.yaml") as cluster:
+    (folder / "redis").mkdir()
+    with served_cluster(3, folder / "redis", keys=folder / "keys.yaml") as cluster:
         found = Running(cluster, folder, key)
         cluster.serve(found.index, 2)
         yield found
@@ -123,13 +126,15 @@ def test_writes_are_found_wherever_they_are(running: Running) -> None:
     assert running.client.post("/v1/images/count", json={}).json()["count"] == 50
 
 
-@pytest.mark.parametrize("victim", ["replica", "writer", "node"])
+@pytest.mark.parametrize("victim", ["replica", "writer", "node", "head"])
 def test_what_is_killed_is_not_missed(running: Running, victim: str) -> None:
     row = kill_one(running.cluster, running.load, victim, random.Random(1))
     running.load.check_written()
     assert running.load.wrong == []
     assert row["victim"] == victim
     assert row["searches"] > 0
+    if victim == "head":
+        assert row["searches_while_the_head_was_down"] > 0
 
 
 def test_another_index_is_rolled_out_without_a_failed_request(running: Running) -> None:
@@ -160,3 +165,26 @@ def test_a_shard_that_does_not_answer_is_missing(running: Running) -> None:
     whole = running.get("/v1/search?q=the&k=100").json()
     assert (whole["partial"], whole["missing_shards"]) == (False, [])
     assert len(whole["hits"]) == 50
+
+
+def test_a_shard_that_died_is_missing_until_ray_has_started_it_again(running: Running) -> None:
+    """Of one replica each, as the index was rolled out."""
+    asked = "/v1/search?q=the&k=100&partial=true"
+    right = [hit["image_id"] for hit in running.get(asked).json()["hits"]]
+    others = [image_id for image_id in right if owner(image_id, 2) == 1]
+    assert len(right) == 50 and 0 < len(others) < 50
+    assert running.cluster.kill("shard-000", random.Random(0))
+    answers = [running.get(asked).json()]
+    assert answers[0]["partial"]
+    while answers[-1]["partial"]:
+        refused = running.client.get("/v1/search?q=the&k=100")
+        if refused.status_code != 200:
+            assert refused.status_code == 503
+            assert "shard-000: no machine answers" in refused.json()["detail"]
+        else:  # Ray had started another replica while it waited
+            assert [hit["image_id"] for hit in refused.json()["hits"]] == right
+        answers.append(running.get(asked).json())
+    for answer in answers:
+        found = [hit["image_id"] for hit in answer["hits"]]
+        missing = ["shard-000"] if answer["partial"] else []
+        assert (found, answer["missing_shards"]) == (others if missing else right, missing)
