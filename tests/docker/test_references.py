@@ -159,14 +159,18 @@ def test_machines_of_ray_find_its_head_and_the_index() -> None:
     stage = DOCKERFILE.partition(" AS cluster\n")[2].partition("\nFROM")[0]
     for script in (CLUSTER["services"]["index"]["entrypoint"][0], server["entrypoint"][0]):
         assert f"COPY docker/{script}.sh /usr/local/bin/{script}\n" in stage
-    for one in (*services.values(), CLUSTER["services"]["index"]):
+    assert services["redis"]["volumes"] == ["redis:/data"]
+    assert head["environment"]["RAY_REDIS_ADDRESS"] == "redis:6379"
+    for one in (head, machine, server, CLUSTER["services"]["index"]):
         assert one["build"]["target"] == "cluster" and "data:/data" in one["volumes"]
     assert f"127.0.0.1:{image_variables()['SPARTA_PORT']}:8000" in head["ports"]
 
 
 def test_clusters_are_reached_from_this_machine_alone() -> None:
     ports = [port for one in CLUSTER["services"].values() for port in one.get("ports", [])]
-    assert sorted(ports) == ["127.0.0.1:19530:19530", "127.0.0.1:8000:8000"]
+    assert sorted(ports) == [
+        f"127.0.0.1:{port}" for port in ("19530:19530", "8000:8000", "8001:8000")
+    ]
     assert CLUSTER["networks"]["parts"] == {"internal": True}
 
 
