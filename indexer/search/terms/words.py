@@ -11,8 +11,6 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.columns.kernel import compiled
-
 # Edits by the length of a word, as Lucene's and Elasticsearch's automatic fuzziness has them.
 ONE_EDIT, TWO_EDITS = 3, 6
 REMEMBERED = 4096  # words with their corrections
@@ -167,29 +165,26 @@ def _letters(words: list[str]) -> NDArray[np.int64]:
     return letters
 
 
-@compiled
 def _edits(
     word: NDArray[np.int64], letters: NDArray[np.int64], lengths: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """[words] the optimal string alignment distance of each word from one.
 
-    Row i of the usual table has the distances of the first i letters of the word from the first j
-    letters of the other.
+    Row i of the usual tables, one for each word, has the distances of the first i letters of the
+    word from the first j letters of the others. In NumPy, so that no search waits for a compiler.
     """
-    found = np.empty(len(letters), np.int64)
-    table = np.zeros((len(word) + 1, letters.shape[1] + 1), np.int64)
-    table[0] = np.arange(table.shape[1])
-    table[:, 0] = np.arange(len(table))
-    for row in range(len(letters)):
-        other = letters[row, : lengths[row]]
-        for i in range(1, len(word) + 1):
-            for j in range(1, len(other) + 1):
-                differs = word[i - 1] != other[j - 1]
-                best = min(table[i - 1, j], table[i, j - 1]) + 1
-                best = min(best, table[i - 1, j - 1] + differs)
-                swapped = i > 1 and j > 1 and word[i - 2] == other[j - 1]
-                if swapped and word[i - 1] == other[j - 2]:
-                    best = min(best, table[i - 2, j - 2] + 1)
-                table[i, j] = best
-        found[row] = table[len(word), len(other)]
+    count, longest = letters.shape
+    tables = np.empty((len(word) + 1, longest + 1, count), np.int64)
+    tables[0] = np.arange(longest + 1)[:, None]
+    tables[:, 0] = np.arange(len(word) + 1)[:, None]
+    differs = letters.T[None] != word[:, None, None]  # [letters of the word, of the others, words]
+    for i in range(1, len(word) + 1):
+        for j in range(1, longest + 1):
+            best = np.minimum(tables[i - 1, j], tables[i, j - 1]) + 1
+            np.minimum(best, tables[i - 1, j - 1] + differs[i - 1, j - 1], out=best)
+            if i > 1 and j > 1:
+                swapped = ~(differs[i - 2, j - 1] | differs[i - 1, j - 2])
+                best[swapped] = np.minimum(best[swapped], tables[i - 2, j - 2, swapped] + 1)
+            tables[i, j] = best
+    found: NDArray[np.int64] = tables[len(word), lengths, np.arange(count)]
     return found
