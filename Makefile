@@ -85,7 +85,7 @@ lint: install
 # Training forks the workers that load data. It has a process of its own, because other tests leave
 # a Java machine and the threads of OpenVINO in theirs.
 test: lint
-	$(BIN)/python -m pytest $(TESTS) -n $(PROCESSES) --dist loadfile --ignore=tests/training --cov-fail-under=0
+	$(BIN)/python -m pytest $(TESTS) -n $(PROCESSES) --dist loadfile --no-loadscope-reorder --ignore=tests/training --cov-fail-under=0
 	$(BIN)/python -m pytest $(TESTS) --cov-append tests/training
 
 SECONDS := 300
