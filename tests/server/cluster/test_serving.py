@@ -170,7 +170,8 @@ def test_a_shard_that_does_not_answer_is_missing(running: Running) -> None:
 def test_a_shard_that_died_is_missing_until_ray_has_started_it_again(running: Running) -> None:
     """Of one replica each, as the index was rolled out."""
     asked = "/v1/search?q=the&k=100&partial=true"
-    right = [hit["image_id"] for hit in running.get(asked).json()["hits"]]
+    # Not a partial answer: on a busy machine a shard may take longer than that waits.
+    right = [hit["image_id"] for hit in running.get("/v1/search?q=the&k=100").json()["hits"]]
     others = [image_id for image_id in right if owner(image_id, 2) == 1]
     assert len(right) == 50 and 0 < len(others) < 50
     assert running.cluster.kill("shard-000", random.Random(0))

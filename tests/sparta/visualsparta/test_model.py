@@ -260,7 +260,10 @@ def test_half_precision_changes_scores_in_the_third_digit(model: VisualSparta) -
     half = model.term_scores(tiny.batch(), precision=torch.bfloat16)
     assert half.scores.dtype == torch.float32
     assert not torch.equal(half.scores, exact.scores)
-    assert_close(half.scores, exact.scores, rtol=0.03, atol=0.03)
+    # Processors sum bfloat16 in different orders: single scores near 0 differ more than all do.
+    error = half.scores - exact.scores
+    assert error.norm() < 0.02 * exact.scores.norm()
+    assert error.abs().max() < 0.03 * exact.scores.max()
     assert (half.positions == exact.positions).float().mean() > 0.9
 
 
