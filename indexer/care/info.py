@@ -20,7 +20,6 @@ from indexer.fields.kinds import Kind
 from indexer.live.commit import FOLDER as LIVE
 from indexer.live.commit import Commit, log_path
 from indexer.live.history import read_changes
-from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import Manifest
 from indexer.parts import LUCENE, UPLOADS
 from indexer.search.open import open_dense_lazily, open_index
@@ -97,7 +96,7 @@ def index_info(index: Path) -> IndexInfo:
         live = None
         if manifest.live:
             terms = len(searcher.tokenizer.vocabulary)
-            live, postings = _live(index, manifest, searcher.index, terms)
+            live, postings = _live(index, manifest, searcher.commit, terms)
         fields = searcher.field_index().kinds
         dense = open_dense_lazily(index, searcher)
         vectors = {name: len(backend) for name, backend in dense.items()}
@@ -122,11 +121,8 @@ def index_info(index: Path) -> IndexInfo:
     )
 
 
-def _live(
-    index: Path, manifest: Manifest, lucene: LuceneIndex, vocabulary: int
-) -> tuple[LiveInfo, int]:
+def _live(index: Path, manifest: Manifest, commit: Commit, vocabulary: int) -> tuple[LiveInfo, int]:
     """What writing has done, and how many postings there are."""
-    commit = Commit.of(lucene.commit_data, index)
     first = ColumnState.open(index, commit.columns).log
     changes = list(read_changes(index, first, 0, commit))
     columns = LiveColumns.open(index, commit.columns, vocabulary, manifest.bits).after(changes)

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from indexer.grounding import Grounding, Winner, unpack
+from indexer.grounding import Grounding, unpack
 from indexer.live.origin import built_origin
 from indexer.lucene.allowed import leaves_of, live_documents, search_allowed
 from indexer.lucene.jvm import declare, in_turn, java, java_path
@@ -246,7 +246,8 @@ class LuceneIndex:
         return [Stored(image_id, json.loads(raw or "")) for image_id, raw in found]
 
     @_reading
-    def _origin(self, document: int) -> str:
+    def origin(self, document: int) -> str:
+        """What an image was encoded from."""
         fields = self.searcher.doc(document, self._named)
         return fields.get(ORIGIN) or built_origin(fields.get(ID))
 
@@ -257,7 +258,7 @@ class LuceneIndex:
         """
         self._origins = {
             name: self._origins.get(name)
-            or pa.array(map(self._origin, documents), pa.large_string())
+            or pa.array(map(self.origin, documents), pa.large_string())
             for name, documents in self.segments.items()
         }
         return pa.chunked_array(list(self._origins.values()), pa.large_string())
@@ -285,20 +286,6 @@ class LuceneIndex:
     @_reporting_damage
     def _unpack(self, packed: bytes) -> Grounding:
         return unpack(packed)
-
-    @_reporting_damage
-    def winners(
-        self,
-        packed: Sequence[bytes],
-        terms: NDArray[np.int64],
-        wanted: NDArray[np.bool_],
-        vocabulary: Sequence[str],
-    ) -> list[Winner]:
-        """What won some terms of packed groundings; see `indexer.winners.winners`."""
-        # numba takes a second to load, which a search without explanations does not need.
-        from indexer.winners import winners
-
-        return winners(packed, terms, wanted, vocabulary)
 
     @_reading
     def document(self, image_id: str) -> int | None:
@@ -340,7 +327,7 @@ class LuceneIndex:
                 impacts[starts[i] : starts[i + 1]],
                 grounding.positions.astype(np.int16),
                 grounding.inputs,
-                self._origin(document),
+                self.origin(document),
             )
 
     def _impacts_of_pairs(

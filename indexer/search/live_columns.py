@@ -1,9 +1,13 @@
-"""Searches an index that is written to in its columns; grounding comes from Lucene."""
+"""Searches an index that is written to in its columns; only groundings come from Lucene."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from copy import copy
+from functools import partial
+from pathlib import Path
+from threading import Thread
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,14 +15,23 @@ from numpy.typing import NDArray
 from indexer.columns.live.snapshot import LiveColumns
 from indexer.columns.live.state import ColumnState
 from indexer.filters.field_index import FieldIndex
+from indexer.grounding import Grounding, Inputs, pack
 from indexer.live.commit import Commit
 from indexer.live.history import read_changes
-from indexer.lucene.reader import LuceneIndex
+from indexer.lucene.commits import commit_data, newest_commit
+from indexer.lucene.latest import LatestLucene
+from indexer.parts import LUCENE
 from indexer.search.api import Allowed
 from indexer.search.dense import StoredImages
 from indexer.search.fields import fields_of_columns
-from indexer.search.lucene import LuceneSearcher
+from indexer.search.lucene import LuceneSearcher, open_lucene
 from sparta.errors import InputError
+
+_NONE = np.empty(0, np.int32)
+# The grounding of an image of whose terms nothing is known.
+UNGROUNDED = pack(
+    Grounding(_NONE, _NONE, Inputs(np.empty((0, 4), np.float32), _NONE, _NONE.astype(np.int16)))
+)
 
 
 class LiveColumnFinder:
@@ -73,6 +86,9 @@ class LiveColumnFinder:
 class LiveColumnSearcher(LuceneSearcher):
     """Returns the hits of `LuceneSearcher` in a fraction of the time. Safe from any thread.
 
+    Java, which reads what explains a hit, is started when it is first needed, and follows a commit
+    when that is explained.
+
     Args:
         folder: an index folder that was written to.
 
@@ -83,35 +99,55 @@ class LiveColumnSearcher(LuceneSearcher):
     quick = True
     engine = "columns"
     _finder: LiveColumnFinder
-    _opened: tuple[Commit, LiveColumns] | None = None
+    _lucene: LatestLucene
+    _at: Path
+    _current: LiveColumns
+    _made_for: Commit | None = None  # the columns
+    _warming: Thread | None = None
 
-    def _use(self, index: LuceneIndex) -> None:
-        super()._use(index)
-        try:
-            columns = self._columns()
-        except InputError:
-            newer = index.refreshed()
-            if newer is None:
-                raise
-            # The next commit came, and the files of this one went, before they were read.
-            index.close()
-            self._use(newer)
-            return
-        self._opened = self.commit, columns
-        self._finder = LiveColumnFinder(columns, self._term_ids)
+    def _open(self) -> None:
+        self._open_newest()
+        self._lucene = LatestLucene(partial(open_lucene, self._folder, self.manifest))
+
+    def _open_newest(self) -> None:
+        """Answer from the newest commit."""
+        while True:
+            newest = newest_commit(self._folder / LUCENE)
+            if newest is None:
+                raise InputError(f"{self._folder / LUCENE} has no commit: build the index again")
+            try:
+                self.commit = Commit.of(commit_data(newest), self._folder)
+                columns = self._columns()
+                break
+            except (FileNotFoundError, InputError):
+                # The next commit came, and the files of this one went, before they were read?
+                if newest_commit(self._folder / LUCENE) == newest:
+                    raise
+        self._at, self._current, self._made_for = newest, columns, self.commit
+        self._finder, self._images = LiveColumnFinder(columns, self._term_ids), len(columns)
+        self._forget()
+
+    def refreshed(self) -> LuceneSearcher | None:
+        """A searcher of the newest commit, None if this one is; both are to be closed."""
+        if newest_commit(self._folder / LUCENE) == self._at:
+            return None
+        newer = copy(self)
+        newer._open_newest()
+        newer._lucene = self._lucene.shared()
+        newer._keep_held_terms(self)
+        return newer
 
     def _columns(self) -> LiveColumns:
         """The columns of the commit, made from those of a former one if there are any."""
-        former, commit, folder = self._opened, self.commit, self._folder
-        if former and former[0].columns == commit.columns:
-            since = read_changes(folder, former[0].log, former[0].bytes, commit)
-            return former[1].after(since)
+        commit, folder, former = self.commit, self._folder, self._made_for
+        if former and former.columns == commit.columns:
+            return self._current.after(read_changes(folder, former.log, former.bytes, commit))
         opened = LiveColumns.open(
             folder,
             commit.columns,
             len(self._term_ids),
             self.manifest.bits,
-            former[1] if former else None,
+            self._current if former else None,
         )
         first = ColumnState.open(folder, commit.columns).log
         return opened.after(read_changes(folder, first, 0, commit))
@@ -122,12 +158,38 @@ class LiveColumnSearcher(LuceneSearcher):
         return self._finder
 
     def _open_fields(self) -> FieldIndex:
-        return fields_of_columns(self._folder, self._finder.columns)
+        return fields_of_columns(self._folder, self._current)
 
     @property
     def _documents(self) -> int:
-        return self._finder.columns.documents
+        return self._current.documents
 
-    def _in_lucene(self, image_ids: Sequence[str], documents: Sequence[int]) -> list[int]:
-        found = [self.index.document(image_id) for image_id in image_ids]
-        return [document for document in found if document is not None]
+    def _held_by(self, document: int) -> list[int]:
+        terms: list[int] = self._current.postings_of(document)[0].tolist()
+        return terms
+
+    def packed_groundings(self, image_ids: Sequence[str]) -> list[bytes]:
+        """The groundings of some images; of one that was replaced since, an empty one.
+
+        Raises:
+            UnknownImageError: if the index lacks one.
+        """
+        columns, documents = self._current, list(map(self._document, image_ids))
+        same: dict[str, int] = {}
+        with self._lucene.reading(self.commit.version) as lucene:
+            for image_id, document in zip(image_ids, documents, strict=True):
+                place = lucene.document(image_id)
+                if place is not None and lucene.origin(place) == columns.origin(document):
+                    same[image_id] = place
+            packed = dict(zip(same, lucene.packed_groundings([*same.values()]), strict=True))
+        return [packed.get(image_id, UNGROUNDED) for image_id in image_ids]
+
+    def _warm_up_explaining(self, hits: Mapping[str, Sequence[str]]) -> None:
+        self._warming = Thread(target=partial(super()._warm_up_explaining, hits), daemon=True)
+        self._warming.start()
+
+    def close(self) -> None:
+        """Close the index's files."""
+        if self._warming is not None:
+            self._warming.join()
+        self._lucene.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,7 +19,7 @@ from indexer.fields.derived import PATH
 from indexer.fields.kinds import Kind
 from indexer.filters.expression import Match
 from indexer.filters.field_index import FieldIndex
-from indexer.grounding import UNKNOWN
+from indexer.grounding import UNKNOWN, Winner
 from indexer.live.commit import Commit
 from indexer.live.history import read_changes
 from indexer.lucene.integrity import check_small_index
@@ -54,7 +55,7 @@ from indexer.search.terms.query_by_image import (
 )
 from indexer.search.terms.query_reader import QueryReader, Reader, ReadWord
 from indexer.search.terms.words import Completion, HeldWord, HeldWords, WordList
-from sparta.errors import InputError
+from sparta.errors import InputError, first_line
 from sparta.substitutes import SubstituteTable
 from sparta.tokenizer import WordPieceTokenizer
 
@@ -132,6 +133,10 @@ class LuceneSearcher:
         self.commit = Commit.of(index.commit_data, self._folder)
         self._finder: Finder = index
         self._images = len(index)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Forget what was made for a former commit."""
         self._fields = None
         for former in ("presence", "_holds", "_reader", "_held_words"):
             vars(self).pop(former, None)
@@ -326,7 +331,7 @@ class LuceneSearcher:
         documents = [self._document(one) for one in ids]
         asked = self._reader.read(parsed(words), substitute=True)
         spoken = filter(self._holds, asked.terms.split())
-        query = images_and_words(self._impacts_of(ids, documents), spoken)
+        query = images_and_words(self._impacts_of(documents), spoken)
         read = time.perf_counter()
         allowed, conditions = self.presence.apply(asked.signed, allowed)
         found = self._finder.top(repeated_terms(query), k + len(documents), allowed)
@@ -348,7 +353,7 @@ class LuceneSearcher:
         Raises:
             UnknownImageError: if the index has no such image.
         """
-        return self._impacts_of([image_id], [self._document(image_id)])
+        return self._impacts_of([self._document(image_id)])
 
     def word_frequencies(self) -> NDArray[np.int64]:
         """[W] in how many images each word of its list has an impact; see `HeldWords`."""
@@ -369,13 +374,17 @@ class LuceneSearcher:
         timings = Timings(*(1000 * t for t in (read - start, end - read, end - start)))
         return SimilarResult(hits, [], timings, query)
 
-    def _impacts_of(self, image_ids: Sequence[str], documents: Sequence[int]) -> dict[str, int]:
+    def _impacts_of(self, documents: Sequence[int]) -> dict[str, int]:
         """The impacts of some images, added."""
-        grounded = self._in_lucene(image_ids, documents)
-        held = [self.index.grounding(document).terms.tolist() for document in grounded]
-        terms = [self.tokenizer.vocabulary[i] for i in dict.fromkeys(chain(*held))]
+        held = chain.from_iterable(map(self._held_by, documents))
+        terms = [self.tokenizer.vocabulary[i] for i in dict.fromkeys(held)]
         added = self._finder.impacts(documents, terms).sum(axis=0)
         return dict(zip(terms, added.tolist(), strict=True))
+
+    def _held_by(self, document: int) -> list[int]:
+        """The terms of an image, rising."""
+        terms: list[int] = self.index.grounding(document).terms.tolist()
+        return terms
 
     def _add_coverage(
         self, hits: Sequence[Hit], documents: Sequence[int], words: Sequence[ReadWord]
@@ -453,10 +462,16 @@ class LuceneSearcher:
         words, terms = self.terms_of(query, substitute)
         documents = [self._document(image_id) for image_id in image_ids]
         impacts = self._finder.impacts(documents, [term.term for term in terms])
-        packed = None
-        if grounded:
-            packed = self.index.packed_groundings(self._in_lucene(image_ids, documents))
+        packed = self.packed_groundings(image_ids) if grounded else None
         return self.explained(image_ids, words, terms, impacts, packed)
+
+    def packed_groundings(self, image_ids: Sequence[str]) -> list[bytes]:
+        """The groundings of some images, as `indexer.grounding.pack` returns them.
+
+        Raises:
+            UnknownImageError: if the index lacks one.
+        """
+        return self.index.packed_groundings(list(map(self._document, image_ids)))
 
     def terms_of(
         self, query: str | Query | Mapping[str, int], substitute: bool
@@ -488,7 +503,7 @@ class LuceneSearcher:
             winners = [UNKNOWN] * np.count_nonzero(impacts)
         else:
             ids = np.array([self._term_ids[term.term] for term in terms], np.int64)
-            winners = self.index.winners(packed, ids, impacts > 0, self.tokenizer.vocabulary)
+            winners = self._winners(packed, ids, impacts > 0)
         found = explanations(image_ids, terms, impacts, winners)
         if words:
             had = self.presence.had(words, [term.term for term in terms], impacts)
@@ -497,6 +512,20 @@ class LuceneSearcher:
             for one, against in zip(found, words_against(words, had), strict=True):
                 one.against = against
         return found
+
+    def _winners(
+        self, packed: Sequence[bytes], terms: NDArray[np.int64], wanted: NDArray[np.bool_]
+    ) -> list[Winner]:
+        """What won some terms of packed groundings; see `indexer.winners.winners`."""
+        # numba takes a second to load, which a search without explanations does not need.
+        from indexer.winners import winners
+
+        try:
+            return winners(packed, terms, wanted, self.tokenizer.vocabulary)
+        except (ValueError, IndexError, struct.error) as error:
+            raise InputError(
+                f"{self._folder / LUCENE} is damaged ({first_line(error)}): build the index again"
+            ) from error
 
     def metadata(self, image_id: str) -> dict[str, Any]:
         """An image's stored metadata; see `Searcher.metadata`."""
@@ -521,10 +550,6 @@ class LuceneSearcher:
     def _documents(self) -> int:
         """How many document numbers the finder has."""
         return self.index.documents
-
-    def _in_lucene(self, image_ids: Sequence[str], documents: Sequence[int]) -> Sequence[int]:
-        """Lucene's numbers of some documents of the finder."""
-        return documents
 
     def __len__(self) -> int:
         return self._images

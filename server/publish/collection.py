@@ -81,8 +81,7 @@ def _read(searcher: LuceneSearcher, table: SubstituteTable, progress: Progress) 
     impacts = _impacts(searcher, numbers, progress)
 
     def groundings(documents: Sequence[int]) -> list[bytes]:
-        found = [searcher.index.document(ids[one]) for one in documents]
-        return searcher.index.packed_groundings([one for one in found if one is not None])
+        return searcher.packed_groundings([ids[one] for one in documents])
 
     return Collection(
         searcher.tokenizer,

@@ -157,12 +157,21 @@ class LiveColumns:
         document = self.document(image_id)
         if document is None:
             return None
+        terms, impacts = self.postings_of(document)
+        metadata = self.stored(document).metadata
+        return NewImage(image_id, metadata, terms, impacts, self.origin(document))
+
+    def postings_of(self, document: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The terms [n] of an image, rising, and its impacts [n]."""
         terms = np.flatnonzero(self._largest)
         [impacts] = self.impacts([document], terms.tolist())
         kept = impacts > 0
-        metadata, part = self.stored(document).metadata, self._part(document)
-        origin = self._parts[part].origin(document - self._firsts[part])
-        return NewImage(image_id, metadata, terms[kept], impacts[kept], origin)
+        return terms[kept], impacts[kept]
+
+    def origin(self, document: int) -> str:
+        """What an image was encoded from."""
+        part = self._part(document)
+        return self._parts[part].origin(document - self._firsts[part])
 
     def top(
         self, terms: Mapping[int, int], k: int, allowed: NDArray[np.bool_] | None = None

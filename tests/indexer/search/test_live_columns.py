@@ -6,7 +6,10 @@ That its answers are right is tested with the writer.
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +17,7 @@ import pytest
 from indexer.columns.live.segment import Segment
 from indexer.columns.live.state import state_folder
 from indexer.filters.text import parse_filter
-from indexer.live.changes import Delete, MetadataChange
+from indexer.live.changes import Add, Delete, MetadataChange
 from indexer.live.commit import log_path
 from indexer.postings import Postings
 from indexer.search.browsing import Page
@@ -64,6 +67,57 @@ def test_the_next_commit_is_opened_if_files_of_the_newest_go_meanwhile(
         right.apply(map(Delete, small.ids[:4]))
         assert searcher.commit == writer.commit()
         assert_same(searcher, right.searcher(tokenizer))
+
+
+def test_java_is_started_by_the_first_explanation_alone(built: Path, small: Postings) -> None:
+    with open_writer(built) as writer:
+        writer.write([Delete(small.ids[0])])
+    script = f"""
+import sys
+from pathlib import Path
+from indexer.search.open import open_index
+searcher = open_index(Path({str(built)!r}))
+hits = searcher.search("dog {COMMON}", 3).hits
+assert searcher.similar(hits[0].image_id).hits and searcher.refreshed() is None
+assert "jnius" not in sys.modules, "Java was started"
+explained = searcher.explain_all("dog {COMMON}", [hit.image_id for hit in hits])
+assert "jnius" in sys.modules
+assert [one.score for one in explained] == [hit.score for hit in hits]
+searcher.close()
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
+
+
+def test_what_was_replaced_since_is_explained_without_its_regions(
+    built: Path, small: Postings
+) -> None:
+    """Lucene may be at a later commit when it is first asked for."""
+    replaced, described, deleted, *others = small.ids
+    with open_writer(built) as writer:
+        writer.write([Delete(others.pop())])
+        writer.commit()
+        searcher, right = open_index(built, "columns"), open_index(built, "lucene")
+        asked = [image_id for image_id in small.ids if image_id in {replaced, described, *others}]
+        images = dict(zip(small.ids, small, strict=True))
+        writer.write(
+            [
+                Add(replace(images[others[0]], image_id=replaced)),
+                MetadataChange(described, {"width": 1}),
+                Delete(deleted),
+            ]
+        )
+        version = writer.commit().version
+        assert searcher.commit.version < version
+        found = {one.image_id: one for one in searcher.explain_all(COMMON, [*asked, deleted])}
+        wanted = {one.image_id: one for one in right.explain_all(COMMON, [*asked, deleted])}
+        for image_id in (described, *others):
+            assert found[image_id] == wanted[image_id]
+        for image_id in (replaced, deleted):
+            assert found[image_id].score == wanted[image_id].score
+            assert [term.region for term in found[image_id].terms] == [None]
+        newer = searcher.refreshed()
+        assert newer is not None and newer.commit.version == version
+        assert newer.explain(COMMON, replaced) == LuceneSearcher(built).explain(COMMON, replaced)
 
 
 @pytest.mark.parametrize("engine", ["lucene", "columns"])
