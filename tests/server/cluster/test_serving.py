@@ -1,12 +1,14 @@
-"""Shards on a real Ray cluster: the answers of one machine, whatever is written, killed or served.
+"""Shards on a real Ray cluster of two nodes: the answers of one machine, whatever is written.
 
-The long form of what is killed is `make torture`.
+Each shard has one replica here. With two, nothing is missed when a replica, a writer, a node or the
+head is killed: `make torture` shows that, which takes minutes.
 """
 
 from __future__ import annotations
 
 import json
 import random
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -32,17 +34,17 @@ from tests.served_cluster import ServedCluster, patiently, served_cluster
 from tests.served_load import QUERIES, Expected, Load, ranking
 from tests.server.apps import client_of, make_key, settings
 from tests.server.test_sharded import PATHS, without_times
-from tests.torture.shard_kills import kill_one, shards_and_answers
+from tests.torture.shard_kills import shards_and_answers
 
 pytest.importorskip("ray.serve", reason="extra [ray] is not installed")
 pytestmark = [pytest.mark.timeout(600), needs_redis]
 
 
 class Running:
-    """A cluster that serves an index with two replicas of each shard.
+    """A cluster that serves an index.
 
     Attributes:
-        cluster: of three nodes.
+        cluster: of two nodes.
         folder: with the index, whole and divided.
         expected: answers by version.
         key: that may write.
@@ -53,7 +55,6 @@ class Running:
         self.cluster, self.folder, self.key = cluster, folder, key
         self.index, self.expected = shards_and_answers(folder / "first", 0)
         self.client = httpx.Client(base_url=cluster.url, headers={"X-API-Key": key}, timeout=90)
-        self.load = Load(cluster.url, key, self.expected)
 
     def get(self, path: str) -> httpx.Response:
         return patiently(lambda: self.client.get(path))
@@ -64,9 +65,9 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("cluster")
     key = make_key(folder / "keys.yaml", "write")
     (folder / "redis").mkdir()
-    with served_cluster(3, folder / "redis", keys=folder / "keys.yaml") as cluster:
+    with served_cluster(2, folder / "redis", keys=folder / "keys.yaml") as cluster:
         found = Running(cluster, folder, key)
-        cluster.serve(found.index, 2)
+        cluster.serve(found.index, 1)
         yield found
         found.client.close()
 
@@ -126,19 +127,7 @@ def test_writes_are_found_wherever_they_are(running: Running) -> None:
     assert running.client.post("/v1/images/count", json={}).json()["count"] == 50
 
 
-@pytest.mark.parametrize("victim", ["replica", "writer", "node", "head"])
-def test_what_is_killed_is_not_missed(running: Running, victim: str) -> None:
-    row = kill_one(running.cluster, running.load, victim, random.Random(1))
-    running.load.check_written()
-    assert running.load.wrong == []
-    assert row["victim"] == victim
-    assert row["searches"] > 0
-    if victim == "head":
-        assert row["searches_while_the_head_was_down"] > 0
-
-
 def test_another_index_is_rolled_out_without_a_failed_request(running: Running) -> None:
-    running.client.post("/v1/images/delete", json={"ids": [*running.load.written]})
     index, expected = shards_and_answers(running.folder / "second", 7)
     load = Load(running.cluster.url, running.key, {**running.expected, **expected})
     with load.running(writes=False):
@@ -150,7 +139,6 @@ def test_another_index_is_rolled_out_without_a_failed_request(running: Running) 
 
 
 def test_a_shard_that_does_not_answer_is_missing(running: Running) -> None:
-    """Of one replica each, as the index was rolled out."""
     query: Expected = next(iter(running.expected.values()))
     assert query
     stopped = running.cluster.kill("shard-000", random.Random(0), signal.SIGSTOP)
@@ -160,7 +148,8 @@ def test_a_shard_that_does_not_answer_is_missing(running: Running) -> None:
     assert 0 < len(found["hits"]) < 50
     refused = running.client.get("/v1/search?q=the&k=100")
     if refused.status_code == 503:  # unless Ray had another replica by now
-        assert "shard-000: no machine answers" in refused.json()["detail"]
+        # The other one may be slow on a busy machine, and is named then as well.
+        assert re.match("shard-000.*: no machine answers", refused.json()["detail"])
     running.cluster.kill("shard-000", random.Random(0), signal.SIGCONT)
     whole = running.get("/v1/search?q=the&k=100").json()
     assert (whole["partial"], whole["missing_shards"]) == (False, [])
@@ -168,7 +157,6 @@ def test_a_shard_that_does_not_answer_is_missing(running: Running) -> None:
 
 
 def test_a_shard_that_died_is_missing_until_ray_has_started_it_again(running: Running) -> None:
-    """Of one replica each, as the index was rolled out."""
     asked = "/v1/search?q=the&k=100&partial=true"
     # Not a partial answer: on a busy machine a shard may take longer than that waits.
     right = [hit["image_id"] for hit in running.get("/v1/search?q=the&k=100").json()["hits"]]
@@ -181,7 +169,7 @@ def test_a_shard_that_died_is_missing_until_ray_has_started_it_again(running: Ru
         refused = running.client.get("/v1/search?q=the&k=100")
         if refused.status_code != 200:
             assert refused.status_code == 503
-            assert "shard-000: no machine answers" in refused.json()["detail"]
+            assert re.match("shard-000.*: no machine answers", refused.json()["detail"])
         else:  # Ray had started another replica while it waited
             assert [hit["image_id"] for hit in refused.json()["hits"]] == right
         answers.append(running.get(asked).json())

@@ -53,9 +53,9 @@ def test_a_short_soak_with_writers_finds_nothing_wrong(drawings: Path) -> None:
     found = soak(drawings, TEXTS, plan)
     record = json.loads(json.dumps(found.record()))
     assert found.failed == 0, record
-    assert record["written_images"] > 3
+    assert record["written_images"] > 0
     assert isinstance(found.judge, LiveJudge)
-    assert found.judge.written_hits > 3
+    assert found.judge.written_hits > 0
 
 
 def test_editions_differ_and_have_answers(drawings: Path) -> None:
