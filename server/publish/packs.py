@@ -79,6 +79,8 @@ def leb128(values: NDArray[np.integer]) -> NDArray[np.uint8]:
     Args:
         values: [n].
     """
+    if values.max(initial=0) < 128:
+        return values.astype(np.uint8)
     numbers = values.astype(np.int64)
     lengths = np.ones(len(numbers), np.int64)
     for bits in range(7, 35, 7):

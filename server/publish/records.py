@@ -73,7 +73,12 @@ def _impacts(collection: Collection, document: int, packed: bytes) -> bytes:
 
 
 def _with_length(part: bytes) -> bytes:
-    return leb128(np.array([len(part)])).tobytes() + part
+    """A part after its length in LEB128."""
+    length, left = bytearray(), len(part)
+    while left > 127:
+        length.append(left & 127 | 128)
+        left >>= 7
+    return bytes([*length, left]) + part
 
 
 def rank_chunks(order: NDArray[np.int32], superblock: int) -> Iterator[bytes]:
