@@ -20,6 +20,7 @@ from server.publish.page import OWN
 from server.publish.records import Shown
 from sparta.substitutes import SubstituteTable
 from sparta.tokenizer import WordPieceTokenizer
+from tests.server.publish.firefox import FirefoxPage
 
 # Runs in the browser: opens an index and answers some calls of it, errors as texts.
 ANSWERS = """async ([folder, calls, few]) => {
@@ -82,7 +83,9 @@ def publish_collection(folder: Path, collection: Collection, **options: Any) -> 
     site.finish()
 
 
-def answers(page: Page, folder: str, calls: Sequence[Sequence[Any]], few: int = 0) -> list[Any]:
+def answers(
+    page: Page | FirefoxPage, folder: str, calls: Sequence[Sequence[Any]], few: int = 0
+) -> list[Any]:
     """What calls of an index return: names of methods with their values.
 
     Args:

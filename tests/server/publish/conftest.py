@@ -10,6 +10,7 @@ from eval.bench.publishing.hosts import hosting
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.vocabulary import small_tokenizer
 from tests.server.publish.collections import write_script
+from tests.server.publish.firefox import NAMES, FirefoxPage, find_firefox, firefox_page
 
 
 @pytest.fixture(scope="session")
@@ -42,3 +43,14 @@ def blank(browser: Browser, site: Path) -> Iterator[Page]:
 def plain(browser: Browser, site: Path) -> Iterator[Page]:
     """The same on Python's own host, which does not."""
     yield from empty_page(browser, site, False)
+
+
+@pytest.fixture(scope="module")
+def firefox(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FirefoxPage]:
+    """The same page in Firefox, on a host that answers range requests."""
+    path = find_firefox()
+    if path is None:
+        pytest.skip(f"Firefox is not installed: none of {', '.join(NAMES)} is in PATH")
+    with hosting(site, True) as address, firefox_page(path, tmp_path_factory.mktemp("p")) as page:
+        page.goto(f"{address}/blank.html")
+        yield page

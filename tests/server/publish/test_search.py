@@ -34,6 +34,7 @@ from tests.server.publish.collections import (
     collection_of,
     publish_collection,
 )
+from tests.server.publish.firefox import FirefoxPage
 
 SHIPPED = Path(__file__).parents[3] / "sparta" / "visualsparta" / "shipped" / "photos"
 TABLE = {
@@ -86,7 +87,9 @@ queries = st.lists(st.sampled_from(VOCABULARY), min_size=1, max_size=12).map(" "
 counts = st.sampled_from([1, 7, 30, 1000])
 
 
-@pytest.mark.parametrize(("host", "bits"), [("blank", 8), ("blank", 16), ("plain", 8)])
+@pytest.mark.parametrize(
+    ("host", "bits"), [("blank", 8), ("blank", 16), ("plain", 8), ("firefox", 8)]
+)
 @settings(max_examples=5, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(
     images=st.integers(0, 700),
@@ -120,7 +123,7 @@ def test_answers_equal_the_reference(
     ids = postings.ids[: len(asked)]
     calls += [("similar", image_id, {"k": 5}) for image_id in ids]
     calls += [("similar", postings.ids[:2], {"k": 5, "words": "dog"})] if images > 1 else []
-    few = 0 if host == "blank" else 2**30
+    few = 2**30 if host == "plain" else 0
     given_answers = answers(request.getfixturevalue(host), name, calls, few)
     for (query, k, substitute), answer in zip(asked, given_answers, strict=False):
         result = reference.search(query, k, substitute=substitute)
@@ -297,15 +300,18 @@ def bert(site: Path) -> tuple[WordPieceTokenizer, str]:
     return tokenizer, "/bert/index/"
 
 
-def check_words(page: Page, bert: tuple[WordPieceTokenizer, str], texts: list[str]) -> None:
+def check_words(
+    page: Page | FirefoxPage, bert: tuple[WordPieceTokenizer, str], texts: list[str]
+) -> None:
     tokenizer, folder = bert
     for text, own in zip(texts, page.evaluate(WORDS, [folder, texts]), strict=True):
         expected = tokenizer.encode_query(text).words
         assert own == [[word.text, list(word.pieces)] for word in expected], text
 
 
+@pytest.mark.parametrize("host", ["blank", "firefox"])
 def test_every_assigned_character_is_read_as_by_the_tokenizer(
-    blank: Page, bert: tuple[WordPieceTokenizer, str]
+    request: pytest.FixtureRequest, host: str, bert: tuple[WordPieceTokenizer, str]
 ) -> None:
     """Most ideographs and syllables of Hangul, which are all alike, are left out."""
     ends = (0x3400, 0xA000), (0xAC00, 0xD700), (0x17000, 0x18D00), (0x20000, 0x32000)
@@ -313,7 +319,8 @@ def test_every_assigned_character_is_read_as_by_the_tokenizer(
     chars = [chr(code) for code in range(0x110000) if code not in alike]
     chosen = [char for char in chars if unicodedata.category(char) not in ("Cn", "Cs", "Co")]
     words = [f"a{char}b {char}" for char in chosen]
-    check_words(blank, bert, [" ".join(words[i : i + 50]) for i in range(0, len(words), 50)])
+    page = request.getfixturevalue(host)
+    check_words(page, bert, [" ".join(words[i : i + 50]) for i in range(0, len(words), 50)])
 
 
 LETTERS = st.text(
