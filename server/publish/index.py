@@ -32,7 +32,7 @@ def write_index(
     file_bytes: int = FILE,
     chunk: int | None = None,
     progress: Progress = no_progress,
-) -> None:
+) -> list[str]:
     """Write an index that a browser searches, its first file last.
 
     Args:
@@ -45,6 +45,9 @@ def write_index(
         file_bytes: of a file of a pack at most.
         chunk: postings of a chunk, about; None for what suits the number of images.
         progress: stage "records", in images.
+
+    Returns:
+        the files that a browser fetches before any query.
 
     Raises:
         InputError: if a browser cannot read queries as the index's tokenizer does.
@@ -80,3 +83,9 @@ def write_index(
     own["bytes"] = sum(size for path, size in site.sizes.items() if path.startswith("index/"))
     own["version"] = digest(as_json(own))
     site.put(MARKER, as_json(own))
+    small = [
+        pack["directory"]
+        for name, pack in own["packs"].items()
+        if name != "ids" and len(pack["pieces"]) == 1
+    ]
+    return [MARKER, *(f"index/{name}" for name in (own["words"], own["terms"], *small))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from urllib.parse import urljoin
@@ -23,11 +24,12 @@ LATER = {"search/dates.js", "search/fields.js", "search/filter.js"}
 _CHARSET = '<meta charset="utf-8">\n'
 
 
-def write_page(site: SiteFolder, base_url: str | None = None) -> None:
+def write_page(site: SiteFolder, first: Sequence[str], base_url: str | None = None) -> None:
     """Write the page, and the service worker that keeps it.
 
     Args:
         site: the folder.
+        first: files of the index that the first query needs, as `write_index` returns them.
         base_url: where the site will be, for search engines and previews of links.
     """
     files = {f"page/{path.relative_to(PAGE)}": path for path in PAGE.rglob("*") if path.is_file()}
@@ -37,7 +39,7 @@ def write_page(site: SiteFolder, base_url: str | None = None) -> None:
     contents = {path: files[path].read_bytes() for path in sorted(files)}
     scripts = [path for path in contents if path.endswith(".js") and path not in LATER]
     scripts.sort(key=lambda path: path.startswith("page/"))  # what opens the index first
-    contents["index.html"] = _html(scripts, base_url)
+    contents["index.html"] = _html(scripts, first, base_url)
     for path, content in contents.items():
         site.put(path, content)
     version = digest(b"".join(digest(content).encode() for content in contents.values()))
@@ -46,11 +48,12 @@ def write_page(site: SiteFolder, base_url: str | None = None) -> None:
     site.put("sw.js", head + (OWN / "site" / "sw.js").read_bytes())
 
 
-def _html(scripts: list[str], base_url: str | None) -> bytes:
-    """The page with a content security policy; its scripts are fetched all at once."""
+def _html(scripts: Sequence[str], first: Sequence[str], base_url: str | None) -> bytes:
+    """The page with a content security policy; scripts and first files are fetched all at once."""
     text = (PAGE / "index.html").read_text(encoding="utf-8")
     lines = [f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">']
     lines += [f'<link rel="modulepreload" href="{path}">' for path in scripts]
+    lines += [f'<link rel="preload" as="fetch" crossorigin href="{path}">' for path in first]
     lines.append('<script type="module" async src="page/opened.js"></script>')
     if base_url:
         url = escape(urljoin(base_url.rstrip("/") + "/", "."))

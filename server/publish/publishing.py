@@ -88,9 +88,8 @@ def publish(index: Path, out: Path, choices: Choices, progress: Progress = no_pr
         if choices.pictures:
             lacking = [number for number, one in enumerate(images) if one.photo is None]
             report.without_photo = [collection.ids[number] for number in lacking]
-        write_page(site, choices.base_url)
         pictures = choices.pictures or Pictures(())
-        write_index(
+        first = write_index(
             site,
             collection,
             images.__getitem__,
@@ -99,6 +98,7 @@ def publish(index: Path, out: Path, choices: Choices, progress: Progress = no_pr
             about={"pictures": pictures.about(), "examples": choices.examples},
             progress=progress,
         )
+        write_page(site, first, choices.base_url)
         report.removed = site.finish()
         report.sizes, report.rewritten = site.sizes, site.rewritten
         return report

@@ -86,8 +86,7 @@ def write_site(
         bytes of each kind of file.
     """
     site = SiteFolder(out)
-    write_page(site)
-    write_index(
+    first = write_index(
         site,
         collection,
         lambda one: Shown(collection.ids[one], collection.metadata(one), None),
@@ -95,6 +94,7 @@ def write_site(
         file_bytes=file_bytes,
         progress=progress,
     )
+    write_page(site, first)
     site.finish()
     sizes: dict[str, int] = {}
     for path, size in site.sizes.items():

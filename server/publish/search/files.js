@@ -3,7 +3,7 @@
 import { Bytes, inflated } from "./bytes.js";
 
 const PIECE = 4096; // chunks of a piece of a directory
-const GAP = 2048; // bytes that are fetched needlessly rather than with a request of their own
+const GAP = 8192; // bytes that are fetched needlessly rather than with a request of their own
 const KEPT = 1 << 26; // bytes of chunks in memory
 
 /** A file of the index that could not be read. */
@@ -28,8 +28,10 @@ export class Source {
     this.base = base;
     this.fetched = 0; // bytes
     this.requests = 0;
-    /** Whether the host answers range requests; unknown before the first one. @type {boolean | null} */
+    /** Whether the host answers range requests; unknown until an answer says it. @type {boolean | null} */
     this.ranges = null;
+    /** The first request for a part, where no answer said it before. @type {Promise<unknown> | undefined} */
+    this.first = undefined;
     /** @type {Map<string, Promise<Uint8Array>>} */
     this.files = new Map();
   }
@@ -38,6 +40,7 @@ export class Source {
   async #bytes(name, options) {
     this.requests++;
     const response = await answer(new URL(name, this.base), options);
+    if (response.headers.get("Accept-Ranges") === "bytes") this.ranges = true;
     const bytes = new Uint8Array(await response.arrayBuffer());
     this.fetched += bytes.length;
     return { status: response.status, bytes };
@@ -48,15 +51,11 @@ export class Source {
     return (await this.#bytes("index.json", { cache: "no-cache" })).bytes;
   }
 
-  /** A whole file; asked for as a range, whose answer says whether the host knows ranges. @param {string} name */
+  /** A whole file. @param {string} name */
   whole(name) {
     let found = this.files.get(name);
     if (!found) {
-      const options = this.ranges === null ? { headers: { Range: "bytes=0-" } } : {};
-      found = this.#bytes(name, options).then(({ status, bytes }) => {
-        if (this.ranges === null) this.ranges = status === 206;
-        return bytes;
-      });
+      found = this.#bytes(name).then(({ bytes }) => bytes);
       found.catch(() => this.files.delete(name));
       this.files.set(name, found);
     }
@@ -65,7 +64,15 @@ export class Source {
 
   /** A part of a file, @param {string} name @param {number} start @param {number} end */
   async part(name, start, end) {
+    if (this.ranges === null) await this.first?.catch(() => {});
     if (this.ranges === false || this.files.has(name)) return (await this.whole(name)).subarray(start, end);
+    const found = this.#range(name, start, end);
+    if (this.ranges === null) this.first = found;
+    return found;
+  }
+
+  /** @param {string} name @param {number} start @param {number} end */
+  async #range(name, start, end) {
     // Browsers let requests for one file wait for each other where their cache may keep the answers.
     const options = /** @type {RequestInit} */ ({ headers: { Range: `bytes=${start}-${end - 1}` }, cache: "no-store" });
     const { status, bytes } = await this.#bytes(name, options);
@@ -103,7 +110,8 @@ export class Pack {
   async #readPiece(number) {
     const { directory, pieces } = this.about;
     const start = pieces.slice(0, number).reduce((sum, one) => sum + one, 0);
-    const packed = await this.source.part(directory, start, start + pieces[number]);
+    const packed =
+      pieces.length === 1 ? await this.source.whole(directory) : await this.source.part(directory, start, start + pieces[number]);
     const bytes = new Bytes(await inflated(packed));
     const ends = [];
     for (let end = 0; bytes.left; ends.push(end)) end += bytes.number();
