@@ -17,7 +17,7 @@ from tests.indexer.vocabulary import RARE
 from tests.served_cluster import patiently
 
 QUERIES = ("dogs", "cat -red", "beach^2 sky", "+dog the")
-K = 1000
+K = 1000  # that a server finds at most
 SCALE = 0.5  # of the indexes of tests: a term score of 1 is an impact of 2
 
 Ranking = list[tuple[str, float]]
@@ -37,7 +37,8 @@ class Load:
         wrong: what should not have happened.
         retried: why requests were sent again.
         searches: answered.
-        written: images that were acknowledged, with their impacts.
+        acknowledged: writes.
+        written: images that were acknowledged, with their newest impacts; at most `K`.
         slowest: seconds of a search, with what was sent again.
 
     Args:
@@ -51,7 +52,7 @@ class Load:
         self.expected = expected
         self.wrong: list[Any] = []
         self.retried: list[str] = []
-        self.searches, self.slowest = 0, 0.0
+        self.searches, self.slowest, self.acknowledged = 0, 0.0, 0
         self.versions: set[str] = set()
         self.written: dict[str, int] = {}
         self._stopped = Event()
@@ -99,14 +100,15 @@ class Load:
 
     def _write(self, client: httpx.Client) -> None:
         while not self._stopped.is_set():
-            number = len(self.written)
-            path, impact = f"/v1/images/new/{number}", 2 * (1 + number % 100)
+            number = self.acknowledged % K
+            path, impact = f"/v1/images/new/{number}", 2 * (1 + self.acknowledged % 99)
             body = {"terms": {RARE: impact * SCALE}}
             found = patiently(partial(client.put, path, json=body), self.retried)
             if found.status_code != 200:
                 self.wrong.append(found.text)
                 continue
             self.written[f"new/{number}"] = impact
+            self.acknowledged += 1
             seen = patiently(partial(client.get, path), self.retried)
             if seen.status_code != 200:
                 self.wrong.append((path, seen.text))

@@ -72,7 +72,7 @@ def kill_served(count: int, seed: int, work: Path, report: Callable[[str], None]
         "shards": len(index_folders(index)),
         "replicas": REPLICAS,
         "searches": load.searches,
-        "acknowledged": len(load.written),
+        "acknowledged": load.acknowledged,
         "slowest_search_s": round(load.slowest, 2),
         "victim": counted(rows, "victim"),
         "sent_again": counted([{"why": why.partition("{")[0]} for why in load.retried], "why"),
@@ -82,7 +82,7 @@ def kill_served(count: int, seed: int, work: Path, report: Callable[[str], None]
 
 def kill_one(cluster: ServedCluster, load: Load, victim: str, rng: random.Random) -> dict[str, Any]:
     """Kill something while clients search and write, and wait until it runs again."""
-    before = load.searches, len(load.written), len(load.retried)
+    before = load.searches, load.acknowledged, len(load.retried)
     down = 0
     with load.running():
         time.sleep(rng.uniform(0.2, 1.5))
@@ -104,7 +104,7 @@ def kill_one(cluster: ServedCluster, load: Load, victim: str, rng: random.Random
         "victim": victim,
         "searches": load.searches - before[0],
         "searches_while_the_head_was_down": down,
-        "written": len(load.written) - before[1],
+        "written": load.acknowledged - before[1],
         "sent_again": len(load.retried) - before[2],
     }
 
