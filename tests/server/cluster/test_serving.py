@@ -1,7 +1,7 @@
 """Shards on a real Ray cluster of two nodes: the answers of one machine, whatever is written.
 
-Each shard has one replica here. With two, nothing is missed when a replica, a writer, a node or the
-head is killed: `make torture` shows that, which takes minutes.
+With two replicas of each shard nothing is missed when one is killed. That nothing is either when a
+writer, a node, or the head is, `make torture` shows, which takes minutes.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from tests.served_cluster import ServedCluster, patiently, served_cluster
 from tests.served_load import QUERIES, Expected, Load, ranking
 from tests.server.apps import client_of, make_key, settings
 from tests.server.test_sharded import PATHS, without_times
-from tests.torture.shard_kills import shards_and_answers
+from tests.torture.shard_kills import kill_one, shards_and_answers
 
 pytest.importorskip("ray.serve", reason="extra [ray] is not installed")
 pytestmark = [pytest.mark.timeout(600), needs_redis]
 
 
 class Running:
-    """A cluster that serves an index.
+    """A cluster that serves an index with two replicas of each shard.
 
     Attributes:
         cluster: of two nodes.
@@ -55,6 +55,7 @@ class Running:
         self.cluster, self.folder, self.key = cluster, folder, key
         self.index, self.expected = shards_and_answers(folder / "first", 0)
         self.client = httpx.Client(base_url=cluster.url, headers={"X-API-Key": key}, timeout=90)
+        self.load = Load(cluster.url, key, self.expected)
 
     def get(self, path: str) -> httpx.Response:
         return patiently(lambda: self.client.get(path))
@@ -67,7 +68,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     (folder / "redis").mkdir()
     with served_cluster(2, folder / "redis", keys=folder / "keys.yaml") as cluster:
         found = Running(cluster, folder, key)
-        cluster.serve(found.index, 1)
+        cluster.serve(found.index, 2)
         yield found
         found.client.close()
 
@@ -127,7 +128,16 @@ def test_writes_are_found_wherever_they_are(running: Running) -> None:
     assert running.client.post("/v1/images/count", json={}).json()["count"] == 50
 
 
+def test_a_replica_that_is_killed_is_not_missed(running: Running) -> None:
+    row = kill_one(running.cluster, running.load, "replica", random.Random(1))
+    running.load.check_written()
+    assert running.load.wrong == []
+    assert row["victim"] == "replica"
+    assert row["searches"] > 0 and row["written"] > 0
+
+
 def test_another_index_is_rolled_out_without_a_failed_request(running: Running) -> None:
+    running.client.post("/v1/images/delete", json={"ids": [*running.load.written]})
     index, expected = shards_and_answers(running.folder / "second", 7)
     load = Load(running.cluster.url, running.key, {**running.expected, **expected})
     with load.running(writes=False):
@@ -139,6 +149,7 @@ def test_another_index_is_rolled_out_without_a_failed_request(running: Running) 
 
 
 def test_a_shard_that_does_not_answer_is_missing(running: Running) -> None:
+    """Of one replica each, as the index was rolled out."""
     query: Expected = next(iter(running.expected.values()))
     assert query
     stopped = running.cluster.kill("shard-000", random.Random(0), signal.SIGSTOP)
@@ -157,6 +168,7 @@ def test_a_shard_that_does_not_answer_is_missing(running: Running) -> None:
 
 
 def test_a_shard_that_died_is_missing_until_ray_has_started_it_again(running: Running) -> None:
+    """Of one replica each, as the index was rolled out."""
     asked = "/v1/search?q=the&k=100&partial=true"
     # Not a partial answer: on a busy machine a shard may take longer than that waits.
     right = [hit["image_id"] for hit in running.get("/v1/search?q=the&k=100").json()["hits"]]
