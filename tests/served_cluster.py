@@ -169,7 +169,9 @@ def patiently(
         try:
             found = ask()
             # 503 is said by the server, 500 with plain text by Ray's proxy.
-            if found.status_code not in (500, 502, 503) or time.monotonic() > end:
+            if not (found.status_code in (500, 502, 503) or _is_unready(found)):
+                return found
+            if time.monotonic() > end:
                 return found
             reason = f"{found.status_code}: {found.text[:200]}"
         except httpx.TransportError as error:
@@ -179,3 +181,8 @@ def patiently(
         if retried is not None:
             retried.append(reason)
         time.sleep(0.1)
+
+
+def _is_unready(found: httpx.Response) -> bool:
+    """Whether Ray's proxy says that it knows of no application, as a load balancer would see."""
+    return found.status_code == 404 and "/-/routes" in found.text
