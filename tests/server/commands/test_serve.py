@@ -39,7 +39,7 @@ def address(index: Path) -> Iterator[str]:
     assert f"{found[0]}/docs" in lines[1]
     yield found[0]
     process.send_signal(signal.SIGINT)
-    _, rest = process.communicate(timeout=20)
+    _, rest = process.communicate(timeout=120)
     assert "Traceback" not in rest
     assert process.returncode == 0
 
@@ -101,7 +101,7 @@ def test_many_at_once_get_their_own_answers(address: str) -> None:
 def test_a_port_in_use_is_an_error(index: Path, address: str) -> None:
     port = address.rpartition(":")[2]
     process = start(str(index), "--port", port)
-    _, errors = process.communicate(timeout=20)
+    _, errors = process.communicate(timeout=120)
     assert process.returncode == 1
     assert f"port {port} on 127.0.0.1 is in use" in errors
     assert "Traceback" not in errors
@@ -109,7 +109,7 @@ def test_a_port_in_use_is_an_error(index: Path, address: str) -> None:
 
 def test_a_folder_that_is_not_an_index_is_an_error(tmp_path: Path) -> None:
     process = start(str(tmp_path), "--port", "0")
-    _, errors = process.communicate(timeout=20)
+    _, errors = process.communicate(timeout=120)
     assert process.returncode == 1
     assert "is not an index" in errors
     assert "Traceback" not in errors
