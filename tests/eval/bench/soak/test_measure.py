@@ -47,15 +47,16 @@ def test_a_short_soak_finds_nothing_wrong(drawings: Path) -> None:
 
 @needs_proc
 def test_a_short_soak_with_writers_finds_nothing_wrong(drawings: Path) -> None:
+    # Half a minute: on a busy machine the first write takes most of it.
     plan = SoakPlan(
-        0.2, 2, 2, 40, pause=0.05, killed_every=5, hanging_up=0, sampled_every=1, writers=2
+        0.5, 2, 2, 40, pause=0.05, killed_every=5, hanging_up=0, sampled_every=1, writers=2
     )
     found = soak(drawings, TEXTS, plan)
     record = json.loads(json.dumps(found.record()))
     assert found.failed == 0, record
-    assert record["written_images"] > 0
+    assert record["written_images"] > 3
     assert isinstance(found.judge, LiveJudge)
-    assert found.judge.written_hits > 0
+    assert found.judge.written_hits > 3
 
 
 def test_editions_differ_and_have_answers(drawings: Path) -> None:
