@@ -1,8 +1,5 @@
 // Requests to the REST interface. A published site has a module with the same exports in its place.
 
-/** Whether photos of this device can be searched by. */
-export const takesPhotos = true;
-
 // Shows the server that this page sends a request: scripts of other sites cannot add it.
 const PAGE = { "X-Sparta-Page": "1" };
 

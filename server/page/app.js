@@ -1,18 +1,13 @@
 // The page: shows the results of the query in the address.
 
 import { addressOf, currentQuery } from "./address.js";
-import { backends, photo, session } from "./api.js";
+import { backends, photo } from "./api.js";
 import { makeColumn } from "./column.js";
 import { make, plural } from "./dom.js";
 import { offerFilters, showFilters } from "./narrow.js";
 import { makeQueryImage } from "./query_image.js";
-import { showSignOut } from "./sign_in.js";
-import "./search_by_file.js";
 import "./suggestions.js";
-import "./write/add.js";
-import "./write/drop.js";
-import { offerWriting } from "./write/permission.js";
-import { clearSelection } from "./write/selection.js";
+import { clearSelection } from "./with_server.js";
 
 const at = (id) => document.getElementById(id);
 const form = at("form");
@@ -139,9 +134,3 @@ addEventListener("photos-deleted", async ({ detail: ids }) => {
 showResults();
 loadBackends().catch(first.fail);
 offerFilters(open).catch(() => {}); // the same error as of the others
-session()
-  .then((found) => {
-    showSignOut(found);
-    offerWriting(found);
-  })
-  .catch(() => {}); // the same error as of the others

@@ -2,7 +2,7 @@
 
 import { make, whilePointed } from "./dom.js";
 import { makePhoto, wordsOf } from "./photo.js";
-import { makeCheckbox } from "./write/selection.js";
+import { makeCheckbox } from "./with_server.js";
 
 const HARDLY = 0.3; // share of the query below which a photo is greyed
 const number = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });

@@ -1,14 +1,11 @@
 // The button that searches by a photo of this device.
 
-import { takesPhotos } from "./api.js";
-
 const files = document.querySelector("#query-file");
 
 /** Show photos like one in a file. */
 export const searchBy = (file) => dispatchEvent(new CustomEvent("photo-given", { detail: file }));
 
 const button = document.querySelector("#by-photo");
-if (!takesPhotos) button.remove();
 button.addEventListener("click", () => files.click());
 files.addEventListener("change", () => {
   if (files.files.length) searchBy(files.files[0]);

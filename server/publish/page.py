@@ -19,6 +19,8 @@ POLICY = (
     "worker-src 'self'; base-uri 'none'; form-action 'self'"
 )
 _NOSCRIPT = re.compile(r"<noscript>.*?</noscript>", re.DOTALL)
+# Scripts that the server's module `with_server.js` alone imports.
+OF_A_SERVER = {"page/search_by_file.js", "page/sign_in.js"}
 # Fetched by the first filter, and not before.
 LATER = {"search/dates.js", "search/fields.js", "search/filter.js"}
 _CHARSET = '<meta charset="utf-8">\n'
@@ -34,9 +36,9 @@ def write_page(site: SiteFolder, first: Sequence[str], base_url: str | None = No
     """
     files = {f"page/{path.relative_to(PAGE)}": path for path in PAGE.rglob("*") if path.is_file()}
     files |= {f"search/{path.name}": path for path in (OWN / "search").glob("*.js")}
-    files |= {f"page/{name}": OWN / "site" / name for name in ("api.js", "opened.js")}
-    del files["page/index.html"]
-    contents = {path: files[path].read_bytes() for path in sorted(files)}
+    own = ("api.js", "opened.js", "with_server.js")
+    files |= {f"page/{name}": OWN / "site" / name for name in own}
+    contents = {path: files[path].read_bytes() for path in sorted(files) if _is_of_site(path)}
     scripts = [path for path in contents if path.endswith(".js") and path not in LATER]
     scripts.sort(key=lambda path: path.startswith("page/"))  # what opens the index first
     contents["index.html"] = _html(scripts, first, base_url)
@@ -46,6 +48,12 @@ def write_page(site: SiteFolder, first: Sequence[str], base_url: str | None = No
     listed = ["./", *contents]
     head = b"const VERSION = %s;\nconst PAGE = %s;\n" % (as_json(version), as_json(listed))
     site.put("sw.js", head + (OWN / "site" / "sw.js").read_bytes())
+
+
+def _is_of_site(path: str) -> bool:
+    """Whether a file of the page is of use without a server."""
+    script_of_writing = path.startswith("page/write/") and path.endswith(".js")
+    return not script_of_writing and path not in {"page/index.html", *OF_A_SERVER}
 
 
 def _html(scripts: Sequence[str], first: Sequence[str], base_url: str | None) -> bytes:

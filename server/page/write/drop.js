@@ -1,6 +1,5 @@
 // Photos dragged onto the page: areas appear that say what can be done with them.
 
-import { takesPhotos } from "../api.js";
 import { searchBy } from "../search_by_file.js";
 import { addPhotos } from "./add.js";
 
@@ -10,7 +9,7 @@ const uses = { add: addPhotos, search: ([file]) => file && searchBy(file) };
 
 /** Whether a number of photos can be dropped on a zone. */
 const offered = ({ dataset }, count) =>
-  dataset.use === "add" ? document.body.hasAttribute("data-writable") : takesPhotos && count === 1;
+  dataset.use === "add" ? document.body.hasAttribute("data-writable") : count === 1;
 
 /** Whether files are dragged, and not to where they cannot be dropped now. */
 const carriesFiles = (event) => event.dataTransfer?.types.includes("Files");

@@ -8,15 +8,12 @@ const BACKEND = "sparta";
 const DEEPEST = 10_000; // hits until the last one that a page may have
 const KEEP_AFTER = 3000; // milliseconds after which files are kept for visits without network
 
-export const takesPhotos = false;
-
 /** A search that failed. */
 export class Problem extends Error {
   constructor(title, detail) {
     super(detail);
     this.title = title;
     this.status = 0;
-    this.retryAfter = 0;
   }
 }
 
@@ -52,16 +49,6 @@ export function thumbnail(url, size) {
   const [, largest, name] = url.match(/(\w+)-([0-9a-f]+)(?:\.\w+)?$/);
   return picture(name, fitting(Math.min(size, Number(largest) || Infinity)));
 }
-
-export const session = async () => ({ key: null, allows: ["search"] });
-
-const refused = async () => {
-  throw new Problem("This site cannot be changed", "It is a copy of an index; publish it again");
-};
-export const signIn = refused;
-export const signOut = refused;
-export const putPhoto = refused;
-export const deletePhotos = refused;
 
 export const photo = (imageId) =>
   answered(async (index) => {
