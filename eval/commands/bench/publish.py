@@ -15,7 +15,7 @@ Site = Annotated[Path, typer.Option(help="Folder for the site; must not exist.")
 Images = Annotated[
     int | None, typer.Option(help="Make a collection of so many images of those of the index.")
 ]
-Kind = Annotated[str, typer.Option(help="Of that collection: copies, or each mixed of two.")]
+Kind = Annotated[str, typer.Option(help="Of that collection: copies, mixed of two each, or drawn.")]
 Visits = Annotated[int, typer.Option(min=2, help="Browsers that open the page.")]
 Ranges = Annotated[
     bool, typer.Option("--ranges/--whole-files", help="What the host of the files answers.")

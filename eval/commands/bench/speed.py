@@ -20,10 +20,11 @@ Queries = Annotated[
 Sizes = Annotated[str, typer.Option(help="Numbers of images.")]
 TopN = Annotated[str, typer.Option(help="Terms an image keeps: numbers, or all.")]
 Kind = Annotated[
-    str, typer.Option(help="copies of images, or each mixed from two: no near-duplicates.")
+    str,
+    typer.Option(help="copies of images, mixed: each of two, or drawn: like them, none a copy."),
 ]
 Engines = Annotated[
-    str | None, typer.Option(help="Of those listed below (default: all but seismic).")
+    str | None, typer.Option(help="Of those listed below (default: those quickly built).")
 ]
 Dense = Annotated[
     list[str] | None,
@@ -62,13 +63,14 @@ def speed(
 ) -> None:
     """Time engines on the same growing collections (VisualSparta, tables 2 and 3, figure 1).
 
-    A collection is drawn from an index's images with replacement, every impact perturbed by 15 %.
+    A collection is made of an index's images: see sparta bench collections for how, and how alike.
     Engines answer the same queries in turns; the first hundred answers of every cell are verified.
 
-    Sparse engines: lucene, columns, scipy, bm25s, maxscore, wand, bmp, seismic. Dense engines:
-    numpy, faiss-flat, faiss-hnsw, faiss-ivfpq, mv-flat (several vectors an image), timed at the
-    first --top-n. A million images take 2 to 8 GB of memory an engine, and up to 15 GB on disk
-    during the build: choose a few engines at a time. Cells that OUT holds are not measured again.
+    Sparse engines: lucene, columns, scipy, bm25s, maxscore, wand, bmp, seismic, kannolo-flat,
+    kannolo-hnsw. Dense engines: numpy, faiss-flat, faiss-hnsw, faiss-ivfpq, mv-flat (several
+    vectors an image), timed at the first --top-n. A million images take 2 to 8 GB of memory an
+    engine, and up to 15 GB on disk during the build: choose a few engines at a time. Cells that OUT
+    holds are not measured again.
 
     [bold]Example[/bold]
 

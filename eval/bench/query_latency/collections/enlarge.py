@@ -1,17 +1,18 @@
-"""Collections of any size made of given images: near-copies of them, or mixtures of two."""
+"""Collections of any size made of given images: near-copies, mixtures, or drawn like them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eval.bench.query_latency.collections.corpus import CorpusRows
+from eval.bench.query_latency.collections.draw import Distribution
 from eval.bench.query_latency.collections.impact_source import ImpactSource
 
-CollectionKind = Literal["copies", "mixed"]
+CollectionKind = Literal["copies", "mixed", "drawn"]
 KINDS: tuple[CollectionKind, ...] = get_args(CollectionKind)
 NOISE = 0.15  # standard deviation of what every weight is multiplied by
 CHUNK = 2_000  # images made at once
@@ -20,11 +21,13 @@ CHUNK = 2_000  # images made at once
 def enlarge(
     source: ImpactSource, images: int, top_n: int | None, kind: CollectionKind, seed: int = 0
 ) -> Iterator[CorpusRows]:
-    """Draw images with replacement, keep each one's n largest impacts and perturb them by 15 %.
+    """Make images of given ones, and keep each one's n largest impacts.
 
-    "copies" draws one image for each new one, as the paper's million does. An engine may profit
-    from copies that lie together, so "mixed" draws two and takes each term from either: no image
-    is near another, and the terms keep their document frequencies.
+    "copies" draws one image with replacement for each new one, as the paper's million does, and
+    perturbs its impacts by 15 %. An engine may profit from copies that lie together, so "mixed"
+    draws two, takes each term from either and perturbs likewise: no image is near another, the
+    terms keep their document frequencies, but half of what ties terms to one another is lost.
+    "drawn" draws from a distribution fitted to the images, which keeps both.
 
     Args:
         source: the images there are.
@@ -36,19 +39,46 @@ def enlarge(
     Yields:
         rows of some thousand images.
     """
-    kept = keep_top(source.impacts, top_n) if kind == "copies" else source.impacts
-    copied = _rows(kept, source)
+    make = _MAKERS[kind](source, top_n)
     for start in range(0, images, CHUNK):
-        rng = np.random.default_rng((seed, start))
-        size = min(CHUNK, images - start)
-        chosen = rng.integers(len(kept), size=size)
-        if kind == "copies":
-            rows = _picked(copied, chosen)
-        else:
-            others = kept[rng.integers(len(kept), size=size)]
-            mixed = np.where(_coins(rng, others.shape), kept[chosen], others)
-            rows = _rows(keep_top(mixed, top_n), source)
-        yield _perturbed(rows, source.bits, rng)
+        yield make(min(CHUNK, images - start), np.random.default_rng((seed, start)))
+
+
+def _copies(source: ImpactSource, top_n: int | None) -> Maker:
+    kept = _rows(keep_top(source.impacts, top_n), source)
+
+    def make(size: int, rng: np.random.Generator) -> CorpusRows:
+        return _perturbed(_picked(kept, rng.integers(len(kept), size=size)), source.bits, rng)
+
+    return make
+
+
+def _mixed(source: ImpactSource, top_n: int | None) -> Maker:
+    impacts = source.impacts
+
+    def make(size: int, rng: np.random.Generator) -> CorpusRows:
+        first, second = (impacts[rng.integers(len(impacts), size=size)] for _ in range(2))
+        mixed = np.where(_coins(rng, first.shape), first, second)
+        return _perturbed(_rows(keep_top(mixed, top_n), source), source.bits, rng)
+
+    return make
+
+
+def _drawn(source: ImpactSource, top_n: int | None) -> Maker:
+    distribution = Distribution.of(source.impacts)
+
+    def make(size: int, rng: np.random.Generator) -> CorpusRows:
+        return _rows(keep_top(distribution.draw(size, rng), top_n), source)
+
+    return make
+
+
+Maker = Callable[[int, np.random.Generator], CorpusRows]
+_MAKERS: dict[CollectionKind, Callable[[ImpactSource, int | None], Maker]] = {
+    "copies": _copies,
+    "mixed": _mixed,
+    "drawn": _drawn,
+}
 
 
 def keep_top(

@@ -15,7 +15,7 @@ from eval.bench.query_latency.collections.corpus import Corpus
 from eval.bench.query_latency.collections.queries import TermQuery
 from eval.bench.query_latency.engines.base import Answer, Engine, Promise
 
-PACKED, BLOCKS, SEISMIC = "packed", "blocks.bmp", "seismic"
+PACKED, BLOCKS = "packed", "blocks.bmp"
 BLOCK = 64  # images of a block of BMP, as in the package's example
 
 
@@ -105,28 +105,6 @@ class BlockMaxPruning(_Converted):
             return _answer([])
         documents, scores = self._index.search(terms, k)
         return Answer(np.array(documents, np.int32), np.array(scores))
-
-
-class Seismic(_Converted):
-    """Seismic."""
-
-    settings = (
-        "impact-index 1.7: Seismic as the package builds it by default (6,000 postings a list, "
-        "query_cut 10, heap_factor 0.7)"
-    )
-    promise = Promise.NEAR
-
-    def convert(self, raw: Any) -> None:
-        """By the package's own defaults."""
-        raw.to_seismic(str(self.folder / SEISMIC))
-
-    def open(self) -> None:
-        """Read the index."""
-        self._index = impact_index.SeismicSearcher(str(self.folder / SEISMIC))
-
-    def search(self, query: TermQuery, k: int) -> Answer:
-        """Ask with the terms' counts as weights."""
-        return _answer(self._index.search(query.terms, k))
 
 
 def _answer(found: list[Any]) -> Answer:

@@ -16,7 +16,9 @@ SPARSE = {
     "maxscore": "impact_index_engine:MaxScore",
     "wand": "impact_index_engine:Wand",
     "bmp": "impact_index_engine:BlockMaxPruning",
-    "seismic": "impact_index_engine:Seismic",
+    "seismic": "seismic_engine:Seismic",
+    "kannolo-flat": "kannolo_engine:KannoloFlat",
+    "kannolo-hnsw": "kannolo_engine:KannoloHnsw",
 }
 DENSE = {
     "numpy": "numpy_engine:NumpyEngine",

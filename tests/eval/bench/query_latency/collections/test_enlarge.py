@@ -67,7 +67,7 @@ def test_mixed_images_keep_the_document_frequencies() -> None:
     np.testing.assert_allclose(found, (source().impacts > 0).mean(axis=0), atol=0.05)
 
 
-@pytest.mark.parametrize("kind", ["copies", "mixed"])
+@pytest.mark.parametrize("kind", ["copies", "mixed", "drawn"])
 def test_a_seed_decides(kind: CollectionKind) -> None:
     assert list(images(kind, 5)) == list(images(kind, 5))
     assert list(images(kind, 5)) != list(images(kind, 5, seed=1))

@@ -1,0 +1,1 @@
+"""How alike the collections of the benchmarks and real images are."""
