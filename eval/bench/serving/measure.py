@@ -13,10 +13,11 @@ from rich.table import Table
 
 from eval.bench.serving.access import Access
 from eval.bench.serving.request_parts import time_parts
-from eval.bench.serving.server_process import Server, serving
+from eval.bench.serving.server_process import Server, bare_route, serving
 from eval.bench.serving.wrk import Load, drive, search_paths
 from server.backends import open_backends
 from server.settings import ServerSettings
+from sparta.errors import InputError
 from sparta.progress import Progress, no_progress
 
 WARM_UP = 5  # seconds; Java compiles hot code during the first 20,000 queries or so
@@ -24,6 +25,8 @@ WARM_UP_CONNECTIONS = 8
 TIMED_PARTS = 2000  # queries
 RATE, CONCURRENCY = 1_000_000, 1000  # limits that are counted and never reached
 SOCKET = "socket"  # the part that only a server has
+BARE = "bare"  # in place of an engine: a route that returns a constant
+HEADERS = 130  # bytes of the bare route's headers
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,8 @@ class ServeSetting:
     """How a server is started.
 
     Attributes:
-        engine: as in `sparta serve --engine`.
+        engine: as in `sparta serve --engine`, or "bare": one process with a route that returns a
+            constant as large as the answers before it.
         workers: its processes.
     """
 
@@ -40,8 +44,17 @@ class ServeSetting:
 
 
 def serve_settings(engines: str, workers: Sequence[int]) -> list[ServeSetting]:
-    """Every engine of a list with commas, with every number of workers."""
-    return [ServeSetting(name.strip(), count) for name in engines.split(",") for count in workers]
+    """Every engine of a list with commas, with every number of workers.
+
+    Raises:
+        InputError: if "bare" comes first.
+    """
+    names = [name.strip() for name in engines.split(",")]
+    if names[0] == BARE:
+        raise InputError("--engine: bare comes after an engine, whose answers' size it has")
+    return [
+        ServeSetting(name, count) for name in names for count in ([1] if name == BARE else workers)
+    ]
 
 
 @dataclass(frozen=True)
@@ -152,13 +165,17 @@ def measure_serving(
         flags = [text for name, value in limits.items() for text in (f"--{name}", str(value))]
         for setting in settings:
             options = ["--engine", setting.engine, "--workers", str(setting.workers), *flags]
-            with serving(index, *options) as server:
+            if setting.engine == BARE:
+                started = bare_route(round(runs[-1].load.answer_bytes) - HEADERS)
+            else:
+                started = serving(index, *options)
+            with started as server:
                 drive(server.address, paths, WARM_UP_CONNECTIONS, WARM_UP, access.search[0])
                 for number in connections:
                     runs.append(_load(server, setting, paths, number, seconds, access.search[0]))
                     progress("load", len(runs), len(settings) * len(connections))
         parts, images = {}, 0
-        for engine in dict.fromkeys(setting.engine for setting in settings):
+        for engine in dict.fromkeys(one.engine for one in settings if one.engine != BARE):
             served = ServerSettings.model_validate({"index": index, "engine": engine, **limits})
             backends = open_backends(served)
             images = len(backends.default.searcher)

@@ -17,6 +17,7 @@ function done(summary, latency, requests)
   local figures = {
     { "requests", summary.requests },
     { "microseconds", summary.duration },
+    { "bytes", summary.bytes },
     { "mean", latency.mean },
     { "p50", latency:percentile(50) },
     { "p95", latency:percentile(95) },

@@ -63,8 +63,26 @@ def serving(index: Path, *options: str) -> Iterator[Server]:
     Raises:
         InputError: if the server does not start; the message has the last line of its output.
     """
-    command = [sys.executable, "-m", "sparta", "serve", str(index), "--port", "0", *options]
+    with _running(["sparta", "serve", str(index), "--port", "0", *options]) as server:
+        yield server
+
+
+@contextmanager
+def bare_route(size: int) -> Iterator[Server]:
+    """Likewise a FastAPI route that returns a constant of so many bytes.
+
+    Raises:
+        InputError: if the server does not start.
+    """
+    with _running(["eval.bench.serving.bare_route", str(size)]) as server:
+        yield server
+
+
+@contextmanager
+def _running(module: list[str]) -> Iterator[Server]:
+    """Run a module with arguments that serves, and stop it."""
     with TemporaryFile() as output:
+        command = [sys.executable, "-m", *module]
         process = subprocess.Popen(command, stderr=output, start_new_session=True)
         try:
             address = _address(process, output)
@@ -82,7 +100,7 @@ def _address(process: subprocess.Popen[bytes], output: IO[bytes]) -> str:
                 return found[0]
         time.sleep(0.05)
     last = (_read(output).strip().splitlines() or ["nothing"])[-1]
-    raise InputError(f"sparta serve did not start; its last output: {last}")
+    raise InputError(f"the server did not start; its last output: {last}")
 
 
 def _read(output: IO[bytes]) -> str:

@@ -31,6 +31,7 @@ class Load:
         p99_ms: 99 of 100.
         errors: by kind: connect, read, write, timeout, status (400 and above).
         generator_cores: processor seconds of the load generator per second.
+        answer_bytes: of an answer on average, with its headers.
     """
 
     connections: int
@@ -42,6 +43,7 @@ class Load:
     p99_ms: float
     errors: dict[str, int]
     generator_cores: float
+    answer_bytes: float
 
     @property
     def per_second(self) -> float:
@@ -112,6 +114,7 @@ def read_figures(output: str, connections: int, processor_seconds: float) -> Loa
             p99_ms=found["p99"] / 1000,
             errors={name: int(found[name]) for name in ERRORS},
             generator_cores=processor_seconds / seconds,
+            answer_bytes=found["bytes"] / max(1, found["requests"]),
         )
     except (ValueError, LookupError, TypeError, ZeroDivisionError) as error:
         raise InputError(f"wrk's figures cannot be read ({error!r}): {output.strip()}") from error

@@ -12,7 +12,10 @@ Queries = Annotated[Path, typer.Option(help="Text file, one query a line.")]
 Connections = Annotated[str, typer.Option(help="Numbers of connections.")]
 Seconds = Annotated[int, typer.Option(min=1, help="For each number of connections.")]
 EngineNames = Annotated[
-    str, typer.Option("--engine", help="Engines to serve with, as in sparta serve --engine.")
+    str,
+    typer.Option(
+        "--engine", help="Engines to serve with, as in sparta serve --engine; bare: see below."
+    ),
 ]
 Workers = Annotated[str, typer.Option(help="Numbers of worker processes to serve with.")]
 ImageCount = Annotated[
@@ -40,6 +43,8 @@ def serve(
 
     Starts sparta serve for each engine and number of workers, warms it up, and lets wrk send
     GET /v1/search over each number of connections; wrk's own share of the cores is in the JSON.
+    The engine "bare" is one process with a FastAPI route that returns a constant as large as the
+    answers of the engine before it: what no search over HTTP can outdo.
     --images builds a temporary index: images drawn with replacement, impacts perturbed by 15 %.
 
     Then a single request is timed in parts: tokenising, searching, building the answer, writing

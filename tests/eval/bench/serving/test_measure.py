@@ -11,7 +11,13 @@ from typer.testing import CliRunner
 
 from eval.bench.serving import measure as measuring
 from eval.bench.serving.enlarged_index import enlarge_index
-from eval.bench.serving.measure import Served, ServeSetting, UnderLoad, measure_serving
+from eval.bench.serving.measure import (
+    Served,
+    ServeSetting,
+    UnderLoad,
+    measure_serving,
+    serve_settings,
+)
 from eval.bench.serving.wrk import ERRORS, Load
 from eval.commands.bench.serve import serve
 from indexer.search.open import open_index
@@ -21,7 +27,7 @@ from tests.eval.bench.serving.needs import needs_wrk
 
 def load(connections: int, **errors: int) -> Load:
     counts = dict.fromkeys(ERRORS, 0) | errors
-    return Load(connections, 300, 2.0, 4.0, 3.5, 9.0, 20.0, counts, 0.1)
+    return Load(connections, 300, 2.0, 4.0, 3.5, 9.0, 20.0, counts, 0.1, 900.0)
 
 
 def test_the_socket_is_what_the_parts_leave_of_one_connection() -> None:
@@ -58,20 +64,32 @@ def test_a_server_answers_all_without_errors(
     drawings: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(measuring, "WARM_UP", 1)
-    setting = ServeSetting("columns", 1)
+    setting, bare = ServeSetting("columns", 1), ServeSetting("bare", 1)
     steps: list[tuple[object, ...]] = []
+    settings = serve_settings("columns,bare", [1])
+    assert settings == [setting, bare]
     found = measure_serving(
-        drawings, ["red", "blue things", "%"], [setting], [1, 4], 1, 2, lambda *s: steps.append(s)
+        drawings, ["red", "blue things", "%"], settings, [1, 4], 1, 2, lambda *s: steps.append(s)
     )
     assert [(run.setting, run.load.connections) for run in found.runs] == [
         (setting, 1),
         (setting, 4),
+        (bare, 1),
+        (bare, 4),
     ]
     assert found.failed == 0
     assert all(run.load.requests > 10 and run.server_ms > 0 for run in found.runs)
     assert found.images == 5
-    assert steps == [("load", 1, 2), ("load", 2, 2)]
+    assert steps == [("load", number, 4) for number in (1, 2, 3, 4)]
+    sizes = [run.load.answer_bytes for run in found.runs]
+    assert sizes[2:] == [pytest.approx(sizes[1], abs=40)] * 2
     assert "socket" in json.loads(json.dumps(found.record()))["parts_ms"]["columns"]
+
+
+def test_the_bare_route_needs_an_engine_before_it() -> None:
+    with pytest.raises(InputError, match="bare comes after an engine"):
+        serve_settings("bare", [1])
+    assert serve_settings("columns,bare", [1, 2])[2:] == [ServeSetting("bare", 1)]
 
 
 def test_an_enlarged_index_answers_like_its_images(drawings: Path, tmp_path: Path) -> None:

@@ -16,10 +16,10 @@ SAID = """Running 2s test @ http://127.0.0.1:1
   1 threads and 8 connections
 Requests/sec:   2000.00
 
-{"requests": 4000.000, "microseconds": 2000000.000, "mean": 3500.500, "p50": 3000.000,
+{"requests": 4000.000, "microseconds": 2000000.000, "bytes": 3600000.000, "mean": 3500.500,
 """
 LAST = (
-    '"p95": 9000.000, "p99": 12345.000, "connect": 1.000, "read": 2.000, "write": 3.000, '
+    '"p50": 3000.000, "p95": 9000.000, "p99": 12345.000, "connect": 1.000, "read": 2.000, "write": 3.000, '
     '"timeout": 4.000, "status": 5.000}\n'
 )
 
@@ -29,7 +29,7 @@ def test_figures_become_seconds_and_milliseconds() -> None:
     assert (load.connections, load.requests, load.seconds, load.per_second) == (8, 4000, 2, 2000)
     assert (load.mean_ms, load.p50_ms, load.p95_ms, load.p99_ms) == (3.5005, 3, 9, 12.345)
     assert load.errors == {"connect": 1, "read": 2, "write": 3, "timeout": 4, "status": 5}
-    assert load.generator_cores == 0.25
+    assert (load.generator_cores, load.answer_bytes) == (0.25, 900)
 
 
 @pytest.mark.parametrize("said", ["", "wrk: unknown option", '{"requests": 1}', "[]", "{} 1"])
