@@ -1,0 +1,91 @@
+"""The bytes that a search in columns must read, and the impacts that it must add."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from indexer.columns.index import ColumnIndex
+from indexer.columns.layout import BLOCK, BLOCKS, SUPERBLOCK
+
+
+class Work(NamedTuple):
+    """Of one query.
+
+    Attributes:
+        bound_bytes, list_bytes, dense_bytes: of maxima, of lists with where they start, and of
+            dense columns.
+        adds: of impacts or maxima to sums.
+        superblocks, blocks: whose bound reaches the k-th best score, as shares of all.
+    """
+
+    bound_bytes: float
+    list_bytes: float
+    dense_bytes: float
+    adds: float
+    superblocks: float
+    blocks: float
+
+    @property
+    def bytes(self) -> float:
+        """All of them."""
+        return self.bound_bytes + self.list_bytes + self.dense_bytes
+
+
+def work_of(index: ColumnIndex, terms: Mapping[int, int], k: int) -> Work:
+    """What `best_documents` does if it knows the k-th best score from the beginning.
+
+    Every maximum of a superblock is read once; of superblocks whose bound reaches the score, the
+    lists and the maxima of their blocks; of blocks whose bound does, the dense columns.
+
+    Args:
+        index: to search.
+        terms: vocabulary ids and counts, as for `ColumnIndex.top`.
+        k: hits.
+    """
+    columns = index.columns
+    rows = {int(columns.row_of[t]): n for t, n in terms.items() if columns.row_of[t] >= 0}
+    dense = {row: n for row, n in rows.items() if row < len(columns.dense)}
+    size, many = columns.maxima.itemsize, columns.maxima.shape[1]
+    _, scores = index.top(terms, k)
+    least = int(scores[-1]) if len(scores) == k else 1
+    bounds = np.zeros(many, np.int64)
+    for row, count in rows.items():
+        bounds += count * columns.maxima[row].astype(np.int64)
+    chosen = np.flatnonzero(bounds >= least)
+    sums = np.zeros((len(chosen), SUPERBLOCK), np.int64)
+    postings = 0
+    for row in rows.keys() - dense.keys():
+        postings += _add_list(index, row - len(columns.dense), rows[row], chosen, sums)
+    blocks = sums.reshape(len(chosen), BLOCKS, BLOCK).max(axis=2)
+    for row, count in dense.items():
+        blocks += count * columns.block_maxima[row, chosen].astype(np.int64)
+    reached = int((blocks >= least).sum())
+    maxima = len(rows) * many + len(dense) * len(chosen) * BLOCKS
+    starts = 2 * columns.starts.itemsize * len(chosen) * (len(rows) - len(dense))
+    added = len(dense) * reached * BLOCK
+    return Work(
+        bound_bytes=size * maxima,
+        list_bytes=starts + columns.postings.itemsize * postings,
+        dense_bytes=size * added,
+        adds=maxima + postings + added,
+        superblocks=len(chosen) / many,
+        blocks=reached / (many * BLOCKS),
+    )
+
+
+def _add_list(
+    index: ColumnIndex, row: int, count: int, chosen: np.ndarray, sums: np.ndarray
+) -> int:
+    """Add a list's postings of some superblocks to sums [superblocks, 256]; how many there are."""
+    columns = index.columns
+    starts = columns.starts[row].astype(np.int64)
+    lengths = (starts[1:] - starts[:-1])[chosen]
+    places = np.repeat(starts[chosen] - np.cumsum(lengths) + lengths, lengths)
+    places += np.arange(len(places))
+    own = columns.postings[int(columns.bases[row]) + places].astype(np.int64)
+    at = np.repeat(np.arange(len(chosen)), lengths), own & (SUPERBLOCK - 1)
+    sums[at] += count * (own >> (SUPERBLOCK - 1).bit_length())
+    return len(own)
