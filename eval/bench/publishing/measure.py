@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -13,7 +15,13 @@ import numpy as np
 from playwright.sync_api import Browser, CDPSession, sync_playwright
 
 from eval.bench.publishing.hosts import hosting
+from eval.bench.publishing.http2 import hosting_http2
 
+HOSTS: dict[str, Callable[[Path], AbstractContextManager[str]]] = {
+    "http2": hosting_http2,
+    "http1": partial(hosting, ranges=True),
+    "whole-files": hosting,
+}
 MBIT = 1e6 / 8  # bytes a second
 # Notes when the first hit is on the page, from the beginning of the navigation.
 WATCH = """new MutationObserver((_, watch) => {
@@ -63,7 +71,7 @@ def measure_site(
     queries: Sequence[Sequence[str]],
     browser_path: str,
     connection: Connection,
-    ranges: bool,
+    host: str,
 ) -> dict[str, Any]:
     """Open the page for each visit's first query in a new browser profile, then ask the others.
 
@@ -72,14 +80,14 @@ def measure_site(
         queries: of each visit.
         browser_path: of Chromium.
         connection: of the visitor.
-        ranges: whether the host answers range requests.
+        host: of `HOSTS`.
 
     Returns:
         median and 90th percentile of bytes, requests and milliseconds.
     """
     first: list[dict[str, float]] = []
     later: list[dict[str, float]] = []
-    with hosting(site, ranges) as address, sync_playwright() as playwright:
+    with HOSTS[host](site) as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=browser_path, args=["--no-sandbox", "--disable-gpu"]
         )
@@ -87,7 +95,7 @@ def measure_site(
             own = _visit(browser, address, visit, connection)
             first.append(own[0])
             later += own[1:]
-        page = browser.new_page(base_url=address)
+        page = browser.new_page(base_url=address, ignore_https_errors=True)
         page.goto("/sw.js")
         compute = page.evaluate(COMPUTE, [visit[0] for visit in queries])
         browser.close()
@@ -101,7 +109,9 @@ def measure_site(
 def _visit(
     browser: Browser, address: str, queries: Sequence[str], connection: Connection
 ) -> list[dict[str, float]]:
-    context = browser.new_context(base_url=address, service_workers="block")
+    context = browser.new_context(
+        base_url=address, service_workers="block", ignore_https_errors=True
+    )
     page = context.new_page()
     page.add_init_script(WATCH)
     session = context.new_cdp_session(page)

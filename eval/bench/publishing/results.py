@@ -22,20 +22,18 @@ def measure_and_save(
     queries: Path,
     browser: str,
     visits: int,
-    ranges: bool,
     later: int = 3,
 ) -> str:
     """Measure a site with random queries, and put the record into a file.
 
     Args:
         out: the JSON file; records of other sites stay.
-        about: what the site is, by which its record is known.
+        about: what the site and its "host" are, by which its record is known.
         sizes: bytes of each kind of file.
         site: the folder.
         queries: a file with one a line.
         browser: path of Chromium.
         visits: how many.
-        ranges: whether the host answers range requests.
         later: queries of a visit after the first.
 
     Returns:
@@ -44,7 +42,7 @@ def measure_and_save(
     lines = [line for line in queries.read_text(encoding="utf-8").splitlines() if line.strip()]
     chosen = np.random.default_rng(0).choice(lines, (visits, 1 + later), replace=False).tolist()
     connection = Connection()
-    found = measure_site(site, chosen, browser, connection, ranges)
+    found = measure_site(site, chosen, browser, connection, about["host"])
     record = {
         **about,
         "queries": queries.name,

@@ -17,8 +17,11 @@ Images = Annotated[
 ]
 Kind = Annotated[str, typer.Option(help="Of that collection: copies, mixed of two each, or drawn.")]
 Visits = Annotated[int, typer.Option(min=2, help="Browsers that open the page.")]
-Ranges = Annotated[
-    bool, typer.Option("--ranges/--whole-files", help="What the host of the files answers.")
+Hosts = Annotated[
+    str,
+    typer.Option(
+        "--host", help="http2, http1: hosts that answer ranges; whole-files: one without."
+    ),
 ]
 FileBytes = Annotated[int, typer.Option(min=1024, help="Bytes of a file of the index at most.")]
 
@@ -33,7 +36,7 @@ def publish(
     images: Images = None,
     kind: Kind = "copies",
     visits: Visits = 15,
-    ranges: Ranges = True,
+    host: Hosts = "http2,http1",
     file_bytes: FileBytes = 2**20,
 ) -> None:
     """Measure a published site in Chromium at 10 Mbit/s and 50 ms a request.
@@ -45,6 +48,7 @@ def publish(
     from rich.console import Console
 
     from eval.bench.publishing.made import collection_to_publish, write_site
+    from eval.bench.publishing.measure import HOSTS
     from eval.bench.publishing.results import measure_and_save
     from eval.bench.query_latency.collections.enlarge import KINDS
     from server.commands.publish import STAGES
@@ -53,6 +57,9 @@ def publish(
 
     if kind not in KINDS:
         raise InputError(f"--kind must be one of {', '.join(KINDS)}, got {kind!r}")
+    hosts = [name.strip() for name in host.split(",")]
+    if unknown := [name for name in hosts if name not in HOSTS]:
+        raise InputError(f"--host: {unknown[0]!r} is not one of: {', '.join(HOSTS)}")
     browser = next(filter(None, map(shutil.which, NAMES)), None)
     if browser is None:
         raise InputError(f"no browser is in PATH: install one of {', '.join(NAMES)}")
@@ -65,7 +72,8 @@ def publish(
             "images": len(collection),
             "postings": int(collection.impacts.nnz),
             "kind": kind if images else "as indexed",
-            "host": "ranges" if ranges else "whole files",
             "file_bytes": file_bytes,
         }
-    typer.echo(measure_and_save(out, about, sizes, site, queries, browser, visits, ranges))
+    for name in hosts:
+        own = about | {"host": name}
+        typer.echo(measure_and_save(out, own, sizes, site, queries, browser, visits))
