@@ -20,7 +20,7 @@ from server.publish.packs import deflated, leb128
 from server.publish.terms import as_json
 from sparta.progress import Progress
 
-IMAGES = 8  # of a chunk
+IMAGES = 2  # of a chunk: hits are rarely neighbours, and each costs its whole chunk
 BUCKET = 256  # ids of a chunk of ids, about
 _FNV, _PRIME = 2166136261, 16777619
 
