@@ -29,6 +29,8 @@ class Measured(Protocol):
 def report(found: Measured, arguments: Mapping[str, Any], out: Path | None, as_json: bool) -> None:
     """Print the figures, and write them with the arguments, the version and the machine.
 
+    Of a path only its name is written: where it is matters on that machine alone.
+
     Args:
         found: the figures.
         arguments: of the command.
@@ -38,8 +40,12 @@ def report(found: Measured, arguments: Mapping[str, Any], out: Path | None, as_j
     record = found.record()
     if out is not None:
         whole = {"arguments": dict(arguments), **circumstances(), **record}
-        out.write_text(json.dumps(whole, indent=2, default=str) + "\n", encoding="utf-8")
+        out.write_text(json.dumps(whole, indent=2, default=_named) + "\n", encoding="utf-8")
     if as_json:
         typer.echo(json.dumps(record, indent=2))
     else:
         Console().print(found.table())
+
+
+def _named(value: object) -> str:
+    return value.name if isinstance(value, Path) else str(value)
