@@ -96,7 +96,7 @@ class ServedCluster:
         self.nodes.add_node(**(NODE if self.head() else self._head))
 
     def wait(self, replicas: int) -> None:
-        """Wait until every replica runs."""
+        """Wait until every replica runs, and as many proxies, which pass requests on, are healthy."""
         with connected(self.nodes.address):
             self._wait(replicas)
 
@@ -104,13 +104,16 @@ class ServedCluster:
         status = require("ray.serve").status
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
+            found = status()
             parts = [
                 (name, part)
-                for application in status().applications.values()
+                for application in found.applications.values()
                 for name, part in application.deployments.items()
             ]
             wanted = {n: 1 if n == "root" or n.startswith("writer") else replicas for n, _ in parts}
-            if all(part.replica_states == {"RUNNING": wanted[name]} for name, part in parts):
+            running = all(part.replica_states == {"RUNNING": wanted[name]} for name, part in parts)
+            proxies = [proxy for proxy in found.proxies.values() if proxy == "HEALTHY"]
+            if running and len(proxies) >= min(replicas, len(self.nodes.list_all_nodes())):
                 return
             time.sleep(0.2)
         raise AssertionError(status())
