@@ -96,7 +96,7 @@ class ServedCluster:
         self.nodes.add_node(**(NODE if self.head() else self._head))
 
     def wait(self, replicas: int) -> None:
-        """Wait until every replica runs, and as many proxies, which pass requests on, are healthy."""
+        """Wait until every replica runs, and as many proxies are healthy."""
         with connected(self.nodes.address):
             self._wait(replicas)
 
