@@ -174,11 +174,13 @@ def patiently(
         try:
             found = ask()
             # 503 is said by the server, 500 with plain text by Ray's proxy.
-            if not (found.status_code in (500, 502, 503) or _is_unready(found)):
+            unready = _is_unready(found)
+            if not (found.status_code in (500, 502, 503) or unready):
                 return found
             if time.monotonic() > end:
                 return found
-            reason = f"{found.status_code}: {found.text[:200]}"
+            said = "the proxy knows of no application" if unready else found.text[:200]
+            reason = f"{found.status_code}: {said}"
         except httpx.TransportError as error:
             reason = type(error).__name__
             if time.monotonic() > end:
