@@ -13,11 +13,14 @@
 enum { SUPERBLOCK = 256, BLOCK = 32, BLOCKS = SUPERBLOCK / BLOCK };
 enum { PLACE_BITS = 8, PLACE_MASK = (1 << PLACE_BITS) - 1 };
 enum { LEADERS = 32, BATCH = 32, BUCKETS = 256 }; /* as in indexer/columns/kernel.py */
+enum { AHEAD = 8 }; /* blocks whose dense columns are requested from memory before their turn */
 
 #if defined(__GNUC__)
 #define INLINE static inline __attribute__((always_inline))
+#define PREFETCH(address) __builtin_prefetch(address)
 #else
 #define INLINE static inline
+#define PREFETCH(address) ((void)(address))
 #endif
 /* One version for each kind of processor, chosen when the library is loaded. */
 #if defined(__x86_64__) && defined(__linux__) && defined(__GLIBC__) && defined(__GNUC__)

@@ -42,6 +42,7 @@ INLINE void NAME(add_postings)(const columns_t *columns, int64_t row, SUM count,
                                const int64_t *batch, int64_t size, SUM sums[][SUPERBLOCK]) {
     const uint32_t *starts = columns->starts + row * (columns->superblocks + 1);
     const POSTING *postings = (const POSTING *)columns->postings + columns->bases[row];
+    for (int64_t b = 0; b < size; b++) PREFETCH(postings + starts[batch[b]]);
     for (int64_t b = 0; b < size; b++) {
         SUM *restrict own = sums[b];
         const POSTING *last = postings + starts[batch[b] + 1];
@@ -69,13 +70,56 @@ INLINE void NAME(keep_best)(const columns_t *columns, const query_t *query, cons
     }
 }
 
+/* Request what the dense columns have of a block. Pieces of 32 bytes lie far apart: a search would
+   wait for memory most of its time. */
+INLINE void NAME(prefetch_dense)(const columns_t *columns, const query_t *query, int64_t first) {
+    const IMPACT *dense = columns->dense;
+    for (int64_t i = 0; i < query->dense; i++)
+        PREFETCH(dense + query->rows[i] * columns->superblocks * SUPERBLOCK + first);
+}
+
+/* Add what the dense columns have of a block to its sums. */
+INLINE void NAME(add_dense)(const columns_t *columns, const query_t *query, int64_t first,
+                            SUM *sums) {
+    const IMPACT *dense = columns->dense;
+    const SUM *counts = query->counts;
+    for (int64_t i = 0; i < query->dense; i++)
+        NAME(add)(sums, dense + query->rows[i] * columns->superblocks * SUPERBLOCK + first,
+                  counts[i], BLOCK);
+}
+
+/* Finish the blocks of some superblocks that may still enter the heap. */
+INLINE void NAME(finish_blocks)(const columns_t *columns, const query_t *query,
+                                const int64_t *batch, int64_t size, SUM sums[][SUPERBLOCK],
+                                SUM bounds[][BLOCKS], heap_t *heap) {
+    int64_t chosen[BATCH * BLOCKS], count = 0, least = least_score(heap);
+    for (int64_t place = 0; place < size * BLOCKS; place++) {
+        chosen[count] = place;
+        count += bounds[place / BLOCKS][place % BLOCKS] >= least;
+    }
+    for (int64_t turn = 0; turn < count + AHEAD; turn++) {
+        if (turn < count) {
+            int64_t place = chosen[turn];
+            NAME(prefetch_dense)(columns, query, batch[place / BLOCKS] * SUPERBLOCK +
+                                                     place % BLOCKS * BLOCK);
+        }
+        if (turn < AHEAD) continue;
+        int64_t b = chosen[turn - AHEAD] / BLOCKS, block = chosen[turn - AHEAD] % BLOCKS;
+        if (bounds[b][block] < least_score(heap)) continue;
+        SUM *own = sums[b] + block * BLOCK;
+        int64_t first = batch[b] * SUPERBLOCK + block * BLOCK;
+        NAME(add_dense)(columns, query, first, own);
+        NAME(keep_best)(columns, query, own, first, heap);
+    }
+}
+
 /* Sum the lists of some superblocks exactly, bound what the dense columns add, and finish the
    blocks that may still enter the heap. */
 INLINE void NAME(score_batch)(const columns_t *columns, const query_t *query,
                               const int64_t *batch, int64_t size, heap_t *heap) {
     SUM sums[BATCH][SUPERBLOCK], bounds[BATCH][BLOCKS];
     const SUM *counts = query->counts;
-    const IMPACT *dense = columns->dense, *block_maxima = columns->block_maxima;
+    const IMPACT *block_maxima = columns->block_maxima;
     memset(sums, 0, size * sizeof *sums);
     for (int64_t i = query->dense; i < query->terms; i++)
         NAME(add_postings)(columns, query->rows[i] - columns->dense_rows, counts[i], batch, size,
@@ -92,17 +136,7 @@ INLINE void NAME(score_batch)(const columns_t *columns, const query_t *query,
         for (int64_t b = 0; b < size; b++)
             NAME(add)(bounds[b], maxima + batch[b] * BLOCKS, counts[i], BLOCKS);
     }
-    for (int64_t b = 0; b < size; b++)
-        for (int block = 0; block < BLOCKS; block++) {
-            if (bounds[b][block] < least_score(heap)) continue;
-            SUM *own = sums[b] + block * BLOCK;
-            int64_t first = batch[b] * SUPERBLOCK + block * BLOCK;
-            for (int64_t i = 0; i < query->dense; i++) {
-                int64_t row = query->rows[i] * columns->superblocks * SUPERBLOCK;
-                NAME(add)(own, dense + row + first, counts[i], BLOCK);
-            }
-            NAME(keep_best)(columns, query, own, first, heap);
-        }
+    NAME(finish_blocks)(columns, query, batch, size, sums, bounds, heap);
 }
 
 /* Score the superblocks with least <= bound < below that may still enter the heap. They come as
