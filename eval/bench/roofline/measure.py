@@ -55,7 +55,7 @@ def measure_roofline(
                 Case(
                     kind=kind,
                     k=k,
-                    **mean._asdict(),
+                    work=mean,
                     mean_ms=1000 * _seconds(index, queries, k),
                     memory_ms=1000 * mean.bytes / read,
                     adds_ms=1000 * mean.adds / added,

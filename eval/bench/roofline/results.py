@@ -8,15 +8,17 @@ from typing import Any
 
 from rich.table import Table
 
+from eval.bench.roofline.work import Work
+
 
 @dataclass(frozen=True)
 class Case:
-    """Searches of one collection; all but shares and times are means of a query.
+    """Searches of one collection; figures are means of a query.
 
     Attributes:
         kind: of collection.
         k: hits.
-        bound_bytes, list_bytes, dense_bytes, adds, superblocks, blocks: see `Work`.
+        work: of a query.
         mean_ms: measured.
         memory_ms: of reading the bytes at the speed of memory.
         adds_ms: of the adds at the speed of the core.
@@ -24,15 +26,16 @@ class Case:
 
     kind: str
     k: int
-    bound_bytes: float
-    list_bytes: float
-    dense_bytes: float
-    adds: float
-    superblocks: float
-    blocks: float
+    work: Work
     mean_ms: float
     memory_ms: float
     adds_ms: float
+
+    def record(self) -> dict[str, Any]:
+        """The figures as JSON values."""
+        times = {name: getattr(self, name) for name in ("mean_ms", "memory_ms", "adds_ms")}
+        floor = {"floor_ms": self.floor_ms, "times_floor": self.times_floor}
+        return {"kind": self.kind, "k": self.k, **self.work._asdict(), **times, **floor}
 
     @property
     def floor_ms(self) -> float:
@@ -65,11 +68,7 @@ class Roofline:
 
     def record(self) -> dict[str, Any]:
         """The figures as JSON values."""
-        cases = [
-            asdict(one) | {"floor_ms": one.floor_ms, "times_floor": one.times_floor}
-            for one in self.cases
-        ]
-        return asdict(self) | {"cases": cases}
+        return asdict(self) | {"cases": [one.record() for one in self.cases]}
 
     def table(self) -> Table:
         """The figures as a table."""
@@ -89,11 +88,10 @@ class Roofline:
             f"{self.gigabytes_per_second:.1f} GB/s and adds {self.gigaadds_per_second:.1f} G/s",
         )
         for one in self.cases:
-            megabytes = (one.bound_bytes + one.list_bytes + one.dense_bytes) / 1e6
             table.add_row(
                 f"{one.kind}, {one.k}",
-                *(f"{one.superblocks:.1%}", f"{one.blocks:.1%}"),
-                *(f"{megabytes:.2f}", f"{one.adds / 1e6:.2f}"),
+                *(f"{one.work.superblocks:.1%}", f"{one.work.blocks:.1%}"),
+                *(f"{one.work.bytes / 1e6:.2f}", f"{one.work.adds / 1e6:.2f}"),
                 *(f"{one.memory_ms:.3f}", f"{one.adds_ms:.3f}"),
                 *(f"{one.mean_ms:.3f}", f"{one.times_floor:.1f}"),
             )
