@@ -9,7 +9,7 @@ from eval.bench.query_latency.engines.registry import ENGINES
 from eval.bench.query_latency.timing import Pace
 from sparta.errors import InputError
 
-LEFT_OUT = ("seismic", "kannolo-hnsw")  # take minutes to build for some thousand images
+LEFT_OUT = ("seismic", "kannolo-hnsw")  # approximate: timed where they are named
 
 
 class Choices(NamedTuple):

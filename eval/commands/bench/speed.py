@@ -24,7 +24,8 @@ Kind = Annotated[
     typer.Option(help="copies of images, mixed: each of two, or drawn: like them, none a copy."),
 ]
 Engines = Annotated[
-    str | None, typer.Option(help="Of those listed below (default: those quickly built).")
+    str | None,
+    typer.Option(help="Of those listed below (default: all but seismic and kannolo-hnsw)."),
 ]
 Dense = Annotated[
     list[str] | None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -79,16 +78,12 @@ class Distribution:
         """The share [A, LEVELS] of images whose value of a term is below the middle of a level."""
         terms = len(self.noise)
         counts = np.zeros(terms * LEVELS, np.int64)
-        for _ in _chunks(PILOT):
+        for _ in range(0, PILOT, CHUNK):
             places = self._levels(CHUNK, rng) + LEVELS * np.arange(terms)
             counts += np.bincount(places.ravel(), minlength=len(counts))
         shares = counts.reshape(terms, LEVELS) / counts.sum() * terms
         middles: NDArray[np.float64] = shares.cumsum(axis=1) - shares / 2
         return middles
-
-
-def _chunks(images: int) -> Iterator[int]:
-    yield from range(0, images, CHUNK)
 
 
 def _factors(
