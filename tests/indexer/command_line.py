@@ -1,10 +1,16 @@
-"""The command line in a process of its own, which must not load what a query does not need."""
+"""The command line: in a process of its own, which must load nothing heavy, or in this one."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
+
+import pytest
+
+from sparta.__main__ import main
 
 FRESH = """
 import sys
@@ -18,13 +24,24 @@ finally:
 """
 
 
-def sparta(
-    *arguments: str, code: str = FRESH, **environment: str
-) -> subprocess.CompletedProcess[str]:
+def sparta(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", code, *arguments],
+        [sys.executable, "-c", FRESH, *arguments],
         env=os.environ | {"COLUMNS": "200"} | environment,
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+def sparta_here(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """In this process, which need not load again what it has."""
+    out, errors = StringIO(), StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(errors):
+        patch.setattr(sys, "argv", ["sparta", *arguments])
+        patch.setattr(sys, "stdin", StringIO())
+        with pytest.raises(SystemExit) as ended:
+            main()
+    code = ended.value.code
+    assert isinstance(code, int)
+    return subprocess.CompletedProcess(arguments, code, out.getvalue(), errors.getvalue())

@@ -24,10 +24,10 @@ def served(index: Path, *options: str) -> Iterator[tuple[str, int]]:
     assert address
     while True:
         try:
-            httpx.get(f"{address[0]}/readyz")
+            httpx.get(f"{address[0]}/readyz", timeout=60)
             break
         except httpx.TransportError:
             time.sleep(0.1)
     yield address[0], process.pid
     process.send_signal(signal.SIGTERM)
-    assert process.wait(30) == 0
+    assert process.wait(120) == 0

@@ -98,7 +98,7 @@ def test_refusals_are_counted(address: str) -> None:
         with connect(address) as connection:
             connection.sendall(sent)
             answer(connection)
-    found = httpx.get(f"{address}/metrics").text
+    found = httpx.get(f"{address}/metrics", timeout=60).text
     for code, count in {400: 2, 431: 1}.items():
         assert f'visualsparta_connections_refused_total{{code="{code}"}} {count}.0\n' in found
 
@@ -166,7 +166,7 @@ def test_more_connections_than_allowed_are_refused_at_once(address: str) -> None
     for one in idle:
         one.close()
     time.sleep(0.1)
-    assert httpx.get(f"{address}/livez").status_code == 200
+    assert httpx.get(f"{address}/livez", timeout=60).status_code == 200
 
 
 def test_requests_one_after_the_other_on_a_connection(address: str) -> None:

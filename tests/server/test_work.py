@@ -161,11 +161,11 @@ def test_nothing_is_explained_to_a_client_that_has_gone(photos: Path) -> None:
             httpx.get(f"{address}/v1/search?q=slow&explain=true", timeout=0.5)
         assert searcher.searching.wait(20)
         for _ in range(3):  # when these are answered, the server has seen the client go
-            assert httpx.get(f"{address}/livez").status_code == 200
+            assert httpx.get(f"{address}/livez", timeout=60).status_code == 200
         searcher.release.set()
     assert searcher.explained == 0
     with serving(Backend("sparta", searcher, photos)) as address:
-        assert httpx.get(f"{address}/v1/search?q=slow&explain=true").status_code == 200
+        assert httpx.get(f"{address}/v1/search?q=slow&explain=true", timeout=60).status_code == 200
     assert searcher.explained > 0
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from eval.bench.live.following import ENGINES, Followed, followed, time_searches
 from eval.bench.live.made import make_index
-from eval.bench.live.plan import LivePlan
+from eval.bench.live.plan import TURNS, LivePlan
 from eval.bench.live.results import LiveFigures, Times
 from eval.bench.live.writing import WriterProcess, writer_process
 from sparta.progress import Progress, no_progress
@@ -76,9 +76,7 @@ class _Measurement:
         times = [writer.do("described") for _ in range(self._plan.singles)]
         found.writes["metadata changed, acknowledged"] = Times.of(times)
         self._step()
-        found.writes[f"added at {self._plan.rate}/s, acknowledged"] = Times.of(
-            self._search_during(f"at {self._plan.rate} writes/s", "steadily")
-        )
+        found.writes[f"added at {self._plan.rate}/s, acknowledged"] = self._write_in_turns()
         self._step()
         acknowledged, committed = self._search_during("during batches", "in_batches")
         found.rates["in batches, acknowledged"] = round(acknowledged, 1)
@@ -101,24 +99,38 @@ class _Measurement:
         self._step()
         return found
 
+    def _write_in_turns(self) -> Times:
+        """Search with and without steady writes in turn, since the machine's speed changes."""
+        rest, beside = f"between {self._plan.rate} writes/s", f"at {self._plan.rate} writes/s"
+        searches: dict[str, dict[str, list[float]]] = {
+            name: {engine: [] for engine in ENGINES} for name in (rest, beside)
+        }
+        written: list[float] = []
+        for _ in range(TURNS):
+            _extend(searches[rest], self._timed(_after(self._plan.seconds / TURNS)))
+            self._writer.begin("steadily")
+            _extend(searches[beside], self._timed(lambda: self._writer.done))
+            written += self._writer.result()
+        for name, times in searches.items():
+            self._found.add_searches(name, times, rest)
+        return Times.of(written)
+
     def _step(self) -> None:
         self._steps += 1
         self._progress("measure", self._steps, STEPS)
 
     def _search(self, name: str) -> None:
         """Search for the seconds of the plan."""
-        end = time.monotonic() + self._plan.seconds
-        self._time(name, lambda: time.monotonic() >= end)
+        self._found.add_searches(name, self._timed(_after(self._plan.seconds)))
 
     def _search_during(self, name: str, step: str) -> Any:
         """Search while a step is done; returns what it does."""
         self._writer.begin(step)
-        self._time(name, lambda: self._writer.done)
+        self._found.add_searches(name, self._timed(lambda: self._writer.done))
         return self._writer.result()
 
-    def _time(self, name: str, over: Callable[[], bool]) -> None:
-        times = time_searches(self._searchers, self._texts, self._plan.k, over)
-        self._found.add_searches(name, times)
+    def _timed(self, over: Callable[[], bool]) -> dict[str, list[float]]:
+        return time_searches(self._searchers, self._texts, self._plan.k, over)
 
     def add_singly(self) -> None:
         """Add images one by one, until each is acknowledged, and until an engine has it."""
@@ -139,3 +151,14 @@ class _Measurement:
     def _megabytes(self) -> float:
         files = [path for path in self._index.rglob("*") if path.is_file()]
         return round(sum(path.stat().st_size for path in files) / 1e6, 1)
+
+
+def _after(seconds: float) -> Callable[[], bool]:
+    """Whether some seconds have passed."""
+    end = time.monotonic() + seconds
+    return lambda: time.monotonic() >= end
+
+
+def _extend(times: dict[str, list[float]], more: dict[str, list[float]]) -> None:
+    for engine, seconds in more.items():
+        times[engine] += seconds

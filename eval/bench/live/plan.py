@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from eval.bench.query_latency.collections.enlarge import CollectionKind
 
+TURNS = 5  # of searches beside steady writes and with nothing beside them
+
 
 @dataclass(frozen=True)
 class LivePlan:
@@ -16,7 +18,8 @@ class LivePlan:
         kind: of collection they are.
         top_n: terms an image keeps; None for all.
         k: hits of a search.
-        seconds: that searches are timed at rest, beside steady writes and after deletions.
+        seconds: that searches are timed at rest, beside steady writes and between them, and after
+            deletions.
         rate: writes a second, one image each.
         singles: images added one by one, each awaited.
         batched: images added in batches.

@@ -41,6 +41,7 @@ class LiveFigures:
         plan: of the measurement.
         writes: times of writes by name, until acknowledged or visible.
         searches: times of searches by what went on, then by engine.
+        rests: the searches with nothing beside them that others are compared with, by name.
         rates: images a second by name.
         seconds: of what was done once, by name.
         megabytes: of the index folder, by moment.
@@ -49,17 +50,21 @@ class LiveFigures:
     plan: LivePlan
     writes: dict[str, Times] = field(default_factory=dict)
     searches: dict[str, dict[str, Times]] = field(default_factory=dict)
+    rests: dict[str, str] = field(default_factory=dict)
     rates: dict[str, float] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     megabytes: dict[str, float] = field(default_factory=dict)
 
-    def add_searches(self, name: str, seconds: dict[str, list[float]]) -> None:
-        """Record searches."""
+    def add_searches(
+        self, name: str, seconds: dict[str, list[float]], rest: str = "at rest"
+    ) -> None:
+        """Record searches, and with which others they are compared."""
         self.searches[name] = {engine: Times.of(times) for engine, times in seconds.items()}
+        self.rests[name] = rest
 
     def ratio(self, name: str, engine: str, share: str = "p50") -> float:
-        """How many times as long searches took as at rest."""
-        mine, rest = self.searches[name][engine], self.searches["at rest"][engine]
+        """How many times as long searches took as those with nothing beside them."""
+        mine, rest = self.searches[name][engine], self.searches[self.rests[name]][engine]
         return float(getattr(mine, share) / getattr(rest, share))
 
     def record(self) -> dict[str, Any]:

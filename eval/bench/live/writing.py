@@ -14,7 +14,7 @@ from threading import Event, Thread
 from typing import Any
 
 from eval.bench.live.made import new_images
-from eval.bench.live.plan import LivePlan
+from eval.bench.live.plan import TURNS, LivePlan
 from eval.bench.query_latency.collections.impact_source import read_source
 from eval.bench.serving.enlarged_index import image_id
 from indexer.live.changes import Add, Change, Delete, MetadataChange
@@ -55,8 +55,8 @@ class Writing:
         return self._acknowledged([MetadataChange(image_id(place), {"rating": 5})])
 
     def steadily(self) -> list[float]:
-        """Add images at a constant rate, commit every second; seconds of each."""
-        number = int(self._plan.rate * self._plan.seconds)
+        """Add images at a constant rate for one turn, commit every second; seconds of each."""
+        number = max(1, round(self._plan.rate * self._plan.seconds / TURNS))
         changes = [Add(image) for image in islice(self._images, number)]
         over = Event()
         commits = Thread(target=self._commit_every_second, args=(over,))

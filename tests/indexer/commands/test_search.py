@@ -18,7 +18,7 @@ from indexer.search.open import open_backend
 from sparta.features.store import FeatureStore
 from sparta.substitutes import Substitute, SubstituteTable
 from sparta.tokenizer import WordPieceTokenizer
-from tests.indexer.command_line import sparta
+from tests.indexer.command_line import sparta, sparta_here
 from tests.indexer.random_postings import write_postings
 from tests.indexer.vocabulary import RARE
 from tests.reference.searcher import ReferenceSearcher
@@ -65,11 +65,11 @@ def test_substitutes_are_marked_and_can_be_refused(
     run = sparta("search", str(tmp_path / "index"), RARE, "-k", "1", "--json")
     answer = json.loads(run.stdout)
     assert answer["substitutions"] == [{"word": RARE, "term": "cat", "similarity": 0.75}]
-    run = sparta("search", str(tmp_path / "index"), RARE, "--no-substitute")
+    run = sparta_here("search", str(tmp_path / "index"), RARE, "--no-substitute")
     assert f"Unknown words: {RARE}" in run.stdout and "→" not in run.stdout
     image_id = answer["hits"][0]["image_id"]
     for option, term in (("--substitute", "cat"), ("--no-substitute", RARE)):
-        run = sparta("explain", str(tmp_path / "index"), image_id, RARE, "--json", option)
+        run = sparta_here("explain", str(tmp_path / "index"), image_id, RARE, "--json", option)
         [explained] = json.loads(run.stdout)
         assert [(one["term"], one["word"]) for one in explained["terms"]] == [(term, RARE)]
 
@@ -140,7 +140,7 @@ def test_a_filter_and_an_order_without_words(index: Path, postings: Postings) ->
 def test_an_error_points_at_its_place_in_the_filter(
     index: Path, text: str, lines: list[str]
 ) -> None:
-    run = sparta("search", str(index), "dogs", "--filter", text)
+    run = sparta_here("search", str(index), "dogs", "--filter", text)
     assert run.returncode == 1
     found = run.stderr.splitlines()
     assert found[0].startswith(lines[0]) and found[1:] == lines[1:]
@@ -167,42 +167,39 @@ def test_dense_parts_beside_it_load_no_torch(dense_index: Path) -> None:
 
 
 def test_a_dense_backend_answers(dense_index: Path) -> None:
-    code = "from sparta.__main__ import main; main()"
-    run = sparta("search", str(dense_index), "dogs qqq", "--backend", "ensemble", code=code)
+    run = sparta_here("search", str(dense_index), "dogs qqq", "--backend", "ensemble")
     assert run.returncode == 0 and run.stderr == "", run.stderr
     best = open_backend(dense_index, "ensemble").search("dogs qqq", 10).hits
     assert all(hit.image_id in run.stdout for hit in best)
     assert f"{best[0].score:.4f}" in run.stdout and "matching" not in run.stdout
     assert "Unknown words: qqq" in run.stdout
     options = ("--backend", "mv-vse", "--json", "-k", "30")
-    run = sparta("search", str(dense_index), "dogs", *options, code=code)
+    run = sparta_here("search", str(dense_index), "dogs", *options)
     answer = json.loads(run.stdout)
     assert len(answer["hits"]) == 21 and answer["timings"]["encode_ms"] > 0
     assert {hit["view"] for hit in answer["hits"]} <= {0, 1, 2}
 
 
 def test_dense_models_need_words(dense_index: Path) -> None:
-    run = sparta("search", str(dense_index), "--backend", "mv-vse", "--filter", "width:1")
+    run = sparta_here("search", str(dense_index), "--backend", "mv-vse", "--filter", "width:1")
     assert "--backend: searches without words, and --sort, are of sparta alone" in run.stderr
 
 
 def test_a_filter_for_a_dense_backend(dense_index: Path) -> None:
-    code = "from sparta.__main__ import main; main()"
     options = ("--backend", "mv-vse", "--json", "-k", "30", "--filter")
     for text, count in (("path:*", 21), ("-path:*", 0)):
-        run = sparta("search", str(dense_index), "dogs", *options, text, code=code)
+        run = sparta_here("search", str(dense_index), "dogs", *options, text)
         assert run.returncode == 0, run.stderr
         assert len(json.loads(run.stdout)["hits"]) == count
 
 
 def test_a_dense_backend_that_is_not_there_or_cannot(dense_index: Path, index: Path) -> None:
-    code = "from sparta.__main__ import main; main()"
     for arguments, said in [
         ((str(dense_index), "dog", "--backend", "vse"), "no dense part 'vse' (it has: mv-vse, vse"),
         ((str(index), "dog", "--backend", "ensemble"), "an ensemble needs two"),
         ((str(dense_index), "dog", "--backend", "vse++", "--explain"), "--explain: the scores of"),
     ]:
-        run = sparta("search", *arguments, code=code)
+        run = sparta_here("search", *arguments)
         assert run.returncode == 1 and said in run.stderr and "Traceback" not in run.stderr
 
 

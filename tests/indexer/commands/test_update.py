@@ -7,7 +7,7 @@ from pathlib import Path
 
 from indexer.commands.update import listed
 from indexer.search.open import open_index
-from tests.indexer.command_line import sparta
+from tests.indexer.command_line import sparta, sparta_here
 
 
 def test_metadata_is_changed_without_torch(index: Path, tmp_path: Path) -> None:
@@ -20,7 +20,7 @@ def test_metadata_is_changed_without_torch(index: Path, tmp_path: Path) -> None:
         f"{live}: metadata of 1 images changed, 0 as before; 1 not in the index: b.jpg\n"
     )
     assert open_index(live).metadata("a/00007 é.jpg")["album"] == "sea"
-    done = sparta("update", str(live), str(about.with_name("missing.csv")))
+    done = sparta_here("update", str(live), str(about.with_name("missing.csv")))
     assert (done.returncode, done.stdout) == (1, "")
 
 

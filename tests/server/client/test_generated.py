@@ -31,7 +31,7 @@ def address(photos: Path) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def document(address: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("document") / "openapi.json"
-    path.write_bytes(httpx.get(f"{address}/openapi.json").content)
+    path.write_bytes(httpx.get(f"{address}/openapi.json", timeout=60).content)
     return path
 
 

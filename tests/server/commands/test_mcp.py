@@ -71,7 +71,7 @@ def test_a_running_server_over_http(address: str) -> None:
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
     headers = {"Accept": "application/json, text/event-stream"}
     for name, value in [("Host", "photos.example"), ("Origin", "http://photos.example")]:
-        refused = httpx.post(address, json=call, headers=headers | {name: value})
+        refused = httpx.post(address, json=call, headers=headers | {name: value}, timeout=60)
         assert refused.status_code in (403, 421)
 
 

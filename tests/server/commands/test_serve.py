@@ -47,7 +47,7 @@ def address(index: Path) -> Iterator[str]:
 def test_the_answer_is_that_of_the_drawings(address: str) -> None:
     for query in ["red", "Red blue red", "green blue qwx", "purple"]:
         params = {"q": query, "explain": "true"}
-        answer = httpx.get(f"{address}/v1/search", params=params).json()
+        answer = httpx.get(f"{address}/v1/search", params=params, timeout=60).json()
         expected = FakeSearcher().search(query)
         assert [(h["image_id"], h["score"]) for h in answer["hits"]] == [
             (hit.image_id, hit.score) for hit in expected.hits
@@ -66,7 +66,7 @@ def test_the_answer_is_that_of_the_drawings(address: str) -> None:
 
 
 def test_photos_and_examples_come_from_index_and_options(address: str, photos: Path) -> None:
-    backend = httpx.get(f"{address}/v1/backends").json()["backends"][0]
+    backend = httpx.get(f"{address}/v1/backends", timeout=60).json()["backends"][0]
     assert backend == {
         "name": "sparta",
         "default": True,
@@ -77,12 +77,12 @@ def test_photos_and_examples_come_from_index_and_options(address: str, photos: P
         "examples": ["red", "green blue"],
     }
     for image_id in DRAWINGS:
-        response = httpx.get(f"{address}/v1/images/{quote(image_id)}/file")
+        response = httpx.get(f"{address}/v1/images/{quote(image_id)}/file", timeout=60)
         assert response.content == (photos / image_id).read_bytes()
 
 
 def test_an_id_cut_by_a_nul_is_unknown(address: str) -> None:
-    assert httpx.get(f"{address}/v1/images/garden/one.png%00x").status_code == 404
+    assert httpx.get(f"{address}/v1/images/garden/one.png%00x", timeout=60).status_code == 404
 
 
 def test_many_at_once_get_their_own_answers(address: str) -> None:
@@ -91,7 +91,7 @@ def test_many_at_once_get_their_own_answers(address: str) -> None:
 
     def ask(query: str) -> list[str]:
         params = {"q": query, "explain": "true"}
-        hits = httpx.get(f"{address}/v1/search", params=params).json()["hits"]
+        hits = httpx.get(f"{address}/v1/search", params=params, timeout=60).json()["hits"]
         return [hit["image_id"] for hit in hits]
 
     with ThreadPoolExecutor(16) as pool:
@@ -137,7 +137,7 @@ def test_a_server_for_others_with_tls_and_no_key_in_its_log(index: Path, tmp_pat
     assert found
     trust = ssl.create_default_context()
     AUTHORITY.configure_trust(trust)
-    with httpx.Client(base_url=f"https://localhost:{found[1]}", verify=trust) as client:
+    with httpx.Client(base_url=f"https://localhost:{found[1]}", verify=trust, timeout=60) as client:
         search = "/v1/search?q=red"
         assert client.get(search).status_code == 401
         for headers in ({"X-API-Key": key}, {"Authorization": f"Bearer {key}"}):

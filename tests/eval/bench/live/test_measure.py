@@ -20,13 +20,14 @@ TEXTS = ["red", "blue things", "dark green"]
 
 
 def test_all_is_measured(drawings: Path, tmp_path: Path) -> None:
-    plan = LivePlan(120, "mixed", 5, 3, 0.2, 20, 2, 30, 8)
+    plan = LivePlan(120, "mixed", 5, 3, 0.5, 20, 2, 30, 8)
     steps: list[tuple[str, int, int]] = []
     found = measure_live(drawings, tmp_path, TEXTS, plan, lambda *step: steps.append(step))
     record = json.loads(json.dumps(found.record()))
     assert steps[0] == ("write", 120, 120) and steps[-1] == ("measure", STEPS, STEPS)
     assert set(record["searches"]) == {
         "at rest",
+        "between 20 writes/s",
         "at 20 writes/s",
         "during batches",
         "during a merge",
@@ -37,11 +38,16 @@ def test_all_is_measured(drawings: Path, tmp_path: Path) -> None:
         assert all(
             times["count"] >= 1 and times["p99"] >= times["p50"] > 0 for times in engines.values()
         )
-    assert record["ratios"]["at rest"]["columns"] == {"p50": 1, "p99": 1}
+    for name in ("at rest", "between 20 writes/s"):
+        assert record["ratios"][name]["columns"] == {"p50": 1, "p99": 1}
+    beside, between = (
+        found.searches[f"{name} 20 writes/s"]["lucene"] for name in ("at", "between")
+    )
+    assert found.ratio("at 20 writes/s", "lucene") == beside.p50 / between.p50
     assert len(record["writes"]) == 5
-    assert found.writes["added at 20/s, acknowledged"].count == 4
+    assert found.writes["added at 20/s, acknowledged"].count == 10
     assert 0 < found.rates["in batches, committed"] <= found.rates["in batches, acknowledged"]
-    assert found.table().row_count == 5 + 12 + 2 + 3 + 2
+    assert found.table().row_count == 5 + 14 + 2 + 3 + 2
     [kept] = tmp_path.iterdir()  # as built
     assert not (kept / "live").exists()
 
