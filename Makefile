@@ -83,9 +83,10 @@ lint: install
 	$(BIN)/mypy
 
 # Training forks the workers that load data. It has a process of its own, because other tests leave
-# a Java machine and the threads of OpenVINO in theirs.
+# a Java machine and the threads of OpenVINO in theirs. There are as many processes as cores, so that
+# each computes on one: threads of OpenMP would wait for one another.
 test: lint
-	$(BIN)/python -m pytest $(TESTS) -n $(PROCESSES) --dist loadfile --no-loadscope-reorder --ignore=tests/training --cov-fail-under=0
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(TESTS) -n $(PROCESSES) --dist loadfile --no-loadscope-reorder --ignore=tests/training --cov-fail-under=0
 	$(BIN)/python -m pytest $(TESTS) --cov-append tests/training
 
 SECONDS := 300

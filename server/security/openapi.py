@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from server.problems import MEDIA_TYPE, responses
+from server.problems import MEDIA_TYPE, PROBLEM, responses
 from server.security.access import BEARER, HEALTH, PUBLIC
 from server.security.callers import COOKIE
 
@@ -50,6 +50,9 @@ def _describe(path: str, operation: dict[str, Any]) -> None:
     if "requestBody" in operation:
         kinds += ["body-too-large", "length-required"]
     _add_problems(operation["responses"], kinds)
+    # Answered by the connection, before a route is known.
+    large = {"description": "the address and the headers are too large", "content": PROBLEM}
+    operation["responses"]["431"] = large
 
 
 def _add_problems(documented: dict[str, Any], kinds: list[str]) -> None:
