@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from indexer.grounding import Grounding, pack
 from indexer.lucene.jvm import java
@@ -26,9 +25,9 @@ class DocumentMaker:
     """
 
     def __init__(self, vocabulary: Sequence[str]) -> None:
-        self._terms = [term + DELIMITER for term in vocabulary]
-        self._largest = 255  # impact that has a piece
-        self._pieces = _Pieces([*self._terms, *_numbers(self._largest)])
+        # Strings of terms and impacts, so that a document's text is two look-ups and one join.
+        self._terms = np.array([term + DELIMITER for term in vocabulary], dtype=object)
+        self._numbers = _number_strings(255)
         field = "org.apache.lucene.document."
         stored = java(field + "StoredField")
         self._id = java(field + "StringField")(ID, "", java(field + "Field$Store").YES)
@@ -64,33 +63,11 @@ class DocumentMaker:
     def text(self, image: ImagePostings) -> str:
         """An image's terms and impacts as Lucene's tokenizer takes them apart."""
         largest = int(image.impacts.max(initial=0))
-        if largest > self._largest:
-            self._largest = 2 * largest
-            self._pieces = _Pieces([*self._terms, *_numbers(self._largest)])
-        pairs = np.stack([image.terms, len(self._terms) + image.impacts], axis=1)
-        return self._pieces.joined(pairs.ravel())
-
-
-class _Pieces:
-    """Short texts, many of which are joined at once.
-
-    Args:
-        texts: [n] of them.
-    """
-
-    def __init__(self, texts: Sequence[str]) -> None:
-        encoded = [text.encode() for text in texts]
-        self._lengths = np.array([len(one) for one in encoded])
-        self._starts = self._lengths.cumsum() - self._lengths
-        self._data = np.frombuffer(b"".join(encoded), np.uint8)
-
-    def joined(self, numbers: NDArray[np.integer]) -> str:
-        """The texts of these numbers, one after another."""
-        lengths = self._lengths[numbers]
-        ends = lengths.cumsum()
-        places = np.repeat(self._starts[numbers] - (ends - lengths), lengths)
-        places += np.arange(len(places))
-        return self._data[places].tobytes().decode()
+        if largest >= len(self._numbers):
+            self._numbers = _number_strings(2 * largest)
+        parts = np.empty((len(image.terms), 2), dtype=object)
+        parts[:, 0], parts[:, 1] = self._terms[image.terms], self._numbers[image.impacts]
+        return "".join(parts.ravel().tolist())
 
 
 def check_vocabulary(vocabulary: Sequence[str]) -> None:
@@ -108,8 +85,8 @@ def check_vocabulary(vocabulary: Sequence[str]) -> None:
             )
 
 
-def _numbers(largest: int) -> Iterator[str]:
-    return (f"{number} " for number in range(largest + 1))
+def _number_strings(largest: int) -> np.ndarray:
+    return np.array([f"{number} " for number in range(largest + 1)], dtype=object)
 
 
 def impact_analyzer() -> Any:
