@@ -72,9 +72,12 @@ def bucket() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def ray_nodes(bucket: None) -> Iterator[Any]:
-    """A Ray cluster on this machine, whose workers find the bucket."""
+    """A Ray cluster on this machine, whose workers find the bucket.
+
+    It does not outlive a module: a cluster that has nothing to do takes a tenth of a core.
+    """
     pytest.importorskip("ray", reason="extra [ray] is not installed")
     with ray_cluster(NODES) as cluster:
         yield cluster

@@ -112,8 +112,10 @@ class ServedCluster:
             ]
             wanted = {n: 1 if n == "root" or n.startswith("writer") else replicas for n, _ in parts}
             running = all(part.replica_states == {"RUNNING": wanted[name]} for name, part in parts)
-            proxies = [proxy for proxy in found.proxies.values() if proxy == "HEALTHY"]
-            if running and len(proxies) >= min(replicas, len(self.nodes.list_all_nodes())):
+            # The proxy of a machine that was killed is called healthy for a while.
+            there = {node.node_id for node in self.nodes.list_all_nodes()}
+            proxies = [n for n, proxy in found.proxies.items() if proxy == "HEALTHY" and n in there]
+            if running and len(proxies) >= min(replicas, len(there)):
                 return
             time.sleep(0.2)
         raise AssertionError(status())
