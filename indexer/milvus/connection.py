@@ -17,8 +17,14 @@ TOKEN_VARIABLE = "SPARTA_MILVUS_TOKEN"  # USER:PASSWORD or an API key
 SECONDS = 30.0  # that one call may take
 ATTEMPTS = 10  # of a call that the server has no capacity for
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0  # seconds
-# Of the connection, which would wait for up to two minutes before it looks for the server again.
-RECONNECTING = {"grpc.max_reconnect_backoff_ms": 2000}
+# The client would wait for up to two minutes before it looks for the server again, and ask every ten
+# seconds whether it is there, also while nothing is called. A server of gRPC ends a connection on
+# which it is asked more often than every five minutes, unless it was told otherwise.
+CONNECTION = {
+    "grpc.max_reconnect_backoff_ms": 2000,
+    "grpc.keepalive_time_ms": 300_000,
+    "grpc.keepalive_permit_without_calls": False,
+}
 CONNECT_FAILED = 2  # of the client's error codes
 _ADDRESS = re.compile(r"(milvus|https?)(://[^/@\s]+(?:/\w*)?)")
 
@@ -72,7 +78,7 @@ class Milvus:
         address = ("http" if scheme == "milvus" else scheme) + rest
         token = os.environ.get(TOKEN_VARIABLE, "")
         self.client = self._attempt(
-            pymilvus.MilvusClient, address, token=token, grpc_options=RECONNECTING
+            pymilvus.MilvusClient, address, token=token, grpc_options=CONNECTION
         )
 
     def call(self, method: str, *arguments: Any, **named: Any) -> Any:
