@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from eval.bench.collections.results import Collections, Figures
 from eval.bench.query_latency.collections.corpus import CorpusRows
-from eval.bench.query_latency.collections.enlarge import KINDS, enlarge, keep_top
+from eval.bench.query_latency.collections.enlarge import KINDS, enlarge
 from eval.bench.query_latency.collections.impact_source import ImpactSource
+from eval.bench.query_latency.collections.keep_top import keep_top
 from eval.bench.query_latency.collections.queries import TermQuery
 from indexer.columns.builder import build_columns
 from indexer.columns.layout import Columns

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from eval.bench.query_latency.collections.corpus import CorpusRows
 from eval.bench.query_latency.collections.draw import Distribution
 from eval.bench.query_latency.collections.impact_source import ImpactSource
+from eval.bench.query_latency.collections.keep_top import keep_top
 
 CollectionKind = Literal["copies", "mixed", "drawn"]
 KINDS: tuple[CollectionKind, ...] = get_args(CollectionKind)
@@ -79,25 +80,6 @@ _MAKERS: dict[CollectionKind, Callable[[ImpactSource, int | None], Maker]] = {
     "mixed": _mixed,
     "drawn": _drawn,
 }
-
-
-def keep_top(
-    impacts: NDArray[np.unsignedinteger], top_n: int | None
-) -> NDArray[np.unsignedinteger]:
-    """Each row's n largest impacts, 0 elsewhere; of equals those of lower term ids.
-
-    What `indexer.pruning.prune` does to scores, several times as fast on small integers.
-    """
-    terms = impacts.shape[1]
-    if top_n is None or top_n >= terms:
-        return impacts
-    least = np.partition(impacts, terms - top_n, axis=1)[:, terms - top_n, None]
-    above, level = impacts > least, impacts == least
-    room = top_n - above.sum(axis=1, keepdims=True)
-    kept: NDArray[np.unsignedinteger] = impacts * (
-        above | (level & (level.cumsum(axis=1, dtype=np.int32) <= room))
-    )
-    return kept
 
 
 def _coins(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.bool_]:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from eval.bench.query_latency.collections.enlarge import CHUNK, CollectionKind, enlarge, keep_top
+from eval.bench.query_latency.collections.enlarge import CHUNK, CollectionKind, enlarge
+from eval.bench.query_latency.collections.keep_top import keep_top
 from indexer.pruning import prune
 from tests.eval.bench.query_latency.tiny import source
 
