@@ -17,9 +17,9 @@ TOKEN_VARIABLE = "SPARTA_MILVUS_TOKEN"  # USER:PASSWORD or an API key
 SECONDS = 30.0  # that one call may take
 ATTEMPTS = 10  # of a call that the server has no capacity for
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0  # seconds
-# The client would wait for up to two minutes before it looks for the server again, and ask every ten
-# seconds whether it is there, also while nothing is called. A server of gRPC ends a connection on
-# which it is asked more often than every five minutes, unless it was told otherwise.
+# The client would wait for up to two minutes before it looks for the server again, and ask every
+# ten seconds whether it is there, also while nothing is called. A server of gRPC ends a connection
+# on which it is asked more often than every five minutes, unless it was told otherwise.
 CONNECTION = {
     "grpc.max_reconnect_backoff_ms": 2000,
     "grpc.keepalive_time_ms": 300_000,
