@@ -21,7 +21,7 @@ from tests.server.live import serving
 from tests.server.refusals import filter_failure
 
 HOOKS = Path(__file__).with_name("refusals.py")
-EXAMPLES = 6  # of each operation, besides those that cover the document
+EXAMPLES = 15  # of each operation, besides those that cover the document
 
 # Random ids are never there; this one is.
 THERE = """

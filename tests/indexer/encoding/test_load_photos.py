@@ -21,7 +21,7 @@ from sparta.features.store import FeatureStore
 from sparta.model_id import PHOTOS, read_model_config
 from sparta.tokenizer import Tokenizer
 
-COUNT = 100  # photos
+COUNT = 300  # photos
 
 
 def extract(folder: Path, out: Path) -> FeatureStore:

@@ -54,8 +54,7 @@ def test_a_log_cut_off_anywhere_keeps_its_whole_records(tmp_path: Path) -> None:
     path = tmp_path / "log"
     ends = write_log(path, [[deletes("a")], [deletes("b", "c"), deletes("d")]])
     content = path.read_bytes()
-    near = {size for end in ends for size in range(end - 20, end + 60)}
-    for size in sorted(near.intersection(range(len(content))) | {*range(0, len(content) + 1, 5)}):
+    for size in range(len(content) + 1):
         path.write_bytes(content[:size])
         log = ChangeLog(path)
         whole = sum(end <= size for end in ends) - 1
