@@ -10,7 +10,7 @@ from sparta.errors import InputError
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Open a listening socket at once, so that a port in use is reported before anything else.
+    """Open a listening socket, before anything is announced.
 
     Raises:
         InputError: if the port is in use or not allowed, or the host is not one of this machine.

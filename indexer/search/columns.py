@@ -112,7 +112,8 @@ class _LazyLucene:
             with suppress(InputError):  # which the next explanation meets as well
                 explain()
 
-        self._warming = Thread(target=run, daemon=True)
+        # Not a daemon: an exit in the middle of Java hangs.
+        self._warming = Thread(target=run)
         self._warming.start()
 
     def close(self) -> None:

@@ -185,7 +185,8 @@ class LiveColumnSearcher(LuceneSearcher):
         return [packed.get(image_id, UNGROUNDED) for image_id in image_ids]
 
     def _warm_up_explaining(self, hits: Mapping[str, Sequence[str]]) -> None:
-        self._warming = Thread(target=partial(super()._warm_up_explaining, hits), daemon=True)
+        # Not a daemon: an exit in the middle of Java hangs.
+        self._warming = Thread(target=partial(super()._warm_up_explaining, hits))
         self._warming.start()
 
     def close(self) -> None:

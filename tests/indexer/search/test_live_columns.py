@@ -88,6 +88,29 @@ searcher.close()
     subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
 
 
+@pytest.mark.parametrize("live", [False, True])
+def test_a_process_ends_only_when_java_has_answered(built: Path, live: bool) -> None:
+    """It hung, now and then, where it ended while a daemon thread was in Java."""
+    if live:
+        make_live(built)
+    script = f"""
+import time
+from pathlib import Path
+from indexer.search.lucene import LuceneSearcher
+from indexer.search.open import open_index
+def slow(searcher, *_):
+    time.sleep(1)
+    searcher.explain("dog", searcher.search("{COMMON}", 1).hits[0].image_id)
+    print("explained")
+LuceneSearcher._warm_up_explaining = slow
+open_index(Path({str(built)!r})).warm_up()
+raise SystemExit(3)
+"""
+    command = [sys.executable, "-c", script]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (ended.returncode, ended.stdout) == (3, "explained\n"), ended.stderr
+
+
 def test_what_was_replaced_since_is_explained_without_its_regions(
     built: Path, small: Postings
 ) -> None:
