@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 # Bytes per position and per label term, postings, bytes of term gaps, boxes, label tokens.
-_HEADER = struct.Struct("<BBIIHH")
+HEADER = struct.Struct("<BBIIHH")
 ESCAPE = 255  # a gap of at least so much goes on in the next byte
-_BOX_STEPS = 65535
+BOX_STEPS = 65535
 _UNSIGNED = {size: np.dtype(f"<u{size}") for size in (1, 2, 4)}
 
 Box = tuple[float, float, float, float]  # x1, y1, x2, y2 relative to the photo
@@ -82,9 +82,9 @@ def pack(grounding: Grounding) -> bytes:
     packed_gaps = np.full(len(gaps) + int(escapes.sum()), ESCAPE, np.uint8)
     packed_gaps[np.cumsum(escapes + 1) - 1] = gaps % ESCAPE
     # -1 wraps around to the largest value of the type, which no position has.
-    position = _narrowest(len(read.boxes) + len(read.label_terms) - 1)
-    label = _narrowest(int(read.label_terms.max(initial=0)))
-    header = _HEADER.pack(
+    position = narrowest(len(read.boxes) + len(read.label_terms) - 1)
+    label = narrowest(int(read.label_terms.max(initial=0)))
+    header = HEADER.pack(
         position.itemsize,
         label.itemsize,
         len(gaps),
@@ -95,7 +95,7 @@ def pack(grounding: Grounding) -> bytes:
     parts = (
         packed_gaps,
         grounding.positions.astype(position),
-        np.rint(read.boxes * _BOX_STEPS).astype("<u2"),
+        np.rint(read.boxes * BOX_STEPS).astype("<u2"),
         read.label_terms.astype(label),
         read.label_regions.astype(position),
     )
@@ -121,7 +121,7 @@ def unpack(data: bytes) -> Grounding:
 
 def relative(corners: NDArray[np.uint16]) -> NDArray[np.float32]:
     """Boxes as they are packed, relative to the photo."""
-    boxes: NDArray[np.float32] = np.divide(corners, _BOX_STEPS, dtype=np.float32)
+    boxes: NDArray[np.float32] = np.divide(corners, BOX_STEPS, dtype=np.float32)
     return boxes
 
 
@@ -160,10 +160,8 @@ class Layout(NamedTuple):
             ValueError: if the image is damaged.
             struct.error: if it is shorter than any.
         """
-        position_size, label_size, count, gap_bytes, boxes, labels = _HEADER.unpack_from(
-            data, start
-        )
-        positions = start + _HEADER.size + gap_bytes
+        position_size, label_size, count, gap_bytes, boxes, labels = HEADER.unpack_from(data, start)
+        positions = start + HEADER.size + gap_bytes
         corners = positions + count * position_size
         label_terms = corners + 4 * _UNSIGNED[2].itemsize * boxes
         label_regions = label_terms + labels * label_size
@@ -174,7 +172,7 @@ class Layout(NamedTuple):
             position_size,
             label_size,
             count,
-            start + _HEADER.size,
+            start + HEADER.size,
             positions,
             corners,
             label_terms,
@@ -189,6 +187,6 @@ def _none(position: np.dtype[Any]) -> int:
     return (1 << 8 * position.itemsize) - 1
 
 
-def _narrowest(largest: int) -> np.dtype:
+def narrowest(largest: int) -> np.dtype:
     """The narrowest unsigned type with one value to spare above the largest."""
     return next(kind for kind in _UNSIGNED.values() if largest < _none(kind))

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from indexer.grounding import Grounding, pack
 from indexer.lucene.jvm import java
 from indexer.lucene.schema import CONTENTS, DELIMITER, GROUNDING, ID, ORIGIN, RAW
-from indexer.postings import ImagePostings
+from indexer.packing import pack_all
+from indexer.postings import ImagePostings, Postings
 from sparta.errors import InputError
 
 LONGEST_TOKEN = 255  # of Lucene's whitespace tokenizer, which cuts longer ones
 
 
-class DocumentMaker:
-    """Makes one document, refilled for every image: Lucene copies what it indexes.
+class Texts:
+    """Makes the texts of documents: terms and impacts as Lucene's tokenizer takes them apart.
 
     Args:
         vocabulary: [V] terms in id order, as `check_vocabulary` accepts them.
@@ -28,6 +30,58 @@ class DocumentMaker:
         # Strings of terms and impacts, so that a document's text is two look-ups and one join.
         self._terms = np.array([term + DELIMITER for term in vocabulary], dtype=object)
         self._numbers = _number_strings(255)
+
+    def of(self, images: Postings) -> list[str]:
+        """The text of each image."""
+        largest = int(images.impacts.max(initial=0))
+        if largest >= len(self._numbers):
+            self._numbers = _number_strings(2 * largest)
+        parts = np.empty((len(images.terms), 2), dtype=object)
+        parts[:, 0], parts[:, 1] = self._terms[images.terms], self._numbers[images.impacts]
+        joined, starts = parts.ravel().tolist(), (2 * images.starts).tolist()
+        return ["".join(joined[start:end]) for start, end in pairwise(starts)]
+
+
+class Documents:
+    """Documents of some images, refilled for the next ones: Lucene copies what it indexes.
+
+    Args:
+        texts: makes the documents' texts.
+
+    Attributes:
+        list: the documents, a `java.util.List`.
+    """
+
+    def __init__(self, texts: Texts) -> None:
+        self.list = java("java.util.ArrayList")()
+        self._texts = texts
+        self._made: list[_Document] = []
+        self._length = 0
+
+    def fill(self, images: Sequence[ImagePostings]) -> None:
+        """Let the list have the documents of these images."""
+        joined = Postings.of(list(images))
+        self._resize(len(images))
+        texts, groundings = self._texts.of(joined), pack_all(joined)
+        for document, image, text, grounding in zip(
+            self._made, images, texts, groundings, strict=False
+        ):
+            document.fill(image, text, grounding)
+
+    def _resize(self, length: int) -> None:
+        if length == self._length:
+            return
+        self._made += [_Document() for _ in range(length - len(self._made))]
+        self.list.clear()
+        for document in self._made[:length]:
+            self.list.add(document.java)
+        self._length = length
+
+
+class _Document:
+    """A document of Lucene's and its fields."""
+
+    def __init__(self) -> None:
         field = "org.apache.lucene.document."
         stored = java(field + "StoredField")
         self._id = java(field + "StringField")(ID, "", java(field + "Field$Store").YES)
@@ -44,30 +98,19 @@ class DocumentMaker:
             signature="(Ljava/lang/String;Ljava/lang/CharSequence;"
             "Lorg/apache/lucene/index/IndexableFieldType;)V",
         )
-        self._document = java(field + "Document")()
+        self.java = java(field + "Document")()
         # The grounding comes last, so that reading the id and metadata need not unpack it.
         for part in (self._id, self._id_values, self._raw, self._origin, self._contents):
-            self._document.add(part)
-        self._document.add(self._grounding)
+            self.java.add(part)
+        self.java.add(self._grounding)
 
-    def of(self, image: ImagePostings) -> Any:
-        """The document of an image, until the next call."""
+    def fill(self, image: ImagePostings, text: str, grounding: bytes) -> None:
         self._id.setStringValue(image.image_id)
         self._id_values.setBytesValue(image.image_id.encode())
         self._raw.setStringValue(json.dumps(image.metadata))
         self._origin.setStringValue(image.origin)
-        self._grounding.setBytesValue(pack(Grounding(image.terms, image.positions, image.inputs)))
-        self._contents.setStringValue(self.text(image))
-        return self._document
-
-    def text(self, image: ImagePostings) -> str:
-        """An image's terms and impacts as Lucene's tokenizer takes them apart."""
-        largest = int(image.impacts.max(initial=0))
-        if largest >= len(self._numbers):
-            self._numbers = _number_strings(2 * largest)
-        parts = np.empty((len(image.terms), 2), dtype=object)
-        parts[:, 0], parts[:, 1] = self._terms[image.terms], self._numbers[image.impacts]
-        return "".join(parts.ravel().tolist())
+        self._grounding.setBytesValue(grounding)
+        self._contents.setStringValue(text)
 
 
 def check_vocabulary(vocabulary: Sequence[str]) -> None:
@@ -98,6 +141,7 @@ def impact_analyzer() -> Any:
     return builder.addTokenFilter("delimitedTermFrequency", settings).build()
 
 
+@cache
 def _impact_field_type() -> Any:
     """Term and frequency, no norms: an image's length must not enter its score."""
     kind = java("org.apache.lucene.document.FieldType")()

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from indexer.lucene.document import DocumentMaker, impact_analyzer
+from indexer.lucene.document import Documents, Texts, impact_analyzer
 from indexer.lucene.jvm import declare, in_turn, java, java_errors, java_path
-from indexer.postings import ImagePostings, Postings
+from indexer.postings import Postings
 
 BUFFER_MB = 64.0
+AT_ONCE = 128  # images whose documents are made at once
 
 
 def write_segment(folder: Path, vocabulary: Sequence[str], shards: Iterable[Postings]) -> None:
@@ -25,8 +27,7 @@ def write_segment(folder: Path, vocabulary: Sequence[str], shards: Iterable[Post
     """
     with java_errors(), SegmentWriter(folder, vocabulary) as writer:
         for shard in shards:
-            for image in shard:
-                writer.add(image)
+            writer.add(shard)
 
 
 class SegmentWriter:
@@ -44,13 +45,16 @@ class SegmentWriter:
     def __init__(self, folder: Path, vocabulary: Sequence[str]) -> None:
         folder.mkdir(parents=True)
         self._folder = folder
-        self._documents = DocumentMaker(vocabulary)
+        self._documents = Documents(Texts(vocabulary))
         self._writer = _open_writer(folder)
 
     @in_turn
-    def add(self, image: ImagePostings) -> None:
-        """Add one image."""
-        self._writer.addDocument(self._documents.of(image))
+    def add(self, images: Postings) -> None:
+        """Add some images."""
+        left = iter(images)
+        while some := list(islice(left, AT_ONCE)):
+            self._documents.fill(some)
+            self._writer.addDocuments(self._documents.list)
 
     def __enter__(self) -> SegmentWriter:
         return self
@@ -123,7 +127,7 @@ def _writer_class() -> Any:
     return declare(
         index + "IndexWriter",
         f"(Lorg/apache/lucene/store/Directory;L{index}IndexWriterConfig;)V",
-        addDocument="(Ljava/lang/Iterable;)J",
+        addDocuments="(Ljava/lang/Iterable;)J",
         addIndexes=f"([L{index}CodecReader;)J",
         forceMerge="(I)V",
         rollback="()V",

@@ -7,7 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from indexer.lucene.document import DocumentMaker, check_vocabulary, impact_analyzer
+from indexer.lucene.adding import Adding
+from indexer.lucene.document import check_vocabulary, impact_analyzer
 from indexer.lucene.jvm import declare, in_turn, java, java_errors, java_path
 from indexer.lucene.schema import ID
 from indexer.postings import ImagePostings
@@ -33,18 +34,26 @@ class LuceneUpdater:
     def __init__(self, folder: Path, vocabulary: Sequence[str]) -> None:
         check_vocabulary(vocabulary)
         self._folder = folder
-        self._documents = DocumentMaker(vocabulary)
         options = java("org.apache.lucene.index.IndexWriterConfig")(impact_analyzer())
         options.setRAMBufferSizeMB(BUFFER_MB)
         with java_errors():
             directory = java("org.apache.lucene.store.FSDirectory").open(java_path(folder))
             self._writer = _writer_class()(directory, options)
+        self._adding = Adding(self._writer, vocabulary)
 
     @in_turn
-    def replace(self, image: ImagePostings) -> None:
-        """Add an image, in place of one with its id if there is one."""
+    def replace(self, images: Sequence[ImagePostings]) -> None:
+        """Add images, each in place of one with its id if there is one.
+
+        Lucene indexes them in threads of Java's, until the next commit at the latest.
+
+        Args:
+            images: some hundred at most, since other callers of Java wait meanwhile; each of them
+                the only change of its id since the last commit.
+        """
         with java_errors():
-            self._writer.updateDocument(_of(image.image_id), self._documents.of(image))
+            self._writer.deleteDocuments([_of(image.image_id) for image in images])
+            self._adding.add(images)
 
     @in_turn
     def delete(self, image_id: str) -> None:
@@ -63,6 +72,7 @@ class LuceneUpdater:
         for name, value in data.items():
             stored.put(name, value)
         with java_errors():
+            self._adding.wait()
             self._writer.setLiveCommitData(stored.entrySet())
             self._writer.commit()
 
@@ -95,7 +105,6 @@ def _writer_class() -> Any:
     return declare(
         index + "IndexWriter",
         f"(Lorg/apache/lucene/store/Directory;L{index}IndexWriterConfig;)V",
-        updateDocument=f"(L{index}Term;Ljava/lang/Iterable;)J",
         deleteDocuments=f"([L{index}Term;)J",
         setLiveCommitData="(Ljava/lang/Iterable;)V",
         commit="()J",

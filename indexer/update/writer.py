@@ -21,6 +21,7 @@ from indexer.lucene.reader import LuceneIndex
 from indexer.lucene.updater import LuceneUpdater
 from indexer.manifest import Manifest, is_sharded
 from indexer.parts import LUCENE
+from indexer.postings import ImagePostings
 from indexer.search.api import UnknownImageError
 from indexer.shards import index_folders
 from indexer.update.checks import ChangeCheck
@@ -31,6 +32,7 @@ from sparta.tokenizer import WordPieceTokenizer
 
 COMMIT_AT = 10_000  # changes that wait in memory
 AT_ONCE = 512  # images whose postings are read from Lucene
+ADDED_AT_ONCE = 128  # images that Lucene is given
 COMPACT_AT = 4096  # changes in the log; until then searchers hold those images in memory
 
 
@@ -186,21 +188,28 @@ class IndexWriter:
 
     def _apply(self) -> None:
         """Change Lucene, which shows it at the next commit."""
+        added: list[ImagePostings] = []
         described: list[MetadataChange] = []
         for change in self._applying.values():
             if isinstance(change, Add):
-                self._lucene.replace(change.image)
+                added.append(change.image)
             elif isinstance(change, Delete):
                 self._lucene.delete(change.image_id)
             else:
                 described.append(change)
+        for first in range(0, len(added), ADDED_AT_ONCE):
+            self._lucene.replace(added[first : first + ADDED_AT_ONCE])
         for first in range(0, len(described), AT_ONCE):
             own = described[first : first + AT_ONCE]
             found = [self._index.document(change.image_id) for change in own]
             documents = [document for document in found if document is not None]
             images = self._index.images(documents, self._vocabulary)
-            for image, change in zip(images, own, strict=True):
-                self._lucene.replace(replace(image, metadata=change.metadata))
+            self._lucene.replace(
+                [
+                    replace(image, metadata=change.metadata)
+                    for image, change in zip(images, own, strict=True)
+                ]
+            )
 
     def __contains__(self, image_id: str) -> bool:
         """Whether the index has an image, with all that has been written."""

@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from indexer.grounding import Grounding, Inputs, pack, unpack
+from indexer.packing import pack_all
+from indexer.postings import ImagePostings, Postings
 from tests.indexer.groundings import random_inputs
 
 INPUTS = Inputs(
@@ -38,6 +40,31 @@ def test_round_trip(terms: list[int], regions: int, labels: int, largest: int, s
     assert np.abs(found.inputs.boxes - inputs.boxes).max(initial=0) <= 1 / 65535
     assert found.inputs.label_terms.tolist() == inputs.label_terms.tolist()
     assert found.inputs.label_regions.tolist() == inputs.label_regions.tolist()
+
+
+@given(
+    images=st.lists(
+        st.tuples(
+            st.sets(st.integers(0, 40_000), max_size=60).map(sorted),
+            st.sampled_from([0, 1, 185, 186, 256]),
+            st.sampled_from([0, 1, 70]),
+            st.sampled_from([254, 255, 65_535, 250_000]),
+        ),
+        max_size=6,
+    ),
+    seed=st.integers(0, 100),
+)
+def test_many_are_packed_as_one_after_another(
+    images: list[tuple[list[int], int, int, int]], seed: int
+) -> None:
+    random, rows = np.random.default_rng(seed), []
+    for number, (ids, regions, labels, largest) in enumerate(images):
+        terms = np.array(ids, np.int32)
+        positions = random.integers(-1, regions + labels, len(ids)).astype(np.int16)
+        inputs = random_inputs(regions, labels, largest, seed + number)
+        rows.append(ImagePostings(str(number), {}, terms, terms, positions, inputs))
+    alone = [pack(Grounding(row.terms, row.positions, row.inputs)) for row in rows]
+    assert pack_all(Postings.of(rows)) == alone
 
 
 @pytest.mark.parametrize(("regions", "size"), [(50, 1), (185, 1), (186, 2), (900, 2)])

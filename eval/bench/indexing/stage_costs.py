@@ -11,10 +11,10 @@ from statistics import median
 from tempfile import TemporaryDirectory
 
 from eval.bench.indexing.encoded_images import EncodedImages
-from indexer.grounding import Grounding, pack
 from indexer.impacts import ImpactParameters, keep_terms, split_images
-from indexer.lucene.document import DocumentMaker
+from indexer.lucene.document import Texts
 from indexer.lucene.segment_writer import SegmentWriter, merge_segments
+from indexer.packing import pack_all
 from indexer.postings import Postings
 from sparta.progress import Progress, no_progress
 
@@ -84,18 +84,15 @@ def _keep(postings: Postings, folder: Path, costs: Costs) -> None:
 
 def _write(postings: Postings, images: EncodedImages, folder: Path, costs: Costs) -> None:
     parts = [folder / "0", folder / "1"]
-    documents = DocumentMaker(images.tokenizer.vocabulary)
+    texts = Texts(images.tokenizer.vocabulary)
     for part in parts:
         with SegmentWriter(part, images.tokenizer.vocabulary) as writer:
             with _timed(costs, "make text"):
-                for image in postings:
-                    documents.text(image)
+                texts.of(postings)
             with _timed(costs, "pack regions"):
-                for image in postings:
-                    pack(Grounding(image.terms, image.positions, image.inputs))
+                pack_all(postings)
             with _timed(costs, "add to Lucene"):
-                for image in postings:
-                    writer.add(image)
+                writer.add(postings)
             costs["add to Lucene"] -= costs["make text"] + costs["pack regions"]
             start = time.process_time()
         costs["flush segment"] = time.process_time() - start
