@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock, RLock
@@ -62,10 +62,8 @@ class IndexWriter:
         with ExitStack() as opened:
             self._lucene = LuceneUpdater(folder / LUCENE, vocabulary)
             opened.callback(self._lucene.abandon)
-            self._index = LuceneIndex(folder / LUCENE)
-            opened.callback(self._index.close)
-            self._images = len(self._index)
-            self._commit = _begun(Commit.of(self._index.commit_data, folder))
+            with self._read() as index:
+                self._commit = _begun(Commit.of(index.commit_data, folder))
             self._open_log()
             opened.callback(self._log.close)
             self._upkeep = Upkeep(folder, len(vocabulary), bits, self._commit.columns)
@@ -158,7 +156,7 @@ class IndexWriter:
             self._log.sync(end)
             self._apply()
             self._lucene.commit(commit.data())
-            self._read_from(commit)
+            self._show(commit)
             if finished:
                 self._upkeep.compact(commit.log)
             if state != former.columns:
@@ -175,16 +173,16 @@ class IndexWriter:
             self._log_number, self._logged = number, 0
         former.close()
 
-    def _read_from(self, commit: Commit) -> None:
-        """Read from Lucene what was committed."""
-        newer = self._index.refreshed()
-        assert newer is not None
+    def _show(self, commit: Commit) -> None:
+        """Go on from a commit."""
         if commit.columns != self._commit.columns:
             self._known.follow(commit.columns)
         with self._logging:
             self._commit, self._applying = commit, {}
-        former, self._index, self._images = self._index, newer, len(newer)
-        former.close()
+
+    def _read(self) -> closing[LuceneIndex]:
+        """Open what Lucene committed; open for good, it would keep files that merges replaced."""
+        return closing(LuceneIndex(self._folder / LUCENE))
 
     def _apply(self) -> None:
         """Change Lucene, which shows it at the next commit."""
@@ -199,17 +197,23 @@ class IndexWriter:
                 described.append(change)
         for first in range(0, len(added), ADDED_AT_ONCE):
             self._lucene.replace(added[first : first + ADDED_AT_ONCE])
-        for first in range(0, len(described), AT_ONCE):
-            own = described[first : first + AT_ONCE]
-            found = [self._index.document(change.image_id) for change in own]
-            documents = [document for document in found if document is not None]
-            images = self._index.images(documents, self._vocabulary)
-            self._lucene.replace(
-                [
-                    replace(image, metadata=change.metadata)
-                    for image, change in zip(images, own, strict=True)
-                ]
-            )
+        if described:
+            self._describe(described)
+
+    def _describe(self, changes: Sequence[MetadataChange]) -> None:
+        """Add images again with other metadata."""
+        with self._read() as index:
+            for first in range(0, len(changes), AT_ONCE):
+                own = changes[first : first + AT_ONCE]
+                found = [index.document(change.image_id) for change in own]
+                documents = [document for document in found if document is not None]
+                images = index.images(documents, self._vocabulary)
+                self._lucene.replace(
+                    [
+                        replace(image, metadata=change.metadata)
+                        for image, change in zip(images, own, strict=True)
+                    ]
+                )
 
     def __contains__(self, image_id: str) -> bool:
         """Whether the index has an image, with all that has been written."""
@@ -217,7 +221,8 @@ class IndexWriter:
 
     def __len__(self) -> int:
         """Images at the last commit."""
-        return self._images
+        with self._read() as index:
+            return len(index)
 
     def metadata(self, image_id: str) -> dict[str, Any]:
         """An image's metadata, with all that has been written.
@@ -248,16 +253,12 @@ class IndexWriter:
         self._upkeep.close()
         self.commit()
         self._lucene.close()
-        self._close_files()
+        self._log.close()
 
     def abandon(self) -> None:
         """Close all files; changes since the last commit stay in the log."""
         self._upkeep.close(0)
         self._lucene.abandon()
-        self._close_files()
-
-    def _close_files(self) -> None:
-        self._index.close()
         self._log.close()
 
 
