@@ -78,9 +78,9 @@ class _Measurement:
         self._step()
         found.writes[f"added at {self._plan.rate}/s, acknowledged"] = self._write_in_turns()
         self._step()
-        acknowledged, committed = self._search_during("during batches", "in_batches")
-        found.rates["in batches, acknowledged"] = round(acknowledged, 1)
-        found.rates["in batches, committed"] = round(committed, 1)
+        self._add_batches("in batches", writer.do("in_batches"))
+        beside = self._search_during("during batches", "in_batches")
+        self._add_batches("in batches beside searches", beside)
         self._step()
         found.seconds["columns compacted and merged"] = self._search_during(
             "during a merge", "settled"
@@ -114,6 +114,10 @@ class _Measurement:
         for name, times in searches.items():
             self._found.add_searches(name, times, rest)
         return Times.of(written)
+
+    def _add_batches(self, name: str, rates: tuple[float, float]) -> None:
+        for until, rate in zip(("acknowledged", "committed"), rates, strict=True):
+            self._found.rates[f"{name}, {until}"] = round(rate, 1)
 
     def _step(self) -> None:
         self._steps += 1
