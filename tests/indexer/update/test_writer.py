@@ -91,7 +91,11 @@ def changes_of(
 
 
 @settings(max_examples=12)
-@given(steps=STEPS, compact_at=st.sampled_from([1, 3, 9, 4096]))
+@given(
+    steps=STEPS,
+    compact_at=st.sampled_from([1, 3, 9, 4096]),
+    added_at_once=st.sampled_from([1, 3, 128]),
+)
 def test_any_changes_give_the_answers_of_the_reference(
     template: Path,
     pool: list[ImagePostings],
@@ -100,11 +104,13 @@ def test_any_changes_give_the_answers_of_the_reference(
     tmp_path_factory: pytest.TempPathFactory,
     steps: list[tuple[str, list[int]]],
     compact_at: int,
+    added_at_once: int,
 ) -> None:
     folder = shutil.copytree(template, tmp_path_factory.mktemp("live") / "index")
     right = LiveReference(small)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(writer_module, "COMPACT_AT", compact_at)
+        patched.setattr(writer_module, "ADDED_AT_ONCE", added_at_once)
         patched.setattr(tiers, "FAN", 2)
         _run(folder, steps, pool, right, tokenizer)
     assert verify_index(folder) == []
