@@ -50,6 +50,9 @@ class LuceneUpdater:
         Args:
             images: some hundred at most, since other callers of Java wait meanwhile; each of them
                 the only change of its id since the last commit.
+
+        Raises:
+            OSError: if Lucene cannot write these images, or some before.
         """
         with java_errors():
             self._writer.deleteDocuments([_of(image.image_id) for image in images])
@@ -67,6 +70,9 @@ class LuceneUpdater:
 
         Args:
             data: stored with the commit.
+
+        Raises:
+            OSError: if Lucene cannot write, be it an image that was added since the last commit.
         """
         stored = java("java.util.HashMap")()
         for name, value in data.items():
