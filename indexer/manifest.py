@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 FORMAT_VERSION = 5
 SEAL = "sha256"  # of the other fields, so that a damaged manifest is noticed
 OFFSETS = "term_offsets.npy"
+BUILD_AGAIN = "build the index again with `sparta index`"
 SHARDS = "shards"  # field of the manifest of an index that is divided; see `indexer.shards`
 
 Kind = TypeVar("Kind", bound="DataclassInstance")
@@ -126,24 +127,29 @@ def save_manifest(manifest: DataclassInstance, folder: Path) -> None:
     (folder / MANIFEST).write_text(text + "\n")
 
 
-def open_manifest(kind: type[Kind], folder: Path, format_version: int) -> Kind:
+def open_manifest(
+    kind: type[Kind], folder: Path, format_version: int, remedy: str = BUILD_AGAIN
+) -> Kind:
     """Read `folder/manifest.json` as a dataclass and check that every part has its size.
 
     Args:
         kind: with the fields `format_version` and `parts`.
         folder: an index, or a part of one with its own manifest.
         format_version: the one that can be read.
+        remedy: what to do about another one.
 
     Raises:
         InputError: if there is none, it is damaged or has another format, or a part is missing.
     """
-    manifest = read_manifest(kind, folder, format_version)
+    manifest = read_manifest(kind, folder, format_version, remedy)
     for name, part in parts_of(manifest).items():
         check_size(folder / name, part)
     return manifest
 
 
-def read_manifest(kind: type[Kind], folder: Path, format_version: int) -> Kind:
+def read_manifest(
+    kind: type[Kind], folder: Path, format_version: int, remedy: str = BUILD_AGAIN
+) -> Kind:
     """As `open_manifest`, without a look at the parts."""
     values = _read(folder)
     if SHARDS in values and SHARDS not in {field.name for field in fields(kind)}:
@@ -154,8 +160,7 @@ def read_manifest(kind: type[Kind], folder: Path, format_version: int) -> Kind:
     version = values.get("format_version")
     if version != format_version:
         raise InputError(
-            f"{folder} has index format {version!r}, this version reads {format_version}: "
-            "build the index again with `sparta index`"
+            f"{folder} has index format {version!r}, this version reads {format_version}: {remedy}"
         )
     path = folder / MANIFEST
     seal = values.pop(SEAL, None)

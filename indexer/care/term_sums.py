@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.columns.kernel import compiled
+from indexer.columns.kernel import compiled, unpack
 from indexer.columns.layout import PLACE_BITS, PLACE_MASK, SUPERBLOCK, Columns
 from indexer.columns.live.snapshot import LiveColumns
 
@@ -54,19 +54,22 @@ def _sums_of_rows(
         columns: of N images.
         wanted: [N] whether the image at each position counts.
     """
-    dense, listed = len(columns.dense), len(columns.starts)
-    impacts, images = np.zeros(dense + listed, np.int64), np.zeros(dense + listed, np.int64)
+    dense, rows = len(columns.steps), len(columns.starts)
+    impacts, images = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
+    unpacked = np.empty(SUPERBLOCK, columns.impacts.dtype)
     for row in range(dense):
-        for image in range(len(wanted)):
-            impact = columns.dense[row, image // SUPERBLOCK, image % SUPERBLOCK]
-            if wanted[image] and impact > 0:
-                impacts[row] += impact
-                images[row] += 1
-    for row in range(listed):
+        for s in range(columns.maxima.shape[1]):
+            unpack(columns, row, s, unpacked)
+            own = wanted[s * SUPERBLOCK : (s + 1) * SUPERBLOCK]
+            for place in range(len(own)):
+                if own[place] and unpacked[place] > 0:
+                    impacts[row] += unpacked[place]
+                    images[row] += 1
+    for row in range(dense, rows):
         base, starts = columns.bases[row], columns.starts[row]
         for s in range(len(starts) - 1):
             for posting in columns.postings[base + starts[s] : base + starts[s + 1]]:
                 if wanted[s * SUPERBLOCK + np.int64(posting & PLACE_MASK)]:
-                    impacts[dense + row] += posting >> PLACE_BITS
-                    images[dense + row] += 1
+                    impacts[row] += posting >> PLACE_BITS
+                    images[row] += 1
     return impacts, images

@@ -12,9 +12,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from indexer.columns.layout import (
-    BLOCK,
-    BLOCKS,
     DENSE_SHARE,
+    HALF,
+    LEVELS,
     PLACE_BITS,
     SUPERBLOCK,
     create,
@@ -71,25 +71,28 @@ def lay_out(folder: Path, rows: SpooledRows, progress: Progress = no_progress) -
     stretches = range(0, superblocks, STRETCH)
 
     maxima = np.zeros((len(present), superblocks), kind)
-    block_maxima = np.zeros((dense, superblocks, BLOCKS), kind)
-    starts = np.zeros((len(present) - dense, superblocks + 1), np.uint32)
+    starts = np.zeros((len(present), superblocks + 1), np.uint32)
     for first in stretches:
-        _survey(_stretch(rows, order, first), first, row_of, maxima, block_maxima, starts)
+        _survey(_stretch(rows, order, first), first, row_of, maxima, starts)
     np.cumsum(starts, axis=1, out=starts)
-    bases = np.concatenate([[0], np.cumsum(starts[:, -1], dtype=np.int64)])
+    ends = starts[:, -1].astype(np.int64)
+    bases = np.concatenate([np.cumsum(part) - part for part in (ends[:dense], ends[dense:])])
+    steps = -(-maxima[:dense].max(axis=1, initial=1).astype(np.int64) // LEVELS)
+    arrays = {"order": order, "row_of": row_of, "maxima": maxima, "bases": bases, "starts": starts}
+    for name, values in (arrays | {"steps": steps.astype(np.uint16)}).items():
+        save(folder, name, values)
 
-    create(folder, "dense", (dense, superblocks, SUPERBLOCK), kind)
-    create(folder, "postings", (int(bases[-1]),), np.uint16 if kind == np.uint8 else np.uint32)
+    create(folder, "levels", (dense, superblocks, HALF), np.uint8)
+    create(folder, "impacts", (int(ends[:dense].sum()) + SUPERBLOCK,), kind)
+    listed = np.uint16 if kind == np.uint8 else np.uint32
+    create(folder, "postings", (int(ends[dense:].sum()),), listed)
     for first in stretches:
         own = _stretch(rows, order, first)
         # Mapped again each time: the pages of a mapping count as memory in use until it is closed.
-        dense_row, lists = edit(folder, "dense"), edit(folder, "postings")
-        _fill(own, first, row_of, starts, bases, dense_row, lists)
-        del dense_row, lists
+        made = [edit(folder, name) for name in ("levels", "impacts", "postings")]
+        _fill(own, first, row_of, starts, bases, steps, *made)
+        del made
         progress("columns", min((first + STRETCH) * SUPERBLOCK, images), images)
-    arrays = {"order": order, "row_of": row_of, "maxima": maxima, "block_maxima": block_maxima}
-    for name, values in (arrays | {"bases": bases, "starts": starts}).items():
-        save(folder, name, values)
 
 
 def _stretch(rows: SpooledRows, order: NDArray[np.int32], first: int) -> PostingRows:
@@ -103,23 +106,18 @@ def _survey(
     first: int,
     row_of: NDArray[np.int32],
     maxima: NDArray[Any],
-    block_maxima: NDArray[Any],
     starts: NDArray[np.uint32],
 ) -> None:
     """First pass: the largest impacts, and in starts[:, s + 1] the postings of superblock s.
 
     Rows are those of the images from superblock `first` on, here and in the second pass.
     """
-    dense = len(block_maxima)
     for image in range(len(rows.starts) - 1):
-        superblock, block = first + image // SUPERBLOCK, image % SUPERBLOCK // BLOCK
+        superblock = first + image // SUPERBLOCK
         for posting in range(rows.starts[image], rows.starts[image + 1]):
             row, impact = row_of[rows.terms[posting]], rows.impacts[posting]
             maxima[row, superblock] = max(maxima[row, superblock], impact)
-            if row >= dense:
-                starts[row - dense, superblock + 1] += 1
-            elif impact > block_maxima[row, superblock, block]:
-                block_maxima[row, superblock, block] = impact
+            starts[row, superblock + 1] += 1
 
 
 @njit(cache=True, nogil=True)
@@ -129,7 +127,9 @@ def _fill(
     row_of: NDArray[np.int32],
     starts: NDArray[np.uint32],
     bases: NDArray[np.int64],
-    dense: NDArray[Any],
+    steps: NDArray[np.int64],
+    levels: NDArray[np.uint8],
+    impacts: NDArray[Any],
     postings: NDArray[Any],
 ) -> None:
     """Second pass: the dense rows, and the lists of the others."""
@@ -142,10 +142,11 @@ def _fill(
             place = image - begin
             for posting in range(rows.starts[image], rows.starts[image + 1]):
                 row, impact = row_of[rows.terms[posting]], np.int64(rows.impacts[posting])
-                if row < len(dense):
-                    dense[row, superblock, place] = impact
+                at = bases[row] + starts[row, superblock] + written[row]
+                written[row] += 1
+                if row < len(steps):
+                    level = (impact + steps[row] - 1) // steps[row]
+                    levels[row, superblock, place % HALF] |= level << (4 * (place // HALF))
+                    impacts[at] = impact
                 else:
-                    listed = row - len(dense)
-                    at = bases[listed] + starts[listed, superblock] + written[listed]
                     postings[at] = impact << PLACE_BITS | place
-                    written[listed] += 1

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexer.columns import kernel
-from indexer.columns.kernel import compiled, replace_worst
+from indexer.columns.kernel import compiled, dense_impact, replace_worst, unpack
 from indexer.columns.layout import PLACE_BITS, PLACE_MASK, SUPERBLOCK, Columns
 
 
@@ -33,7 +33,8 @@ def best_documents(
         segments: columns, the largest first.
         firsts: number of the first document of each.
         terms: [m] vocabulary ids.
-        counts: [m] uint16 or uint32, how often the query holds each; no sum may overflow it.
+        counts: [m] uint16 or uint32, how often the query holds each; see
+            `kernel.best_documents`.
         allowed: bool by number of documents that may be found; empty for all.
         occupied: superblocks, segment by segment, that have one of those; empty for all.
         k: documents at most.
@@ -123,20 +124,18 @@ def impacts_at(
         positions: [d] of images, in any order.
         rows: [m] of terms, in any order; -1 for a term that no image has.
     """
-    dense_rows = len(columns.dense)
     impacts = np.zeros((len(positions), len(rows)), np.int64)
     for i in range(len(rows)):
-        listed = rows[i] - dense_rows
         for d in range(len(positions)):
             superblock, place = positions[d] // SUPERBLOCK, positions[d] % SUPERBLOCK
-            if listed >= 0:
-                base, starts = columns.bases[listed], columns.starts[listed]
+            if rows[i] >= len(columns.steps):
+                base, starts = columns.bases[rows[i]], columns.starts[rows[i]]
                 first, last = base + starts[superblock], base + starts[superblock + 1]
                 for posting in columns.postings[first:last]:
                     if posting & PLACE_MASK == place:
                         impacts[d, i] = posting >> PLACE_BITS
             elif rows[i] >= 0:
-                impacts[d, i] = columns.dense[rows[i], superblock, place]
+                impacts[d, i] = dense_impact(columns, rows[i], superblock, place)
     return impacts
 
 
@@ -144,18 +143,21 @@ def impacts_at(
 def impacts_of_row(columns: Columns, row: int) -> NDArray[np.uint16]:
     """Impacts [N] of all documents for the term of a row, 0 where one lacks it."""
     impacts = np.zeros(len(columns.order), np.uint16)
-    listed = row - len(columns.dense)
-    if listed < 0:
-        for position in range(len(impacts)):
-            value = columns.dense[row, position // SUPERBLOCK, position % SUPERBLOCK]
-            impacts[columns.order[position]] = value
+    starts = columns.starts[row]
+    if row < len(columns.steps):
+        unpacked = np.empty(SUPERBLOCK, columns.impacts.dtype)
+        for superblock in range(len(starts) - 1):
+            unpack(columns, row, superblock, unpacked)
+            for place in range(min(SUPERBLOCK, len(impacts) - superblock * SUPERBLOCK)):
+                document = columns.order[superblock * SUPERBLOCK + place]
+                impacts[document] = unpacked[place]
         return impacts
-    base, starts = columns.bases[listed], columns.starts[listed]
+    base = columns.bases[row]
     for superblock in range(len(starts) - 1):
         first, last = base + starts[superblock], base + starts[superblock + 1]
         for posting in columns.postings[first:last]:
-            place = np.int64(posting & PLACE_MASK)
-            impacts[columns.order[superblock * SUPERBLOCK + place]] = posting >> PLACE_BITS
+            position = superblock * SUPERBLOCK + np.int64(posting & PLACE_MASK)
+            impacts[columns.order[position]] = posting >> PLACE_BITS
     return impacts
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from indexer.columns.engine import best_documents, impacts_at, impacts_of_row, occupied
 from indexer.columns.integrity import check_columns
-from indexer.columns.layout import Columns
+from indexer.columns.layout import LEVELS, Columns
 from indexer.columns.masks import Remembered
 
 PAGE = 4096  # bytes
@@ -75,7 +75,8 @@ class ColumnIndex:
         found = [(term, count) for term, count in terms.items() if self._rows[term] >= 0]
         if not found:
             return np.empty(0, np.int32), np.empty(0, np.int64)
-        bound = sum(count * self._largest[self._rows[term]] for term, count in found)
+        # A level may allow that much more than the largest impact.
+        bound = sum(count * (self._largest[self._rows[term]] + LEVELS) for term, count in found)
         if bound >= 2**31:
             raise ValueError(f"scores of this query could reach {bound:,}: it is too long")
         numbers, counts = zip(*found, strict=True)
@@ -118,9 +119,8 @@ class ColumnIndex:
     def document_frequencies(self) -> NDArray[np.int64]:
         """[V] in how many documents each term of the vocabulary has an impact."""
         columns = self.columns
-        dense = [np.count_nonzero(row != 0) for row in columns.dense]
         # The last row, of a term that no document has, is that of -1.
-        found = np.array([*dense, *columns.starts[:, -1].tolist(), 0], np.int64)
+        found = np.append(columns.starts[:, -1].astype(np.int64), 0)
         return found[columns.row_of]
 
     @cached_property

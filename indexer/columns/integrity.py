@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.columns.layout import BLOCKS, SUPERBLOCK, Columns
+from indexer.columns.layout import HALF, LEVELS, SUPERBLOCK, Columns
 from indexer.parts import columns_remedy
 from sparta.errors import InputError
 
@@ -36,40 +36,50 @@ def check_columns(columns: Columns, folder: Path) -> None:
 
 def _problems(columns: Columns) -> Iterator[str]:
     """Names of the arrays that do not fit; a later check relies on the earlier ones."""
-    axes = {"maxima": 2, "block_maxima": 3, "dense": 3, "starts": 2}
+    axes = {"maxima": 2, "starts": 2, "levels": 3}
     yield from (
         name for name in columns._fields if getattr(columns, name).ndim != axes.get(name, 1)
     )
     kinds = {"order": np.int32, "row_of": np.int32, "bases": np.int64, "starts": np.uint32}
+    kinds |= {"steps": np.uint16, "levels": np.uint8}
     wide = columns.maxima.dtype == np.uint16
-    impacts = np.uint16 if wide else np.uint8
-    kinds |= dict.fromkeys(("maxima", "block_maxima", "dense"), impacts)
+    kinds |= dict.fromkeys(("maxima", "impacts"), np.uint16 if wide else np.uint8)
     kinds["postings"] = np.uint32 if wide else np.uint16
     yield from (name for name, kind in kinds.items() if getattr(columns, name).dtype != kind)
-    images, terms, dense = len(columns.order), len(columns.maxima), len(columns.dense)
+    images, terms, dense = len(columns.order), len(columns.maxima), columns.dense
     superblocks = -(-images // SUPERBLOCK)
     shapes = {
         "order": (images,),
         "row_of": (columns.row_of.size,),
         "maxima": (terms, superblocks),
-        "dense": (dense, superblocks, SUPERBLOCK),
-        "block_maxima": (dense, superblocks, BLOCKS),
-        "bases": (terms - dense + 1,),
-        "starts": (terms - dense, superblocks + 1),
-        "postings": (int(columns.bases[-1]) if columns.bases.size else -1,),
+        "bases": (terms,),
+        "starts": (terms, superblocks + 1),
+        "steps": (min(dense, terms),),
+        "levels": (dense, superblocks, HALF),
     }
     yield from (name for name, shape in shapes.items() if getattr(columns, name).shape != shape)
     if not _is_permutation(columns.order, images):
         yield "order"
     if not _is_permutation(columns.row_of[columns.row_of != -1], terms):
         yield "row_of"
-    for first in range(0, len(columns.starts), ROWS_AT_ONCE):
+    for first in range(0, terms, ROWS_AT_ONCE):
         starts = columns.starts[first : first + ROWS_AT_ONCE]
-        lengths = np.diff(columns.bases[first : first + len(starts) + 1])
-        if starts[:, 0].any() or (starts[:, -1] != lengths).any():
+        if starts[:, 0].any() or (starts[:, 1:] < starts[:, :-1]).any():
             yield "starts"
-        if (starts[:, 1:] < starts[:, :-1]).any():
-            yield "starts"
+    # The last 256 impacts, so that no levels, however damaged, lead beyond the end.
+    ends = columns.starts[:, -1].astype(np.int64)
+    for name, rows, more in (
+        ("impacts", slice(dense), SUPERBLOCK),
+        ("postings", slice(dense, None), 0),
+    ):
+        if (columns.bases[rows] != np.cumsum(ends[rows]) - ends[rows]).any():
+            yield "bases"
+        if len(getattr(columns, name)) != ends[rows].sum() + more:
+            yield name
+    if (
+        columns.steps.astype(np.int64) * LEVELS < columns.maxima[:dense].max(axis=1, initial=0)
+    ).any():
+        yield "steps"
 
 
 def _is_permutation(numbers: NDArray[np.int32], count: int) -> bool:

@@ -11,10 +11,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from indexer.columns.layout import BLOCK, BLOCKS, PLACE_BITS, PLACE_MASK, SUPERBLOCK, Columns
+from indexer.columns.layout import HALF, PLACE_BITS, PLACE_MASK, SUPERBLOCK, Columns
 
 LEADERS = 32  # superblocks of the highest bounds, which are scored first to raise the threshold
 BATCH = 32  # superblocks scored term by term, so that the reads of one do not wait for another's
+MANY = 32  # images of a superblock whose impacts are added up one by one
 BUCKETS = 256
 
 compiled = njit(cache=True, nogil=True, error_model="numpy")
@@ -35,12 +36,15 @@ def best_documents(
     """The k documents with the largest sums of count × impact.
 
     A superblock's bound is the sum of its terms' largest impacts there. The few superblocks of the
-    highest bounds come first; of the others, all below the k-th best score so far are skipped.
+    highest bounds come first; of the others, all below the k-th best score so far are skipped. An
+    image's bound is the sum of its impacts in lists and of its levels in dense rows; only those
+    that reach that score are looked up in dense rows.
 
     Args:
         columns: of N images.
         rows: [m] rising rows of the query's terms.
-        counts: [m] uint16 or uint32, how often the query holds each; no sum may overflow it.
+        counts: [m] uint16 or uint32, how often the query holds each; no sum of impacts, each
+            `LEVELS` larger, may overflow it.
         allowed: [N] bool, documents that may be found; empty for all.
         occupied: [S] bool, superblocks that have one of those; empty for all.
         k: documents at most.
@@ -55,7 +59,7 @@ def best_documents(
         if not occupied[s]:
             bounds[s] = 0
     least = max(1, _leading_bound(bounds))
-    # Every key of the floor's score is larger: see `_keep_best`.
+    # Every key of the floor's score is larger: see `_keep`.
     worst = np.int64(floor) << 32
     heap = np.full(k, worst)
     _score_between(columns, rows, counts, allowed, bounds, least, 2**32, heap)
@@ -134,41 +138,33 @@ def _score_batch(
     sums: NDArray[Any],
     heap: NDArray[np.int64],
 ) -> None:
-    """Sum the lists exactly, bound what the dense columns add, and finish the blocks that may do.
+    """Sum the lists exactly, bound what the dense rows add, and finish the images that may do.
 
     The batch holds superblocks; sums are scratch, the heap is changed in place.
     """
     sums[: len(batch)] = 0
-    dense_rows = len(columns.dense)
-    dense = np.searchsorted(rows, dense_rows)
+    dense = np.searchsorted(rows, len(columns.steps))
     for i in range(dense, len(rows)):
-        _add_postings(columns, rows[i] - dense_rows, counts[i], batch, sums)
-    bounds = np.empty((len(batch), BLOCKS), counts.dtype)
+        _add_postings(columns, rows[i], counts[i], batch, sums)
+    bounds = np.empty(SUPERBLOCK, counts.dtype)
     for b in range(len(batch)):
-        for block in range(BLOCKS):
-            bounds[b, block] = _largest(sums[b, block * BLOCK : (block + 1) * BLOCK])
-    for i in range(dense):
-        count, maxima = counts[i], columns.block_maxima[rows[i]]
-        for b in range(len(batch)):
-            own = maxima[batch[b]]
-            for block in range(BLOCKS):
-                bounds[b, block] += count * own[block]
-    for b in range(len(batch)):
-        for block in range(BLOCKS):
-            if bounds[b, block] >= max(1, heap[0] >> 32):
-                own_sums = sums[b, block * BLOCK : (block + 1) * BLOCK]
-                _add_dense(columns.dense, rows[:dense], counts, batch[b], block, own_sums)
-                first = batch[b] * SUPERBLOCK + block * BLOCK
-                _keep_best(own_sums, columns.order[first : first + BLOCK], allowed, heap)
-
-
-@inlined
-def _largest(sums: NDArray[Any]) -> int:
-    """The maximum of a block."""
-    largest: int = sums[0]
-    for place in range(len(sums)):
-        largest = max(largest, sums[place])
-    return largest
+        superblock, own = int(batch[b]), sums[b]
+        bounds[:] = own
+        for i in range(dense):
+            _add_levels(columns, rows[i], counts[i], superblock, bounds)
+        least = max(1, heap[0] >> 32)
+        found = 0
+        for place in range(SUPERBLOCK):
+            found += bounds[place] >= least
+        if found > MANY:
+            for i in range(dense):
+                _add_impacts(columns, rows[i], counts[i], superblock, own)
+        for place in range(SUPERBLOCK if found else 0):
+            if bounds[place] >= max(1, heap[0] >> 32):
+                score = int(own[place])
+                for i in range(0 if found > MANY else dense):
+                    score += counts[i] * dense_impact(columns, rows[i], superblock, place)
+                _keep(columns, superblock * SUPERBLOCK + place, score, allowed, heap)
 
 
 @inlined
@@ -184,42 +180,71 @@ def _add_postings(
 
 
 @inlined
-def _add_dense(
-    dense: NDArray[Any],
-    rows: NDArray[np.int64],
-    counts: NDArray[Any],
-    superblock: int,
-    block: int,
-    sums: NDArray[Any],
+def _add_levels(
+    columns: Columns, row: int, count: int, superblock: int, bounds: NDArray[Any]
 ) -> None:
-    """Add count × impact of dense columns in one block."""
-    for i in range(len(rows)):
-        count = counts[i]
-        column = dense[rows[i], superblock, block * BLOCK : (block + 1) * BLOCK]
-        for place in range(len(sums)):
-            sums[place] += count * column[place]
+    """Add the largest impacts that a dense row's levels allow, × count."""
+    levels, step = columns.levels[row, superblock], count * columns.steps[row]
+    for i in range(HALF):
+        bounds[i] += step * (levels[i] & 15)
+        bounds[HALF + i] += step * (levels[i] >> 4)
 
 
 @inlined
-def _keep_best(
-    sums: NDArray[Any],
-    documents: NDArray[np.int32],
+def _add_impacts(
+    columns: Columns, row: int, count: int, superblock: int, sums: NDArray[Any]
+) -> None:
+    """Add count × impact of a dense row."""
+    impacts = np.empty(SUPERBLOCK, columns.impacts.dtype)
+    unpack(columns, row, superblock, impacts)
+    for place in range(SUPERBLOCK):
+        sums[place] += count * impacts[place]
+
+
+@compiled
+def unpack(columns: Columns, row: int, superblock: int, impacts: NDArray[Any]) -> None:
+    """Set impacts [256] to a dense row's in a superblock, 0 where an image lacks the term."""
+    levels = columns.levels[row, superblock]
+    at = columns.bases[row] + columns.starts[row, superblock]
+    for place in range(SUPERBLOCK):
+        impacts[place] = 0
+        if (levels[place % HALF] >> (place // HALF * 4)) & 15:
+            impacts[place] = columns.impacts[at]
+            at += 1
+
+
+@compiled
+def dense_impact(columns: Columns, row: int, superblock: int, place: int) -> int:
+    """The impact of the image at a place for the term of a dense row, 0 if it lacks that."""
+    levels = columns.levels[row, superblock]
+    if not (levels[place % HALF] >> (place // HALF * 4)) & 15:
+        return 0
+    at = columns.bases[row] + columns.starts[row, superblock]
+    for i in range(min(place, HALF)):
+        at += (levels[i] & 15) > 0
+    for i in range(place - HALF):
+        at += (levels[i] >> 4) > 0
+    return int(columns.impacts[at])
+
+
+@inlined
+def _keep(
+    columns: Columns,
+    position: int,
+    score: int,
     allowed: NDArray[np.bool_],
     heap: NDArray[np.int64],
 ) -> None:
-    """Put the documents of a block that are better than the worst kept into the heap.
+    """Put a document into the heap if it is better than the worst there.
 
     A key holds the score, and below it the document with its bits turned, so that of equal scores
     the lower document has the larger key.
     """
-    least = max(1, heap[0] >> 32)
-    for place in range(len(documents)):
-        if sums[place] >= least:
-            document = np.int64(documents[place])
-            key = (np.int64(sums[place]) << 32) | (~document & 0xFFFFFFFF)
-            if key > heap[0] and (len(allowed) == 0 or allowed[document]):
-                replace_worst(heap, key)
-                least = max(1, heap[0] >> 32)
+    if position < len(columns.order):
+        document = np.int64(columns.order[position])
+        key = (np.int64(score) << 32) | (~document & 0xFFFFFFFF)
+        if score > 0 and key > heap[0] and (len(allowed) == 0 or allowed[document]):
+            replace_worst(heap, key)
 
 
 @compiled

@@ -12,44 +12,57 @@ from numpy.typing import NDArray
 from indexer.parts import columns_remedy
 from sparta.errors import InputError, first_line
 
-# Images of a superblock: a place in it fits a byte. A superblock's blocks are bounded one by one.
+# Images of a superblock: a place in it fits a byte.
 SUPERBLOCK = 256
+HALF = SUPERBLOCK // 2  # bytes of its levels in a dense row, two images a byte
+LEVELS = 15
+# Smallest part whose images the order keeps together.
 BLOCK = 32
-BLOCKS = SUPERBLOCK // BLOCK
 PLACE_BITS = 8
 PLACE_MASK = 2**PLACE_BITS - 1
 
-# A term in more than this share of the images becomes a dense column, one impact per image: a
-# column is summed without looking at places, some twenty times faster per posting, and costs no
-# more than six bytes per posting against two.
+# A term in more than this share of the images becomes a dense row: what it adds at most is summed
+# without looking at places, some ten times faster per posting, for up to four bytes a posting
+# against two.
 DENSE_SHARE = 1 / 6
 
 
 class Columns(NamedTuple):
     """The postings of N images in S superblocks; rows are terms by falling document frequency.
 
-    The first D of T rows are dense columns, the others lists of postings. Images stand in an order
-    of their own, in which those alike are neighbours, so that most superblocks can be passed over.
+    The first D of T rows are dense, the others lists of postings. A dense row has a level of four
+    bits for each image, a bound of its impact, and the impacts of those that have one. Images stand
+    in an order of their own, in which those alike are neighbours, so that superblocks can be passed
+    over.
 
     Attributes:
         order: [N] int32, the document at each position.
         row_of: [V] int32, the row of each term of the vocabulary, -1 for terms in no image.
         maxima: [T, S] uint8 or uint16, the largest impact of each row in each superblock.
-        block_maxima: [D, S, 8], the same for dense rows and blocks.
-        dense: [D, S, 256], impacts, 0 where an image lacks the term.
-        bases: [T - D + 1] int64, where the postings of each other row begin.
-        starts: [T - D, S + 1] uint32, where each superblock's begin, from the row's base.
-        postings: [P] uint16 (uint32 for impacts over 8 bits), impact << 8 | place in superblock.
+        bases: [T] int64, where each row begins, in impacts or in postings.
+        starts: [T, S + 1] uint32, where each superblock begins, from the row's base.
+        steps: [D] uint16, impacts of a level.
+        levels: [D, S, 128] uint8, of the images at two places: of place i in the low four bits of
+            byte i, of place 128 + i in the high ones. Level 0 is no posting, level l an impact of
+            at most l steps and of more than l - 1.
+        impacts: [P + 256] uint8 or uint16, of dense rows by place; the last 256 are 0.
+        postings: [Q] uint16 (uint32 for impacts over 8 bits), impact << 8 | place in superblock.
     """
 
     order: NDArray[np.int32]
     row_of: NDArray[np.int32]
     maxima: NDArray[Any]
-    block_maxima: NDArray[Any]
-    dense: NDArray[Any]
     bases: NDArray[np.int64]
     starts: NDArray[np.uint32]
+    steps: NDArray[np.uint16]
+    levels: NDArray[np.uint8]
+    impacts: NDArray[Any]
     postings: NDArray[Any]
+
+    @property
+    def dense(self) -> int:
+        """Number of dense rows."""
+        return len(self.steps)
 
     @classmethod
     def map(cls, folder: Path) -> Columns:

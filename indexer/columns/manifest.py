@@ -10,10 +10,10 @@ from pathlib import Path
 
 from indexer.lucene.commits import newest_commit
 from indexer.manifest import open_manifest, read_manifest, save_manifest
-from indexer.parts import LUCENE, MANIFEST, Parts, describe_parts
+from indexer.parts import LUCENE, MANIFEST, Parts, columns_remedy, describe_parts
 
 FOLDER = "columns"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,12 @@ class ColumnManifest:
         Raises:
             InputError: if the folder has another format, or a part is missing.
         """
-        return open_manifest(cls, folder, FORMAT_VERSION)
+        return open_manifest(cls, folder, FORMAT_VERSION, columns_remedy(folder))
 
     @classmethod
     def read(cls, folder: Path) -> ColumnManifest:
         """As `open`, without a look at the parts."""
-        return read_manifest(cls, folder, FORMAT_VERSION)
+        return read_manifest(cls, folder, FORMAT_VERSION, columns_remedy(folder))
 
 
 def has_columns(index: Path) -> bool:

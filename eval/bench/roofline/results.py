@@ -76,7 +76,7 @@ class Roofline:
             "collection, k",
             *(
                 "superblocks",
-                "blocks",
+                "images",
                 "MB",
                 "M adds",
                 "memory ms",
@@ -90,7 +90,7 @@ class Roofline:
         for one in self.cases:
             table.add_row(
                 f"{one.kind}, {one.k}",
-                *(f"{one.work.superblocks:.1%}", f"{one.work.blocks:.1%}"),
+                *(f"{one.work.superblocks:.1%}", f"{one.work.images:.3%}"),
                 *(f"{one.work.bytes / 1e6:.2f}", f"{one.work.adds / 1e6:.2f}"),
                 *(f"{one.memory_ms:.3f}", f"{one.adds_ms:.3f}"),
                 *(f"{one.mean_ms:.3f}", f"{one.times_floor:.1f}"),

@@ -8,7 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from indexer.columns.index import ColumnIndex
-from indexer.columns.layout import BLOCK, BLOCKS, SUPERBLOCK
+from indexer.columns.layout import HALF, SUPERBLOCK
+
+LINE = 64  # bytes of memory that are read at once
 
 
 class Work(NamedTuple):
@@ -16,9 +18,9 @@ class Work(NamedTuple):
 
     Attributes:
         bound_bytes, list_bytes, dense_bytes: of maxima, of lists with where they start, and of
-            dense columns.
-        adds: of impacts or maxima to sums.
-        superblocks, blocks: whose bound reaches the k-th best score, as shares of all.
+            dense rows, where a look-up of an impact counts as a line of the cache.
+        adds: of impacts, levels or maxima to sums.
+        superblocks, images: whose bound reaches the k-th best score, as shares of all.
     """
 
     bound_bytes: float
@@ -26,7 +28,7 @@ class Work(NamedTuple):
     dense_bytes: float
     adds: float
     superblocks: float
-    blocks: float
+    images: float
 
     @property
     def bytes(self) -> float:
@@ -38,7 +40,7 @@ def work_of(index: ColumnIndex, terms: Mapping[int, int], k: int) -> Work:
     """What `best_documents` does if it knows the k-th best score from the beginning.
 
     Every maximum of a superblock is read once; of superblocks whose bound reaches the score, the
-    lists and the maxima of their blocks; of blocks whose bound does, the dense columns.
+    lists and the levels; of images whose bound does, the impacts in dense rows.
 
     Args:
         index: to search.
@@ -47,7 +49,7 @@ def work_of(index: ColumnIndex, terms: Mapping[int, int], k: int) -> Work:
     """
     columns = index.columns
     rows = {int(columns.row_of[t]): n for t, n in terms.items() if columns.row_of[t] >= 0}
-    dense = {row: n for row, n in rows.items() if row < len(columns.dense)}
+    dense = {row: n for row, n in rows.items() if row < columns.dense}
     size, many = columns.maxima.itemsize, columns.maxima.shape[1]
     _, scores = index.top(terms, k)
     least = int(scores[-1]) if len(scores) == k else 1
@@ -58,21 +60,22 @@ def work_of(index: ColumnIndex, terms: Mapping[int, int], k: int) -> Work:
     sums = np.zeros((len(chosen), SUPERBLOCK), np.int64)
     postings = 0
     for row in rows.keys() - dense.keys():
-        postings += _add_list(index, row - len(columns.dense), rows[row], chosen, sums)
-    blocks = sums.reshape(len(chosen), BLOCKS, BLOCK).max(axis=2)
+        postings += _add_list(index, row, rows[row], chosen, sums)
     for row, count in dense.items():
-        blocks += count * columns.block_maxima[row, chosen].astype(np.int64)
-    reached = int((blocks >= least).sum())
-    maxima = len(rows) * many + len(dense) * len(chosen) * BLOCKS
+        pairs = columns.levels[row, chosen]
+        levels = np.concatenate([pairs & 15, pairs >> 4], axis=1).astype(np.int64)
+        sums += count * int(columns.steps[row]) * levels
+    reached = int((sums >= least).sum())
+    maxima = len(rows) * many
     starts = 2 * columns.starts.itemsize * len(chosen) * (len(rows) - len(dense))
-    added = len(dense) * reached * BLOCK
+    levels_read, looked_up = len(dense) * len(chosen) * HALF, len(dense) * reached
     return Work(
         bound_bytes=size * maxima,
         list_bytes=starts + columns.postings.itemsize * postings,
-        dense_bytes=size * added,
-        adds=maxima + postings + added,
+        dense_bytes=levels_read + LINE * looked_up,
+        adds=maxima + postings + 2 * levels_read + looked_up,
         superblocks=len(chosen) / many,
-        blocks=reached / (many * BLOCKS),
+        images=reached / len(index),
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.columns.kernel import compiled
+from indexer.columns.kernel import compiled, unpack
 from indexer.columns.layout import PLACE_BITS, PLACE_MASK, SUPERBLOCK, Columns
 from indexer.columns.row_files import PostingRows, term_type
 
@@ -42,13 +42,17 @@ def _count(
     columns: Columns, wanted: NDArray[np.bool_], first: int, lengths: NDArray[np.int64]
 ) -> None:
     """Count the postings of each image from superblock `first` on."""
+    dense = len(columns.steps)
     superblocks = -(-len(wanted) // SUPERBLOCK)
-    for row in range(len(columns.dense)):
-        for image in range(len(wanted)):
-            impact = columns.dense[row, first + image // SUPERBLOCK, image % SUPERBLOCK]
-            lengths[image] += wanted[image] and impact > 0
-    for listed in range(len(columns.starts)):
-        base, starts = columns.bases[listed], columns.starts[listed]
+    unpacked = np.empty(SUPERBLOCK, columns.impacts.dtype)
+    for row in range(dense):
+        for s in range(superblocks):
+            unpack(columns, row, first + s, unpacked)
+            own = wanted[s * SUPERBLOCK : (s + 1) * SUPERBLOCK]
+            for place in range(len(own)):
+                lengths[s * SUPERBLOCK + place] += own[place] and unpacked[place] > 0
+    for row in range(dense, len(columns.starts)):
+        base, starts = columns.bases[row], columns.starts[row]
         for s in range(superblocks):
             begin, end = base + starts[first + s], base + starts[first + s + 1]
             for posting in columns.postings[begin:end]:
@@ -67,22 +71,26 @@ def _copy(
     impacts: NDArray[Any],
 ) -> None:
     """Copy these postings; free[i] is where image i's next one goes."""
-    dense = len(columns.dense)
+    dense = len(columns.steps)
     superblocks = -(-len(wanted) // SUPERBLOCK)
+    unpacked = np.empty(SUPERBLOCK, columns.impacts.dtype)
     for row in range(dense):
-        for image in range(len(wanted)):
-            impact = columns.dense[row, first + image // SUPERBLOCK, image % SUPERBLOCK]
-            if wanted[image] and impact > 0:
-                terms[free[image]] = term_of[row]
-                impacts[free[image]] = impact
-                free[image] += 1
-    for listed in range(len(columns.starts)):
-        base, starts = columns.bases[listed], columns.starts[listed]
+        for s in range(superblocks):
+            unpack(columns, row, first + s, unpacked)
+            own = wanted[s * SUPERBLOCK : (s + 1) * SUPERBLOCK]
+            for place in range(len(own)):
+                if own[place] and unpacked[place] > 0:
+                    image = s * SUPERBLOCK + place
+                    terms[free[image]] = term_of[row]
+                    impacts[free[image]] = unpacked[place]
+                    free[image] += 1
+    for row in range(dense, len(columns.starts)):
+        base, starts = columns.bases[row], columns.starts[row]
         for s in range(superblocks):
             begin, end = base + starts[first + s], base + starts[first + s + 1]
             for posting in columns.postings[begin:end]:
                 at = s * SUPERBLOCK + np.int64(posting & PLACE_MASK)
                 if wanted[at]:
-                    terms[free[at]] = term_of[dense + listed]
+                    terms[free[at]] = term_of[row]
                     impacts[free[at]] = posting >> PLACE_BITS
                     free[at] += 1

@@ -13,6 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from indexer.columns.engine import best_of_newest
+from indexer.columns.layout import LEVELS
 from indexer.columns.live.newest import Newest, NewImage
 from indexer.columns.live.segment import Segment
 from indexer.columns.live.segments import Segments
@@ -194,7 +195,7 @@ class LiveColumns:
             raise ValueError(f"k must be at least 1, got {k}")
         numbers, counts = np.array([*terms.items()], np.int64).reshape(-1, 2).T
         numbers = np.ascontiguousarray(numbers)
-        bound = int(self._largest[numbers] @ counts)
+        bound = int((self._largest[numbers] + LEVELS) @ counts)  # a level may allow that much more
         if bound >= 2**31:
             raise ValueError(f"scores of this query could reach {bound:,}: it is too long")
         wide = counts.astype(np.uint16 if bound < 2**16 else np.uint32)

@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SUPERBLOCK = 256, BLOCK = 32, BLOCKS = SUPERBLOCK / BLOCK };
+enum { SUPERBLOCK = 256 };
 enum { PLACE_BITS = 8, PLACE_MASK = (1 << PLACE_BITS) - 1 };
-enum { LEADERS = 32, BATCH = 32, BUCKETS = 256 }; /* as in indexer/columns/kernel.py */
-enum { AHEAD = 8 }; /* blocks whose dense columns are requested from memory before their turn */
+enum { LEADERS = 32, BATCH = 32, MANY = 32, BUCKETS = 256 }; /* as in indexer/columns/kernel.py */
+enum { AHEAD = 2 }; /* superblocks whose levels are requested from memory before their turn */
 
 #if defined(__GNUC__)
 #define INLINE static inline __attribute__((always_inline))
@@ -24,7 +24,10 @@ enum { AHEAD = 8 }; /* blocks whose dense columns are requested from memory befo
 #endif
 /* One version for each kind of processor, chosen when the library is loaded. */
 #if defined(__x86_64__) && defined(__linux__) && defined(__GLIBC__) && defined(__GNUC__)
+#include <immintrin.h>
 #define CLONED __attribute__((target_clones("avx2", "default")))
+#define AVX2 __attribute__((target("avx2,popcnt")))
+static int has_avx2;
 #else
 #define CLONED
 #endif
@@ -33,10 +36,12 @@ typedef struct {
     int64_t images, superblocks, vocabulary, rows, dense_rows;
     int wide; /* impacts of 16 bits */
     const int32_t *order, *row_of;
-    const void *maxima, *block_maxima, *dense;
+    const void *maxima;
     const int64_t *bases;
     const uint32_t *starts;
-    const void *postings;
+    const uint16_t *steps;
+    const uint8_t *levels;
+    const void *impacts, *postings;
 } columns_t;
 
 typedef struct {
@@ -73,6 +78,8 @@ INLINE void replace_worst(heap_t *heap, int64_t key) {
     keys[place] = key;
 }
 
+#include "levels.h"
+
 #define JOIN_(name, widths) name##_##widths
 #define JOIN(name, widths) JOIN_(name, widths)
 #define NAME(name) JOIN(name, WIDTHS)
@@ -104,7 +111,7 @@ INLINE void replace_worst(heap_t *heap, int64_t key) {
 
 /* ---- buffers ---------------------------------------------------------------------------------- */
 
-enum { ORDER, ROW_OF, MAXIMA, BLOCK_MAXIMA, DENSE, BASES, STARTS, POSTINGS, ARRAYS };
+enum { ORDER, ROW_OF, MAXIMA, BASES, STARTS, STEPS, LEVELS, IMPACTS, POSTINGS, ARRAYS };
 enum { MOST = ARRAYS + 3 };
 
 typedef struct {
@@ -150,15 +157,16 @@ static int read_columns(PyObject *tuple, buffers_t *buffers, columns_t *columns)
     columns->superblocks = (columns->images + SUPERBLOCK - 1) / SUPERBLOCK;
     columns->vocabulary = length(views[ROW_OF]);
     columns->rows = views[MAXIMA]->shape[0];
-    columns->dense_rows = views[DENSE]->shape[0];
+    columns->dense_rows = views[STEPS]->shape[0];
     columns->wide = views[MAXIMA]->itemsize == 2;
     columns->order = views[ORDER]->buf;
     columns->row_of = views[ROW_OF]->buf;
     columns->maxima = views[MAXIMA]->buf;
-    columns->block_maxima = views[BLOCK_MAXIMA]->buf;
-    columns->dense = views[DENSE]->buf;
     columns->bases = views[BASES]->buf;
     columns->starts = views[STARTS]->buf;
+    columns->steps = views[STEPS]->buf;
+    columns->levels = views[LEVELS]->buf;
+    columns->impacts = views[IMPACTS]->buf;
     columns->postings = views[POSTINGS]->buf;
     return 1;
 }
@@ -197,10 +205,12 @@ typedef struct {
     int wide_sums;
 } words_t;
 
-/* Memory of one search: rows and counts of a segment, bounds or sums, and two heaps of k keys. */
+/* Memory of one search: rows and counts of a segment, its levels, bounds or sums, and two heaps of k
+   keys. */
 typedef struct {
     int64_t *rows, *keys, *best;
     void *counts, *sums;
+    levels_t dense;
 } scratch_t;
 
 static void free_scratch(scratch_t *scratch) {
@@ -209,6 +219,9 @@ static void free_scratch(scratch_t *scratch) {
     free(scratch->best);
     free(scratch->counts);
     free(scratch->sums);
+    free(scratch->dense.levels);
+    free(scratch->dense.steps);
+    free(scratch->dense.shares);
 }
 
 static int make_scratch(scratch_t *scratch, int64_t terms, int64_t k, int64_t sums) {
@@ -217,7 +230,11 @@ static int make_scratch(scratch_t *scratch, int64_t terms, int64_t k, int64_t su
     scratch->keys = malloc((k + 1) * sizeof(int64_t));
     scratch->best = malloc((k + 1) * sizeof(int64_t));
     scratch->sums = malloc((sums + 1) * sizeof(uint32_t));
-    if (scratch->rows && scratch->counts && scratch->keys && scratch->best && scratch->sums)
+    scratch->dense.levels = malloc((terms + 1) * sizeof *scratch->dense.levels);
+    scratch->dense.steps = malloc((terms + 1) * sizeof *scratch->dense.steps);
+    scratch->dense.shares = malloc((terms + 1) * sizeof *scratch->dense.shares);
+    if (scratch->rows && scratch->counts && scratch->keys && scratch->best && scratch->sums &&
+        scratch->dense.levels && scratch->dense.steps && scratch->dense.shares)
         return 1;
     free_scratch(scratch);
     PyErr_NoMemory();
@@ -262,7 +279,7 @@ static int64_t search_segment(const columns_t *columns, query_t *query, const wo
     heap_t heap = {.size = k, .keys = scratch->keys};
     if (!k) return 0;
     for (int64_t i = 0; i < k; i++) heap.keys[i] = worst;
-#define CALL(widths) JOIN(best_documents, widths)(columns, query, scratch->sums, &heap)
+#define CALL(widths) JOIN(best_documents, widths)(columns, query, &scratch->dense, scratch->sums, &heap)
     BY_WIDTH(columns->wide, words->wide_sums, CALL);
 #undef CALL
     qsort(heap.keys, k, sizeof(int64_t), falling);
@@ -451,6 +468,17 @@ done:
     return result;
 }
 
+static PyObject *use_avx2(PyObject *self, PyObject *wanted) {
+#ifdef AVX2
+    int former = has_avx2, there = __builtin_cpu_supports("avx2") != 0;
+    has_avx2 = there && PyObject_IsTrue(wanted) == 1;
+    return PyBool_FromLong(former);
+#else
+    (void)wanted;
+    return PyBool_FromLong(0);
+#endif
+}
+
 static PyMethodDef methods[] = {
     {"best_documents", best_documents, METH_VARARGS,
      "(segments, firsts, terms, counts, allowed, occupied, k, documents out, scores out) -> "
@@ -460,6 +488,8 @@ static PyMethodDef methods[] = {
     {"impacts_at", impacts_at, METH_VARARGS, "(columns, positions, rows, impacts out)"},
     {"impacts_of_row", impacts_of_row, METH_VARARGS, "(columns, row, impacts out)"},
     {"occupied", occupied, METH_VARARGS, "(order, allowed, superblocks out)"},
+    {"use_avx2", use_avx2, METH_O,
+     "(wanted) -> whether it did: search with AVX2 where the processor has it, or without"},
     {NULL, NULL, 0, NULL},
 };
 
@@ -468,4 +498,10 @@ static struct PyModuleDef definition = {
     .m_size = -1, .m_methods = methods,
 };
 
-PyMODINIT_FUNC PyInit__native(void) { return PyModule_Create(&definition); }
+PyMODINIT_FUNC PyInit__native(void) {
+#ifdef AVX2
+    fill_spread();
+    has_avx2 = __builtin_cpu_supports("avx2") != 0;
+#endif
+    return PyModule_Create(&definition);
+}

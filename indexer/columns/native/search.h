@@ -45,126 +45,202 @@ INLINE void NAME(add_postings)(const columns_t *columns, int64_t row, SUM count,
     for (int64_t b = 0; b < size; b++) PREFETCH(postings + starts[batch[b]]);
     for (int64_t b = 0; b < size; b++) {
         SUM *restrict own = sums[b];
-        const POSTING *last = postings + starts[batch[b] + 1];
-        for (const POSTING *posting = postings + starts[batch[b]]; posting < last; posting++)
-            own[*posting & PLACE_MASK] += (SUM)(count * (SUM)(*posting >> PLACE_BITS));
+        const POSTING *posting = postings + starts[batch[b]], *last = postings + starts[batch[b] + 1];
+        if (count == 1)
+            for (; posting < last; posting++)
+                own[*posting & PLACE_MASK] += (SUM)(*posting >> PLACE_BITS);
+        else
+            for (; posting < last; posting++)
+                own[*posting & PLACE_MASK] += (SUM)(count * (SUM)(*posting >> PLACE_BITS));
     }
 }
 
-/* Put the documents of a block that are better than the worst kept into the heap.
+/* Put a document into the heap if it is better than the worst there.
 
    A key is the score, and below it the document with its bits turned, so that of equal scores the
    lower document has the larger key. */
-INLINE void NAME(keep_best)(const columns_t *columns, const query_t *query, const SUM *sums,
-                            int64_t first, heap_t *heap) {
-    int64_t size = columns->images - first < BLOCK ? columns->images - first : BLOCK;
+INLINE void NAME(keep)(const columns_t *columns, const query_t *query, int64_t position,
+                       int64_t score, heap_t *heap) {
+    if (position >= columns->images) return;
+    int64_t document = columns->order[position];
+    int64_t key = (score << 32) | (~document & 0xFFFFFFFF);
+    if (key > heap->keys[0] && (!query->allowed || query->allowed[document]))
+        replace_worst(heap, key);
+}
+
+INLINE const IMPACT *NAME(impacts_in)(const columns_t *columns, int64_t row, int64_t superblock) {
+    return (const IMPACT *)columns->impacts + columns->bases[row] +
+           columns->starts[row * (columns->superblocks + 1) + superblock];
+}
+
+/* Add count x impact of a dense row in a superblock. */
+INLINE void NAME(add_impacts)(const columns_t *columns, int64_t row, SUM count,
+                              int64_t superblock, SUM *restrict sums) {
+    const uint8_t *levels = columns->levels + (row * columns->superblocks + superblock) * HALF;
+    const IMPACT *next = NAME(impacts_in)(columns, row, superblock);
+#ifdef AVX2
+    if (has_avx2 && sizeof(IMPACT) == 1 && sizeof(SUM) == 2) {
+        add_spread(levels, (const uint8_t *)next, (uint16_t)count, (uint16_t *)sums);
+        return;
+    }
+#endif
+    for (int half = 0; half < 2; half++)
+        for (int i = 0; i < HALF; i++) { /* without branches, which would be mispredicted */
+            SUM has = (levels[i] >> 4 * half & 15) != 0;
+            sums[half * HALF + i] += (SUM)(count * *next) * has;
+            next += has;
+        }
+}
+
+/* Add what the levels of the dense rows allow. */
+INLINE void NAME(add_levels)(const levels_t *query, int64_t superblock, SUM *restrict bounds) {
+    for (int64_t row = 0; row < query->rows; row++) {
+        const uint8_t *restrict levels = query->levels[row] + superblock * HALF;
+        SUM step = (SUM)query->steps[row];
+        for (int i = 0; i < HALF; i++) bounds[i] = (SUM)(bounds[i] + step * (levels[i] & 15));
+        for (int i = 0; i < HALF; i++)
+            bounds[HALF + i] = (SUM)(bounds[HALF + i] + step * (levels[i] >> 4));
+    }
+}
+
+/* Images of a superblock whose bound may reach the least score, as filter does. */
+INLINE int NAME(choose)(levels_t *query, int64_t superblock, int64_t next, const SUM *sums,
+                        int lists, int64_t least, uint64_t *chosen) {
+#ifdef AVX2
+    if (has_avx2) {
+        uint8_t given[SUPERBLOCK];
+        filter_for(query, least);
+        if (lists && sizeof(SUM) == 2 && query->least <= UINT16_MAX)
+            shares_of((const uint16_t *)sums, query->least, given);
+        else if (lists)
+            for (int i = 0; i < SUPERBLOCK; i++)
+                given[i] = share_of(sums[i], 255.0 / (double)query->least);
+        return filter(query, superblock, next, lists ? given : NULL, chosen);
+    }
+#endif
+    (void)next, (void)lists;
+    SUM bounds[SUPERBLOCK], most = (SUM)-1;
+    const SUM enough = least < (int64_t)most ? (SUM)least : most;
+    int count = 0;
+    memcpy(bounds, sums, sizeof bounds);
+    NAME(add_levels)(query, superblock, bounds);
+    for (int i = 0; i < SUPERBLOCK; i++) count += bounds[i] >= enough;
+    memset(chosen, 0, MASKS * sizeof *chosen);
+    for (int i = 0; count && i < SUPERBLOCK; i++)
+        chosen[i / 64] |= (uint64_t)(bounds[i] >= enough) << i % 64;
+    return count;
+}
+
+/* Look an image up in the dense rows, until it cannot enter the heap any more. */
+INLINE void NAME(finish)(const columns_t *columns, const query_t *query, const levels_t *dense,
+                         int64_t superblock, int place, int64_t score, heap_t *heap) {
+    const SUM *counts = query->counts;
     int64_t least = least_score(heap);
-    for (int64_t place = 0; place < size; place++) {
-        if (sums[place] < least) continue;
-        int64_t document = columns->order[first + place];
-        int64_t key = ((int64_t)sums[place] << 32) | (~document & 0xFFFFFFFF);
-        if (key > heap->keys[0] && (!query->allowed || query->allowed[document])) {
-            replace_worst(heap, key);
-            least = least_score(heap);
-        }
+    for (int64_t i = 0; i < dense->rows; i++)
+        score += dense->steps[i] * level_at(dense->levels[i] + superblock * HALF, place);
+    for (int64_t i = 0; i < dense->rows && score >= least; i++) {
+        const uint8_t *levels = dense->levels[i] + superblock * HALF;
+        int level = level_at(levels, place);
+        if (!level) continue;
+        const IMPACT *impacts = NAME(impacts_in)(columns, query->rows[i], superblock);
+        score += (int64_t)counts[i] * impacts[images_before(levels, place)];
+        score -= dense->steps[i] * level;
     }
+    if (score >= least)
+        NAME(keep)(columns, query, superblock * SUPERBLOCK + place, score, heap);
 }
 
-/* Request what the dense columns have of a block. Pieces of 32 bytes lie far apart: a search would
-   wait for memory most of its time. */
-INLINE void NAME(prefetch_dense)(const columns_t *columns, const query_t *query, int64_t first) {
-    const IMPACT *dense = columns->dense;
-    for (int64_t i = 0; i < query->dense; i++)
-        PREFETCH(dense + query->rows[i] * columns->superblocks * SUPERBLOCK + first);
-}
-
-/* Add what the dense columns have of a block to its sums. */
-INLINE void NAME(add_dense)(const columns_t *columns, const query_t *query, int64_t first,
-                            SUM *sums) {
-    const IMPACT *dense = columns->dense;
+/* Finish the images of a superblock that may still enter the heap, from their sums of lists. */
+INLINE void NAME(finish_superblock)(const columns_t *columns, const query_t *query,
+                                    levels_t *dense, int64_t superblock, int64_t next, SUM *sums,
+                                    heap_t *heap) {
+    uint64_t chosen[MASKS];
     const SUM *counts = query->counts;
-    for (int64_t i = 0; i < query->dense; i++)
-        NAME(add)(sums, dense + query->rows[i] * columns->superblocks * SUPERBLOCK + first,
-                  counts[i], BLOCK);
+    int count = NAME(choose)(dense, superblock, next, sums, query->terms > query->dense,
+                             least_score(heap), chosen);
+    if (count > MANY) {
+        for (int64_t i = 0; i < dense->rows; i++)
+            NAME(add_impacts)(columns, query->rows[i], counts[i], superblock, sums);
+        for (int i = 0; i < SUPERBLOCK; i++)
+            if (sums[i] >= least_score(heap))
+                NAME(keep)(columns, query, superblock * SUPERBLOCK + i, sums[i], heap);
+    } else if (count)
+        for (int i = 0; i < MASKS; i++)
+            for (; chosen[i]; chosen[i] &= chosen[i] - 1) {
+                int place = 64 * i + __builtin_ctzll(chosen[i]);
+                NAME(finish)(columns, query, dense, superblock, place, sums[place], heap);
+            }
 }
 
-/* Finish the blocks of some superblocks that may still enter the heap. */
-INLINE void NAME(finish_blocks)(const columns_t *columns, const query_t *query,
-                                const int64_t *batch, int64_t size, SUM sums[][SUPERBLOCK],
-                                SUM bounds[][BLOCKS], heap_t *heap) {
-    int64_t chosen[BATCH * BLOCKS], count = 0, least = least_score(heap);
-    for (int64_t place = 0; place < size * BLOCKS; place++) {
-        chosen[count] = place;
-        count += bounds[place / BLOCKS][place % BLOCKS] >= least;
-    }
-    for (int64_t turn = 0; turn < count + AHEAD; turn++) {
-        if (turn < count) {
-            int64_t place = chosen[turn];
-            NAME(prefetch_dense)(columns, query, batch[place / BLOCKS] * SUPERBLOCK +
-                                                     place % BLOCKS * BLOCK);
-        }
-        if (turn < AHEAD) continue;
-        int64_t b = chosen[turn - AHEAD] / BLOCKS, block = chosen[turn - AHEAD] % BLOCKS;
-        if (bounds[b][block] < least_score(heap)) continue;
-        SUM *own = sums[b] + block * BLOCK;
-        int64_t first = batch[b] * SUPERBLOCK + block * BLOCK;
-        NAME(add_dense)(columns, query, first, own);
-        NAME(keep_best)(columns, query, own, first, heap);
-    }
-}
-
-/* Sum the lists of some superblocks exactly, bound what the dense columns add, and finish the
-   blocks that may still enter the heap. */
-INLINE void NAME(score_batch)(const columns_t *columns, const query_t *query,
-                              const int64_t *batch, int64_t size, heap_t *heap) {
-    SUM sums[BATCH][SUPERBLOCK], bounds[BATCH][BLOCKS];
+/* Keep the superblocks in which an image may reach the least score if it has the lists' maxima: where
+   images alike are together, most lists need not be read. */
+INLINE int64_t NAME(screen)(const columns_t *columns, const query_t *query, levels_t *dense,
+                            int64_t *batch, int64_t size, int64_t least) {
+    const IMPACT *maxima = columns->maxima;
     const SUM *counts = query->counts;
-    const IMPACT *block_maxima = columns->block_maxima;
+    uint64_t chosen[MASKS];
+    int64_t kept = 0;
+    for (int64_t b = 0; b < size; b++) {
+        SUM sums[SUPERBLOCK], largest = 0;
+        for (int64_t i = query->dense; i < query->terms; i++)
+            largest += (SUM)(counts[i] * maxima[query->rows[i] * columns->superblocks + batch[b]]);
+        for (int i = 0; i < SUPERBLOCK; i++) sums[i] = largest;
+        batch[kept] = batch[b];
+        kept += NAME(choose)(dense, batch[b], batch[b + AHEAD < size ? b + AHEAD : size - 1], sums, 1,
+                             least, chosen) > 0;
+    }
+    dense->screens = 3 * kept < size; /* not worth its time otherwise */
+    return kept;
+}
+
+/* Sum the lists of some superblocks exactly, and finish the images that may enter the heap. */
+INLINE void NAME(score_batch)(const columns_t *columns, const query_t *query, levels_t *dense,
+                              int64_t *batch, int64_t size, heap_t *heap) {
+    SUM sums[BATCH][SUPERBLOCK];
+    const SUM *counts = query->counts;
+    if (dense->screens) size = NAME(screen)(columns, query, dense, batch, size, least_score(heap));
     memset(sums, 0, size * sizeof *sums);
     for (int64_t i = query->dense; i < query->terms; i++)
-        NAME(add_postings)(columns, query->rows[i] - columns->dense_rows, counts[i], batch, size,
-                           sums);
+        NAME(add_postings)(columns, query->rows[i], counts[i], batch, size, sums);
     for (int64_t b = 0; b < size; b++)
-        for (int block = 0; block < BLOCKS; block++) {
-            SUM largest = 0, *own = sums[b] + block * BLOCK;
-            for (int place = 0; place < BLOCK; place++)
-                largest = own[place] > largest ? own[place] : largest;
-            bounds[b][block] = largest;
-        }
-    for (int64_t i = 0; i < query->dense; i++) {
-        const IMPACT *maxima = block_maxima + query->rows[i] * columns->superblocks * BLOCKS;
-        for (int64_t b = 0; b < size; b++)
-            NAME(add)(bounds[b], maxima + batch[b] * BLOCKS, counts[i], BLOCKS);
-    }
-    NAME(finish_blocks)(columns, query, batch, size, sums, bounds, heap);
+        NAME(finish_superblock)(columns, query, dense, batch[b],
+                                batch[b + AHEAD < size ? b + AHEAD : size - 1], sums[b], heap);
 }
 
 /* Score the superblocks with least <= bound < below that may still enter the heap. They come as
    they lie in memory, which reads ahead where few are skipped. */
-INLINE void NAME(score_between)(const columns_t *columns, const query_t *query, const SUM *bounds,
-                                int64_t least, int64_t below, heap_t *heap) {
+INLINE void NAME(score_between)(const columns_t *columns, const query_t *query, levels_t *dense,
+                                const SUM *bounds, int64_t least, int64_t below, heap_t *heap) {
     int64_t batch[BATCH], filled = 0;
+    dense->screens = dense->rows > 0 && dense->rows < query->terms;
     if (least < least_score(heap)) least = least_score(heap);
     for (int64_t s = 0; s < columns->superblocks; s++) {
         if (bounds[s] < least || bounds[s] >= below) continue;
         batch[filled++] = s;
         if (filled == BATCH) {
-            NAME(score_batch)(columns, query, batch, filled, heap);
+            NAME(score_batch)(columns, query, dense, batch, filled, heap);
             filled = 0;
             if (least < least_score(heap)) least = least_score(heap);
         }
     }
-    if (filled) NAME(score_batch)(columns, query, batch, filled, heap);
+    if (filled) NAME(score_batch)(columns, query, dense, batch, filled, heap);
 }
 
 CLONED static void NAME(best_documents)(const columns_t *columns, const query_t *query,
-                                        void *scratch, heap_t *heap) {
+                                        levels_t *dense, void *scratch, heap_t *heap) {
     SUM *bounds = scratch;
     NAME(superblock_bounds)(columns, query, bounds);
     int64_t least = NAME(leading_bound)(bounds, columns->superblocks);
     if (least < 1) least = 1;
-    NAME(score_between)(columns, query, bounds, least, INT64_MAX, heap);
-    NAME(score_between)(columns, query, bounds, 1, least, heap);
+    for (dense->rows = 0; dense->rows < query->dense; dense->rows++) {
+        int64_t row = query->rows[dense->rows];
+        dense->levels[dense->rows] = columns->levels + row * columns->superblocks * HALF;
+        dense->steps[dense->rows] =
+            (int64_t)((const SUM *)query->counts)[dense->rows] * columns->steps[row];
+    }
+    dense->least = 0;
+    NAME(score_between)(columns, query, dense, bounds, least, INT64_MAX, heap);
+    NAME(score_between)(columns, query, dense, bounds, 1, least, heap);
 }
 
 /* Sums of the newest images, and those that are not below the k-th best of them. */
@@ -192,35 +268,36 @@ CLONED static int64_t NAME(best_of_newest)(const newest_t *newest, const query_t
 }
 
 INLINE int64_t NAME(impact_at)(const columns_t *columns, int64_t row, int64_t position) {
-    int64_t superblock = position / SUPERBLOCK, place = position % SUPERBLOCK;
-    int64_t listed = row - columns->dense_rows;
+    int64_t superblock = position / SUPERBLOCK;
+    int place = position % SUPERBLOCK;
     if (row < 0) return 0;
-    if (listed < 0)
-        return ((const IMPACT *)columns
-                    ->dense)[(row * columns->superblocks + superblock) * SUPERBLOCK + place];
-    const uint32_t *starts = columns->starts + listed * (columns->superblocks + 1) + superblock;
-    const POSTING *postings = (const POSTING *)columns->postings + columns->bases[listed];
+    if (row < columns->dense_rows) {
+        const uint8_t *levels = columns->levels + (row * columns->superblocks + superblock) * HALF;
+        if (!level_at(levels, place)) return 0;
+        return NAME(impacts_in)(columns, row, superblock)[images_before(levels, place)];
+    }
+    const uint32_t *starts = columns->starts + row * (columns->superblocks + 1) + superblock;
+    const POSTING *postings = (const POSTING *)columns->postings + columns->bases[row];
     for (uint32_t posting = starts[0]; posting < starts[1]; posting++)
-        if ((postings[posting] & PLACE_MASK) == place) return postings[posting] >> PLACE_BITS;
+        if ((int)(postings[posting] & PLACE_MASK) == place) return postings[posting] >> PLACE_BITS;
     return 0;
 }
 
 /* Impacts of all documents for the term of a row. */
 INLINE void NAME(impacts_of_row)(const columns_t *columns, int64_t row, uint16_t *impacts) {
-    int64_t listed = row - columns->dense_rows;
-    if (listed < 0) {
-        const IMPACT *dense = columns->dense;
-        dense += row * columns->superblocks * SUPERBLOCK;
-        for (int64_t position = 0; position < columns->images; position++)
-            impacts[columns->order[position]] = dense[position];
-        return;
-    }
-    const uint32_t *starts = columns->starts + listed * (columns->superblocks + 1);
-    const POSTING *postings = (const POSTING *)columns->postings + columns->bases[listed];
+    const uint32_t *starts = columns->starts + row * (columns->superblocks + 1);
+    const POSTING *postings = (const POSTING *)columns->postings + columns->bases[row];
     memset(impacts, 0, columns->images * sizeof *impacts);
     for (int64_t s = 0; s < columns->superblocks; s++)
-        for (uint32_t at = starts[s]; at < starts[s + 1]; at++) {
-            int64_t position = s * SUPERBLOCK + (postings[at] & PLACE_MASK);
-            impacts[columns->order[position]] = (uint16_t)(postings[at] >> PLACE_BITS);
-        }
+        if (row < columns->dense_rows) {
+            int64_t first = s * SUPERBLOCK, left = columns->images - first;
+            SUM sums[SUPERBLOCK] = {0};
+            NAME(add_impacts)(columns, row, 1, s, sums);
+            for (int64_t i = 0; i < SUPERBLOCK && i < left; i++)
+                impacts[columns->order[first + i]] = (uint16_t)sums[i];
+        } else
+            for (uint32_t at = starts[s]; at < starts[s + 1]; at++) {
+                int64_t position = s * SUPERBLOCK + (postings[at] & PLACE_MASK);
+                impacts[columns->order[position]] = (uint16_t)(postings[at] >> PLACE_BITS);
+            }
 }

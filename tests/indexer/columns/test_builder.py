@@ -23,15 +23,23 @@ def impacts_of(columns: Columns) -> np.ndarray:
             documents = columns.order[superblock * SUPERBLOCK : (superblock + 1) * SUPERBLOCK]
             if row < 0:
                 continue
-            if row < len(columns.dense):
-                found[documents, term] = columns.dense[row, superblock, : len(documents)]
+            first, last = columns.bases[row] + columns.starts[row, superblock : superblock + 2]
+            if row < columns.dense:
+                levels = levels_of(columns.levels[row, superblock])[: len(documents)]
+                impacts = columns.impacts[first:last]
+                found[documents[levels > 0], term] = impacts
+                np.testing.assert_array_equal(
+                    levels[levels > 0], np.ceil(impacts / columns.steps[row])
+                )
             else:
-                listed = row - len(columns.dense)
-                first, last = columns.starts[listed, superblock : superblock + 2]
-                base = columns.bases[listed]
-                for posting in columns.postings[base + first : base + last]:
+                for posting in columns.postings[first:last]:
                     found[documents[posting & PLACE_MASK], term] = posting >> PLACE_BITS
     return found
+
+
+def levels_of(pairs: np.ndarray) -> np.ndarray:
+    """[256] of the images of a superblock, of [128] bytes."""
+    return np.concatenate([pairs & 15, pairs >> 4])
 
 
 @pytest.mark.parametrize(("images", "bits"), [(1, 8), (700, 8), (20_000, 8), (1500, 12)])
@@ -42,7 +50,7 @@ def test_every_posting_is_there(tmp_path: Path, images: int, bits: int) -> None:
     right[np.repeat(np.arange(images), np.diff(rows.starts)), rows.terms] = rows.impacts
     np.testing.assert_array_equal(impacts_of(columns), right)
     frequencies = (right > 0).sum(axis=0)
-    dense = {term for term, row in enumerate(columns.row_of) if 0 <= row < len(columns.dense)}
+    dense = {term for term, row in enumerate(columns.row_of) if 0 <= row < columns.dense}
     # A term in no image is no column, however few the images.
     assert dense == set(np.flatnonzero((frequencies >= DENSE_SHARE * images) & (frequencies > 0)))
     for term, row in enumerate(columns.row_of):

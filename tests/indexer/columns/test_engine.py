@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,7 +17,7 @@ from numpy.typing import NDArray
 
 from indexer.columns import engine, in_numba
 from indexer.columns.index import ColumnIndex
-from indexer.columns.layout import SUPERBLOCK, Columns
+from indexer.columns.layout import LEVELS, SUPERBLOCK, Columns
 from indexer.columns.live.newest import Newest
 from indexer.columns.row_files import PostingRows
 from tests.indexer.columns.corpus import VOCABULARY, built, exact_top, new_images, random_rows
@@ -47,6 +49,14 @@ def corpora(tmp_path_factory: pytest.TempPathFactory) -> dict[int, list[Corpus]]
     return made
 
 
+@contextmanager
+def using_avx2(wanted: bool) -> Iterator[None]:
+    """Search with the processor's AVX2, or as one without it does."""
+    former = native._native.use_avx2(wanted)
+    yield
+    native._native.use_avx2(former)
+
+
 def test_the_compiled_engine_is_used() -> None:
     assert engine.best_documents is native.best_documents
 
@@ -61,7 +71,7 @@ def test_the_best_of_segments(corpora: dict[int, list[Corpus]], data: st.DataObj
     terms = data.draw(st.dictionaries(term, st.integers(1, 4), max_size=12), label="terms")
     k = data.draw(st.sampled_from([1, 10, 400]) | st.integers(1, 40), label="k")
     share = data.draw(st.sampled_from([None, 0.0, 0.01, 0.5]), label="share allowed")
-    fits = sum(terms.values()) * (2**chosen - 1) < 2**16
+    fits = sum(terms.values()) * (2**chosen - 1 + LEVELS) < 2**16
     kind = data.draw(st.sampled_from([np.uint16, np.uint32] if fits else [np.uint32]), label="sums")
     firsts = np.cumsum([0, *(len(index) for _, index in segments)])
     allowed = ALL
@@ -75,16 +85,17 @@ def test_the_best_of_segments(corpora: dict[int, list[Corpus]], data: st.DataObj
         if own is not None:
             occupied.append(in_numba.occupied(index.columns.order, own))
     best = sorted(right, key=lambda pair: (-pair[1], pair[0]))[:k]
-    for one in (in_numba, native):
-        documents, scores = one.best_documents(
-            [index.columns for _, index in segments],
-            firsts[:count],
-            np.array(list(terms), np.int64),
-            np.array(list(terms.values()), kind),
-            allowed,
-            np.concatenate(occupied) if share is not None else ALL,
-            k,
-        )
+    for one, avx2 in ((in_numba, True), (native, True), (native, False)):
+        with using_avx2(avx2):
+            documents, scores = one.best_documents(
+                [index.columns for _, index in segments],
+                firsts[:count],
+                np.array(list(terms), np.int64),
+                np.array(list(terms.values()), kind),
+                allowed,
+                np.concatenate(occupied) if share is not None else ALL,
+                k,
+            )
         found = list(zip(documents.tolist(), scores.tolist(), strict=True))
         assert (documents.dtype, scores.dtype) == (np.int32, np.int64)
         assert sorted(found, key=lambda pair: (-pair[1], pair[0]))[:k] == best

@@ -44,8 +44,8 @@ def corpora(tmp_path_factory: pytest.TempPathFactory) -> list[Corpus]:
 def test_the_corpora_have_dense_columns_and_lists(corpora: list[Corpus]) -> None:
     large = [index.columns for rows, index in corpora if len(index) > SUPERBLOCK]
     assert large
-    assert all(len(columns.dense) and len(columns.postings) for columns in large)
-    assert {columns.dense.dtype for columns in large} == {np.dtype("u1"), np.dtype("u2")}
+    assert all(columns.dense and len(columns.postings) for columns in large)
+    assert {columns.impacts.dtype for columns in large} == {np.dtype("u1"), np.dtype("u2")}
 
 
 @settings(max_examples=400)

@@ -28,6 +28,7 @@ def folder(tmp_path: Path) -> Path:
         ("starts", 64, b"\xff" * 64),
         ("starts", 0, b"\1"),
         ("bases", 8, b"\xff\xff"),
+        ("steps", 0, b"\0\0"),
     ],
 )
 def test_damaged_references(folder: Path, name: str, at: int, content: bytes) -> None:

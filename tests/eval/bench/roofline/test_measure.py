@@ -32,7 +32,7 @@ def test_work_as_loops_count_it(tmp_path: Path, k: int) -> None:
     build_columns(tmp_path / "columns", [rows(given)], len(given.vocabulary), given.bits)
     index = ColumnIndex.open(tmp_path / "columns")
     columns = index.columns
-    assert 0 < len(columns.dense) < len(columns.maxima)
+    assert 0 < columns.dense < len(columns.maxima)
     places = {int(t): place for place, t in enumerate(given.terms) if columns.row_of[t] >= 0}
     for query in queries(given):
         own = {places[term]: count for term, count in query.terms.items() if term in places}
@@ -40,8 +40,11 @@ def test_work_as_loops_count_it(tmp_path: Path, k: int) -> None:
             continue
         scores = [sum(n * int(row[p]) for p, n in own.items()) for row in given.impacts]
         least = max(1, sorted(scores)[-k])
-        is_dense = {p: columns.row_of[given.terms[p]] < len(columns.dense) for p in own}
-        superblocks = blocks = postings = 0
+        steps = dict.fromkeys(own, 1)
+        row_of = {p: int(columns.row_of[given.terms[p]]) for p in own}
+        is_dense = {p: row < columns.dense for p, row in row_of.items()}
+        steps |= {p: int(columns.steps[row_of[p]]) for p in own if is_dense[p]}
+        superblocks = images = postings = 0
         for first in range(0, 600, 256):
             members = [int(document) for document in columns.order[first : first + 256]]
             largest = {p: max(int(given.impacts[m, p]) for m in members) for p in own}
@@ -51,26 +54,17 @@ def test_work_as_loops_count_it(tmp_path: Path, k: int) -> None:
             for p in own:
                 if not is_dense[p]:
                     postings += sum(given.impacts[m, p] > 0 for m in members)
-            for start in range(0, len(members), 32):
-                part = members[start : start + 32]
-                listed = max(
-                    sum(n * int(given.impacts[m, p]) for p, n in own.items() if not is_dense[p])
-                    for m in part
-                )
-                bound = listed + sum(
-                    n * max(int(given.impacts[m, p]) for m in part)
-                    for p, n in own.items()
-                    if is_dense[p]
-                )
-                blocks += bound >= least
+            for m in members:
+                bounds = {p: steps[p] * -(-int(given.impacts[m, p]) // steps[p]) for p in own}
+                images += sum(n * bounds[p] for p, n in own.items()) >= least
         dense = sum(is_dense.values())
         found = work_of(index, query.terms, k)
         assert found.superblocks == pytest.approx(superblocks / 3)
-        assert found.blocks == pytest.approx(blocks / 24)
-        assert found.bound_bytes == 3 * len(own) + 8 * superblocks * dense
+        assert found.images == pytest.approx(images / 600)
+        assert found.bound_bytes == 3 * len(own)
         assert found.list_bytes == 2 * postings + 8 * superblocks * (len(own) - dense)
-        assert found.dense_bytes == 32 * blocks * dense
-        assert found.adds == found.bound_bytes + postings + found.dense_bytes
+        assert found.dense_bytes == (128 * superblocks + 64 * images) * dense
+        assert found.adds == 3 * len(own) + postings + (256 * superblocks + images) * dense
         assert found.bytes == found.bound_bytes + found.list_bytes + found.dense_bytes
 
 
