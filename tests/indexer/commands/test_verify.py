@@ -50,7 +50,7 @@ def test_every_damaged_file_gets_a_line(
     steps: list[tuple[str, int, int]] = []
     assert verify_index(copy, lambda *step: steps.append(step)) == []
     assert [step[0] for step in steps][-2:] == ["lucene", "lucene"] and steps[0][0] == "hash"
-    vectors, dense = copy / "dense" / "vse" / "vectors.faiss", copy / "columns" / "dense.npy"
+    vectors, dense = copy / "dense" / "vse" / "vectors.faiss", copy / "columns" / "levels.npy"
     flip(vectors)
     flip(dense)
     (copy / "term_offsets.npy").unlink()

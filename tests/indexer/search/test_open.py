@@ -58,11 +58,11 @@ def test_columns_of_another_lucene_index_are_made_anew(
 
 def test_damaged_columns_are_named(index: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(index, tmp_path / "index")
-    (copy / FOLDER / "dense.npy").write_bytes(b"short")
-    with pytest.raises(InputError, match=r"dense\.npy"):
+    (copy / FOLDER / "levels.npy").write_bytes(b"short")
+    with pytest.raises(InputError, match=r"levels\.npy"):
         open_index(copy)
-    (copy / FOLDER / "dense.npy").unlink()
-    with pytest.raises(InputError, match=r"dense\.npy.* missing"):
+    (copy / FOLDER / "levels.npy").unlink()
+    with pytest.raises(InputError, match=r"levels\.npy.* missing"):
         open_index(copy)
 
 
