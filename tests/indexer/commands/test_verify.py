@@ -50,16 +50,16 @@ def test_every_damaged_file_gets_a_line(
     steps: list[tuple[str, int, int]] = []
     assert verify_index(copy, lambda *step: steps.append(step)) == []
     assert [step[0] for step in steps][-2:] == ["lucene", "lucene"] and steps[0][0] == "hash"
-    vectors, dense = copy / "dense" / "vse" / "vectors.faiss", copy / "columns" / "levels.npy"
+    vectors, levels = copy / "dense" / "vse" / "vectors.faiss", copy / "columns" / "levels.npy"
     flip(vectors)
-    flip(dense)
+    flip(levels)
     (copy / "term_offsets.npy").unlink()
     with pytest.raises(InputError, match="index: 3 problems"):
         verify(copy)
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == [
         str(copy / "term_offsets.npy"),
-        str(dense),
+        str(levels),
         str(vectors),
     ]
     (copy / "columns" / "manifest.json").write_text("{")
