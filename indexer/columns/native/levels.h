@@ -35,8 +35,8 @@ INLINE int images_before(const uint8_t *levels, int place) {
     return count_levels(levels, 0, HALF) + count_levels(levels, 4, place - HALF);
 }
 
-/* A bound as its share of a score, in 255ths, rounded up: shares of what reaches that score add up to
-   255 or more. */
+/* A bound as its share of a score, in 255ths, rounded up: shares of what reaches that score add up
+   to 255 or more. */
 INLINE uint8_t share_of(int64_t bound, double per_score) {
     double share = (double)bound * per_score;
     return bound == 0 ? 0 : share < 254 ? (uint8_t)((int)share + 1) : 255;
@@ -73,8 +73,8 @@ AVX2 static void shares_of(const uint16_t *sums, int64_t least, uint8_t *shares)
     }
 }
 
-/* The images of a superblock whose shares, with those given, may add up to 255: bit i of chosen[j] is
-   place 64 j + i. Returns how many. */
+/* The images of a superblock whose shares, with those given, may add up to 255: bit i of chosen[j]
+   is place 64 j + i. Returns how many. */
 AVX2 static int filter(const levels_t *query, int64_t superblock, int64_t next,
                        const uint8_t *given, uint64_t *chosen) {
     const __m256i low = _mm256_set1_epi8(15), full = _mm256_set1_epi8(-1);
