@@ -150,6 +150,21 @@ INLINE void NAME(finish)(const columns_t *columns, const query_t *query, const l
         NAME(keep)(columns, query, superblock * SUPERBLOCK + place, score, heap);
 }
 
+/* Leave out images that may not be found, before they are looked up; returns how many are left. */
+INLINE int NAME(allow)(const columns_t *columns, const query_t *query, int64_t superblock,
+                       uint64_t *chosen) {
+    int left = 0;
+    for (int i = 0; i < MASKS; i++)
+        for (uint64_t rest = chosen[i]; rest; rest &= rest - 1) {
+            int64_t position = superblock * SUPERBLOCK + 64 * i + __builtin_ctzll(rest);
+            if (position < columns->images && query->allowed[columns->order[position]])
+                left++;
+            else
+                chosen[i] &= ~(rest & -rest);
+        }
+    return left;
+}
+
 /* Finish the images of a superblock that may still enter the heap, from their sums of lists. */
 INLINE void NAME(finish_superblock)(const columns_t *columns, const query_t *query,
                                     levels_t *dense, int64_t superblock, int64_t next, SUM *sums,
@@ -158,6 +173,7 @@ INLINE void NAME(finish_superblock)(const columns_t *columns, const query_t *que
     const SUM *counts = query->counts;
     int count = NAME(choose)(dense, superblock, next, sums, query->terms > query->dense,
                              least_score(heap), chosen);
+    if (count && query->allowed) count = NAME(allow)(columns, query, superblock, chosen);
     if (count > MANY) {
         for (int64_t i = 0; i < dense->rows; i++)
             NAME(add_impacts)(columns, query->rows[i], counts[i], superblock, sums);
