@@ -152,6 +152,10 @@ def _score_batch(
         bounds[:] = own
         for i in range(dense):
             _add_levels(columns, rows[i], counts[i], superblock, bounds)
+        first = superblock * SUPERBLOCK
+        for place in range(min(SUPERBLOCK, len(columns.order) - first) if len(allowed) else 0):
+            if not allowed[columns.order[first + place]]:
+                bounds[place] = 0
         least = max(1, heap[0] >> 32)
         found = 0
         for place in range(SUPERBLOCK):
