@@ -24,6 +24,7 @@ from sparta.visualsparta.image_terms import ImageTerms
 from sparta.visualsparta.padding import PaddedImages
 
 LARGEST_ERROR = 1e-3  # of a term score, against torch's
+EXAMPLES, CHECKED = 2, 3  # images: a network for batches of one length alone is found out
 
 
 def convert_scorer(
@@ -49,13 +50,14 @@ def convert_scorer(
 def _write(
     scorer: TorchScorer, files: ModelFiles, terms: NDArray[np.int64], regions: int, folder: Path
 ) -> dict[str, Any]:
-    images = _noise(regions, files.config.feature_dim)
+    images = _noise(EXAMPLES, regions, files.config.feature_dim)
     module = ImageTerms(scorer.model, torch.from_numpy(terms)).eval()
     example = [torch.from_numpy(part) for part in (images.regions, images.locations)]
-    convert(module, example, folder / NETWORK)
+    convert(module, example, folder / NETWORK, batches=True)
     description = {"fingerprint": scorer.fingerprint}
     wanted = np.zeros(len(files.indexable), np.bool_)
     wanted[terms] = True
+    images = _noise(CHECKED, regions, files.config.feature_dim)
     expected = scorer.term_scores(images, wanted)
     found = ConvertedScorer(files, terms, folder, description).term_scores(images, wanted)
     if np.abs(found.scores - expected.scores).max(initial=0) > LARGEST_ERROR:
@@ -63,14 +65,14 @@ def _write(
     return description
 
 
-def _noise(regions: int, dimension: int) -> PaddedImages:
-    """One image without labels."""
+def _noise(images: int, regions: int, dimension: int) -> PaddedImages:
+    """Images without labels."""
     random = np.random.default_rng(0)
-    none = np.zeros((1, 0), np.int64)
+    none = np.zeros((images, 0), np.int64)
     return PaddedImages(
-        random.random((1, regions, dimension)).astype(np.float16),
-        random.random((1, regions, 6), np.float32),
-        np.ones((1, regions), np.bool_),
+        random.random((images, regions, dimension)).astype(np.float16),
+        random.random((images, regions, 6), np.float32),
+        np.ones((images, regions), np.bool_),
         none,
         none.astype(np.bool_),
         none,

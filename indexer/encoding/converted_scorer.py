@@ -15,18 +15,20 @@ from sparta.inference.runtime import Network
 from sparta.visualsparta.padding import PaddedImages
 
 NETWORK = "network.xml"
+IMAGES_AT_ONCE = 8  # for which each weight is read once; more of them gain nothing
 
 
 class ConvertedScorer:
     """A model of images without labels and with equally many regions each; see `Scorer`.
 
-    Images are computed one by one, as many at once as there are cores.
+    A batch is divided among the cores, each of which computes several images at once.
 
     Args:
         files: of the model.
         terms: [T] int64, those that the network scores.
         folder: with the network.
         description: "fingerprint" of the model.
+        precision: of `Network`.
     """
 
     def __init__(
@@ -35,22 +37,25 @@ class ConvertedScorer:
         terms: NDArray[np.int64],
         folder: Path,
         description: dict[str, Any],
+        precision: str = "f32",
     ) -> None:
         self.config = files.config
         self.trained_terms = files.trained_terms
         self.term_frequencies = files.term_frequencies
         self.fingerprint: str = description["fingerprint"]
         self._terms = terms
-        self._network = Network(folder / NETWORK)
+        self._network = Network(folder / NETWORK, precision)
 
     def term_scores(self, images: PaddedImages, wanted: NDArray[np.bool_]) -> TermScores:
         """Scores of B images for the wanted terms, [V] bool; the others score 0."""
-        pairs = zip(images.regions, images.locations, strict=True)
-        found = self._network([[regions[None], places[None]] for regions, places in pairs])
-        scores = np.zeros((len(found), len(wanted)), np.float32)
+        count = len(images.regions)
+        size = min(IMAGES_AT_ONCE, -(-count // self._network.threads))
+        parts = [slice(start, start + size) for start in range(0, count, size)]
+        found = self._network([[images.regions[own], images.locations[own]] for own in parts])
+        scores = np.zeros((count, len(wanted)), np.float32)
         positions = np.zeros(scores.shape, np.int16)
-        for row, (own, columns) in enumerate(found):
-            scores[row, self._terms], positions[row, self._terms] = own[0], columns[0]
+        for own, (best, columns) in zip(parts, found, strict=True):
+            scores[own, self._terms], positions[own, self._terms] = best, columns
         return TermScores(scores, positions)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
-FORMAT = 2  # of the entries; raised when the code that makes them changes
+FORMAT = 3  # of the entries; raised when the code that makes them changes
 DESCRIPTION, HASHES = "description.json", "sha256.json"
 FOLDER_VARIABLE = "VISUALSPARTA_CACHE"
 

@@ -14,13 +14,14 @@ from torch import Tensor, nn
 from sparta.inference.runtime import openvino
 
 
-def convert(module: nn.Module, inputs: Sequence[Tensor], path: Path) -> None:
+def convert(module: nn.Module, inputs: Sequence[Tensor], path: Path, batches: bool = False) -> None:
     """Write a module as OpenVINO's files, weights in float32.
 
     Args:
         module: in eval mode, on the CPU; its graph may depend on the inputs' shapes alone.
         inputs: examples; the network takes only arguments of these shapes and types.
         path: of the `.xml`; the `.bin` with the weights goes beside it.
+        batches: whether the first dimension of all arguments may have any length.
 
     Raises:
         Exception: what torch's tracing or OpenVINO raises where it does not know a module.
@@ -28,7 +29,7 @@ def convert(module: nn.Module, inputs: Sequence[Tensor], path: Path) -> None:
     ov = openvino()
     with torch.inference_mode(), warnings.catch_warnings(), _logging_unchanged():
         warnings.simplefilter("ignore")  # the tracer's, of shapes that it takes as constants
-        shapes = [list(value.shape) for value in inputs]
+        shapes = [[-1 if batches else len(value), *value.shape[1:]] for value in inputs]
         model = ov.convert_model(module, example_input=tuple(inputs), input=shapes)
     ov.save_model(model, path, compress_to_fp16=False)
 

@@ -1,4 +1,4 @@
-"""A converted network, run by OpenVINO on the CPU in float32."""
+"""A converted network, run by OpenVINO on the CPU."""
 
 from __future__ import annotations
 
@@ -21,6 +21,11 @@ def installed() -> bool:
     return find_spec("openvino") is not None
 
 
+def has_bfloat16() -> bool:
+    """Whether OpenVINO computes in bfloat16 on this processor."""
+    return "BF16" in openvino().Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+
+
 def openvino() -> Any:
     """OpenVINO's package, imported in such a way that it reports nothing to its makers.
 
@@ -40,16 +45,21 @@ class Network:
 
     Args:
         path: of the network, an `.xml` with its `.bin` beside it.
+        precision: "f32", or "bf16" where the processor has it; ignored where it does not.
+
+    Attributes:
+        threads: inputs computed at once.
 
     Raises:
         RuntimeError: if the files are no network.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, precision: str = "f32") -> None:
         ov, threads = openvino(), _cores()
+        self.threads = threads
         settings = {
             # By default it is bfloat16 where the processor has it, which changes rankings.
-            "INFERENCE_PRECISION_HINT": "f32",
+            "INFERENCE_PRECISION_HINT": precision,
             "INFERENCE_NUM_THREADS": threads,
             "NUM_STREAMS": threads,
             # Photos are decoded on the same cores.

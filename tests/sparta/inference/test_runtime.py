@@ -52,6 +52,22 @@ def test_several_inputs_at_once_have_their_own_outputs(tmp_path: Path) -> None:
             np.testing.assert_array_equal(one[1], other[1])
 
 
+def test_batches_of_any_length_have_the_outputs_of_each_alone(tmp_path: Path) -> None:
+    path, random = tmp_path / "network.xml", np.random.default_rng(0)
+    example = [torch.zeros(2, 300, dtype=torch.uint8), torch.ones(2, 1)]
+    convert(Sums().eval(), example, path, batches=True)
+    network = Network(path)
+    pixels = random.integers(0, 256, (7, 300), np.uint8)
+    factors = random.random((7, 1), np.float32)
+    alone = network([(pixels[i : i + 1], factors[i : i + 1]) for i in range(7)])
+    for size in (1, 3, 7):
+        parts = [slice(start, start + size) for start in range(0, 7, size)]
+        together = network([(pixels[own], factors[own]) for own in parts])
+        for output in (0, 1):
+            found, right = (np.concatenate([one[output] for one in of]) for of in (together, alone))
+            np.testing.assert_allclose(found, right, rtol=1e-5)
+
+
 def test_files_that_are_no_network_are_refused(tmp_path: Path) -> None:
     (tmp_path / "network.xml").write_text("<net/>")
     with pytest.raises(RuntimeError):

@@ -21,7 +21,7 @@ from eval.bench.encoding.encode_speed import (
 )
 from eval.bench.encoding.measure import EncodingPlan, EncodingVariant, measure_encoding
 from eval.bench.encoding.random_model import ModelSize, make_captions, make_images, make_model
-from sparta.__main__ import cli
+from sparta.command_line import cli
 from sparta.errors import InputError
 
 TINY = ModelSize(layers=2, width=64, vocabulary=90, regions=5, label_tokens=6, feature_dim=10)
