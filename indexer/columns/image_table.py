@@ -3,69 +3,22 @@
 from __future__ import annotations
 
 import json
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping
+from bisect import bisect_left
 from functools import lru_cache
-from itertools import accumulate
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
-from indexer.fields.kinds import Kind
-from indexer.fields.writer import FieldWriter
+from indexer.columns.texts import Texts
 from indexer.live.origin import BUILT, built_origin
-from indexer.lucene.reader import STORED_CACHE, Stored
+from indexer.lucene.stored import Stored
 from indexer.parts import columns_remedy
 from sparta.errors import InputError, first_line
 
 IMAGES = "images.arrow"
+REMEMBERED = 10_000  # images whose id and metadata are kept, some 400 bytes each
 ORIGIN = pa.field("origin", pa.large_string())  # null for images as they were built
-_SCHEMA = pa.schema([("id", pa.large_string()), ("metadata", pa.large_string()), ORIGIN])
-
-
-class ImageWriter:
-    """Writes the images of documents 0, 1, … in this order, and their typed fields.
-
-    Args:
-        folder: of the files `IMAGES` and `FIELDS`.
-        kinds: declared, by field.
-    """
-
-    def __init__(self, folder: Path, kinds: Mapping[str, Kind] | None = None) -> None:
-        self._folder = folder
-        self._fields = FieldWriter(kinds)
-        self._file = pa.OSFile(str(folder / IMAGES), "wb")
-        self._writer = pa.ipc.new_file(self._file, _SCHEMA)
-
-    def add(self, ids: Iterable[str], metadata: Iterable[dict[str, Any]]) -> None:
-        """Append some images."""
-        ids, metadata = list(ids), list(metadata)
-        self._fields.add(ids, metadata)
-        self._writer.write_table(image_rows(ids, metadata))
-
-    def add_rows(self, images: pa.Table) -> None:
-        """Append some images, as `image_rows` returns them."""
-        metadata = map(json.loads, images["metadata"].to_pylist())
-        self._fields.add(images["id"].to_pylist(), metadata)
-        self._writer.write_table(images)
-
-    def close(self) -> None:
-        """Finish the files."""
-        self._writer.close()
-        self._file.close()
-        self._fields.write(self._folder)
-
-
-def image_rows(
-    ids: Iterable[str],
-    metadata: Iterable[dict[str, Any]],
-    origins: Iterable[str] | None = None,
-) -> pa.Table:
-    """Images as rows of an `ImageTable`, by default as they were built."""
-    ids = list(ids)
-    named = [None] * len(ids) if origins is None else list(origins)
-    return pa.table([ids, [json.dumps(values) for values in metadata], named], schema=_SCHEMA)
+SCHEMA = pa.schema([("id", pa.large_string()), ("metadata", pa.large_string()), ORIGIN])
 
 
 class ImageTable:
@@ -84,28 +37,25 @@ class ImageTable:
             table.validate(full=True)
             if table.column_names == ["id", "metadata"]:  # built by an earlier version
                 table = table.append_column(ORIGIN, pa.nulls(len(table), ORIGIN.type))
-            if not table.schema.equals(_SCHEMA):
+            if not table.schema.equals(SCHEMA):
                 raise ValueError("it has other columns")
+            if table.column("id").null_count or table.column("metadata").null_count:
+                raise ValueError("an image has no id or no metadata")
         except (pa.ArrowException, OSError, ValueError) as error:
             raise InputError(
                 f"{folder / IMAGES} is damaged ({first_line(error)}); {columns_remedy(folder)}"
             ) from error
         self.rows = table
-        self._ids, self._metadata = table.column("id"), table.column("metadata")
-        self._count = len(table)
-        self._chunks = [chunk for chunk in self._ids.chunks if len(chunk)]
-        self._firsts = [chunk[0].as_py() for chunk in self._chunks]
-        self._starts = list(accumulate(map(len, self._chunks), initial=0))
-        self.stored = lru_cache(STORED_CACHE)(self._read)
+        self._ids, self._metadata = Texts(table.column("id")), Texts(table.column("metadata"))
+        self.stored = lru_cache(REMEMBERED)(self._read)
         self._documents: dict[str, int] = {}  # of ids that were read: those of hits
 
     def __len__(self) -> int:
-        return self._count
+        return len(self._ids)
 
     def id(self, document: int) -> str:
         """The id of an image."""
-        number = bisect_right(self._starts, document) - 1
-        return _text(self._chunks[number][document - self._starts[number]])
+        return self._ids[document]
 
     def origin(self, document: int) -> str:
         """What an image was encoded from."""
@@ -116,7 +66,7 @@ class ImageTable:
         import pyarrow.compute as pc  # which a search does not need
 
         built = pc.binary_join_element_wise(
-            *(pa.scalar(BUILT, ORIGIN.type), self._ids, pa.scalar("", ORIGIN.type))
+            *(pa.scalar(BUILT, ORIGIN.type), self.rows.column("id"), pa.scalar("", ORIGIN.type))
         )
         return pc.coalesce(self.rows.column("origin"), built)
 
@@ -127,17 +77,13 @@ class ImageTable:
 
     def _find(self, image_id: str) -> int | None:
         """Search among the ids, which rise with the numbers."""
-        number = bisect_right(self._firsts, image_id) - 1
-        if number < 0:
+        place = bisect_left(self._ids, image_id)
+        if place == len(self._ids) or self._ids[place] != image_id:
             return None
-        chunk = self._chunks[number]
-        place = bisect_left(chunk, image_id, key=_text)
-        if place == len(chunk) or _text(chunk[place]) != image_id:
-            return None
-        return self._remember(image_id, self._starts[number] + place)
+        return self._remember(image_id, place)
 
     def _remember(self, image_id: str, document: int) -> int:
-        if len(self._documents) >= STORED_CACHE:
+        if len(self._documents) >= REMEMBERED:
             self._documents.clear()
         self._documents[image_id] = document
         return document
@@ -147,11 +93,6 @@ class ImageTable:
         vars(self).pop("stored", None)  # a circle, as in `LuceneIndex.close`
 
     def _read(self, document: int) -> Stored:
-        image_id = self._ids[document].as_py()
+        image_id = self._ids[document]
         self._remember(image_id, document)
-        return Stored(image_id, json.loads(self._metadata[document].as_py()))
-
-
-def _text(value: pa.Scalar) -> str:
-    text: str = value.as_py()
-    return text
+        return Stored(image_id, json.loads(self._metadata[document]))

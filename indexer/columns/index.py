@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from indexer.columns.engine import best_documents, impacts_at, impacts_of_row, occupied
 from indexer.columns.integrity import check_columns
-from indexer.columns.layout import LEVELS, Columns
+from indexer.columns.layout import LEVELS, NARROW, Columns
 from indexer.columns.masks import Remembered
 
 PAGE = 4096  # bytes
@@ -31,6 +31,9 @@ class ColumnIndex:
         # Plain lists: a few terms are looked up faster there than in arrays.
         self._rows: list[int] = columns.row_of.tolist()
         self._largest: list[int] = columns.maxima.max(axis=1, initial=0).tolist()
+        # A level may allow that much more than the largest impact.
+        bounds = [largest + LEVELS for largest in self._largest]
+        self._bounds = [bounds[row] if row >= 0 else 0 for row in self._rows]
         self._masks: Remembered[NDArray[np.bool_]] = Remembered()
 
     @classmethod
@@ -72,19 +75,17 @@ class ColumnIndex:
         """
         if k < 1:
             raise ValueError(f"k must be at least 1, got {k}")
-        found = [(term, count) for term, count in terms.items() if self._rows[term] >= 0]
+        found = {term: count for term, count in terms.items() if self._bounds[term]}
         if not found:
             return np.empty(0, np.int32), np.empty(0, np.int64)
-        # A level may allow that much more than the largest impact.
-        bound = sum(count * (self._largest[self._rows[term]] + LEVELS) for term, count in found)
+        bound = sum([count * self._bounds[term] for term, count in found.items()])
         if bound >= 2**31:
             raise ValueError(f"scores of this query could reach {bound:,}: it is too long")
-        numbers, counts = zip(*found, strict=True)
         return best_documents(
             [self.columns],
             _FIRST,
-            np.array(numbers, np.int64),
-            np.array(counts, np.uint16 if bound < 2**16 else np.uint32),
+            np.array([*found], np.int64),
+            np.array([*found.values()], np.uint16 if bound < NARROW else np.uint32),
             _ALL if allowed is None else allowed,
             _ALL if allowed is None else self._masks.of(allowed, self._occupied),
             min(k, len(self)),

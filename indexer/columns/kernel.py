@@ -43,8 +43,8 @@ def best_documents(
     Args:
         columns: of N images.
         rows: [m] rising rows of the query's terms.
-        counts: [m] uint16 or uint32, how often the query holds each; no sum of impacts, each
-            `LEVELS` larger, may overflow it.
+        counts: [m] uint16 or uint32, how often the query holds each; a sum of impacts, each
+            `LEVELS` larger, is below `NARROW` or 2^31.
         allowed: [N] bool, documents that may be found; empty for all.
         occupied: [S] bool, superblocks that have one of those; empty for all.
         k: documents at most.

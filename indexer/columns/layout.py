@@ -21,6 +21,9 @@ BLOCK = 32
 PLACE_BITS = 8
 PLACE_MASK = 2**PLACE_BITS - 1
 
+# Scores below it are summed in 16 bits: a bound may be twice as large, and some more by rounding.
+NARROW = 2**14
+
 # A term in more than this share of the images becomes a dense row: what it adds at most is summed
 # without looking at places, some ten times faster per posting, for up to four bytes a posting
 # against two.

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from indexer.columns.layout import reserve
 from indexer.columns.row_files import SpooledRows, impact_type, term_type
-from indexer.lucene.reader import LuceneIndex, Stored
+from indexer.lucene.reader import LuceneIndex
+from indexer.lucene.stored import Stored
 
 
 def read_images(lucene: LuceneIndex, batch: int = 65_536) -> Iterator[list[Stored]]:

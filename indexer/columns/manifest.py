@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 
 from indexer.lucene.commits import newest_commit
@@ -38,6 +37,8 @@ class ColumnManifest:
     @classmethod
     def save(cls, folder: Path, lucene: str) -> None:
         """Describe a finished folder."""
+        from importlib.metadata import version  # which a search does not need
+
         now = datetime.now(UTC).isoformat(timespec="seconds")
         parts = describe_parts(folder)
         save_manifest(cls(FORMAT_VERSION, version("visualsparta"), now, lucene, parts), folder)

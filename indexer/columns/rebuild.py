@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-from indexer.columns.image_table import ImageWriter
+from indexer.columns.image_writer import ImageWriter
 from indexer.columns.lucene_postings import read_images, read_rows
 from indexer.columns.manifest import FOLDER, columns_fit, has_columns, lucene_fingerprint
 from indexer.columns.writer import write_columns

@@ -7,7 +7,8 @@ from tempfile import TemporaryDirectory
 from types import TracebackType
 
 from indexer.columns.builder import lay_out
-from indexer.columns.image_table import IMAGES, ImageWriter
+from indexer.columns.image_table import IMAGES
+from indexer.columns.image_writer import ImageWriter
 from indexer.columns.manifest import FOLDER, ColumnManifest, lucene_fingerprint
 from indexer.columns.row_files import RowFiles, SpooledRows
 from indexer.fields.part import FIELDS

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from indexer.columns.image_table import ImageTable, image_rows
+from indexer.columns.image_table import ImageTable
+from indexer.columns.image_writer import image_rows
 from indexer.columns.live.newest import NewImage
 from indexer.columns.live.segment_writer import write_segment
 from indexer.columns.live.state import ColumnState, kinds_of, live_images, segment_name

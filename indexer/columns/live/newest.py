@@ -14,7 +14,7 @@ from indexer.columns.row_files import impact_type
 from indexer.fields.kinds import Kind
 from indexer.fields.part import FieldPart
 from indexer.fields.writer import part_of
-from indexer.lucene.reader import Stored
+from indexer.lucene.stored import Stored
 from sparta.errors import InputError
 
 CAPACITY = 4096  # images: with 8 bits a term is one page of memory

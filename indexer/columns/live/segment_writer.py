@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from indexer.columns.image_table import ImageWriter
+from indexer.columns.image_writer import ImageWriter
 from indexer.columns.row_files import Chunk, RowFiles
 from indexer.columns.writer import write_columns
 from indexer.fields.kinds import Kind

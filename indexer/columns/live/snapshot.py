@@ -13,14 +13,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from indexer.columns.engine import best_of_newest
-from indexer.columns.layout import LEVELS
+from indexer.columns.layout import LEVELS, NARROW
 from indexer.columns.live.newest import Newest, NewImage
 from indexer.columns.live.segment import Segment
 from indexer.columns.live.segments import Segments
 from indexer.columns.live.state import ColumnState
 from indexer.columns.masks import Remembered
 from indexer.live.changes import Add, Change, Delete
-from indexer.lucene.reader import Stored
+from indexer.lucene.stored import Stored
 
 RANK = 24  # bits below a rank, for the newest images between two of the segments
 Masks = tuple[NDArray[np.bool_], NDArray[np.bool_]]  # of documents, and of superblocks
@@ -198,7 +198,7 @@ class LiveColumns:
         bound = int((self._largest[numbers] + LEVELS) @ counts)  # a level may allow that much more
         if bound >= 2**31:
             raise ValueError(f"scores of this query could reach {bound:,}: it is too long")
-        wide = counts.astype(np.uint16 if bound < 2**16 else np.uint32)
+        wide = counts.astype(np.uint16 if bound < NARROW else np.uint32)
         if allowed is None:
             mask, some = self._undeleted
         else:

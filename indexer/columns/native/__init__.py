@@ -73,3 +73,14 @@ def occupied(order: NDArray[np.int32], allowed: NDArray[np.bool_]) -> NDArray[np
     found = np.empty(-(-len(order) // SUPERBLOCK), np.bool_)
     _native.occupied(order, allowed, found)
     return found
+
+
+def find_piece(
+    texts: NDArray[np.uint8],
+    starts: NDArray[np.int32],
+    piece: NDArray[np.uint8],
+    classes: NDArray[np.uint8],
+    found: NDArray[np.uint8],
+) -> None:
+    """Look for a piece of text in many words; see `indexer.filters.in_numba.find_piece`."""
+    _native.find_piece(texts, starts, piece, classes, found)

@@ -37,4 +37,11 @@ def impacts_of_row(columns: Columns, row: int, impacts: NDArray[np.uint16]) -> N
 def occupied(
     order: NDArray[np.int32], allowed: NDArray[np.bool_], superblocks: NDArray[np.bool_]
 ) -> None: ...
+def find_piece(
+    texts: NDArray[np.uint8],
+    starts: NDArray[np.int32],
+    piece: NDArray[np.uint8],
+    classes: NDArray[np.uint8],
+    found: NDArray[np.uint8],
+) -> None: ...
 def use_avx2(wanted: bool) -> bool: ...

@@ -2,15 +2,17 @@
 
 enum { HALF = SUPERBLOCK / 2, MASKS = SUPERBLOCK / 64 };
 
-/* Levels and what they are of one query's dense rows. */
+/* What one query's words add to a score at most: levels of dense rows, and lists in the order in
+   which they are added in a batch. */
 typedef struct {
-    int64_t rows;                       /* how many */
-    const uint8_t **levels;             /* of each row, all superblocks */
-    int64_t *steps;                     /* what a level adds to a score at most */
-    uint8_t (*shares)[16];              /* of each level, as filter_for makes them */
-    int64_t least;                      /* the score that these are shares of */
-    int screens;                        /* whether superblocks are screened before lists are read */
-} levels_t;
+    int64_t rows;                       /* how many words are dense rows */
+    const uint8_t **levels;             /* of each dense row, all superblocks */
+    int64_t *steps;                     /* what a level adds at most */
+    uint8_t (*shares)[16];              /* of each level, in 255ths of least, rounded up */
+    int64_t least;
+    int64_t *lists;                     /* numbers of the words that are lists */
+    double *gains;                      /* of each of them */
+} filter_t;
 
 INLINE int level_at(const uint8_t *levels, int place) {
     return place < HALF ? levels[place] & 15 : levels[place - HALF] >> 4;
@@ -29,81 +31,102 @@ INLINE int count_levels(const uint8_t *levels, int shift, int bytes) {
     return found;
 }
 
+#ifdef AVX2
+/* Which of 64 images have a level in their low (shift 0) or high (shift 4) bits. */
+AVX2 static uint64_t with_level(const uint8_t *levels, int shift) {
+    const __m256i bits = _mm256_set1_epi8((char)(15 << shift)), zero = _mm256_setzero_si256();
+    uint64_t without = 0;
+    for (int i = 0; i < 2; i++) {
+        __m256i own = _mm256_loadu_si256((const __m256i *)(levels + 32 * i));
+        __m256i none = _mm256_cmpeq_epi8(_mm256_and_si256(own, bits), zero);
+        without |= (uint64_t)(uint32_t)_mm256_movemask_epi8(none) << 32 * i;
+    }
+    return ~without;
+}
+
+AVX2 static int images_before_avx2(const uint8_t *levels, int place) {
+    int found = 0, first = 0;
+    for (; first + 64 <= place; first += 64)
+        found += __builtin_popcountll(with_level(levels + first % HALF, first / HALF * 4));
+    if (first == place) return found;
+    uint64_t last = with_level(levels + first % HALF, first / HALF * 4);
+    return found + __builtin_popcountll(last & ((1ull << (place - first)) - 1));
+}
+#endif
+
 /* How many images before a place have a level. */
 INLINE int images_before(const uint8_t *levels, int place) {
+#ifdef AVX2
+    if (has_avx2) return images_before_avx2(levels, place);
+#endif
     if (place < HALF) return count_levels(levels, 0, place);
     return count_levels(levels, 0, HALF) + count_levels(levels, 4, place - HALF);
 }
 
-/* A bound as its share of a score, in 255ths, rounded up: shares of what reaches that score add up
-   to 255 or more. */
+#ifdef AVX2
 INLINE uint8_t share_of(int64_t bound, double per_score) {
     double share = (double)bound * per_score;
     return bound == 0 ? 0 : share < 254 ? (uint8_t)((int)share + 1) : 255;
 }
 
-#ifdef AVX2
-/* Let the shares be those of a least score, or of one that is hardly less. */
-static void filter_for(levels_t *query, int64_t least) {
-    if (query->least && least - query->least <= query->least / 32) return;
-    query->least = least;
-    for (int64_t i = 0; i < query->rows; i++)
+/* Let shares be those of a score that is hardly more than a least one: the share of an image that
+   reaches the former is 255, however much larger its score is. */
+static void share_levels(filter_t *filter, int64_t least) {
+    if (least <= filter->least) return;
+    least += least / 128;
+    filter->least = least;
+    for (int64_t i = 0; i < filter->rows; i++)
         for (int level = 0; level < 16; level++)
-            query->shares[i][level] = share_of(level * query->steps[i], 255.0 / (double)least);
+            filter->shares[i][level] = share_of(level * filter->steps[i], 255.0 / (double)least);
 }
 
-/* The shares of sums of lists, for a least score below 65,536. */
-AVX2 static void shares_of(const uint16_t *sums, int64_t least, uint8_t *shares) {
-    const int shift = least < 256 ? 8 : 0; /* so that a share of each fits 16 bits */
-    const int64_t each = ((255ll << (16 - shift)) + least - 1) / least;
-    const __m256i zero = _mm256_setzero_si256(), one = _mm256_set1_epi16(1);
-    const __m256i most = _mm256_set1_epi16((int16_t)least);
-    const __m256i factor = _mm256_set1_epi16((int16_t)each);
-    for (int i = 0; i < SUPERBLOCK; i += 32) {
-        __m256i halves[2];
-        for (int j = 0; j < 2; j++) {
-            __m256i own = _mm256_loadu_si256((const __m256i *)(sums + i + 16 * j));
-            __m256i shifted = _mm256_slli_epi16(_mm256_min_epu16(own, most), shift);
-            __m256i whole = _mm256_mulhi_epu16(shifted, factor);
-            __m256i some = _mm256_andnot_si256(_mm256_cmpeq_epi16(own, zero), one);
-            halves[j] = _mm256_add_epi16(whole, some);
-        }
-        __m256i packed = _mm256_packus_epi16(halves[0], halves[1]);
-        _mm256_storeu_si256((__m256i *)(shares + i), _mm256_permute4x64_epi64(packed, 0xD8));
-    }
-}
-
-/* The images of a superblock whose shares, with those given, may add up to 255: bit i of chosen[j]
-   is place 64 j + i. Returns how many. */
-AVX2 static int filter(const levels_t *query, int64_t superblock, int64_t next,
-                       const uint8_t *given, uint64_t *chosen) {
+/* Set shares to those of the images of a superblock; returns whether one of them, with more, may
+   reach 255. Reads ahead of next. */
+AVX2 static int add_shares(const filter_t *filter, int64_t superblock, int64_t next, uint8_t more,
+                           uint8_t *shares) {
     const __m256i low = _mm256_set1_epi8(15), full = _mm256_set1_epi8(-1);
-    __m256i sums[8];
-    int count = 0;
-    for (int i = 0; i < 8; i++)
-        sums[i] = given ? _mm256_loadu_si256((const __m256i *)(given + 32 * i))
-                        : _mm256_setzero_si256();
-    for (int64_t row = 0; row < query->rows; row++) {
-        const uint8_t *levels = query->levels[row] + superblock * HALF;
-        const __m256i shares =
-            _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)query->shares[row]));
-        PREFETCH(query->levels[row] + next * HALF);
-        PREFETCH(query->levels[row] + next * HALF + HALF / 2);
+    const __m256i rest = _mm256_set1_epi8((char)more);
+    __m256i sums[8], reached = _mm256_setzero_si256();
+    for (int i = 0; i < 8; i++) sums[i] = _mm256_setzero_si256();
+    for (int64_t row = 0; row < filter->rows; row++) {
+        const uint8_t *levels = filter->levels[row] + superblock * HALF;
+        const __m256i own =
+            _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)filter->shares[row]));
+        PREFETCH(filter->levels[row] + next * HALF);
+        PREFETCH(filter->levels[row] + next * HALF + HALF / 2);
         for (int i = 0; i < 4; i++) {
             __m256i pairs = _mm256_loadu_si256((const __m256i *)(levels + 32 * i));
             __m256i first = _mm256_and_si256(pairs, low);
             __m256i second = _mm256_and_si256(_mm256_srli_epi16(pairs, 4), low);
-            sums[i] = _mm256_adds_epu8(sums[i], _mm256_shuffle_epi8(shares, first));
-            sums[4 + i] = _mm256_adds_epu8(sums[4 + i], _mm256_shuffle_epi8(shares, second));
+            sums[i] = _mm256_adds_epu8(sums[i], _mm256_shuffle_epi8(own, first));
+            sums[4 + i] = _mm256_adds_epu8(sums[4 + i], _mm256_shuffle_epi8(own, second));
         }
     }
-    for (int i = 0; i < MASKS; i++) {
-        uint32_t first = _mm256_movemask_epi8(_mm256_cmpeq_epi8(sums[2 * i], full));
-        uint32_t second = _mm256_movemask_epi8(_mm256_cmpeq_epi8(sums[2 * i + 1], full));
-        chosen[i] = first | (uint64_t)second << 32;
-        count += __builtin_popcountll(chosen[i]);
+    for (int i = 0; i < 8; i++) {
+        _mm256_storeu_si256((__m256i *)(shares + 32 * i), sums[i]);
+        __m256i most = _mm256_adds_epu8(sums[i], rest);
+        reached = _mm256_or_si256(reached, _mm256_cmpeq_epi8(most, full));
     }
-    return count;
+    return !_mm256_testz_si256(reached, reached);
+}
+
+/* Which of 64 images reach a score of at least 1 if two numbers of each are added. */
+AVX2 static uint64_t reaching(const uint16_t *bounds, const uint16_t *sums, uint16_t least) {
+    const __m256i enough = _mm256_set1_epi16((int16_t)least);
+    uint64_t found = 0;
+    for (int i = 0; i < 2; i++) {
+        __m256i halves[2];
+        for (int j = 0; j < 2; j++) {
+            __m256i own = _mm256_loadu_si256((const __m256i *)(bounds + 32 * i + 16 * j));
+            __m256i more = _mm256_loadu_si256((const __m256i *)(sums + 32 * i + 16 * j));
+            own = _mm256_add_epi16(own, more);
+            halves[j] = _mm256_cmpeq_epi16(_mm256_max_epu16(own, enough), own);
+        }
+        __m256i packed = _mm256_packs_epi16(halves[0], halves[1]);
+        packed = _mm256_permute4x64_epi64(packed, 0xD8);
+        found |= (uint64_t)(uint32_t)_mm256_movemask_epi8(packed) << 32 * i;
+    }
+    return found;
 }
 
 static uint8_t spread[256][8]; /* where each of eight images with a level finds its impact */

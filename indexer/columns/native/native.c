@@ -13,6 +13,7 @@
 enum { SUPERBLOCK = 256 };
 enum { PLACE_BITS = 8, PLACE_MASK = (1 << PLACE_BITS) - 1 };
 enum { LEADERS = 32, BATCH = 32, MANY = 32, BUCKETS = 256 }; /* as in indexer/columns/kernel.py */
+enum { LIST_COST = 24 }; /* postings that take as long as finding a list's place in memory */
 enum { AHEAD = 2 }; /* superblocks whose levels are requested from memory before their turn */
 
 #if defined(__GNUC__)
@@ -78,6 +79,11 @@ INLINE void replace_worst(heap_t *heap, int64_t key) {
     keys[place] = key;
 }
 
+INLINE int may_be_found(const columns_t *columns, const query_t *query, int64_t position) {
+    return position < columns->images &&
+           (!query->allowed || query->allowed[columns->order[position]]);
+}
+
 #include "levels.h"
 
 #define JOIN_(name, widths) name##_##widths
@@ -87,25 +93,32 @@ INLINE void replace_worst(heap_t *heap, int64_t key) {
 #define IMPACT uint8_t
 #define POSTING uint16_t
 #define SUM uint16_t
+#define TOTAL uint16_t
 #define WIDTHS 8_16
 #include "search.h"
 #undef SUM
+#undef TOTAL
 #undef WIDTHS
 #define SUM uint32_t
+#define TOTAL uint64_t
 #define WIDTHS 8_32
 #include "search.h"
 #undef IMPACT
 #undef POSTING
 #undef SUM
+#undef TOTAL
 #undef WIDTHS
 #define IMPACT uint16_t
 #define POSTING uint32_t
 #define SUM uint16_t
+#define TOTAL uint16_t
 #define WIDTHS 16_16
 #include "search.h"
 #undef SUM
+#undef TOTAL
 #undef WIDTHS
 #define SUM uint32_t
+#define TOTAL uint64_t
 #define WIDTHS 16_32
 #include "search.h"
 
@@ -210,7 +223,7 @@ typedef struct {
 typedef struct {
     int64_t *rows, *keys, *best;
     void *counts, *sums;
-    levels_t dense;
+    filter_t filter;
 } scratch_t;
 
 static void free_scratch(scratch_t *scratch) {
@@ -219,9 +232,11 @@ static void free_scratch(scratch_t *scratch) {
     free(scratch->best);
     free(scratch->counts);
     free(scratch->sums);
-    free(scratch->dense.levels);
-    free(scratch->dense.steps);
-    free(scratch->dense.shares);
+    free(scratch->filter.levels);
+    free(scratch->filter.steps);
+    free(scratch->filter.shares);
+    free(scratch->filter.lists);
+    free(scratch->filter.gains);
 }
 
 static int make_scratch(scratch_t *scratch, int64_t terms, int64_t k, int64_t sums) {
@@ -230,11 +245,13 @@ static int make_scratch(scratch_t *scratch, int64_t terms, int64_t k, int64_t su
     scratch->keys = malloc((k + 1) * sizeof(int64_t));
     scratch->best = malloc((k + 1) * sizeof(int64_t));
     scratch->sums = malloc((sums + 1) * sizeof(uint32_t));
-    scratch->dense.levels = malloc((terms + 1) * sizeof *scratch->dense.levels);
-    scratch->dense.steps = malloc((terms + 1) * sizeof *scratch->dense.steps);
-    scratch->dense.shares = malloc((terms + 1) * sizeof *scratch->dense.shares);
+    scratch->filter.levels = malloc((terms + 1) * sizeof *scratch->filter.levels);
+    scratch->filter.steps = malloc((terms + 1) * sizeof *scratch->filter.steps);
+    scratch->filter.shares = malloc((terms + 1) * sizeof *scratch->filter.shares);
+    scratch->filter.lists = malloc((terms + 1) * sizeof *scratch->filter.lists);
+    scratch->filter.gains = malloc((terms + 1) * sizeof *scratch->filter.gains);
     if (scratch->rows && scratch->counts && scratch->keys && scratch->best && scratch->sums &&
-        scratch->dense.levels && scratch->dense.steps && scratch->dense.shares)
+        scratch->filter.levels && scratch->filter.steps && scratch->filter.shares && scratch->filter.lists && scratch->filter.gains)
         return 1;
     free_scratch(scratch);
     PyErr_NoMemory();
@@ -279,7 +296,7 @@ static int64_t search_segment(const columns_t *columns, query_t *query, const wo
     heap_t heap = {.size = k, .keys = scratch->keys};
     if (!k) return 0;
     for (int64_t i = 0; i < k; i++) heap.keys[i] = worst;
-#define CALL(widths) JOIN(best_documents, widths)(columns, query, &scratch->dense, scratch->sums, &heap)
+#define CALL(widths) JOIN(best_documents, widths)(columns, query, &scratch->filter, scratch->sums, &heap)
     BY_WIDTH(columns->wide, words->wide_sums, CALL);
 #undef CALL
     qsort(heap.keys, k, sizeof(int64_t), falling);
@@ -468,6 +485,62 @@ done:
     return result;
 }
 
+/* ---- a piece of text in many words --------------------------------------------------------------- */
+
+enum { SIGN, LETTER };                /* classes of bytes, and results: as in filters/pieces.py */
+enum { NOT_FOUND, FOUND, UNDECIDED };
+
+static uint8_t piece_in(const uint8_t *texts, int64_t begin, int64_t end, const uint8_t *piece,
+                        int64_t size, const int64_t *steps, const uint8_t *classes) {
+    uint8_t result = NOT_FOUND, last = piece[size - 1];
+    for (int64_t place = begin; place + size <= end;) {
+        uint8_t byte = texts[place + size - 1];
+        if (byte == last && !memcmp(texts + place, piece, size)) {
+            uint8_t before = place > begin ? classes[texts[place - 1]] : SIGN;
+            uint8_t behind = place + size < end ? classes[texts[place + size]] : SIGN;
+            if (before == SIGN && behind == SIGN) return FOUND;
+            if (before != LETTER && behind != LETTER) result = UNDECIDED;
+        }
+        place += steps[byte];
+    }
+    return result;
+}
+
+static PyObject *find_piece(PyObject *self, PyObject *arguments) {
+    PyObject *arrays[5], *result = NULL;
+    buffers_t buffers = {.count = 0};
+    Py_buffer *views[5];
+    if (!PyArg_ParseTuple(arguments, "OOOOO", &arrays[0], &arrays[1], &arrays[2], &arrays[3],
+                          &arrays[4]))
+        return NULL;
+    if (!acquire_all(&buffers, arrays, 4, 1, views)) goto done;
+    const uint8_t *texts = views[0]->buf, *piece = views[2]->buf, *classes = views[3]->buf;
+    const int32_t *starts = views[1]->buf;
+    uint8_t *found = views[4]->buf;
+    int64_t size = length(views[2]), words = length(views[4]), bytes = length(views[0]);
+    if (size < 1 || length(views[1]) <= words || length(views[3]) < 256) {
+        PyErr_SetString(PyExc_ValueError, "an array is too short");
+        goto done;
+    }
+    int64_t steps[256], damaged = 0;
+    for (int byte = 0; byte < 256; byte++) steps[byte] = size;
+    for (int64_t place = 0; place < size - 1; place++) steps[piece[place]] = size - 1 - place;
+    Py_BEGIN_ALLOW_THREADS;
+    for (int64_t word = 0; word < words && !damaged; word++) {
+        int64_t begin = starts[word], end = starts[word + 1];
+        damaged = begin < 0 || end < begin || end > bytes;
+        if (!damaged) found[word] = piece_in(texts, begin, end, piece, size, steps, classes);
+    }
+    Py_END_ALLOW_THREADS;
+    if (damaged)
+        PyErr_SetString(PyExc_ValueError, "a word is not within the texts");
+    else
+        result = Py_NewRef(Py_None);
+done:
+    release(&buffers);
+    return result;
+}
+
 static PyObject *use_avx2(PyObject *self, PyObject *wanted) {
 #ifdef AVX2
     int former = has_avx2, there = __builtin_cpu_supports("avx2") != 0;
@@ -488,6 +561,7 @@ static PyMethodDef methods[] = {
     {"impacts_at", impacts_at, METH_VARARGS, "(columns, positions, rows, impacts out)"},
     {"impacts_of_row", impacts_of_row, METH_VARARGS, "(columns, row, impacts out)"},
     {"occupied", occupied, METH_VARARGS, "(order, allowed, superblocks out)"},
+    {"find_piece", find_piece, METH_VARARGS, "(texts, starts, piece, classes, found out)"},
     {"use_avx2", use_avx2, METH_O,
      "(wanted) -> whether it did: search with AVX2 where the processor has it, or without"},
     {NULL, NULL, 0, NULL},

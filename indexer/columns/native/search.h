@@ -1,8 +1,9 @@
 /* The exact best k of columns and of the newest images, for one width of impacts and of sums.
 
    Included once for each pair of widths by native.c, which defines IMPACT (an impact), POSTING
-   (impact << 8 | place) and SUM (a sum of count x impact, which the caller makes wide enough).
-   The numba functions in indexer/columns/kernel.py are the same algorithm, and its reference. */
+   (impact << 8 | place), SUM (a sum of count x impact, which the caller makes wide enough) and
+   TOTAL (a bound: twice the largest sum, and what rounding adds).
+   The numba functions in indexer/columns/kernel.py are its reference, and read all lists. */
 
 /* Add count x impact, image by image: the inner loop of most queries. */
 INLINE void NAME(add)(SUM *restrict sums, const IMPACT *restrict impacts, SUM count,
@@ -35,24 +36,6 @@ INLINE int64_t NAME(leading_bound)(const SUM *bounds, int64_t size) {
     for (int64_t s = 0; s < size; s++) buckets[bounds[s] >> shift]++;
     while (bucket > 0 && reached < LEADERS) reached += buckets[--bucket];
     return bucket << shift;
-}
-
-/* Add count x impact of a list's postings in some superblocks. */
-INLINE void NAME(add_postings)(const columns_t *columns, int64_t row, SUM count,
-                               const int64_t *batch, int64_t size, SUM sums[][SUPERBLOCK]) {
-    const uint32_t *starts = columns->starts + row * (columns->superblocks + 1);
-    const POSTING *postings = (const POSTING *)columns->postings + columns->bases[row];
-    for (int64_t b = 0; b < size; b++) PREFETCH(postings + starts[batch[b]]);
-    for (int64_t b = 0; b < size; b++) {
-        SUM *restrict own = sums[b];
-        const POSTING *posting = postings + starts[batch[b]], *last = postings + starts[batch[b] + 1];
-        if (count == 1)
-            for (; posting < last; posting++)
-                own[*posting & PLACE_MASK] += (SUM)(*posting >> PLACE_BITS);
-        else
-            for (; posting < last; posting++)
-                own[*posting & PLACE_MASK] += (SUM)(count * (SUM)(*posting >> PLACE_BITS));
-    }
 }
 
 /* Put a document into the heap if it is better than the worst there.
@@ -92,171 +75,254 @@ INLINE void NAME(add_impacts)(const columns_t *columns, int64_t row, SUM count,
         }
 }
 
-/* Add what the levels of the dense rows allow. */
-INLINE void NAME(add_levels)(const levels_t *query, int64_t superblock, SUM *restrict bounds) {
-    for (int64_t row = 0; row < query->rows; row++) {
-        const uint8_t *restrict levels = query->levels[row] + superblock * HALF;
-        SUM step = (SUM)query->steps[row];
+/* Whether an image may reach the least score if as much as is left is added to its bound. */
+INLINE int NAME(reaches)(const SUM *bounds, const SUM *sums, int64_t least, int64_t left) {
+    TOTAL most = 0;
+    for (int i = 0; i < SUPERBLOCK; i++) {
+        TOTAL own = (TOTAL)((TOTAL)bounds[i] + sums[i]);
+        most = own > most ? own : most;
+    }
+    return (int64_t)most + left >= least;
+}
+
+/* Set bounds to what the levels of the dense rows allow; returns whether one of them reaches the
+   least score if as much as is left is added. */
+INLINE int NAME(bound_levels)(const filter_t *filter, int64_t superblock, int64_t next,
+                              int64_t least, int64_t left, SUM *restrict bounds) {
+#ifdef AVX2
+    if (has_avx2) {
+        uint8_t shares[SUPERBLOCK];
+        const uint8_t more = share_of(left + filter->least - least, 255.0 / (double)filter->least);
+        if (!add_shares(filter, superblock, next, more, shares)) return 0;
+        const uint64_t most = (uint64_t)filter->least;
+        if (sizeof(SUM) == 2) /* without a division; never less, for scores below 65,535 */
+            for (int i = 0; i < SUPERBLOCK; i++) {
+                uint16_t share = (uint16_t)(shares[i] * 257), each = (uint16_t)(most + 1);
+                bounds[i] = (SUM)((((uint32_t)share * each) >> 16) + 1);
+            }
+        else
+            for (int i = 0; i < SUPERBLOCK; i++)
+                bounds[i] = (SUM)((shares[i] * most + 254) / 255);
+        return 1;
+    }
+#endif
+    (void)next;
+    memset(bounds, 0, SUPERBLOCK * sizeof *bounds);
+    for (int64_t row = 0; row < filter->rows; row++) {
+        const uint8_t *restrict levels = filter->levels[row] + superblock * HALF;
+        SUM step = (SUM)filter->steps[row];
         for (int i = 0; i < HALF; i++) bounds[i] = (SUM)(bounds[i] + step * (levels[i] & 15));
         for (int i = 0; i < HALF; i++)
             bounds[HALF + i] = (SUM)(bounds[HALF + i] + step * (levels[i] >> 4));
     }
+    return 1;
 }
 
-/* Images of a superblock whose bound may reach the least score, as filter does. */
-INLINE int NAME(choose)(levels_t *query, int64_t superblock, int64_t next, const SUM *sums,
-                        int lists, int64_t least, uint64_t *chosen) {
-#ifdef AVX2
-    if (has_avx2) {
-        uint8_t given[SUPERBLOCK];
-        filter_for(query, least);
-        if (lists && sizeof(SUM) == 2 && query->least <= UINT16_MAX)
-            shares_of((const uint16_t *)sums, query->least, given);
-        else if (lists)
-            for (int i = 0; i < SUPERBLOCK; i++)
-                given[i] = share_of(sums[i], 255.0 / (double)query->least);
-        return filter(query, superblock, next, lists ? given : NULL, chosen);
-    }
-#endif
-    (void)next, (void)lists;
-    SUM bounds[SUPERBLOCK], most = (SUM)-1;
-    const SUM enough = least < (int64_t)most ? (SUM)least : most;
-    int count = 0;
-    memcpy(bounds, sums, sizeof bounds);
-    NAME(add_levels)(query, superblock, bounds);
-    for (int i = 0; i < SUPERBLOCK; i++) count += bounds[i] >= enough;
-    memset(chosen, 0, MASKS * sizeof *chosen);
-    for (int i = 0; count && i < SUPERBLOCK; i++)
-        chosen[i / 64] |= (uint64_t)(bounds[i] >= enough) << i % 64;
-    return count;
+/* The impact of the image at a place of a superblock for the term of a dense row. */
+INLINE int64_t NAME(dense_impact)(const columns_t *columns, int64_t row, int64_t superblock,
+                                  int place) {
+    const uint8_t *levels = columns->levels + (row * columns->superblocks + superblock) * HALF;
+    if (!level_at(levels, place)) return 0;
+    return NAME(impacts_in)(columns, row, superblock)[images_before(levels, place)];
 }
 
-/* Look an image up in the dense rows, until it cannot enter the heap any more. */
-INLINE void NAME(finish)(const columns_t *columns, const query_t *query, const levels_t *dense,
+/* Add impacts in dense rows to an image's score in lists, until it cannot enter the heap any more. */
+INLINE void NAME(finish)(const columns_t *columns, const query_t *query, const filter_t *filter,
                          int64_t superblock, int place, int64_t score, heap_t *heap) {
     const SUM *counts = query->counts;
-    int64_t least = least_score(heap);
-    for (int64_t i = 0; i < dense->rows; i++)
-        score += dense->steps[i] * level_at(dense->levels[i] + superblock * HALF, place);
-    for (int64_t i = 0; i < dense->rows && score >= least; i++) {
-        const uint8_t *levels = dense->levels[i] + superblock * HALF;
-        int level = level_at(levels, place);
-        if (!level) continue;
-        const IMPACT *impacts = NAME(impacts_in)(columns, query->rows[i], superblock);
-        score += (int64_t)counts[i] * impacts[images_before(levels, place)];
-        score -= dense->steps[i] * level;
+    const int64_t least = least_score(heap);
+    for (int64_t i = 0; i < filter->rows; i++)
+        score += filter->steps[i] * level_at(filter->levels[i] + superblock * HALF, place);
+    for (int64_t i = 0; i < filter->rows && score >= least; i++) {
+        int level = level_at(filter->levels[i] + superblock * HALF, place);
+        int64_t impact = NAME(dense_impact)(columns, query->rows[i], superblock, place);
+        score += (int64_t)counts[i] * impact - filter->steps[i] * level;
     }
     if (score >= least)
         NAME(keep)(columns, query, superblock * SUPERBLOCK + place, score, heap);
 }
 
-/* Leave out images that may not be found, before they are looked up; returns how many are left. */
-INLINE int NAME(allow)(const columns_t *columns, const query_t *query, int64_t superblock,
-                       uint64_t *chosen) {
-    int left = 0;
-    for (int i = 0; i < MASKS; i++)
-        for (uint64_t rest = chosen[i]; rest; rest &= rest - 1) {
-            int64_t position = superblock * SUPERBLOCK + 64 * i + __builtin_ctzll(rest);
-            if (position < columns->images && query->allowed[columns->order[position]])
-                left++;
-            else
-                chosen[i] &= ~(rest & -rest);
-        }
-    return left;
-}
-
-/* Finish the images of a superblock that may still enter the heap, from their sums of lists. */
-INLINE void NAME(finish_superblock)(const columns_t *columns, const query_t *query,
-                                    levels_t *dense, int64_t superblock, int64_t next, SUM *sums,
-                                    heap_t *heap) {
-    uint64_t chosen[MASKS];
+/* The same for all images of a superblock. */
+INLINE void NAME(finish_all)(const columns_t *columns, const query_t *query, int64_t superblock,
+                             SUM *sums, heap_t *heap) {
     const SUM *counts = query->counts;
-    int count = NAME(choose)(dense, superblock, next, sums, query->terms > query->dense,
-                             least_score(heap), chosen);
-    if (count && query->allowed) count = NAME(allow)(columns, query, superblock, chosen);
-    if (count > MANY) {
-        for (int64_t i = 0; i < dense->rows; i++)
-            NAME(add_impacts)(columns, query->rows[i], counts[i], superblock, sums);
-        for (int i = 0; i < SUPERBLOCK; i++)
-            if (sums[i] >= least_score(heap))
-                NAME(keep)(columns, query, superblock * SUPERBLOCK + i, sums[i], heap);
-    } else if (count)
-        for (int i = 0; i < MASKS; i++)
-            for (; chosen[i]; chosen[i] &= chosen[i] - 1) {
-                int place = 64 * i + __builtin_ctzll(chosen[i]);
-                NAME(finish)(columns, query, dense, superblock, place, sums[place], heap);
-            }
+    for (int64_t i = 0; i < query->dense; i++)
+        NAME(add_impacts)(columns, query->rows[i], counts[i], superblock, sums);
+    for (int i = 0; i < SUPERBLOCK; i++)
+        if (sums[i] >= least_score(heap))
+            NAME(keep)(columns, query, superblock * SUPERBLOCK + i, sums[i], heap);
 }
 
-/* Keep the superblocks in which an image may reach the least score if it has the lists' maxima: where
-   images alike are together, most lists need not be read. */
-INLINE int64_t NAME(screen)(const columns_t *columns, const query_t *query, levels_t *dense,
-                            int64_t *batch, int64_t size, int64_t least) {
+/* Which of 64 images have a bound that reaches the least score. */
+INLINE uint64_t NAME(reaching)(const SUM *bounds, const SUM *sums, int64_t least) {
+#ifdef AVX2
+    if (has_avx2 && sizeof(SUM) == 2)
+        return reaching((const uint16_t *)bounds, (const uint16_t *)sums, (uint16_t)least);
+#endif
+    uint64_t found = 0;
+    for (int i = 0; i < 64; i++) found |= (uint64_t)((int64_t)bounds[i] + sums[i] >= least) << i;
+    return found;
+}
+
+/* Finish the images of a superblock whose bounds reach the least score and that may be found. */
+INLINE void NAME(finish_superblock)(const columns_t *columns, const query_t *query,
+                                    const filter_t *filter, int64_t superblock, const SUM *bounds,
+                                    SUM *sums, int64_t least, heap_t *heap) {
+    uint8_t chosen[SUPERBLOCK];
+    int count = 0;
+    for (int first = 0; first < SUPERBLOCK; first += 64)
+        for (uint64_t rest = NAME(reaching)(bounds + first, sums + first, least); rest;
+             rest &= rest - 1) {
+            int place = first + __builtin_ctzll(rest);
+            chosen[count] = (uint8_t)place;
+            count += may_be_found(columns, query, superblock * SUPERBLOCK + place);
+        }
+    if (count > MANY)
+        NAME(finish_all)(columns, query, superblock, sums, heap);
+    else
+        for (int i = 0; i < count; i++)
+            NAME(finish)(columns, query, filter, superblock, chosen[i], sums[chosen[i]], heap);
+}
+
+/* Superblocks that are scored together, so that the reads of one do not wait for another's. */
+typedef struct {
+    int64_t size, numbers[BATCH];
+    int64_t left[BATCH];                /* what lists that were not added yet may add */
+    SUM bounds[BATCH][SUPERBLOCK];      /* what levels of dense rows allow */
+    SUM sums[BATCH][SUPERBLOCK];        /* of the lists added so far */
+    uint8_t reached[BATCH];             /* those in which an image may enter the heap */
+    int64_t remaining;
+} NAME(batch_t);
+
+/* Leave superblocks in which no image can reach the least score. */
+INLINE void NAME(drop)(NAME(batch_t) *batch, int64_t least) {
+    int64_t kept = 0;
+    for (int64_t r = 0; r < batch->remaining; r++) {
+        uint8_t b = batch->reached[r];
+        batch->reached[kept] = b;
+        kept += NAME(reaches)(batch->bounds[b], batch->sums[b], least, batch->left[b]);
+    }
+    batch->remaining = kept;
+}
+
+/* Add up what lists may add, and order them by how much of that is known once their postings are
+   read: those first that rule most out for their cost. Returns how many there are. */
+INLINE int64_t NAME(order_lists)(const columns_t *columns, const query_t *query, filter_t *filter,
+                                 NAME(batch_t) *batch) {
     const IMPACT *maxima = columns->maxima;
     const SUM *counts = query->counts;
-    uint64_t chosen[MASKS];
-    int64_t kept = 0;
-    for (int64_t b = 0; b < size; b++) {
-        SUM sums[SUPERBLOCK], largest = 0;
-        for (int64_t i = query->dense; i < query->terms; i++)
-            largest += (SUM)(counts[i] * maxima[query->rows[i] * columns->superblocks + batch[b]]);
-        for (int i = 0; i < SUPERBLOCK; i++) sums[i] = largest;
-        batch[kept] = batch[b];
-        kept += NAME(choose)(dense, batch[b], batch[b + AHEAD < size ? b + AHEAD : size - 1], sums, 1,
-                             least, chosen) > 0;
+    int64_t found = 0;
+    memset(batch->left, 0, sizeof batch->left);
+    for (int64_t i = query->dense; i < query->terms; i++) {
+        const IMPACT *own = maxima + query->rows[i] * columns->superblocks;
+        const uint32_t *starts = columns->starts + query->rows[i] * (columns->superblocks + 1);
+        int64_t total = 0, postings = 0, place = found++;
+        for (int64_t b = 0; b < batch->size; b++) {
+            int64_t s = batch->numbers[b], most = (int64_t)counts[i] * own[s];
+            batch->left[b] += most;
+            total += most;
+            postings += starts[s + 1] - starts[s];
+        }
+        double gain = (double)total / (double)(postings + LIST_COST * batch->size);
+        for (; place > 0 && filter->gains[place - 1] < gain; place--) {
+            filter->gains[place] = filter->gains[place - 1];
+            filter->lists[place] = filter->lists[place - 1];
+        }
+        filter->gains[place] = gain;
+        filter->lists[place] = i;
     }
-    dense->screens = 3 * kept < size; /* not worth its time otherwise */
-    return kept;
+    return found;
 }
 
-/* Sum the lists of some superblocks exactly, and finish the images that may enter the heap. */
-INLINE void NAME(score_batch)(const columns_t *columns, const query_t *query, levels_t *dense,
-                              int64_t *batch, int64_t size, heap_t *heap) {
-    SUM sums[BATCH][SUPERBLOCK];
+/* Add count x impact of a list's postings, which rule out what else it might have added. */
+INLINE void NAME(add_list)(const columns_t *columns, int64_t row, SUM count, NAME(batch_t) *batch) {
+    const IMPACT *own = (const IMPACT *)columns->maxima + row * columns->superblocks;
+    const uint32_t *starts = columns->starts + row * (columns->superblocks + 1);
+    const POSTING *postings = (const POSTING *)columns->postings + columns->bases[row];
+    for (int64_t r = 0; r < batch->remaining; r++)
+        PREFETCH(postings + starts[batch->numbers[batch->reached[r]]]);
+    for (int64_t r = 0; r < batch->remaining; r++) {
+        int b = batch->reached[r];
+        SUM *restrict to = batch->sums[b];
+        const uint32_t *start = starts + batch->numbers[b];
+        const POSTING *posting = postings + start[0], *end = postings + start[1];
+        batch->left[b] -= (int64_t)count * own[batch->numbers[b]];
+        if (count == 1)
+            for (; posting < end; posting++)
+                to[*posting & PLACE_MASK] += (SUM)(*posting >> PLACE_BITS);
+        else
+            for (; posting < end; posting++)
+                to[*posting & PLACE_MASK] += (SUM)(count * (SUM)(*posting >> PLACE_BITS));
+    }
+}
+
+/* Bound the images of some superblocks by the levels of dense rows and, list by list, by their
+   postings; a superblock is left as soon as none of its images can enter the heap. Finish the
+   images that remain. */
+INLINE void NAME(score_batch)(const columns_t *columns, const query_t *query, filter_t *filter,
+                              NAME(batch_t) *batch, heap_t *heap) {
     const SUM *counts = query->counts;
-    if (dense->screens) size = NAME(screen)(columns, query, dense, batch, size, least_score(heap));
-    memset(sums, 0, size * sizeof *sums);
-    for (int64_t i = query->dense; i < query->terms; i++)
-        NAME(add_postings)(columns, query->rows[i], counts[i], batch, size, sums);
-    for (int64_t b = 0; b < size; b++)
-        NAME(finish_superblock)(columns, query, dense, batch[b],
-                                batch[b + AHEAD < size ? b + AHEAD : size - 1], sums[b], heap);
+    const int64_t least = least_score(heap), size = batch->size;
+    int64_t lists = NAME(order_lists)(columns, query, filter, batch);
+#ifdef AVX2
+    if (has_avx2) share_levels(filter, least);
+#endif
+    batch->remaining = 0;
+    memset(batch->sums, 0, size * sizeof *batch->sums);
+    for (int64_t b = 0; b < size; b++) {
+        int64_t next = batch->numbers[b + AHEAD < size ? b + AHEAD : size - 1];
+        batch->reached[batch->remaining] = (uint8_t)b;
+        batch->remaining += NAME(bound_levels)(filter, batch->numbers[b], next, least,
+                                               batch->left[b], batch->bounds[b]);
+    }
+    for (int64_t i = 0; i < lists && batch->remaining; i++) {
+        int64_t word = filter->lists[i];
+        NAME(add_list)(columns, query->rows[word], counts[word], batch);
+        NAME(drop)(batch, least);
+    }
+    for (int64_t r = 0; r < batch->remaining; r++) {
+        int b = batch->reached[r];
+        NAME(finish_superblock)(columns, query, filter, batch->numbers[b], batch->bounds[b],
+                                batch->sums[b], least, heap);
+    }
 }
 
 /* Score the superblocks with least <= bound < below that may still enter the heap. They come as
    they lie in memory, which reads ahead where few are skipped. */
-INLINE void NAME(score_between)(const columns_t *columns, const query_t *query, levels_t *dense,
+INLINE void NAME(score_between)(const columns_t *columns, const query_t *query, filter_t *filter,
                                 const SUM *bounds, int64_t least, int64_t below, heap_t *heap) {
-    int64_t batch[BATCH], filled = 0;
-    dense->screens = dense->rows > 0 && dense->rows < query->terms;
+    NAME(batch_t) batch;
+    int64_t limit = least_score(heap) == 1 ? 1 : BATCH; /* the first images raise the least score */
+    batch.size = 0;
     if (least < least_score(heap)) least = least_score(heap);
     for (int64_t s = 0; s < columns->superblocks; s++) {
         if (bounds[s] < least || bounds[s] >= below) continue;
-        batch[filled++] = s;
-        if (filled == BATCH) {
-            NAME(score_batch)(columns, query, dense, batch, filled, heap);
-            filled = 0;
+        batch.numbers[batch.size++] = s;
+        if (batch.size == limit) {
+            NAME(score_batch)(columns, query, filter, &batch, heap);
+            batch.size = 0;
+            if (limit < BATCH) limit *= 2;
             if (least < least_score(heap)) least = least_score(heap);
         }
     }
-    if (filled) NAME(score_batch)(columns, query, dense, batch, filled, heap);
+    if (batch.size) NAME(score_batch)(columns, query, filter, &batch, heap);
 }
 
 CLONED static void NAME(best_documents)(const columns_t *columns, const query_t *query,
-                                        levels_t *dense, void *scratch, heap_t *heap) {
+                                        filter_t *filter, void *scratch, heap_t *heap) {
     SUM *bounds = scratch;
     NAME(superblock_bounds)(columns, query, bounds);
     int64_t least = NAME(leading_bound)(bounds, columns->superblocks);
     if (least < 1) least = 1;
-    for (dense->rows = 0; dense->rows < query->dense; dense->rows++) {
-        int64_t row = query->rows[dense->rows];
-        dense->levels[dense->rows] = columns->levels + row * columns->superblocks * HALF;
-        dense->steps[dense->rows] =
-            (int64_t)((const SUM *)query->counts)[dense->rows] * columns->steps[row];
+    for (filter->rows = 0; filter->rows < query->dense; filter->rows++) {
+        int64_t row = query->rows[filter->rows];
+        filter->levels[filter->rows] = columns->levels + row * columns->superblocks * HALF;
+        filter->steps[filter->rows] =
+            (int64_t)((const SUM *)query->counts)[filter->rows] * columns->steps[row];
     }
-    dense->least = 0;
-    NAME(score_between)(columns, query, dense, bounds, least, INT64_MAX, heap);
-    NAME(score_between)(columns, query, dense, bounds, 1, least, heap);
+    filter->least = 0;
+    NAME(score_between)(columns, query, filter, bounds, least, INT64_MAX, heap);
+    NAME(score_between)(columns, query, filter, bounds, 1, least, heap);
 }
 
 /* Sums of the newest images, and those that are not below the k-th best of them. */
@@ -287,11 +353,7 @@ INLINE int64_t NAME(impact_at)(const columns_t *columns, int64_t row, int64_t po
     int64_t superblock = position / SUPERBLOCK;
     int place = position % SUPERBLOCK;
     if (row < 0) return 0;
-    if (row < columns->dense_rows) {
-        const uint8_t *levels = columns->levels + (row * columns->superblocks + superblock) * HALF;
-        if (!level_at(levels, place)) return 0;
-        return NAME(impacts_in)(columns, row, superblock)[images_before(levels, place)];
-    }
+    if (row < columns->dense_rows) return NAME(dense_impact)(columns, row, superblock, place);
     const uint32_t *starts = columns->starts + row * (columns->superblocks + 1) + superblock;
     const POSTING *postings = (const POSTING *)columns->postings + columns->bases[row];
     for (uint32_t posting = starts[0]; posting < starts[1]; posting++)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from indexer.columns import engine, in_numba
 from indexer.columns.index import ColumnIndex
-from indexer.columns.layout import LEVELS, SUPERBLOCK, Columns
+from indexer.columns.layout import LEVELS, NARROW, SUPERBLOCK, Columns
 from indexer.columns.live.newest import Newest
 from indexer.columns.row_files import PostingRows
 from tests.indexer.columns.corpus import VOCABULARY, built, exact_top, new_images, random_rows
@@ -38,10 +38,10 @@ ALL: NDArray[np.bool_] = np.empty(0, np.bool_)
 
 @pytest.fixture(scope="module")
 def corpora(tmp_path_factory: pytest.TempPathFactory) -> dict[int, list[Corpus]]:
-    """Some segments of 8 bits, and some of 12."""
+    """Some segments of 8 bits, some of 12, and some of 16."""
     folder = tmp_path_factory.mktemp("engine")
     made: dict[int, list[Corpus]] = {}
-    for bits in (8, 12):
+    for bits in (8, 12, 16):
         for images in (9000, 700, SUPERBLOCK, 5):
             rows = random_rows(images, bits, seed=images + bits)
             corpus = rows, built(folder / f"{images}-{bits}", rows, bits)
@@ -64,14 +64,14 @@ def test_the_compiled_engine_is_used() -> None:
 @settings(max_examples=300)
 @given(data=st.data())
 def test_the_best_of_segments(corpora: dict[int, list[Corpus]], data: st.DataObject) -> None:
-    chosen = data.draw(st.sampled_from([8, 12]), label="bits")
+    chosen = data.draw(st.sampled_from([8, 12, 16]), label="bits")
     count = data.draw(st.integers(0, 4), label="segments")
     segments = corpora[chosen][:count]
     term = st.integers(0, VOCABULARY - 1)
     terms = data.draw(st.dictionaries(term, st.integers(1, 4), max_size=12), label="terms")
     k = data.draw(st.sampled_from([1, 10, 400]) | st.integers(1, 40), label="k")
     share = data.draw(st.sampled_from([None, 0.0, 0.01, 0.5]), label="share allowed")
-    fits = sum(terms.values()) * (2**chosen - 1 + LEVELS) < 2**16
+    fits = sum(terms.values()) * (2**chosen - 1 + LEVELS) < NARROW
     kind = data.draw(st.sampled_from([np.uint16, np.uint32] if fits else [np.uint32]), label="sums")
     firsts = np.cumsum([0, *(len(index) for _, index in segments)])
     allowed = ALL

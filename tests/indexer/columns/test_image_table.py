@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from indexer.columns import image_table
-from indexer.columns.image_table import ImageTable, ImageWriter
+from indexer.columns.image_table import ImageTable
+from indexer.columns.image_writer import ImageWriter
 
 
 @pytest.mark.parametrize("batch", [1, 3, 50])
@@ -35,7 +36,7 @@ def test_no_images(tmp_path: Path) -> None:
 def test_ids_are_found_whether_or_not_they_were_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(image_table, "STORED_CACHE", 3)
+    monkeypatch.setattr(image_table, "REMEMBERED", 3)
     writer = ImageWriter(tmp_path)
     ids = [f"{number:02d}" for number in range(20)]
     writer.add(ids, [{}] * 20)

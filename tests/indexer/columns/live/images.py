@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from indexer.columns.image_table import image_rows
+from indexer.columns.image_writer import image_rows
 from indexer.columns.live.compaction import Compaction
 from indexer.columns.live.segment_writer import write_segment
 from indexer.columns.live.snapshot import LiveColumns
