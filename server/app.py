@@ -14,16 +14,18 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.responses import FileResponse
 from fastapi.routing import APIRoute
 from fastapi.staticfiles import StaticFiles
-from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddleware
+from starlette.middleware.gzip import GZipMiddleware
 
 from server import problems, schemas
 from server.backends import Backends
 from server.changeover.leases import Current
 from server.changeover.middleware import OneIndex
 from server.changeover.watch import IndexWatch
+from server.compression import COMPRESSION, LEAST_COMPRESSED, NOT_COMPRESSED
 from server.monitoring import middleware as monitoring
 from server.monitoring.metrics import Metrics
 from server.monitoring.monitor import measure, open_monitor
+from server.quick_search import Quick, QuickSearch
 from server.routes import backends as backend_routes
 from server.routes import (
     count,
@@ -47,10 +49,6 @@ from server.thumbnails import Thumbnails
 from server.work import Work
 from server.writing.forward import Forwarder
 
-# Photos are compressed already.
-NOT_COMPRESSED = (*DEFAULT_EXCLUDED_CONTENT_TYPES, "image/*", "application/octet-stream")
-LEAST_COMPRESSED = 1000  # bytes
-COMPRESSION = 4  # of 9: half the time of the default for 5 % more bytes
 # An image id may be anything, so the path of an image matches those before it, too.
 ROUTERS = (
     search.direct,
@@ -104,6 +102,8 @@ def create_app(
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         figures = measure(metrics, lambda: current.resource, forwarder.counts)
         measuring = asyncio.create_task(figures)
+        # Once the index is replaced, what explains it cannot be opened any more.
+        current.resource.prepare_explaining()
         if watch:
             watch.start()
         yield
@@ -136,13 +136,17 @@ def create_app(
         compresslevel=COMPRESSION,
         exclude_content_types=NOT_COMPRESSED,
     )
-    security.install(app, settings, buckets or Buckets())
+    guards = security.install(app, settings, buckets or Buckets())
     app.add_middleware(monitoring.Monitoring, monitor=monitor)
     problems.install(app)
     for router in ROUTERS:
         app.include_router(router)
     app.add_api_route("/", _index, methods=["GET", "HEAD"], include_in_schema=False)
     app.mount("/page", StaticFiles(directory=PAGE))
+    # Further middleware change requests before the others see them, or answers after them.
+    if not (security.is_proxied(settings) or settings.cors_origins):
+        app.state.quick = QuickSearch(current, guards, monitor, search.direct.routes[0])
+        app.add_middleware(Quick, search=app.state.quick)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
 
@@ -161,7 +165,13 @@ def _watch(
 ) -> IndexWatch[Backends]:
     def open_as_before() -> Backends:
         found = reopen()
-        found.load_as(current.resource)
+        try:
+            found.warm_up()  # before a request uses it
+            found.prepare_explaining()
+            found.load_as(current.resource)
+        except BaseException:
+            found.close()  # Java would keep its files
+            raise
         return found
 
     return IndexWatch(

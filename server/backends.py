@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from fastapi import Request
 
 from indexer.dense.manifest import MILVUS, SPARSE
-from indexer.search.api import Follower, Searcher, UnavailableError
+from indexer.search.api import Follower, Preparable, Searcher, UnavailableError
 from indexer.search.lazy import LazySearcher
 from indexer.shards import index_folders, owner
 from indexer.state import IndexState, index_version
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from indexer.search.lucene import LuceneSearcher
     from indexer.search.sharded.open import LocalSearcher
 
+log = logging.getLogger(__name__)
+
 
 @runtime_checkable
 class Companion(Protocol):
@@ -33,6 +37,15 @@ class Companion(Protocol):
 
     def following(self, sparse: Any) -> Searcher:
         """The same backend beside another commit of the index."""
+        ...
+
+
+@runtime_checkable
+class WarmsUp(Protocol):
+    """A searcher of an index folder."""
+
+    def warm_up(self) -> None:
+        """Do once what the first requests would wait for."""
         ...
 
 
@@ -148,6 +161,34 @@ class Backends:
         ]
         return Backends([replace(self.default, searcher=newer), *beside], self._state)
 
+    def warm_up(self) -> None:
+        """Do once what the first requests of the index would wait for; takes seconds.
+
+        Raises:
+            InputError: if something of the index that is not needed to open it is damaged.
+        """
+        if isinstance(self.default.searcher, WarmsUp):
+            self.default.searcher.warm_up()
+
+    def warm_up_first(self) -> None:
+        """As `warm_up`, in a thread where the first answers are quick without it."""
+
+        def run() -> None:
+            try:
+                self.warm_up()
+            except InputError as error:
+                log.warning("%s", error)
+
+        if self.default.quick:
+            Thread(target=run, name="warm up", daemon=True).start()
+        else:
+            self.warm_up()
+
+    def prepare_explaining(self) -> None:
+        """Open what explains in a thread, where that is not open already; returns at once."""
+        if isinstance(self.default.searcher, Preparable):
+            self.default.searcher.prepare_explaining()
+
     def load_as(self, former: Backends) -> None:
         """Load the dense models that are loaded in the former backends, before a query waits."""
         loaded = {backend.name for backend in former if _is_loaded(backend.searcher)}
@@ -173,12 +214,11 @@ def backends_of(request: Request) -> Backends:
     return backends
 
 
-def open_backends(settings: ServerSettings, warm: bool = True) -> Backends:
+def open_backends(settings: ServerSettings) -> Backends:
     """Open all backends of an index folder: "sparta", dense models, "ensemble", "milvus".
 
     Args:
         settings: with the index folder, the photos, the example queries and the engine.
-        warm: whether they will answer, so that the first answers should be as quick as the others.
 
     Raises:
         InputError: if the folder is not an index or is damaged, or was replaced meanwhile.
@@ -190,8 +230,6 @@ def open_backends(settings: ServerSettings, warm: bool = True) -> Backends:
     state = IndexState.read(index)
     sparse = open_searcher(index, settings.engine)
     try:
-        if warm:
-            sparse.warm_up()
         return _opened(index, settings, state, sparse)
     except BaseException:
         sparse.close()  # Java would keep its files

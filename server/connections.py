@@ -25,11 +25,12 @@ SECONDS = 30.0  # for a request to arrive, and for a client to take some of an a
 class LimitedProtocol(HttpToolsProtocol):
     """A connection that is closed when its client takes too much time or room."""
 
-    _deadline: asyncio.TimerHandle | None = None
+    _due: float | None = None  # when the client will have taken too much time
+    _timer: asyncio.TimerHandle | None = None  # comes then or before: it is not set anew each time
     _stalled: asyncio.TimerHandle | None = None
     _head = 0  # bytes of a head that is not complete
     _body = 0  # bytes of a body since the time limit began
-    _receiving = _refused = False
+    _receiving = _refused = _answered = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for the first request."""
@@ -42,7 +43,8 @@ class LimitedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the time limits."""
         super().connection_lost(exc)
-        self._request_is_here()
+        if self._timer is not None:
+            self._timer.cancel()
         if self._stalled is not None:
             self._stalled.cancel()
 
@@ -64,15 +66,40 @@ class LimitedProtocol(HttpToolsProtocol):
         """A request begins."""
         super().on_message_begin()
         self._receiving = True
+        self._due = None  # what counted until now was how long the connection was idle
 
     def on_headers_complete(self) -> None:
         """Start the answer, unless the head is too large."""
         self._head = 0
-        size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
+        size = len(self.url) + sum([len(name) + len(value) for name, value in self.headers])
         if size > MAX_HEAD:
             self._refuse_head()
-        else:
+        elif not self._answer_at_once():
             super().on_headers_complete()
+
+    def _answer_at_once(self) -> bool:
+        """Answer what the application can answer without a task, if nothing else is going on."""
+        quick = getattr(self.config.app.state, "quick", None)  # type: ignore[union-attr]
+        waiting = self.cycle is not None and not self.cycle.response_complete
+        if (
+            quick is None
+            or waiting
+            or self.flow.write_paused
+            or not self.parser.should_keep_alive()
+        ):
+            return False
+        path, _, query = self.url.partition(b"?")
+        usual = self.parser.get_method() == b"GET" and self.parser.get_http_version() == "1.1"
+        if path != quick.PATH or not usual or b"#" in query:
+            return False
+        self.scope |= {"method": "GET", "path": path.decode(), "query_string": query}
+        reply = quick.answer(self.scope)
+        if reply is None:
+            return False
+        self._answered = True
+        self.transport.write(reply.message(self.server_state.default_headers))
+        self.server_state.total_requests += 1
+        return True
 
     def on_body(self, body: bytes) -> None:
         """Read a part of the body."""
@@ -80,8 +107,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._body += len(body)
         if self._body >= PART:  # a photo may take longer than a search, as long as it proceeds
             self._body = 0
-            self._request_is_here()
-            self._await_request()
+            self._expect(SECONDS)
         if not self._refused:
             super().on_body(body)
 
@@ -89,8 +115,11 @@ class LimitedProtocol(HttpToolsProtocol):
         """The request is complete."""
         self._head = 0
         self._receiving = False
-        self._request_is_here()
-        if not self._refused:
+        self._due = None
+        if self._answered:
+            self._answered = False
+            self._expect(self.timeout_keep_alive)
+        elif not self._refused:
             super().on_message_complete()
 
     def pause_writing(self) -> None:
@@ -113,15 +142,30 @@ class LimitedProtocol(HttpToolsProtocol):
         self._refuse(HTTPStatus.BAD_REQUEST, "this is not a request in HTTP/1.1")
 
     def _await_request(self) -> None:
-        if self._deadline is None:
-            self._deadline = self.loop.call_later(SECONDS, self._too_slow)
+        if self._due is None:
+            self._expect(SECONDS)
 
-    def _request_is_here(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
+    def _expect(self, seconds: float) -> None:
+        """Give the client some time for what it sends next."""
+        self._due = self.loop.time() + seconds
+        if self._timer is not None and self._timer.when() > self._due:
+            self._timer.cancel()
+            self._timer = None
+        if self._timer is None:
+            self._timer = self.loop.call_at(self._due, self._look)
+
+    def _look(self) -> None:
+        """Look whether the time is over."""
+        self._timer = None
+        if self._due is None:
+            return
+        if self.loop.time() < self._due:
+            self._timer = self.loop.call_at(self._due, self._look)
+        else:
+            self._too_slow()
 
     def _too_slow(self) -> None:
+        self._due = None
         if self.cycle is not None and not self.cycle.response_complete:
             self.transport.abort()  # in the middle of an answer
         elif not self._receiving:
@@ -139,7 +183,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._refused = True
         metrics: Metrics = self.config.app.state.metrics  # type: ignore[union-attr]
         metrics.connection_refused(status.value)
-        self._request_is_here()
+        self._due = None
         body = plain_problem(status, detail)
         headers: dict[str, Any] = SECURITY_HEADERS | {
             "Content-Type": MEDIA_TYPE,

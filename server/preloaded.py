@@ -1,4 +1,4 @@
-"""What every worker of a server loads, loaded once for all of them; see `server.processes`."""
+"""What every worker of a server loads, loaded once in the process that they are forks of."""
 
 import gc
 

@@ -13,16 +13,17 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import forkserver, get_context
 from multiprocessing.connection import wait
-from multiprocessing.context import ForkServerContext, SpawnContext
+from multiprocessing.context import ForkContext, ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Event
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TypeAlias
 
 import uvicorn
 from fastapi import FastAPI
@@ -31,6 +32,7 @@ from starlette.applications import Starlette
 from server.app import create_app
 from server.backends import Backends
 from server.connections import LimitedProtocol
+from server.inherited import Inherited
 from server.monitoring.metrics import Metrics, forget, share
 from server.parent import stop_with_parent
 from server.security.rate_limit import Buckets
@@ -38,11 +40,15 @@ from server.security.tls import renew_certificate
 from server.settings import ServerSettings
 from server.writing.board import NOT_OPEN
 from server.writing.forward import Forwarder
-from server.writing.process import WriterAddress, writer_process
+from server.writing.process import WriterAddress, WriterStarter, writer_starter
 from sparta.errors import InputError
 
 DRAIN = 30  # seconds that a server which is stopped has for the requests in flight
+LOOK = 5.0  # seconds between two looks at the index that workers are forked with
+STOPS = (signal.SIGINT, signal.SIGTERM)
 PAUSE = 5.0  # seconds before another worker is tried in place of one that could not start
+
+Context: TypeAlias = ForkContext | ForkServerContext | SpawnContext
 
 log = logging.getLogger(__name__)
 
@@ -105,7 +111,10 @@ class _Server(uvicorn.Server):
 
 
 def run_workers(
-    settings: ServerSettings, open_backends: Callable[[], Backends], listening: socket.socket
+    settings: ServerSettings,
+    open_backends: Callable[[], Backends],
+    listening: socket.socket,
+    opened: Inherited | None = None,
 ) -> None:
     """Serve in several processes until SIGINT or SIGTERM; one that dies is replaced.
 
@@ -113,26 +122,38 @@ def run_workers(
         settings: of the server, with the number of processes.
         open_backends: opens the backends; called in each process and must be picklable.
         listening: socket shared by all.
+        opened: backends that the processes are forked with; None to let each open them.
 
     Raises:
         InputError: if one of the first processes cannot open the backends; the others are stopped.
     """
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in STOPS:
         signal.signal(number, signal.default_int_handler)
     with (
         TemporaryDirectory(prefix="visualsparta-metrics-") as folder,
-        writer_process(settings) as writer,
+        writer_starter(settings) as starter,
     ):
-        _supervise(_Job(settings, open_backends, listening, Path(folder), Buckets(), writer))
+        writer, metrics = starter.address, Path(folder)
+        job = _Job(settings, open_backends, listening, metrics, Buckets(), writer, opened)
+        _supervise(job, starter)
 
 
-def _supervise(job: _Job) -> None:
+def _supervise(job: _Job, starter: WriterStarter) -> None:
     workers: list[_Worker] = []
     opened = False
     try:
-        workers += [_Worker.start(job, place) for place in range(job.settings.workers)]
+        workers.append(_Worker.start(job, 0))
+        # It answers while the others are given more to share.
+        if job.inherited is not None:
+            # A signal could be lost in an import, so it is held back until that is done.
+            signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+            job.inherited.prepare()
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
+        workers += [_Worker.start(job, place) for place in range(1, job.settings.workers)]
         while True:
-            wait([worker.process.sentinel for worker in workers])
+            _wait(workers, starter)
+            if job.inherited is not None:
+                job.inherited.look()
             for place, worker in enumerate(workers):
                 opened = opened or worker.ready.is_set()
                 if not worker.process.is_alive():
@@ -145,8 +166,15 @@ def _supervise(job: _Job) -> None:
     finally:
         for worker in workers:
             worker.process.terminate()
-        for worker in workers:
-            worker.process.join()
+        # Requests in flight may have something to write.
+        while living := [worker for worker in workers if worker.process.is_alive()]:
+            _wait(living, starter)
+
+
+def _wait(workers: Sequence[_Worker], starter: WriterStarter) -> None:
+    """Wait some time, at most until a worker has ended; start a writer for them meanwhile."""
+    wait([*(worker.process.sentinel for worker in workers), starter.awaited], LOOK)
+    starter.look()
 
 
 @dataclass(frozen=True)
@@ -160,6 +188,7 @@ class _Job:
         metrics: folder of their metrics.
         buckets: of the limits, which they share.
         writer: what changes the index.
+        inherited: backends that the workers are forked with; None to let each open them.
     """
 
     settings: ServerSettings
@@ -168,6 +197,7 @@ class _Job:
     metrics: Path
     buckets: Buckets
     writer: WriterAddress
+    inherited: Inherited | None = None
 
 
 @dataclass
@@ -184,7 +214,7 @@ class _Worker:
 
     @classmethod
     def start(cls, job: _Job, place: int) -> _Worker:
-        context = start_context()
+        context: Context = start_context() if job.inherited is None else get_context("fork")
         ready = context.Event()
         process = context.Process(target=_work, args=(job, place, ready), daemon=True)
         process.start()
@@ -211,10 +241,10 @@ class _Worker:
 
 
 def start_context() -> ForkServerContext | SpawnContext:
-    """How workers are started: on Linux as forks of a process that has loaded what they need.
+    """How workers are started that open the index: as forks of a process that has their modules.
 
-    They share that memory, 100 MB each, and start without loading it. That process has neither
-    threads nor Java, which a fork would not survive.
+    On Linux alone. They share that memory, 100 MB each, and start without loading it. That process
+    has neither threads nor Java, which a fork would not survive.
     """
     if sys.platform != "linux":
         return get_context("spawn")
@@ -227,6 +257,7 @@ def start_context() -> ForkServerContext | SpawnContext:
 def _work(job: _Job, place: int, ready: Event) -> None:
     """Serve in a worker process; Ctrl+C is handled by the first process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     stop_with_parent()
     share(job.metrics, place)
     try:
@@ -239,8 +270,11 @@ def _work(job: _Job, place: int, ready: Event) -> None:
 
 
 def _app(job: _Job, place: int) -> FastAPI:
+    inherited = job.inherited.backends if job.inherited is not None else None
+    backends = inherited or job.open_backends()
+    backends.warm_up_first()
     return create_app(
-        job.open_backends(),
+        backends,
         job.settings,
         Metrics(place, job.metrics),
         job.open_backends,

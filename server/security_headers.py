@@ -23,8 +23,9 @@ DOCS_POLICY = (
 )
 
 
-_RAW = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
-_DOCS = [(name, DOCS_POLICY.encode() if name == _RAW[0][0] else value) for name, value in _RAW]
+RAW_HEADERS = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
+_POLICY = RAW_HEADERS[0][0]
+_DOCS = [(name, DOCS_POLICY.encode() if name == _POLICY else value) for name, value in RAW_HEADERS]
 
 
 class SecurityHeaders:
@@ -41,7 +42,7 @@ class SecurityHeaders:
                 headers = message["headers"]
                 present = {name for name, _ in headers}
                 docs = scope["path"].removeprefix(scope.get("root_path", "")) == "/docs"
-                missing = [one for one in (_DOCS if docs else _RAW) if one[0] not in present]
+                missing = [one for one in (_DOCS if docs else RAW_HEADERS) if one[0] not in present]
                 message["headers"] = [*headers, *missing]
             await send(message)
 

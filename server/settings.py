@@ -24,7 +24,6 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, Setting
 
 from indexer.milvus.connection import TOKEN_VARIABLE
 from sparta.errors import InputError
-from sparta.yaml_file import read_yaml
 
 PREFIX = "SPARTA_"
 CONFIG_VARIABLE = "SPARTA_CONFIG"
@@ -240,6 +239,8 @@ def load_settings(
     if config is not None:
         if not config.is_file():
             raise InputError(f"{config}: there is no such file; name a YAML file with --config")
+        from sparta.yaml_file import read_yaml  # which a server without such a file does not need
+
         sources.append((read_yaml(config), {field: f"{config}: {field}" for field in fields}))
     variables = {field: f"{PREFIX}{field.upper()}" for field in fields}
     sources.append((EnvSettingsSource(ServerSettings)(), variables))

@@ -18,7 +18,9 @@ from indexer.shards import index_folders
 from indexer.state import bytes_below
 from server.cluster.ingress import Ingress
 from server.cluster.names import INDEX, INGRESS, Served, shard_deployment, writer_deployment
-from server.cluster.replica import Root, ShardReplica, ShardWriter
+from server.cluster.replica import ShardReplica
+from server.cluster.root import Root
+from server.cluster.shard_writer import ShardWriter
 from server.security.exposure import check_exposure
 from server.settings import ServerSettings
 from server.sockets import url

@@ -1,14 +1,11 @@
-"""What runs for a shard: replicas that search it, and one that writes to it."""
+"""What searches a shard on a cluster; the replicas of a shard are all alike."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import Any, NamedTuple, TypeVar
-
-import httpx
+from typing import NamedTuple, TypeVar
 
 from indexer.lucene.commits import newest_commit
 from indexer.parts import LUCENE
@@ -19,8 +16,6 @@ from indexer.search.sharded.tasks import Task
 from indexer.shards import index_folders
 from indexer.state import index_version
 from server.cluster.names import Served
-from server.writing.app import Writing, create_app
-from server.writing.board import Board
 from sparta.errors import InputError
 
 Result = TypeVar("Result")
@@ -36,20 +31,6 @@ class Refusal(NamedTuple):
     """
 
     error: Exception
-
-
-class Written(NamedTuple):
-    """The writer's response.
-
-    Attributes:
-        status: of HTTP.
-        headers: likewise.
-        content: likewise.
-    """
-
-    status: int
-    headers: dict[str, str]
-    content: bytes
 
 
 def shard_folder(served: Served, number: int) -> Path:
@@ -79,6 +60,7 @@ class ShardReplica:
         self._folder = shard_folder(served, number)
         searcher = open_index(self._folder, engine)
         searcher.warm_up()
+        searcher.prepare_explaining()
         self._open = Shared(searcher)
         self._newest = ""
         self._lock = Lock()
@@ -107,42 +89,3 @@ class ShardReplica:
                     self._open = Shared(found)
                 self._newest = newest.name
             return self._open.shared()
-
-
-class ShardWriter:
-    """Writes to a shard; there is one of it, which Ray starts again if it ends.
-
-    Args:
-        served: the index.
-        number: of the shard.
-        models: that the index was built with.
-    """
-
-    def __init__(self, served: Served, number: int, models: Sequence[str]) -> None:
-        self._writing = Writing(shard_folder(served, number), models, Board(1))
-        transport = httpx.ASGITransport(create_app(self._writing))
-        self._client = httpx.AsyncClient(transport=transport, base_url="http://writer")
-
-    async def send(
-        self, method: str, path: str, refresh: str, headers: Mapping[str, str], content: bytes
-    ) -> Written:
-        """Answer a request; see `server.writing.app`."""
-        found = await self._client.request(
-            method, path, params={"refresh": refresh}, headers=dict(headers), content=content
-        )
-        return Written(found.status_code, dict(found.headers), found.content)
-
-    def __del__(self) -> None:
-        """Commit, when Ray stops it."""
-        if hasattr(self, "_writing"):
-            self._writing.close()
-
-
-class Root:
-    """Stands for the application of an index, whose deployments it is bound to.
-
-    Args:
-        parts: handles of them.
-    """
-
-    def __init__(self, *parts: Any) -> None: ...

@@ -16,7 +16,7 @@ from indexer.shards import owner
 from server.backends import backends_of
 from server.cluster.dividing import batch_answer, delete_answer, divided_ids, divided_lines
 from server.cluster.names import Served, writer_deployment
-from server.cluster.replica import Written
+from server.cluster.shard_writer import Written
 from server.problems import ProblemError
 from server.writing.bodies import Refresh
 from server.writing.forward import PASSED_ON, Forwarder

@@ -103,5 +103,7 @@ def _server(source: str, photos: Path | None, api_key: str | None, write: bool) 
 
     settings = ServerSettings(index=Path(source), photos=photos)
     open_all = partial(open_backends, settings)
-    app = create_app(open_all(), settings, reopen=open_all)
+    backends = open_all()
+    backends.warm_up_first()
+    app = create_app(backends, settings, reopen=open_all)
     return mcp_server(application_client(app), app)

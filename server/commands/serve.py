@@ -176,6 +176,7 @@ def _run(settings: ServerSettings) -> None:
 
     from server.app import create_app
     from server.backends import open_backends
+    from server.inherited import Inherited, can_be_inherited, java_runs
     from server.processes import run, run_workers, start_context
     from server.security.exposure import check_exposure
     from server.sockets import listen, url
@@ -185,18 +186,22 @@ def _run(settings: ServerSettings) -> None:
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     check_exposure(settings)
     open_all = partial(open_backends, settings)
-    # Several workers open them by themselves; what these load is loaded meanwhile.
-    if settings.workers > 1:
+    forks = settings.workers > 1 and can_be_inherited(settings)
+    # Workers that are no forks of this process load by themselves what they need; begin with it.
+    if settings.workers > 1 and not forks:
         start_context()
-    backends = open_all(warm=settings.workers == 1)
+    backends = open_all()
     with listen(settings.host, settings.port) as socket:
         address = url(settings.host, socket.getsockname()[1], settings.scheme)
         _announce(console, backends, settings.index, address)
         console.print("Stop with Ctrl+C.")
         if settings.workers == 1:
             with writer_process(settings) as writer:
+                backends.warm_up_first()
                 app = create_app(backends, settings, reopen=open_all, forwarder=Forwarder(writer))
                 run(app, socket, settings.drain_seconds, settings.certificate)
+        elif forks and not java_runs():
+            run_workers(settings, open_all, socket, Inherited(backends, settings.index))
         else:
             backends.close()
             run_workers(settings, open_all, socket)

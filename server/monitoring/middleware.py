@@ -29,7 +29,7 @@ class Monitoring:
         async def send_recorded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 record.status = message["status"]
-                message["headers"] = [*message["headers"], *_headers(record)]
+                message["headers"] = [*message["headers"], *headers_of(record)]
             else:
                 record.bytes += len(message.get("body", b""))
             await send(message)
@@ -42,7 +42,8 @@ class Monitoring:
             self.monitor.finished(scope, record)
 
 
-def _headers(record: RequestRecord) -> list[tuple[bytes, bytes]]:
+def headers_of(record: RequestRecord) -> list[tuple[bytes, bytes]]:
+    """The headers that name a request and the index that answered it."""
     headers = [(HEADER, record.id.encode())]
     # Without an index the request was refused before it reached one.
     return [*headers, (INDEX_HEADER, record.index.encode())] if record.index else headers

@@ -6,6 +6,8 @@ import base64
 import hashlib
 import json
 
+from pydantic_core import to_json
+
 from indexer.search.paging import DEEPEST, Position
 from server.problems import ProblemError
 from server.routes.parameters import SearchBody, SearchParameters
@@ -39,7 +41,7 @@ def written(position: Position | None, hits: int, k: int, key: str) -> str | Non
     if position is None or hits < k or position.rank >= DEEPEST:
         return None
     content = [key, position.value, position.image_id, position.rank]
-    return base64.urlsafe_b64encode(_encode(content).encode()).decode().rstrip("=")
+    return base64.urlsafe_b64encode(to_json(content)).decode().rstrip("=")
 
 
 def read(cursor: str, key: str, ranked: bool) -> Position:

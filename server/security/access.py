@@ -33,44 +33,32 @@ WRITTEN = re.compile(r"/v1/images/(?!count$)")  # paths of what may be as large
 BEARER = "bearer"  # name of the scheme in the OpenAPI document
 
 
-class Access:
-    """Lets a request pass, or answers it with a problem.
+class Admission:
+    """Decides whether a request may pass, and knows which ones run.
 
     Args:
-        app: the application behind.
         callers: recognises who sends requests.
         rate: limit on requests a second of each key or address; None for none.
         at_once: requests of each key or address that one process answers at the same time.
+
+    Attributes:
+        running: requests that run, by the names of their callers.
     """
 
-    def __init__(
-        self, app: ASGIApp, callers: Callers, rate: RateLimit | None, at_once: int
-    ) -> None:
-        self.app, self._callers, self._rate, self._at_once = app, callers, rate, at_once
-        self._running: Counter[str] = Counter()
+    def __init__(self, callers: Callers, rate: RateLimit | None, at_once: int) -> None:
+        self._callers, self._rate, self._at_once = callers, rate, at_once
+        self.running: Counter[str] = Counter()
 
-    async def __call__(self, scope: ASGIScope, receive: Receive, send: Send) -> None:
-        """Answer a request, or refuse it."""
-        if (
-            scope["type"] != "http"
-            or (path := route_path(scope)) in HEALTH
-            or "caller" in scope  # set by `in_process`; nothing that is sent becomes a part of it
-        ):
-            return await self.app(scope, receive, send)
-        try:
-            caller = self._admit(scope, path)
-        except ProblemError as problem:
-            return await problem_response(Request(scope), problem)(scope, receive, send)
-        scope["caller"] = caller
-        self._running[caller.name] += 1
-        try:
-            await self.app(scope, receive, send)
-        finally:
-            self._running[caller.name] -= 1
-            if not self._running[caller.name]:
-                del self._running[caller.name]
+    def admit(self, scope: ASGIScope, path: str) -> Caller:
+        """Who sent a request, which is counted.
 
-    def _admit(self, scope: ASGIScope, path: str) -> Caller:
+        Args:
+            scope: of the request.
+            path: of its route.
+
+        Raises:
+            ProblemError: if it is refused.
+        """
         _check_body(scope, path)
         caller = self._callers.identify(scope)
         if caller.limited:
@@ -82,11 +70,41 @@ class Access:
         return caller
 
     def _limit(self, caller: Caller) -> None:
-        if self._running[caller.name] >= self._at_once:
+        if self.running[caller.name] >= self._at_once:
             detail = f"{caller.name} has {self._at_once} requests running; wait for one to end"
             raise _too_many(detail, 1)
         if self._rate is not None and (wait := self._rate.take(caller.name)):
             raise _too_many(f"{caller.name} has sent more requests than it may; wait", wait)
+
+
+class Access:
+    """Middleware that lets a request pass, or answers it with a problem."""
+
+    def __init__(self, app: ASGIApp, admission: Admission) -> None:
+        self.app, self._admission = app, admission
+
+    async def __call__(self, scope: ASGIScope, receive: Receive, send: Send) -> None:
+        """Answer a request, or refuse it."""
+        if scope["type"] != "http" or (path := route_path(scope)) in HEALTH or is_admitted(scope):
+            return await self.app(scope, receive, send)
+        try:
+            caller = self._admission.admit(scope, path)
+        except ProblemError as problem:
+            return await problem_response(Request(scope), problem)(scope, receive, send)
+        scope["caller"] = caller
+        running = self._admission.running
+        running[caller.name] += 1
+        try:
+            await self.app(scope, receive, send)
+        finally:
+            running[caller.name] -= 1
+            if not running[caller.name]:
+                del running[caller.name]
+
+
+def is_admitted(scope: ASGIScope) -> bool:
+    """Whether a request was admitted before; nothing that is sent becomes a part of its scope."""
+    return "caller" in scope
 
 
 def in_process(app: ASGIApp) -> ASGIApp:
@@ -140,15 +158,18 @@ def _check_scope(caller: Caller, needed: Scope) -> None:
 
 
 def _check_body(scope: ASGIScope, path: str) -> None:
-    written = scope["method"] in WRITES and WRITTEN.match(path)
-    largest = MAX_WRITTEN if written else MAX_BODY
     for name, value in scope["headers"]:
         if name == b"transfer-encoding":
             detail = "the length of the body is missing: send Content-Length"
             raise ProblemError("length-required", detail)
-        if name == b"content-length" and int(value) > largest:
+        if name == b"content-length" and int(value) > (largest := _largest_body(scope, path)):
             detail = f"the body has {int(value):,} bytes; {largest:,} are allowed"
             raise ProblemError("body-too-large", detail)
+
+
+def _largest_body(scope: ASGIScope, path: str) -> int:
+    written = scope["method"] in WRITES and WRITTEN.match(path)
+    return MAX_WRITTEN if written else MAX_BODY
 
 
 def key_needed(detail: str, error: str = "") -> ProblemError:

@@ -56,6 +56,7 @@ class Callers:
 
     def __init__(self, keys: KeyRing, direct: bool) -> None:
         self._keys, self._direct = keys, direct
+        self._holders: dict[str, Caller] = {}  # by the keys' ids
 
     def identify(self, request: Request) -> Caller:
         """Who sent a request, by its ASGI scope."""
@@ -66,17 +67,24 @@ class Callers:
                 key = self._keys.valid(text)
             except BadKeyError as error:
                 return _nobody(address, str(error))
-            return _holder(key, ALLOWS[key.scope])
+            return self._holder(key)
         if b"cookie" in headers:
             # It may be left from another server on this host: then it counts as none.
             with suppress(BadKeyError):
                 key = self._keys.valid(_cookie(headers))
                 from_page = is_from_page(request["method"], headers, request["scheme"])
                 allows = PAGE_ALLOWS if from_page else COOKIE_ALLOWS
-                return _holder(key, ALLOWS[key.scope] & allows)
+                return Caller(_name(key), ALLOWS[key.scope] & allows, key)
         if self._direct and not self._keys.in_use and _is_direct(address, headers):
             return Caller("this machine", LOCAL_ALLOWS, limited=False)
         return _nobody(address)
+
+    def _holder(self, key: Key) -> Caller:
+        """Who sends a key, made once."""
+        known = self._holders.get(key.id)
+        if known is None or known.key is not key:
+            known = self._holders[key.id] = Caller(_name(key), ALLOWS[key.scope], key)
+        return known
 
 
 def _cookie(headers: Mapping[bytes, bytes]) -> str:
@@ -91,8 +99,8 @@ def _sent_key(headers: Mapping[bytes, bytes]) -> str:
     return headers.get(b"x-api-key", b"").strip().decode("latin-1")
 
 
-def _holder(key: Key, allows: frozenset[Scope]) -> Caller:
-    return Caller(f"key {key.id}", allows, key)
+def _name(key: Key) -> str:
+    return f"key {key.id}"
 
 
 def _nobody(address: str, refused: str = "") -> Caller:

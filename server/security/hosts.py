@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 import socket
 from collections.abc import Iterable
+from functools import lru_cache
 
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -19,6 +20,7 @@ from server.sockets import is_loopback
 
 # Asked by programs that know the machine by any name, and without anything to protect.
 EXEMPT = frozenset({"/livez", "/readyz"})
+REMEMBERED = 128  # Host headers
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -38,11 +40,20 @@ class Hosts:
             self._names |= LOOPBACK
         if self._addresses:
             self._names.add(socket.gethostname().lower())
+        self._has = lru_cache(REMEMBERED)(self._is_one)
 
     def __contains__(self, header: str) -> bool:
         """Whether a Host header, with or without a port, is one of them."""
+        return self._has(header)
+
+    def _is_one(self, header: str) -> bool:
         name = _name(header)
         return name in self._names or (self._addresses and _is_address(name))
+
+    def are_asked(self, scope: Scope) -> bool:
+        """Whether a request is for one of them, by its one Host header."""
+        asked = _asked_hosts(scope)
+        return len(asked) == 1 and asked[0] in self
 
 
 class HostCheck:
@@ -53,16 +64,18 @@ class HostCheck:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
-        if scope["type"] == "http" and route_path(scope) not in EXEMPT:
-            headers = scope["headers"]
-            found = [value.decode("latin-1") for name, value in headers if name == b"host"]
-            if len(found) != 1 or found[0] not in self.hosts:
-                shown = ", ".join(map(repr, found))[:80] or "no host"
-                detail = f"the request is for {shown}; if that is this server, add --allowed-host"
-                response = problem_response(Request(scope), ProblemError("wrong-host", detail))
-                await response(scope, receive, send)
-                return
-        await self.app(scope, receive, send)
+        checked = scope["type"] == "http" and route_path(scope) not in EXEMPT
+        if checked and not self.hosts.are_asked(scope):
+            shown = ", ".join(map(repr, _asked_hosts(scope)))[:80] or "no host"
+            detail = f"the request is for {shown}; if that is this server, add --allowed-host"
+            response = problem_response(Request(scope), ProblemError("wrong-host", detail))
+            await response(scope, receive, send)
+        else:
+            await self.app(scope, receive, send)
+
+
+def _asked_hosts(scope: Scope) -> list[str]:
+    return [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
 
 
 def is_loopback_name(header: str) -> bool:

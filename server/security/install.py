@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from server.security.access import Access
+from server.security.access import Access, Admission
 from server.security.callers import Callers
 from server.security.hosts import HostCheck, Hosts
 from server.security.key_ring import KeyRing
@@ -19,23 +21,36 @@ from server.settings import ServerSettings
 BURST = 10  # seconds of the permitted rate that may be used at once
 
 
-def install(app: FastAPI, settings: ServerSettings, buckets: Buckets) -> None:
+@dataclass(frozen=True)
+class Guards:
+    """What decides who may do what.
+
+    Attributes:
+        hosts: that the server answers for.
+        admission: of requests.
+    """
+
+    hosts: Hosts
+    admission: Admission
+
+
+def install(app: FastAPI, settings: ServerSettings, buckets: Buckets) -> Guards:
     """Add the middleware that decides who may do what.
 
     Args:
         app: the application; its `state.keys` becomes the ring of its keys.
         settings: of the server.
         buckets: of the rate limit, shared by all workers.
+
+    Returns:
+        what decides it.
     """
     ring = app.state.keys = KeyRing(settings.keys or default_file())
-    rate = settings.rate
-    # The last one added is the first to see a request.
-    app.add_middleware(
-        Access,
-        callers=Callers(ring, direct=not is_proxied(settings)),
-        rate=RateLimit(rate, max(1, round(rate * BURST)), buckets) if rate else None,
-        at_once=settings.concurrency,
+    guards = Guards(
+        Hosts(settings.host, settings.allowed_hosts), _admission(settings, ring, buckets)
     )
+    # The last one added is the first to see a request.
+    app.add_middleware(Access, admission=guards.admission)
     if settings.cors_origins:
         # Without credentials: scripts of other sites send keys in headers, and never our cookie.
         app.add_middleware(
@@ -44,13 +59,23 @@ def install(app: FastAPI, settings: ServerSettings, buckets: Buckets) -> None:
             allow_headers=("authorization", "x-api-key"),
             expose_headers=("retry-after",),
         )
-    app.add_middleware(HostCheck, hosts=Hosts(settings.host, settings.allowed_hosts))
+    app.add_middleware(HostCheck, hosts=guards.hosts)
     app.add_middleware(SecurityHeaders)
     if settings.root_path:
         app.add_middleware(RootPath, root_path=settings.root_path)
     if settings.trusted_proxies:
         trusted = list(settings.trusted_proxies)
         app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=trusted)
+    return guards
+
+
+def _admission(settings: ServerSettings, ring: KeyRing, buckets: Buckets) -> Admission:
+    rate = settings.rate
+    return Admission(
+        callers=Callers(ring, direct=not is_proxied(settings)),
+        rate=RateLimit(rate, max(1, round(rate * BURST)), buckets) if rate else None,
+        at_once=settings.concurrency,
+    )
 
 
 def is_proxied(settings: ServerSettings) -> bool:

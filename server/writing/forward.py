@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from time import monotonic
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-import httpx
 from fastapi import Request, Response
 
 from server.monitoring.metrics import WriterCounts
@@ -15,6 +15,9 @@ from server.problems import ProblemError
 from server.writing.board import COMMIT
 from server.writing.bodies import Refresh
 from server.writing.process import WriterAddress
+
+if TYPE_CHECKING:
+    import httpx
 
 SHOWN_WITHIN = 60.0  # seconds for all workers to show a commit
 ENCODING = 4  # photos that a worker has encoded at the same time
@@ -38,7 +41,8 @@ class Forwarder:
     def __init__(self, writer: WriterAddress | None = None, worker: int = 0) -> None:
         self.board = writer.board if writer else None
         self.place = self.board, worker
-        self._client = _client(writer.path) if writer else None
+        self._path = writer.path if writer else None
+        self._client: httpx.AsyncClient | None = None
         self._encoding = 0
 
     @property
@@ -80,8 +84,11 @@ class Forwarder:
         Raises:
             ProblemError: if there is no writer, it ends, or a worker does not show the change.
         """
-        if self._client is None:
+        if self._path is None:
             raise ProblemError("not-writable", "this program only searches: use sparta serve")
+        import httpx  # which a server that only searches does not need
+
+        self._client = self._client or _client(self._path)
         headers = {name: request.headers[name] for name in PASSED_ON if name in request.headers}
         if body is not None:
             headers = {"content-type": "application/json"}
@@ -117,6 +124,8 @@ class Forwarder:
 
 
 def _client(path: str) -> httpx.AsyncClient:
+    import httpx
+
     # A writer that ends would close connections that wait for their next request. There is no
     # TLS, whose certificates would take longer to load than all else.
     limits = httpx.Limits(max_keepalive_connections=0)

@@ -7,7 +7,6 @@ which waits in the socket's queue meanwhile.
 
 from __future__ import annotations
 
-import select
 import signal
 import socket
 import threading
@@ -15,6 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
+from multiprocessing.connection import wait
+from multiprocessing.context import SpawnProcess
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
@@ -44,6 +45,70 @@ class WriterAddress:
     board: Board
 
 
+class WriterStarter:
+    """Starts a writer when somebody connects and none runs.
+
+    Attributes:
+        address: of the writer.
+
+    Args:
+        settings: of the server.
+        listening: where the writer is reached.
+        address: the same as an address.
+    """
+
+    def __init__(
+        self, settings: ServerSettings, listening: socket.socket, address: WriterAddress
+    ) -> None:
+        self.address = address
+        self._settings, self._listening = settings, listening
+        self._process: SpawnProcess | None = None
+
+    @property
+    def awaited(self) -> socket.socket | int:
+        """What `multiprocessing.connection.wait` waits for until `look` has something to do."""
+        return self._listening if self._process is None else self._process.sentinel
+
+    def look(self) -> None:
+        """Notice that a writer has ended, and start one if somebody waits for it."""
+        if self._process is not None and not self._process.is_alive():
+            self._process = None
+        if self._process is None and wait([self._listening], 0):
+            self._process = get_context("spawn").Process(
+                target=_write,
+                args=(self._settings, self.address.board, self._listening),
+                daemon=True,
+            )
+            self._process.start()
+
+    def stop(self) -> None:
+        """End the writer."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.join()
+
+
+@contextmanager
+def writer_starter(settings: ServerSettings) -> Iterator[WriterStarter]:
+    """What starts a writer for workers, as long as the block calls `look`.
+
+    Args:
+        settings: of the server.
+    """
+    with (
+        TemporaryDirectory(prefix="visualsparta-writer-") as folder,
+        socket.socket(socket.AF_UNIX) as listening,
+    ):
+        path = f"{folder}/socket"
+        listening.bind(path)
+        listening.listen()
+        starter = WriterStarter(settings, listening, WriterAddress(path, Board(settings.workers)))
+        try:
+            yield starter
+        finally:
+            starter.stop()
+
+
 @contextmanager
 def writer_process(settings: ServerSettings) -> Iterator[WriterAddress]:
     """Start a writer whenever there is something to write, until the block ends.
@@ -51,38 +116,21 @@ def writer_process(settings: ServerSettings) -> Iterator[WriterAddress]:
     Args:
         settings: of the server.
     """
-    board = Board(settings.workers)
-    with TemporaryDirectory(prefix="visualsparta-writer-") as folder:
-        path = f"{folder}/socket"
-        stopped = threading.Event()
-        with socket.socket(socket.AF_UNIX) as listening:
-            listening.bind(path)
-            listening.listen()
-            starter = threading.Thread(
-                target=_start_when_needed, args=(settings, board, listening, stopped), daemon=True
-            )
-            starter.start()
-            try:
-                yield WriterAddress(path, board)
-            finally:
-                stopped.set()
-                starter.join()
+    stopped = threading.Event()
+    with writer_starter(settings) as starter:
+        looking = threading.Thread(target=_look, args=(starter, stopped), daemon=True)
+        looking.start()
+        try:
+            yield starter.address
+        finally:
+            stopped.set()
+            looking.join()
 
 
-def _start_when_needed(
-    settings: ServerSettings, board: Board, listening: socket.socket, stopped: threading.Event
-) -> None:
+def _look(starter: WriterStarter, stopped: threading.Event) -> None:
     while not stopped.is_set():
-        if not select.select([listening], [], [], LOOK)[0]:
-            continue
-        process = get_context("spawn").Process(
-            target=_write, args=(settings, board, listening), daemon=True
-        )
-        process.start()
-        while process.is_alive():
-            process.join(LOOK)
-            if stopped.is_set():
-                process.terminate()
+        wait([starter.awaited], LOOK)
+        starter.look()
 
 
 def _write(settings: ServerSettings, board: Board, listening: socket.socket) -> None:

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from server.cluster.names import Served
-from server.cluster.replica import ShardReplica, ShardWriter
+from server.cluster.replica import ShardReplica
+from server.cluster.shard_writer import ShardWriter
 from sparta import extras
 
 

@@ -12,7 +12,7 @@ from indexer.live.changes import Delete
 from indexer.search.lucene import LuceneSearcher
 from indexer.update.writer import open_writer
 from server.commands.check import _size
-from sparta.__main__ import cli
+from sparta.command_line import cli
 from tests.server.drawings import index_drawings
 
 

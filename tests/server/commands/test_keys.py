@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from server.security.keys import read_keys
-from sparta.__main__ import cli
+from sparta.command_line import cli
 
 
 @pytest.fixture

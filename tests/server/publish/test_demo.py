@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from eval.bench.publishing.hosts import hosting
 from indexer.search.columns import ColumnSearcher
 from indexer.search.open import open_index
-from sparta.__main__ import cli
+from sparta.command_line import cli
 from tests.test_makefile import dry_run
 
 COUNT = 40  # photos
