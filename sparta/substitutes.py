@@ -7,8 +7,9 @@ that replacing a word of a query is a dictionary lookup.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,11 +46,21 @@ class SubstituteTable:
         Raises:
             InputError: if the file has another format or is damaged.
         """
+        return cls.reading(folder)()
+
+    @classmethod
+    def reading(cls, folder: Path) -> Callable[[], SubstituteTable]:
+        """As `open`, but parsed by the first call: most searches have no word to replace.
+
+        The file is read now, as it may be replaced meanwhile.
+        """
         path = folder / SUBSTITUTES
-        if not path.is_file():
-            return cls()
+        return cache(partial(cls._of, path, path.read_bytes() if path.is_file() else None))
+
+    @classmethod
+    def _of(cls, path: Path, content: bytes | None) -> SubstituteTable:
         try:
-            return cls(_parse(path.read_text(encoding="utf-8")))
+            return cls() if content is None else cls(_parse(content.decode()))
         except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
             raise InputError(
                 f"{path} is not a table of substitutes of format {FORMAT_VERSION} ({error}): make "

@@ -86,16 +86,21 @@ class Tokenizer(Protocol):
 
 
 class WordPieceTokenizer:
-    """A BERT-like tokenizer read from a model or index folder's `tokenizer.json`."""
+    """A BERT-like tokenizer read from a model or index folder's `tokenizer.json`.
+
+    Attributes:
+        ids: term → id.
+        vocabulary: [V] terms in id order.
+    """
 
     def __init__(self, tokenizer: tokenizers.Tokenizer) -> None:
         self._tokenizer = tokenizer
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
-        by_id = sorted((i, term) for term, i in tokenizer.get_vocab().items())
-        if [i for i, _ in by_id] != list(range(len(by_id))):
+        self.ids: dict[str, int] = tokenizer.get_vocab()
+        if set(self.ids.values()) != set(range(len(self.ids))):
             raise ValueError("the tokenizer's ids are not 0 to n-1: it has gaps or doubles")
-        self.vocabulary: list[str] = [term for _, term in by_id]
+        self.vocabulary: list[str] = sorted(self.ids, key=self.ids.__getitem__)
         self._special = {t.content for t in tokenizer.get_added_tokens_decoder().values()}
         self._special |= set(SPECIAL) & set(self.vocabulary)
         self._parted = _parts_at_spaces(tokenizer)

@@ -48,7 +48,7 @@ def similar(
     from rich.console import Console
     from rich.markup import escape
 
-    from indexer.commands.answers import answer_tables
+    from indexer.commands.answer_tables import answer_tables
     from indexer.commands.filtering import allowed_by
     from indexer.search.api import Explainer, UnknownImageError
     from indexer.search.open import open_backend

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from indexer.dense.vectors import VectorIndexKind
 from indexer.manifest import Manifest, read_manifest, save_manifest
 from indexer.parts import MANIFEST, Parts, check_size
 from sparta.errors import InputError
+
+if TYPE_CHECKING:
+    from indexer.dense.vectors import VectorIndexKind
 
 FORMAT_VERSION = 2
 FOLDER = "dense"

@@ -7,9 +7,11 @@ its origin, is never taken for that of another content under the same id.
 from __future__ import annotations
 
 from hashlib import blake2b
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from sparta.features.record import ImageFeatures
+if TYPE_CHECKING:
+    from sparta.features.record import ImageFeatures
 
 BUILT = "="  # before the id of an image that is as the index was built
 DIGITS = 32  # of every other origin, hexadecimal

@@ -20,23 +20,16 @@ from indexer.lucene.allowed import leaves_of, live_documents, search_allowed
 from indexer.lucene.jvm import declare, in_turn, java, java_path
 from indexer.lucene.loops import list_fields, read_pairs
 from indexer.lucene.schema import CONTENTS, GROUNDING, ID, ORIGIN, RAW
+from indexer.lucene.stored import STORED_CACHE, Stored
 from indexer.postings import ImagePostings
 from sparta.errors import InputError, first_line
 
 IGNORED = "com.fasterxml.jackson.annotation.JsonIgnoreProperties$Value"
-STORED_CACHE = 100_000  # images whose id and metadata are kept, some 300 bytes each
 FEW = 200  # documents allowed, the impacts of which are looked up one by one
 
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
-
-
-class Stored(NamedTuple):
-    """The stored id and metadata of an image."""
-
-    image_id: str
-    metadata: dict[str, Any]
 
 
 def _reporting_damage(call: Callable[Arguments, Result]) -> Callable[Arguments, Result]:

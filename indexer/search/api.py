@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.fields.kinds import Kind
-from indexer.filters.expression import Filter
-from indexer.grounding import Box, WinningLabel
-from indexer.live.commit import Commit
-from indexer.query.query import Query, Sign
 from sparta.errors import InputError
+
+if TYPE_CHECKING:
+    from indexer.fields.kinds import Kind
+    from indexer.filters.expression import Filter
+    from indexer.grounding import Box, WinningLabel
+    from indexer.live.commit import Commit
+    from indexer.query.query import Query, Sign
 
 Allowed = NDArray[np.bool_]  # [N], the documents that may be found
 # What the fields of a searcher let through, for the same searcher: flags of documents, or of a
@@ -366,6 +368,15 @@ class PartialSearcher(Searcher, Protocol):
     @property
     def missing_shards(self) -> list[str]:
         """The shards that did not answer."""
+        ...
+
+
+@runtime_checkable
+class Preparable(Protocol):
+    """A searcher whose first explanations would wait until Java runs."""
+
+    def prepare_explaining(self) -> None:
+        """Start in a thread what explains hits, unless that was done; returns at once."""
         ...
 
 

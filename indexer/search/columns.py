@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from threading import Lock, Thread
+from threading import Lock
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,16 +14,19 @@ from numpy.typing import NDArray
 from indexer.columns.image_table import ImageTable
 from indexer.columns.index import ColumnIndex
 from indexer.columns.manifest import FOLDER, ColumnManifest, lucene_fingerprint
-from indexer.fields.part import FIELDS, FieldPart
-from indexer.filters.field_index import FieldIndex
 from indexer.live.commit import Commit
 from indexer.lucene.integrity import check_small_index
-from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import Manifest
 from indexer.parts import LUCENE, check_small_parts
 from indexer.search.api import Allowed
 from indexer.search.lucene import LuceneSearcher, open_lucene
+from indexer.search.preparing import Preparation
+from indexer.search.terms.counted import counted, pairs
 from sparta.errors import InputError
+
+if TYPE_CHECKING:
+    from indexer.filters.field_index import FieldIndex
+    from indexer.lucene.reader import LuceneIndex
 
 
 class ColumnFinder:
@@ -44,9 +46,7 @@ class ColumnFinder:
 
     def top(self, terms: str, k: int, allowed: Allowed | None = None) -> list[tuple[int, float]]:
         """The k best documents and their scores; see `LuceneIndex.top`."""
-        counts = Counter(map(self._term_ids.__getitem__, terms.split()))
-        documents, scores = self.index.top(counts, k, allowed)
-        return list(zip(documents.tolist(), scores.astype(float).tolist(), strict=True))
+        return pairs(*self.index.top(counted(terms, self._term_ids), k, allowed))
 
     def impacts(self, documents: Sequence[int], terms: Sequence[str]) -> NDArray[np.int64]:
         """The impacts of some documents; see `LuceneIndex.impacts`."""
@@ -78,7 +78,6 @@ class _LazyLucene:
         self._folder, self._manifest, self._built_from = folder, manifest, built_from
         self._lock = Lock()
         self._opened: LuceneIndex | None = None
-        self._warming: Thread | None = None
 
     def opened(self) -> LuceneIndex:
         """The index itself.
@@ -105,21 +104,8 @@ class _LazyLucene:
             return self._open()
         return index
 
-    def warm_up(self, explain: Callable[[], None]) -> None:
-        """Explain something in a thread: searches need not wait until Java runs."""
-
-        def run() -> None:
-            with suppress(InputError):  # which the next explanation meets as well
-                explain()
-
-        # Not a daemon: an exit in the middle of Java hangs.
-        self._warming = Thread(target=run)
-        self._warming.start()
-
     def close(self) -> None:
         """Close the index if it was opened."""
-        if self._warming is not None:
-            self._warming.join()
         if self._opened is not None:
             self._opened.close()
 
@@ -143,6 +129,7 @@ class ColumnSearcher(LuceneSearcher):
         folder, found = self._folder, ColumnManifest.open(self._folder / FOLDER)
         check_small_parts(folder / FOLDER, found.parts)
         check_small_index(folder / LUCENE)
+        self._preparation = Preparation()
         self._lucene = _LazyLucene(folder, self.manifest, found.lucene)
         self.commit = Commit()
         self._columns = ColumnFinder(folder / FOLDER, self._term_ids)
@@ -186,16 +173,25 @@ class ColumnSearcher(LuceneSearcher):
 
     def close(self) -> None:
         """Close the index's files, and let the columns be unmapped."""
+        self._preparation.wait()
         self._columns.images.close()
         self._lucene.close()
 
     def warm_up(self) -> None:
-        """Read the columns from disk, which takes seconds, and warm up as `LuceneSearcher`."""
+        """Read the columns from disk, which takes seconds, and open what `prepare` does."""
         self._columns.index.read_ahead()
-        super().warm_up()
+        self.prepare()
 
-    def _warm_up_explaining(self, hits: Mapping[str, Sequence[str]]) -> None:
-        self._lucene.warm_up(partial(super()._warm_up_explaining, hits))
+    def prepare(self) -> None:
+        """Make what all processes share that are forked afterwards: fields, tables of words."""
+        from indexer.search.fields import warm_up_filters
+
+        self._warm_up_searching()
+        warm_up_filters(self.field_index())
+
+    def prepare_explaining(self) -> None:
+        """Start Java in a thread, unless that was done; see `Preparable`."""
+        self._preparation.start(self._warm_up_explaining)
 
     @property
     def _find_image(self) -> Callable[[str], str | None]:
@@ -206,6 +202,9 @@ class ColumnSearcher(LuceneSearcher):
         return len(self._columns.index)
 
     def _open_fields(self) -> FieldIndex:
+        from indexer.fields.part import FIELDS, FieldPart
+        from indexer.filters.field_index import FieldIndex
+
         if self._documents == self._images and (self._folder / FOLDER / FIELDS).is_file():
             return FieldIndex([FieldPart.open(self._folder / FOLDER)], None)
         return super()._open_fields()

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import copy
 from functools import partial
 from pathlib import Path
-from threading import Thread
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +21,10 @@ from indexer.lucene.latest import LatestLucene
 from indexer.parts import LUCENE
 from indexer.search.api import Allowed
 from indexer.search.dense import StoredImages
-from indexer.search.fields import fields_of_columns
+from indexer.search.fields import fields_of_columns, warm_up_filters
 from indexer.search.lucene import LuceneSearcher, open_lucene
+from indexer.search.preparing import Preparation
+from indexer.search.terms.counted import counted, pairs
 from sparta.errors import InputError
 
 _NONE = np.empty(0, np.int32)
@@ -62,9 +62,7 @@ class LiveColumnFinder:
 
     def top(self, terms: str, k: int, allowed: Allowed | None = None) -> list[tuple[int, float]]:
         """The k best documents and their scores; see `LuceneIndex.top`."""
-        counts = Counter(map(self._term_ids.__getitem__, terms.split()))
-        documents, scores = self.columns.top(counts, k, allowed)
-        return list(zip(documents.tolist(), scores.astype(float).tolist(), strict=True))
+        return pairs(*self.columns.top(counted(terms, self._term_ids), k, allowed))
 
     def impacts(self, documents: Sequence[int], terms: Sequence[str]) -> NDArray[np.int64]:
         """The impacts of some documents; see `LuceneIndex.impacts`."""
@@ -103,10 +101,10 @@ class LiveColumnSearcher(LuceneSearcher):
     _at: Path
     _current: LiveColumns
     _made_for: Commit | None = None  # the columns
-    _warming: Thread | None = None
 
     def _open(self) -> None:
         self._open_newest()
+        self._preparation = Preparation()  # for every commit
         self._lucene = LatestLucene(partial(open_lucene, self._folder, self.manifest))
 
     def _open_newest(self) -> None:
@@ -184,13 +182,16 @@ class LiveColumnSearcher(LuceneSearcher):
             packed = dict(zip(same, lucene.packed_groundings([*same.values()]), strict=True))
         return [packed.get(image_id, UNGROUNDED) for image_id in image_ids]
 
-    def _warm_up_explaining(self, hits: Mapping[str, Sequence[str]]) -> None:
-        # Not a daemon: an exit in the middle of Java hangs.
-        self._warming = Thread(target=partial(super()._warm_up_explaining, hits))
-        self._warming.start()
+    def warm_up(self) -> None:
+        """Answer a query, and open the fields."""
+        self._warm_up_searching()
+        warm_up_filters(self.field_index())
+
+    def prepare_explaining(self) -> None:
+        """Start Java in a thread, unless that was done; see `Preparable`."""
+        self._preparation.start(self._warm_up_explaining)
 
     def close(self) -> None:
         """Close the index's files."""
-        if self._warming is not None:
-            self._warming.join()
+        self._preparation.wait()
         self._lucene.close()

@@ -5,25 +5,20 @@ from __future__ import annotations
 import struct
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.fields.derived import PATH
-from indexer.fields.kinds import Kind
-from indexer.filters.expression import Match
-from indexer.filters.field_index import FieldIndex
 from indexer.grounding import UNKNOWN, Winner
 from indexer.live.commit import Commit
-from indexer.live.history import read_changes
 from indexer.lucene.integrity import check_small_index
-from indexer.lucene.reader import LuceneIndex, Stored
+from indexer.lucene.stored import Stored
 from indexer.manifest import Manifest
 from indexer.parts import LUCENE, check_small_parts
 from indexer.query.parse import parsed, searchable
@@ -41,9 +36,6 @@ from indexer.search.api import (
     UnknownImageError,
     ids_of,
 )
-from indexer.search.browsing import Browsed, Page, browse
-from indexer.search.dense import StoredImages
-from indexer.search.fields import Parts, open_fields
 from indexer.search.terms.explanations import explanations, terms_of_counts, terms_of_words
 from indexer.search.terms.held_terms import HeldTerms
 from indexer.search.terms.presence import Presence, words_against
@@ -58,6 +50,14 @@ from indexer.search.terms.words import Completion, HeldWord, HeldWords, WordList
 from sparta.errors import InputError, first_line
 from sparta.substitutes import SubstituteTable
 from sparta.tokenizer import WordPieceTokenizer
+
+if TYPE_CHECKING:
+    from indexer.fields.kinds import Kind
+    from indexer.filters.field_index import FieldIndex
+    from indexer.lucene.reader import LuceneIndex
+    from indexer.search.browsing import Browsed, Page
+    from indexer.search.dense import StoredImages
+    from indexer.search.fields import Parts
 
 WARM_UP_QUERIES = 200
 EXPLAINED = 10  # of the warm-up queries, every tenth
@@ -107,8 +107,8 @@ class LuceneSearcher:
         check_small_parts(folder, self.manifest.parts)
         self.tokenizer = WordPieceTokenizer.from_folder(folder)
         self.manifest.check_vocabulary(folder, self.tokenizer.vocabulary_hash)
-        self._table = SubstituteTable.open(folder)
-        self._term_ids = {term: i for i, term in enumerate(self.tokenizer.vocabulary)}
+        self._table = SubstituteTable.reading(folder)
+        self._term_ids = self.tokenizer.ids
         self._parts: Parts = {}  # fields of Lucene's segments, shared with later commits
         self._fields: FieldIndex | None = None
         self._open()
@@ -165,6 +165,8 @@ class LuceneSearcher:
 
     def _keep_held_terms(self, former: LuceneSearcher) -> None:
         """Look up again only those terms of a former commit that may have come or gone."""
+        from indexer.live.history import read_changes
+
         since = read_changes(self._folder, former.commit.log, former.commit.bytes, self.commit)
         try:
             holds = former._holds.after(since, self._find_image, self.tokenizer.vocabulary)
@@ -293,6 +295,8 @@ class LuceneSearcher:
         min_coverage: float | None = None,
     ) -> Browsed:
         """A page of all images that match; see `Browsable`."""
+        from indexer.search.browsing import browse  # which a search by score does not need
+
         return browse(
             self, query, page, substitute=substitute, allowed=allowed, min_coverage=min_coverage
         )
@@ -396,9 +400,9 @@ class LuceneSearcher:
 
     def hits(self, found: Iterable[tuple[int, float]], first: int = 1) -> list[Hit]:
         """The hits of documents with their scores, the first of which has this rank."""
-        hits = []
+        stored, hits = self._finder.stored, []
         for rank, (document, score) in enumerate(found, start=first):
-            image_id, metadata = self._finder.stored(document)
+            image_id, metadata = stored(document)
             hits.append(Hit(rank, image_id, score, metadata))
         return hits
 
@@ -419,32 +423,37 @@ class LuceneSearcher:
         return self._held_words.correct(word, most)
 
     def warm_up(self) -> None:
-        """Answer some queries, explain some of their hits, and read the ids of some images.
+        """Do once what the first searches, suggestions, filters and explanations would wait for.
 
-        Afterwards Java has compiled the query path, numba what explains, the hits of a small index
-        are cached, and the fields are open if that is quick.
+        Afterwards the hits of a small index are cached, and Java has compiled the query path.
         """
-        if self.quick:
-            self.field_index().allowed(Match(field=PATH, values=("a",), mode="text"))
         for document in range(min(len(self), READ_AHEAD)):
             self._finder.stored(document)
-        words = [term for term in self.tokenizer.vocabulary if term.isalpha()]
+        self._warm_up_searching()
+        for query in self._queries(range(WARM_UP_QUERIES)):
+            self.search(query)
+        self._warm_up_explaining()
+
+    def _warm_up_searching(self) -> None:
         self.complete("a")
         everything = np.ones(self._documents, np.bool_)
         everything.flags.writeable = False  # as what filters let through: numba compiles for it
-        self.search(" ".join(words[:10]), allowed=everything)
-        explained = {}
-        for start in range(WARM_UP_QUERIES):
-            query = " ".join(words[start::WARM_UP_QUERIES][:10])
-            hits = self.search(query).hits
-            if start % EXPLAINED == 0:
-                explained[query] = [hit.image_id for hit in hits]
-        self._warm_up_explaining(explained)
+        for query in self._queries(range(1)):
+            self.search(query, allowed=everything)
 
-    def _warm_up_explaining(self, hits: Mapping[str, Sequence[str]]) -> None:
-        """Explain the hits of some queries, given by their ids."""
-        for query, image_ids in hits.items():
-            self.explain_all(query, image_ids)
+    def _warm_up_explaining(self) -> None:
+        """Explain the hits of some queries."""
+        for query in self._queries(range(0, WARM_UP_QUERIES, EXPLAINED)):
+            self.explain_all(query, [hit.image_id for hit in self.search(query).hits])
+
+    def _queries(self, numbers: Iterable[int]) -> Iterator[str]:
+        """Some of the queries that are made of words of the vocabulary."""
+        words = [term for term in self.tokenizer.vocabulary if term.isalpha()]
+        for number in numbers:
+            yield " ".join(words[number::WARM_UP_QUERIES][:10])
+
+    def prepare_explaining(self) -> None:
+        """Start in a thread what explains hits; see `Preparable`. Lucene is what searches here."""
 
     def explain(self, query: str | Query, image_id: str, *, substitute: bool = True) -> Explanation:
         """Explain one image's score for a text; see `Explainer.explain`."""
@@ -544,6 +553,8 @@ class LuceneSearcher:
 
     def _open_fields(self) -> FieldIndex:
         """The fields of the images by the document numbers of the finder."""
+        from indexer.search.fields import open_fields
+
         return open_fields(self._folder, self.index, self._parts)
 
     @property
@@ -573,6 +584,8 @@ def open_lucene(folder: Path, manifest: Manifest) -> LuceneIndex:
     """
     if not manifest.live:
         check_small_index(folder / LUCENE)
+    from indexer.lucene.reader import LuceneIndex
+
     index = LuceneIndex(folder / LUCENE)
     try:
         if manifest.live:

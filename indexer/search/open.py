@@ -12,20 +12,20 @@ from indexer.columns.manifest import columns_fit, has_columns
 from indexer.dense.manifest import ENSEMBLE, SPARSE, dense_names
 from indexer.manifest import Manifest, is_sharded
 from indexer.search.api import Searcher
-from indexer.search.dense import EnsembleSearcher, VectorSearcher
-from indexer.search.dense_part import DensePart, count_images
-from indexer.search.lazy import LazySearcher
 from indexer.search.lucene import LuceneSearcher, open_lucene
 from sparta.errors import InputError
 from sparta.progress import Progress, no_progress
 
 if TYPE_CHECKING:
+    from indexer.search.dense import VectorSearcher
+    from indexer.search.dense_part import DensePart
+    from indexer.search.lazy import LazySearcher
     from indexer.search.sharded.open import LocalSearcher
+
+    LazyDense: TypeAlias = LazySearcher[LuceneSearcher, VectorSearcher]
 
 Engine = Literal["auto", "lucene", "columns"]
 ENGINES: tuple[Engine, ...] = get_args(Engine)
-
-LazyDense: TypeAlias = LazySearcher[LuceneSearcher, VectorSearcher]
 
 log = logging.getLogger(__name__)
 
@@ -92,6 +92,9 @@ def open_backend(folder: Path, name: str = SPARSE, engine: str = "auto") -> Sear
     names = dense_names(folder) if name == ENSEMBLE else [name]
     if name == ENSEMBLE and len(names) < 2:
         raise InputError(f"{folder} has {len(names)} dense parts, an ensemble needs two")
+    from indexer.search.dense import EnsembleSearcher
+    from indexer.search.dense_part import DensePart
+
     parts = [DensePart(folder, part, manifest) for part in names]
     images = open_lucene(folder, manifest)
     members = [part.searcher(images) for part in parts]
@@ -108,7 +111,12 @@ def open_dense_lazily(folder: Path, sparse: LuceneSearcher) -> dict[str, LazyDen
     Raises:
         InputError: if a dense part is damaged or belongs to another index.
     """
-    parts = {name: DensePart(folder, name, sparse.manifest) for name in dense_names(folder)}
+    names = dense_names(folder)
+    if not names:
+        return {}
+    from indexer.search.dense_part import DensePart
+
+    parts = {name: DensePart(folder, name, sparse.manifest) for name in names}
     found = {name: _lazily([part], sparse) for name, part in parts.items()}
     if len(parts) > 1:
         found[ENSEMBLE] = _lazily(list(parts.values()), sparse)
@@ -117,6 +125,9 @@ def open_dense_lazily(folder: Path, sparse: LuceneSearcher) -> dict[str, LazyDen
 
 def _lazily(parts: Sequence[DensePart], sparse: LuceneSearcher) -> LazyDense:
     """A searcher of one part, or the ensemble of several."""
+    from indexer.search.dense import EnsembleSearcher
+    from indexer.search.dense_part import count_images
+    from indexer.search.lazy import LazySearcher
 
     def opened(sparse: LuceneSearcher) -> VectorSearcher:
         members = [part.searcher(sparse.images) for part in parts]

@@ -10,7 +10,7 @@ from sparta.visualsparta.model import VOCABULARY_CHUNK, VisualSparta
 
 
 class ImageTerms(nn.Module):
-    """Equations 2 to 11 for one image without labels, which needs no padding and no mask.
+    """Equations 2 to 11 for images without labels and with equally many regions: nothing is masked.
 
     Args:
         model: that reads no labels, in eval mode.
@@ -23,20 +23,24 @@ class ImageTerms(nn.Module):
         self.vectors = nn.Parameter(model.query_embedding(terms).detach().clone())
 
     def forward(self, regions: Tensor, locations: Tensor) -> tuple[Tensor, Tensor]:
-        """Score one image.
+        """Score B images.
 
         Args:
-            regions: [1, n, d] float16.
-            locations: [1, n, 6] float32.
+            regions: [B, n, d] float16.
+            locations: [B, n, 6] float32.
 
         Returns:
-            scores [1, T] float32, and the winning regions [1, T] int32.
+            scores [B, T] float32, and the winning regions [B, T] int32.
         """
-        none = torch.zeros(1, 0, dtype=torch.int64)
+        none = torch.zeros(len(regions), 0, dtype=torch.int64)
         everywhere = torch.ones(regions.shape[:2], dtype=torch.bool)
         batch = ImageBatch(regions, locations, everywhere, none, none.bool(), none)
         embedded = self.model.embed_regions(batch)
         hidden = self.model.encoder.encoder(embedded, attention_mask=None).last_hidden_state
-        found = [(hidden @ part.T).max(dim=1) for part in self.vectors.split(VOCABULARY_CHUNK)]
+        found = [part.max(dim=1) for part in self.products(hidden)]
         best, columns = zip(*found, strict=True)
         return self.model.activate(torch.cat(best, dim=1)), torch.cat(columns, dim=1).int()
+
+    def products(self, hidden: Tensor) -> list[Tensor]:
+        """The products of hidden states [B, n, h] with the terms' vectors, [B, n, t] at a time."""
+        return [hidden @ part.T for part in self.vectors.split(VOCABULARY_CHUNK)]

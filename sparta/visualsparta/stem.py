@@ -51,7 +51,8 @@ class ConvolutionalStem(nn.Module):
         Raises:
             ValueError: if the patches do not form a square.
         """
-        batch, cells = len(patches), isqrt(patches.shape[1] - 1)
+        # Tracing would take the number that len gives for a constant.
+        batch, cells = patches.shape[0], isqrt(patches.shape[1] - 1)
         if cells * cells + 1 != patches.shape[1]:
             raise ValueError(f"{patches.shape[1]} regions are not a square of patches and a whole")
         squares = patches[:, :-1].reshape(batch, cells, cells, PATCH, PATCH, 3)

@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 from indexer.build import build_index
 from indexer.encoding.term_scores import ImageEncoder
 from indexer.encoding.workers import EncoderCopy
-from sparta.__main__ import cli
 from sparta.atomic import find_work
 from sparta.cluster import Cluster, connected
+from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.tokenizer import WordPieceTokenizer

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from sparta.__main__ import cli
+from sparta.command_line import cli
 
 HEAVY = ["torch", "transformers", "jnius", "lightning"]
 

@@ -44,3 +44,15 @@ def test_another_format_or_a_damaged_file_is_refused(tmp_path: Path, content: st
     (tmp_path / SUBSTITUTES).write_text(content)
     with pytest.raises(InputError, match="not a table of substitutes of format 1"):
         SubstituteTable.open(tmp_path)
+
+
+def test_what_was_read_is_parsed_when_it_is_needed(tmp_path: Path) -> None:
+    table = SubstituteTable({"sloop": (Substitute("boat", 0.5),)})
+    table.save(tmp_path)
+    read = SubstituteTable.reading(tmp_path)
+    (tmp_path / SUBSTITUTES).write_text("{")  # replaced meanwhile
+    assert read() == table
+    assert read() is read()
+    damaged = SubstituteTable.reading(tmp_path)
+    with pytest.raises(InputError, match="not a table of substitutes"):
+        damaged()

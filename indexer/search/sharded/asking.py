@@ -82,7 +82,9 @@ class Asking:
             return held[term]
 
         language = self.language
-        reader = QueryReader(language.tokenizer, language.table, holds, 2**language.bits - 1)
+        reader = QueryReader(
+            language.tokenizer, lambda: language.table, holds, 2**language.bits - 1
+        )
         found = reader.read(query, substitute)
         all_words = reader.words(query, substitute) if words else []
         terms = dict.fromkeys(term for word in [*found.signed, *all_words] for term in word.terms)

@@ -44,6 +44,11 @@ class LocalSearcher(ShardedSearcher):
             searcher.warm_up()
         super().warm_up()
 
+    def prepare_explaining(self) -> None:
+        """As of every shard; see `Preparable`."""
+        for searcher in self._local.searchers:
+            searcher.prepare_explaining()
+
 
 def open_sharded(folder: Path, open_shard: Callable[[Path], LuceneSearcher]) -> LocalSearcher:
     """Open all shards of an index folder.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
-from indexer.live.changes import Add, Change, MetadataChange
+if TYPE_CHECKING:
+    from indexer.live.changes import Change
 
 
 class HeldTerms:
@@ -37,6 +39,8 @@ class HeldTerms:
             find: among the images after the changes.
             terms: the vocabulary by number.
         """
+        from indexer.live.changes import Add, MetadataChange  # which a search does not need
+
         newer = HeldTerms(find)
         newer._found = self._found.copy()
         changed, added = set(), set[str]()

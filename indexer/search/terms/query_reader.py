@@ -84,7 +84,7 @@ class QueryReader:
     def __init__(
         self,
         tokenizer: Tokenizer,
-        table: SubstituteTable,
+        table: Callable[[], SubstituteTable],
         holds: Callable[[str], bool],
         largest_impact: int = 255,
     ) -> None:
@@ -123,9 +123,12 @@ class QueryReader:
             else:
                 for part in self._parts(clause.text, substitute):
                     terms.append(part.terms)
-                    lacking += part.lacking
+                    if part.lacking:
+                        lacking += part.lacking
         joined = " ".join(terms)
         self._check_weights(query, joined)
+        if not lacking:
+            return ReadQuery(joined, [], [], signed)
         unknown = dict.fromkeys(word.text for word in lacking if word.substitution is None)
         found = dict.fromkeys(word.substitution for word in lacking if word.substitution)
         return ReadQuery(joined, list(unknown), list(found), signed)
@@ -148,6 +151,8 @@ class QueryReader:
         return word._replace(sign=clause.sign, times=0 if excluded else clause.weight)
 
     def _check_weights(self, query: Query, terms: str) -> None:
+        if len(terms) <= self._most_counts:  # letters, of which each term has one at least
+            return
         weighted = next((clause for clause in query.clauses if clause.weight > 1), None)
         if weighted is not None and len(terms.split()) > self._most_counts:
             problem = f"the weights add up to more than {self._most_counts}: use smaller ones"
@@ -176,7 +181,7 @@ class QueryReader:
 
     def _substitution(self, word: Word) -> Substitution | None:
         """The best substitute with postings in this index."""
-        for term, similarity in self._table.words.get("".join(word.pieces), ()):
+        for term, similarity in self._table().words.get("".join(word.pieces), ()):
             if self._holds(term):
                 return Substitution(word.text, term, similarity)
         return None

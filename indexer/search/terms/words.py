@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 # Edits by the length of a word, as Lucene's and Elasticsearch's automatic fuzziness has them.
 ONE_EDIT, TWO_EDITS = 3, 6
 REMEMBERED = 4096  # words with their corrections
+FAR = 10_000  # edits
 _LAST_WORD = re.compile(r"[^\W\d_]+\Z")
 
 
@@ -73,7 +74,7 @@ class WordList:
 
     Attributes:
         words: [W].
-        letters: [W, longest] code points, 0 after a word's end.
+        letters: [W, longest] uint32 code points, 0 after a word's end.
         lengths: [W] in letters.
         sets: [W] uint64, the letters of each as bits: an edit changes two of them at most.
 
@@ -84,8 +85,9 @@ class WordList:
     def __init__(self, vocabulary: Iterable[str]) -> None:
         self.words = sorted(term for term in vocabulary if term.isalpha())
         self.letters = _letters(self.words)
-        self.lengths = np.array([len(word) for word in self.words], np.int64)
-        self.sets = np.array([_letter_set(word) for word in self.words], np.uint64)
+        self.lengths = np.count_nonzero(self.letters, axis=1)
+        bits = np.where(self.letters > 0, np.uint64(1) << (self.letters % 64).astype(np.uint64), 0)
+        self.sets = np.bitwise_or.reduce(bits, axis=1, dtype=np.uint64)
 
 
 class HeldWords:
@@ -140,8 +142,8 @@ class HeldWords:
         places = np.flatnonzero(near & alike & (self._images > 0))
         if not allowed or not len(places):
             return []
-        typed = np.array([*map(ord, word)], np.int64)
-        edits = _edits(typed, self._known.letters[places], self._known.lengths[places])
+        typed = np.array([*map(ord, word)], np.uint32)
+        edits = _edits(typed, self._known.letters[places], self._known.lengths[places], allowed)
         some = (edits > 0) & (edits <= allowed)
         places, edits = places[some], edits[some]
         return self._first_held(places[np.lexsort((-self._images[places], edits))], most)
@@ -157,34 +159,33 @@ def _letter_set(word: str) -> int:
     return sum({1 << ord(letter) % 64 for letter in word})
 
 
-def _letters(words: list[str]) -> NDArray[np.int64]:
+def _letters(words: list[str]) -> NDArray[np.uint32]:
     """[words, longest] code points, 0 after a word's end."""
-    letters = np.zeros((len(words), max(map(len, words), default=0)), np.int64)
-    for row, word in enumerate(words):
-        letters[row, : len(word)] = [*map(ord, word)]
-    return letters
+    texts = np.array(words, np.str_)
+    return texts.view(np.uint32).reshape(len(words), texts.itemsize // 4)
 
 
 def _edits(
-    word: NDArray[np.int64], letters: NDArray[np.int64], lengths: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """[words] the optimal string alignment distance of each word from one.
+    word: NDArray[np.uint32], letters: NDArray[np.uint32], lengths: NDArray[np.int64], most: int
+) -> NDArray[np.int16]:
+    """[words] the optimal string alignment distance of each word from one, if it is not above most.
 
     Row i of the usual tables, one for each word, has the distances of the first i letters of the
-    word from the first j letters of the others. In NumPy, so that no search waits for a compiler.
+    word from the first j letters of the others; where i and j differ by more than `most`, the
+    distance does, too. In NumPy, so that no search waits for a compiler.
     """
     count, longest = letters.shape
-    tables = np.empty((len(word) + 1, longest + 1, count), np.int64)
-    tables[0] = np.arange(longest + 1)[:, None]
-    tables[:, 0] = np.arange(len(word) + 1)[:, None]
-    differs = letters.T[None] != word[:, None, None]  # [letters of the word, of the others, words]
+    theirs = np.ascontiguousarray(letters.T)
+    tables = np.full((len(word) + 1, longest + 1, count), FAR, np.int16)
+    for i in range(min(most, len(word), longest) + 1):
+        tables[0, i] = tables[i, 0] = i
     for i in range(1, len(word) + 1):
-        for j in range(1, longest + 1):
+        for j in range(max(1, i - most), min(longest, i + most) + 1):
             best = np.minimum(tables[i - 1, j], tables[i, j - 1]) + 1
-            np.minimum(best, tables[i - 1, j - 1] + differs[i - 1, j - 1], out=best)
+            np.minimum(best, tables[i - 1, j - 1] + (theirs[j - 1] != word[i - 1]), out=best)
             if i > 1 and j > 1:
-                swapped = ~(differs[i - 2, j - 1] | differs[i - 1, j - 2])
+                swapped = (theirs[j - 1] == word[i - 2]) & (theirs[j - 2] == word[i - 1])
                 best[swapped] = np.minimum(best[swapped], tables[i - 2, j - 2, swapped] + 1)
             tables[i, j] = best
-    found: NDArray[np.int64] = tables[len(word), lengths, np.arange(count)]
+    found: NDArray[np.int16] = tables[len(word), lengths, np.arange(count)]
     return found

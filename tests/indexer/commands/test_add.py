@@ -8,7 +8,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from indexer.search.open import open_index
-from sparta.__main__ import cli
+from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from indexer.manifest import Manifest
 from indexer.settings import PREFERENCES, USUAL
-from sparta.__main__ import cli
+from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.tokenizer import WordPieceTokenizer

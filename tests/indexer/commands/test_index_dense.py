@@ -14,7 +14,7 @@ from indexer.dense.manifest import DenseManifest, dense_names
 from indexer.live.changes import Add, Delete
 from indexer.manifest import Manifest
 from indexer.update.writer import open_writer
-from sparta.__main__ import cli
+from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from tests.indexer.columns.live.images import image

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from indexer.milvus.push import Pushed
-from sparta.__main__ import cli
+from sparta.command_line import cli
 from sparta.errors import InputError
 
 

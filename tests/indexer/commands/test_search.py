@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -43,6 +45,39 @@ def test_explaining_needs_no_torch_either(index: Path, exact: ReferenceSearcher)
     assert run.returncode == 0 and run.stderr == "", run.stderr
     [answer] = json.loads(run.stdout)
     assert answer["score"] == exact.explain("dogs", image_id).score
+
+
+@pytest.mark.parametrize(
+    ("options", "unneeded"),
+    [
+        ([], "typer pydantic numba jnius importlib.metadata indexer.filters indexer.live.log"),
+        (["--json"], "rich typer pydantic numba jnius importlib.metadata indexer.lucene.reader"),
+        (["--no-substitute", "-k", "3"], "typer indexer.dense.vectors indexer.search.browsing"),
+    ],
+)
+def test_a_search_in_columns_loads_little(index: Path, options: list[str], unneeded: str) -> None:
+    open_backend(index, engine="columns").close()  # builds them
+    program = f"""
+import sys
+sys.argv = ["sparta", "search", {str(index)!r}, "two dogs", *{options!r}]
+from sparta.__main__ import main
+try:
+    main()
+except SystemExit as end:
+    loaded = [name for name in {unneeded.split()!r} if name in sys.modules]
+    sys.exit(end.code or ", ".join(loaded) or 0)
+"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+
+
+def test_who_reads_no_more_ends_a_search_silently(index: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "sparta", "search", str(index), "dogs", "--json"]
+    run = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True)
+    os.close(writing)
+    assert (run.returncode, run.stderr) == (1, "")
 
 
 def test_table(index: Path, exact: ReferenceSearcher) -> None:

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import indexer.commands.sync as module
 import indexer.update.sync.watch
-from sparta.__main__ import cli
+from sparta.command_line import cli
 from sparta.errors import InputError
 from tests.indexer.commands.test_add import contents, run
 from tests.indexer.update.sync.conftest import draw

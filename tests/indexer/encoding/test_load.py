@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from indexer.encoding import convert, load
-from indexer.encoding.converted_scorer import ConvertedScorer
+from indexer.encoding.converted_scorer import IMAGES_AT_ONCE, ConvertedScorer
 from indexer.encoding.model_files import ModelFiles, ReadConfig
 from indexer.encoding.stores import open_stores
 from indexer.encoding.term_scores import ImageEncoder
@@ -23,6 +23,7 @@ from sparta.features.store import FeatureStore
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.config import VisualSpartaConfig
 from sparta.visualsparta.model import VisualSparta
+from sparta.visualsparta.padding import ImagePadder
 from tests.indexer.tiny import save_model, without_labels
 
 CAPTIONS = ["two dogs", "the red ball"]
@@ -62,6 +63,24 @@ def test_scores_and_positions_are_those_of_torch(
         for own, expected in zip(found.inputs, right.inputs, strict=True):
             assert np.array_equal(own.boxes, expected.boxes)
             assert len(own.label_terms) == len(expected.label_terms) == 0
+
+
+@pytest.mark.parametrize("threads", [1, 2, 30])
+def test_images_computed_at_once_score_as_alone(
+    store: FeatureStore, models: list[Path], monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
+    (scorer,) = ImageEncoder.open([store], models[:1], device="cpu").scorers
+    assert isinstance(scorer, ConvertedScorer)
+    monkeypatch.setattr(scorer._network, "threads", threads)
+    tokenizer = ModelFiles.open(models[0]).tokenizer
+    padder = ImagePadder.of(tokenizer, scorer.config)
+    images = [store[row] for row in range(len(store))]
+    together = scorer.term_scores(padder.pad(images), tokenizer.indexable)
+    for row, image in enumerate(images):
+        alone = scorer.term_scores(padder.pad([image]), tokenizer.indexable)
+        np.testing.assert_allclose(together.scores[row], alone.scores[0], atol=1e-5)
+        np.testing.assert_array_equal(together.positions[row], alone.positions[0])
+    assert together.scores.any() and len(images) > IMAGES_AT_ONCE
 
 
 def test_models_are_converted_once(
@@ -133,7 +152,7 @@ def test_indexing_with_a_converted_model_imports_no_torch(
     stores = open_stores([photos], models[:1], "visual_sparta", out)
     ImageEncoder.open(stores, models[:1], terms="trained")
     code = (
-        "import sys; from sparta.__main__ import cli;"
+        "import sys; from sparta.command_line import cli;"
         "cli(sys.argv[1:], standalone_mode=False);"
         "print({'torch', 'transformers', 'huggingface_hub'} & {*sys.modules})"
     )

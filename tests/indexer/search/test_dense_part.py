@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import numpy as np
@@ -23,7 +24,7 @@ from indexer.live.changes import Add, Change, Delete, MetadataChange
 from indexer.postings import ImagePostings, Postings
 from indexer.search.api import NoVectorError, SearchResult
 from indexer.search.lucene import LuceneSearcher
-from indexer.search.open import LazyDense, open_backend, open_dense_lazily, open_index
+from indexer.search.open import open_backend, open_dense_lazily, open_index
 from indexer.update import writer as writer_module
 from indexer.verify import verify_index
 from sparta.tokenizer import WordPieceTokenizer
@@ -37,6 +38,9 @@ from tests.indexer.dense_parts import (
 )
 from tests.indexer.live_index import Opened, commit_and_wait
 from tests.indexer.random_postings import random_postings
+
+if TYPE_CHECKING:
+    from indexer.search.open import LazyDense
 
 IMAGES = 12
 VIEWS = {"one": 1, "three": 3}

@@ -103,7 +103,7 @@ def slow(searcher, *_):
     searcher.explain("dog", searcher.search("{COMMON}", 1).hits[0].image_id)
     print("explained")
 LuceneSearcher._warm_up_explaining = slow
-open_index(Path({str(built)!r})).warm_up()
+open_index(Path({str(built)!r})).prepare_explaining()
 raise SystemExit(3)
 """
     command = [sys.executable, "-c", script]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from indexer.commands.answers import won_by
+from indexer.commands.answer_tables import won_by
 from indexer.grounding import WinningLabel
 from indexer.search.api import TermExplanation
 from indexer.search.lucene import LuceneSearcher

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from sparta.__main__ import cli
 from sparta.captions.read import read_captions
 from sparta.captions.record import CaptionedPhoto
+from sparta.command_line import cli
 from sparta.errors import InputError
 
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from indexer.build import build_index
 from indexer.metadata import read_metadata
 from indexer.search.open import open_index
-from sparta.__main__ import cli
+from sparta.command_line import cli
 from sparta.features.extract.job import extract_photos
 from sparta.features.store import FeatureStore
 from sparta.visualsparta.model import VisualSparta

@@ -3,7 +3,7 @@ from pathlib import Path
 import torch
 from typer.testing import CliRunner
 
-from sparta.__main__ import cli
+from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.visualsparta.model import VisualSparta
 from tests import tiny

@@ -7,7 +7,7 @@ import torch
 from transformers import BertModel
 from typer.testing import CliRunner
 
-from sparta.__main__ import cli
+from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.substitutes import SubstituteTable
 from sparta.visualsparta import nearest_terms

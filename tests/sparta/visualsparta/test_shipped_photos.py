@@ -7,8 +7,8 @@ from typer.testing import CliRunner
 
 from eval.recall.index_recall import measure_index_recall
 from indexer.search.open import open_index
-from sparta.__main__ import cli
 from sparta.captions.read import read_captions
+from sparta.command_line import cli
 from sparta.model_id import PHOTOS
 
 LARGEST_PACKAGE = 12 * 10**6

@@ -12,6 +12,8 @@ from sparta.errors import InputError
 from sparta.features.extract.grid import grid_boxes
 from sparta.features.extract.networks.pixel_patches import PixelPatches
 from sparta.features.record import ImageFeatures
+from sparta.inference.convert import convert
+from sparta.inference.runtime import Network
 from sparta.visualsparta.init_bert import from_config
 from sparta.visualsparta.model import VisualSparta
 from sparta.visualsparta.stem import ConvolutionalStem
@@ -52,6 +54,20 @@ def test_it_reads_the_photo(stem: ConvolutionalStem, pixels: np.ndarray) -> None
 def test_regions_must_be_a_square_and_the_whole(stem: ConvolutionalStem) -> None:
     with pytest.raises(ValueError, match="8 regions are not a square"):
         stem(torch.zeros(1, 8, 768))
+
+
+def test_a_converted_stem_reads_any_number_of_photos(
+    stem: ConvolutionalStem, pixels: np.ndarray, tmp_path: Path
+) -> None:
+    squares = patches(pixels)
+    convert(stem, [squares], tmp_path / "network.xml", batches=True)
+    network = Network(tmp_path / "network.xml")
+    with torch.no_grad():
+        expected = stem(squares)
+    for count in (1, 2, 3):
+        several = squares[[0, 1, 0][:count]]
+        found = torch.from_numpy(network([[several.numpy()]])[0][0])
+        assert_close(found, expected[[0, 1, 0][:count]], atol=1e-5, rtol=1e-4)
 
 
 def model(**options: object) -> VisualSparta:

@@ -102,6 +102,7 @@ def test_warming_up_explains_too(searcher: LuceneSearcher, monkeypatch: pytest.M
     explain = Mock(wraps=searcher.explain_all)
     monkeypatch.setattr(searcher, "explain_all", explain)
     searcher.warm_up()
+    searcher.prepare_explaining()
     give_up = time.monotonic() + 60
     while explain.call_count < 2 and time.monotonic() < give_up:
         time.sleep(0.01)  # columns explain in a thread, which starts Java

@@ -103,7 +103,7 @@ def test_a_full_cache_is_emptied(
     tokenizer: WordPieceTokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(query_reader, "PART_CACHE", 2)
-    reader = QueryReader(tokenizer, TABLE, lambda term: term in ("dog", "cat", "ball"))
+    reader = QueryReader(tokenizer, lambda: TABLE, lambda term: term in ("dog", "cat", "ball"))
     for _ in range(2):
         read = reader.read(Query.plain(f"dog cat {RARE} ball"), substitute=True)
         assert read.terms == "dog cat cat ball"

@@ -14,8 +14,8 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from sparta.__main__ import cli
 from sparta.cluster import Cluster, connected
+from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.extract import job
 from sparta.features.extract.augmentations import Augmentation

@@ -181,7 +181,7 @@ def test_extraction_with_a_converted_network_imports_no_torch(tmp_path: Path) ->
     for number in range(3):
         Image.new("RGB", (20, 30), (number, 99, 0)).save(tmp_path / "photos" / f"{number}.png")
     code = (
-        "import sys; from sparta.__main__ import cli;"
+        "import sys; from sparta.command_line import cli;"
         "cli(sys.argv[1:], standalone_mode=False);"
         "print({'torch', 'transformers', 'huggingface_hub'} & {*sys.modules})"
     )
