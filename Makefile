@@ -5,7 +5,7 @@ PROCESSES := 2
 DEMO := demo
 TYPESCRIPT := tests/server/client/typescript
 
-.PHONY: help install demo demo-site lint test fuzz torture package docker-check docs dead-code clean
+.PHONY: help install demo demo-site lint test test-rooms test-training fuzz torture package docker-check docs dead-code clean
 
 help:
 	@echo "make demo             draw photos, index them, search them, and open the server"
@@ -82,11 +82,16 @@ lint: install
 	$(BIN)/lint-imports --no-cache --no-logo
 	$(BIN)/mypy
 
-# Training forks the workers that load data. It has a process of its own, because other tests leave
-# a Java machine and the threads of OpenVINO in theirs. There are as many processes as cores, so that
-# each computes on one: threads of OpenMP would wait for one another.
-test: lint
+test: lint test-rooms test-training
+
+# There are as many processes as cores, so that each computes on one: threads of OpenMP would wait
+# for one another.
+test-rooms: install
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(TESTS) -n $(PROCESSES) --dist loadfile --no-loadscope-reorder --ignore=tests/training --cov-fail-under=0
+
+# Training forks the workers that load data. It has a process of its own, because other tests leave
+# a Java machine and the threads of OpenVINO in theirs.
+test-training: install
 	$(BIN)/python -m pytest $(TESTS) --cov-append tests/training
 
 SECONDS := 300

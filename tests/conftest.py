@@ -11,16 +11,19 @@ from tests.milvus_server import milvus_server
 from tests.ray_cluster import NODES, ray_cluster
 from tests.s3_server import s3_server
 
-# Both are plugins: they must be loaded before any test module is.
-pytest_plugins = ["tests.hypothesis_profiles", "tests.skips"]
+# All are plugins: they must be loaded before any test module is.
+pytest_plugins = ["tests.hypothesis_profiles", "tests.skips", "tests.slowest_first"]
 
 DATA = Path(__file__).resolve().parents[2] / "shared"
 
 
 @pytest.fixture(scope="session", autouse=True)
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def cache(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator[Path]:
     """Folder where this run's tests cache converted networks, which are used by all of them."""
-    folder = tmp_path_factory.mktemp("cache")
+    base = tmp_path_factory.getbasetemp()
+    # Processes that divide the tests have folders beside one another.
+    folder = (base if worker_id == "master" else base.parent) / "cache"
+    folder.mkdir(exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("VISUALSPARTA_CACHE", str(folder))
         yield folder

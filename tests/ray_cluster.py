@@ -13,13 +13,14 @@ from sparta.extras import require
 NODES = 2
 NODE = {"num_cpus": 2, "object_store_memory": 100 * 2**20}
 # A killed node is missed after two seconds instead of half a minute, and workers start when there
-# is work for them.
+# is work for them. They get their share of a busy machine: Ray would let all others go first.
 SYSTEM = {
     "health_check_initial_delay_ms": 500,
     "health_check_period_ms": 500,
     "health_check_failure_threshold": 4,
     "enable_worker_prestart": False,
     "prestart_worker_first_driver": False,
+    "worker_niceness": 0,
 }
 HEAD = {**NODE, "include_dashboard": False, "_system_config": SYSTEM}
 
