@@ -11,7 +11,7 @@ import typer
 from click import Command
 from typer.core import TyperGroup
 
-from sparta.__main__ import cli
+from sparta.command_line import cli
 from tests.documents import PAGES, ROOT, commands, inline_commands, name, without_code_blocks
 from training.commands.train import overrides
 from training.config import load_config

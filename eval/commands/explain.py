@@ -43,8 +43,8 @@ def explain(
     from rich.markup import escape
 
     from eval.grounding.explained_pairs import explain_all, open_photos
-    from indexer.commands.answers import terms_table
-    from indexer.commands.search import check_query
+    from indexer.commands.answer_tables import terms_table
+    from indexer.commands.searching import check_query
     from indexer.search.lucene import LuceneSearcher
 
     for text in query:

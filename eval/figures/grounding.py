@@ -12,7 +12,7 @@ from matplotlib.patches import Rectangle
 from PIL import Image
 
 from eval.grounding.explained_pairs import Explained
-from indexer.commands.answers import won_by
+from indexer.commands.answer_tables import won_by
 from indexer.search.api import TermExplanation
 
 # Okabe and Ito's palette, distinguishable by colour-blind readers; repeated over the regions.

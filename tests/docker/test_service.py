@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from sparta.__main__ import cli
+from sparta.command_line import cli
 
 UNIT = Path(__file__).parents[2] / "docker" / "visualsparta.service"
 SPARTA = "/opt/visualsparta/bin/sparta"

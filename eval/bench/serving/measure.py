@@ -178,6 +178,7 @@ def measure_serving(
         for engine in dict.fromkeys(one.engine for one in settings if one.engine != BARE):
             served = ServerSettings.model_validate({"index": index, "engine": engine, **limits})
             backends = open_backends(served)
+            backends.warm_up()
             images = len(backends.default.searcher)
             parts[engine] = time_parts(backends, served, queries[:TIMED_PARTS], k, access.search[0])
             backends.close()

@@ -18,7 +18,7 @@ from typing import IO
 
 from sparta.errors import InputError
 
-STOP_SECONDS = 10
+STOP_SECONDS = 40  # more than a server has for requests in flight
 
 
 @dataclass(frozen=True)

@@ -10,17 +10,22 @@ SPAWNED, FORKING = b"spawn_main", b"forkserver"
 
 
 def workers_of(server: int) -> list[int]:
-    """What a server's first process has started, the first in front; from /proc.
+    """What a server's first process has started, or its forks, the first in front; from /proc.
 
     These are its workers and, while something is written, the process that writes.
     """
     found = []
     for child in _children(server):
         with suppress(OSError):  # the process has just ended
-            line = Path(f"/proc/{child}/cmdline").read_bytes()
-            own = [child] if SPAWNED in line else _children(child) if FORKING in line else []
+            line = _command_line(child)
+            own = [child] if SPAWNED in line or line == _command_line(server) else []
+            own += _children(child) if FORKING in line else []
             found += [(_started(one), one) for one in own]
     return [worker for _, worker in sorted(found)]
+
+
+def _command_line(process: int) -> bytes:
+    return Path(f"/proc/{process}/cmdline").read_bytes()
 
 
 def _children(process: int) -> list[int]:

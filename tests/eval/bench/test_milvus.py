@@ -16,7 +16,7 @@ from indexer.milvus.collection import Collection
 from indexer.milvus.connection import Milvus
 from indexer.milvus.push import build_version
 from indexer.milvus.search import MilvusSearcher
-from sparta.__main__ import cli
+from sparta.command_line import cli
 from sparta.errors import InputError
 from tests.server.drawings import index_drawings
 from tests.server.fake import draw

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from eval.cxc.files import read_judgements
 from eval.cxc.relevance import relevant_items
-from sparta.__main__ import cli
+from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore

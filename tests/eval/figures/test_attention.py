@@ -10,7 +10,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from eval.figures.attention import heat_map, look
-from sparta.__main__ import cli
+from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.record import ImageFeatures
 from sparta.vse.batch import RegionBatch

@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 from eval.figures.grounding import COLOURS, draw
 from eval.grounding.explained_pairs import every_nth, explain_all, open_photos, read_pairs
 from indexer.search.lucene import LuceneSearcher
-from sparta.__main__ import cli
 from sparta.captions.read import CaptionedPhoto
+from sparta.command_line import cli
 from sparta.errors import InputError
 from tests.indexer.labelled import labelled_index
 from tests.indexer.sealed import change

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from eval.figures.k_max import overrides, parse_sizes, run_grid, train_by_command
-from sparta.__main__ import cli
+from sparta.command_line import cli
 from sparta.errors import InputError
 from tests.training.corpus import Corpus
 from training.config import load_config

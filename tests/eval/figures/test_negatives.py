@@ -6,7 +6,7 @@ import yaml
 from typer.testing import CliRunner
 
 from eval.figures.negatives import moving_mean, read_negatives
-from sparta.__main__ import cli
+from sparta.command_line import cli
 from sparta.errors import InputError
 from tests.training.corpus import Corpus
 from tests.training.vse.runs import config

@@ -16,7 +16,7 @@ from indexer.query.query import Query
 from indexer.search.api import SearchResult, Timings
 from indexer.search.lucene import LuceneSearcher
 from indexer.settings import PruningSettings
-from sparta.__main__ import cli
+from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from tests.eval.dense_models import save_dense

@@ -5,8 +5,8 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from sparta.__main__ import cli
 from sparta.captions.read import CaptionedPhoto
+from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.vse.batch import collate_regions

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 from eval.grounding.detector_labels import measure_label_agreement
 from indexer.grounding import pack
 from indexer.search.lucene import LuceneSearcher
-from sparta.__main__ import cli
 from sparta.captions.read import CaptionedPhoto
+from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from tests import tiny

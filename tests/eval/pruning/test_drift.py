@@ -15,8 +15,8 @@ from indexer.build import build_index
 from indexer.drift import MEANS
 from indexer.encoding.term_scores import ImageEncoder
 from indexer.search.lucene import LuceneSearcher
-from sparta.__main__ import cli
 from sparta.captions.read import CaptionedPhoto
+from sparta.command_line import cli
 from sparta.features.store import FeatureStore
 
 

@@ -19,8 +19,8 @@ from eval.pruning.short_queries import short_queries
 from eval.recall.index_recall import measure_index_recall
 from eval.recall.score_matrix import check_memory
 from indexer.search.open import open_index
-from sparta.__main__ import cli
 from sparta.captions.read import CaptionedPhoto
+from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.features.writer import StoreWriter

@@ -12,8 +12,8 @@ from transformers import ResNetConfig, ResNetModel
 from typer.testing import CliRunner
 
 from indexer.search.open import open_backend
-from sparta.__main__ import cli
 from sparta.captions.read import CaptionedPhoto, read_captions
+from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.extract.job import extract_photos
 from sparta.metrics import captions_of_images, ranks, recall

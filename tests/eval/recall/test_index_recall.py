@@ -14,8 +14,8 @@ from eval.recall.trec import write_run
 from indexer.build import build_index
 from indexer.dense.build import add_dense
 from indexer.search.lucene import LuceneSearcher
-from sparta.__main__ import cli
 from sparta.captions.read import CaptionedPhoto
+from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from tests.eval.dense_models import save_dense

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from eval.recall.judged_queries import JudgedQuery, measure_first_hits, read_judged_queries
 from indexer.build import build_index
 from indexer.search.open import open_index
-from sparta.__main__ import cli
+from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from tests.eval.recall.ranked import RankedSearcher

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from eval.recall.bidirectional import measure_recall
 from eval.recall.score_matrix import DenseScores
-from sparta.__main__ import cli
 from sparta.captions.read import CaptionedPhoto
+from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.record import FeatureSource, ImageFeatures
 from sparta.features.store import FeatureStore

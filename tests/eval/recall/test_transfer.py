@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from eval.recall.transfer import data_sets
-from sparta.__main__ import cli
 from sparta.captions.read import CaptionedPhoto
+from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.record import FeatureSource
 from sparta.features.store import FeatureStore

@@ -19,8 +19,8 @@ from typer.testing import CliRunner
 from eval.recall.trec import encode_id, strictly_falling, write_qrels, write_run
 from indexer.build import build_index
 from indexer.settings import PruningSettings
-from sparta.__main__ import cli
 from sparta.captions.read import CaptionedPhoto
+from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.metrics import recall

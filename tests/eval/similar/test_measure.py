@@ -17,8 +17,8 @@ from eval.similar.in_memory import HITS, agreement_of, best_hits, read_impacts
 from eval.similar.measure import TERMS, measure_query_by_image
 from indexer.build import build_index
 from indexer.search.lucene import LuceneSearcher
-from sparta.__main__ import cli
 from sparta.captions.read import CaptionedPhoto
+from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from sparta.__main__ import cli
+from sparta.command_line import cli
 from sparta.errors import InputError
 
 

@@ -8,7 +8,7 @@ import yaml
 from torch.testing import assert_close
 from typer.testing import CliRunner
 
-from sparta.__main__ import cli
+from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.visualsparta.model import VisualSparta
 from tests.sparta.visualsparta.oscar_checkpoint import weights, write

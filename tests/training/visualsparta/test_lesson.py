@@ -12,7 +12,7 @@ from PIL import Image
 from transformers import CLIPModel
 from typer.testing import CliRunner
 
-from sparta.__main__ import cli
+from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.visualsparta.collate import ImageCollator

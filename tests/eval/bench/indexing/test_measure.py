@@ -16,7 +16,7 @@ from eval.bench.indexing.stage_costs import stage_costs
 from indexer.impacts import ImpactParameters, encode_rows
 from indexer.pruning import estimate_offsets
 from indexer.quantisation import Quantiser
-from sparta.__main__ import cli
+from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 

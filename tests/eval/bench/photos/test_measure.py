@@ -16,7 +16,7 @@ from eval.bench.photos.end_to_end import EndToEnd, index_photos
 from eval.bench.photos.inputs import PhotoSet
 from eval.bench.photos.photo_speed import MeasuredSet
 from eval.commands.bench.photos import use_cores
-from sparta.__main__ import cli
+from sparta.command_line import cli
 from sparta.errors import InputError
 
 

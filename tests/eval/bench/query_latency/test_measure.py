@@ -23,7 +23,7 @@ from eval.bench.query_latency.reporting.plots import SIZES, TOP_NS, read_recall,
 from eval.bench.query_latency.reporting.results_file import Cell, Results
 from eval.bench.query_latency.reporting.tables import full, sheets
 from eval.bench.query_latency.timing import Timed
-from sparta.__main__ import cli
+from sparta.command_line import cli
 from sparta.errors import InputError
 from tests.eval.bench.query_latency.tiny import EXACT, plan
 

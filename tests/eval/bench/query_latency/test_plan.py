@@ -16,7 +16,7 @@ from indexer.build import build_index
 from indexer.dense.build import add_dense
 from indexer.dense.text_encoder import ModelText, load_dense_model
 from indexer.settings import PruningSettings
-from sparta.__main__ import cli
+from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.tokenizer import WordPieceTokenizer

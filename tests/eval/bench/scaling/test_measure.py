@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from eval.bench.scaling import measure
 from eval.bench.scaling.measure import Block, _spread
 from eval.bench.scaling.nodes import free_cores, on_cores, started_nodes
-from sparta.__main__ import cli
+from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.tokenizer import WordPieceTokenizer
