@@ -5,7 +5,7 @@ PROCESSES := 2
 DEMO := demo
 TYPESCRIPT := tests/server/client/typescript
 
-.PHONY: help install demo demo-site lint test test-rooms test-training fuzz torture package docker-check docs dead-code clean
+.PHONY: help install demo demo-site lint test test-rooms test-clusters test-training fuzz torture package docker-check docs dead-code clean
 
 help:
 	@echo "make demo             draw photos, index them, search them, and open the server"
@@ -82,12 +82,22 @@ lint: install
 	$(BIN)/lint-imports --no-cache --no-logo
 	$(BIN)/mypy
 
-test: lint test-rooms test-training
+test: lint test-rooms test-clusters test-training
 
 # There are as many processes as cores, so that each computes on one: threads of OpenMP would wait
 # for one another.
+DIVIDED := OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(TESTS) -n $(PROCESSES) --dist loadfile --no-loadscope-reorder --cov-fail-under=0
+
 test-rooms: install
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(TESTS) -n $(PROCESSES) --dist loadfile --no-loadscope-reorder --ignore=tests/training --cov-fail-under=0
+	$(DIVIDED) --ignore=tests/training $(addprefix --ignore=,$(ON_RAY))
+
+# Ray leaves threads in a process that uses it, with which it may not end well: so the tests that
+# start a cluster have processes of their own, and the longest begins first.
+ON_RAY := tests/server/cluster/test_serving.py tests/indexer/test_build_on_cluster.py \
+	tests/eval/bench/scaling/test_measure.py tests/sparta/features/extract/test_job_on_cluster.py \
+	tests/sparta/test_cluster.py
+test-clusters: install
+	$(DIVIDED) --cov-append $(ON_RAY)
 
 # Training forks the workers that load data. It has a process of its own, because other tests leave
 # a Java machine and the threads of OpenVINO in theirs.

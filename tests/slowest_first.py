@@ -8,22 +8,17 @@ TESTS = Path(__file__).parent
 
 # Half a minute or more each, on two cores; a file that is not named here runs where it always did.
 SLOWEST = (
-    "server/cluster/test_serving.py",
     "torture/test_torture.py",
-    "indexer/test_build_on_cluster.py",
     "server/publish/test_search.py",
     "sparta/visualsparta/test_shipped_photos.py",
     "server/test_page_adding.py",
-    "eval/bench/scaling/test_measure.py",
     "indexer/encoding/test_load_photos.py",
     "server/test_openapi.py",
     "server/test_page.py",
     "server/test_page_selection.py",
     "server/test_processes.py",
-    "sparta/features/extract/test_job_on_cluster.py",
     "eval/bench/soak/test_measure.py",
     "eval/bench/query_latency/test_measure.py",
-    "sparta/test_cluster.py",
     "sparta/visualsparta/test_shipped_sample.py",
 )
 
