@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from fastapi import Request
 
 from indexer.dense.manifest import MILVUS, SPARSE
-from indexer.search.api import Follower, Preparable, Searcher, UnavailableError
+from indexer.search.api import Divided, Follower, Preparable, Searcher, UnavailableError
 from indexer.search.lazy import LazySearcher
 from indexer.shards import index_folders, owner
 from indexer.state import IndexState, index_version
@@ -72,6 +73,11 @@ class Backend:
     quick: bool = False
     engine: str = ""
     uploads: tuple[Path, ...] = ()
+
+    @cached_property
+    def divided(self) -> bool:
+        """Whether other machines may be asked."""
+        return isinstance(self.searcher, Divided)
 
     @property
     def missing(self) -> int:

@@ -12,7 +12,6 @@ from typing import Any
 from fastapi import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from indexer.search.api import Divided
 from server.backends import Backend, Backends
 from server.changeover.leases import Current, keep_lease
 from server.monitoring.monitor import Monitor
@@ -76,7 +75,7 @@ class QuickSearch:
         asked = read_search(scope["query_string"])
         backend = backends.get(asked.backend)
         # Other machines would be asked a second time by the application if something went wrong.
-        if isinstance(backend.searcher, Divided) or not (backend.quick and is_quick(asked)):
+        if backend.divided or not (backend.quick and is_quick(asked)):
             return None
         if not self._guards.hosts.are_asked(scope):
             return None

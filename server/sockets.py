@@ -5,8 +5,11 @@ from __future__ import annotations
 import errno
 import ipaddress
 import socket
+from functools import lru_cache
 
 from sparta.errors import InputError
+
+REMEMBERED = 128  # addresses of clients
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -32,6 +35,7 @@ def listen(host: str, port: int) -> socket.socket:
     return listening
 
 
+@lru_cache(REMEMBERED)
 def is_loopback(host: str) -> bool:
     """Whether the host can be reached only from this machine."""
     if host == "localhost":

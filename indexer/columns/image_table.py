@@ -16,7 +16,7 @@ from indexer.parts import columns_remedy
 from sparta.errors import InputError, first_line
 
 IMAGES = "images.arrow"
-REMEMBERED = 10_000  # images whose id and metadata are kept, some 400 bytes each
+REMEMBERED = 50_000  # images whose id and metadata are kept, some 400 bytes each
 ORIGIN = pa.field("origin", pa.large_string())  # null for images as they were built
 SCHEMA = pa.schema([("id", pa.large_string()), ("metadata", pa.large_string()), ORIGIN])
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+from pydantic_core import to_json
+
 from indexer.search.api import Hit
-from server.schemas import HitAnswer
 
-MOST = 100_000  # images of which texts are kept, some 500 bytes each
-_RANK = '{"rank":1'
-_SCORE = '"score":0.0'
-
+MOST = 50_000  # images of which texts are kept, some 500 bytes each
 
 # A hit's metadata, and its JSON between rank and score and after them.
 _Text: TypeAlias = tuple[dict[str, Any], str, str]
@@ -41,20 +39,17 @@ class HitTexts:
 
     def _write(self, hit: Hit) -> _Text:
         """Write the constant parts of a hit; all are forgotten once there are too many."""
-        answer = HitAnswer(
-            rank=1,
-            image_id=hit.image_id,
-            score=0.0,
-            url=self._url(hit.image_id),
-            metadata=hit.metadata,
-            view=None,
-            coverage=None,
-            explanation=None,
-        )
-        # Within an id the quotation marks would be escaped.
-        middle, score, end = answer.model_dump_json().partition(_SCORE)
+        image_id = to_json(hit.image_id).decode()
+        rest = {
+            "url": self._url(hit.image_id),
+            "metadata": hit.metadata,
+            "view": None,
+            "coverage": None,
+            "explanation": None,
+        }
+        end = to_json(rest, inf_nan_mode="null").decode()
         if len(self._texts) >= MOST:
             self._texts.clear()
-        middle = middle.removeprefix(_RANK) + score.removesuffix("0.0")
-        text = self._texts[hit.image_id] = hit.metadata, middle, end
+        middle = f',"image_id":{image_id},"score":'
+        text = self._texts[hit.image_id] = hit.metadata, middle, f",{end[1:]}"
         return text
