@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
@@ -28,6 +29,7 @@ from indexer.state import VERSION_DIGITS
 from sparta.errors import InputError
 from sparta.progress import Progress, no_progress
 
+SETTLING = 3.0  # seconds until a server counts what it has acknowledged
 AT_ONCE = 256  # images in one call; one call waits for the one before
 
 Some = TypeVar("Some")
@@ -160,13 +162,23 @@ class Update:
             progress("push", done, len(wanted))
         left = sorted(present - wanted.keys())
         self._delete(left)
-        if (found := collection.images()) != len(wanted):
+        if (found := self._settled(len(wanted))) != len(wanted):
             raise InputError(
                 f"{collection.milvus.uri}: the collection {collection.name} has {found:,} images "
                 f"instead of {len(wanted):,}: push it again, with nobody else writing to it"
             )
         collection.mark(Marker(commit, complete=True))
         return len(documents), len(left)
+
+    def _settled(self, wanted: int) -> int:
+        """How many images the collection has, once these are all or enough time has passed.
+
+        A busy server may count rows a moment after it acknowledged them.
+        """
+        end = time.monotonic() + SETTLING
+        while (found := self._collection.images()) != wanted and time.monotonic() < end:
+            time.sleep(0.1)
+        return found
 
     def changes(self) -> tuple[int, int]:
         """Write and delete what has changed since the last time, without comparing the rest.
