@@ -9,9 +9,21 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from indexer.grounding import UNKNOWN, Grounding, Inputs, Layout, WinningLabel, pack, unpack
-from indexer.winners import winners
+from indexer import winners as module
+from indexer import winners_in_numba
+from indexer.columns import native
+from indexer.grounding import (
+    UNKNOWN,
+    Grounding,
+    Inputs,
+    Layout,
+    Winner,
+    WinningLabel,
+    pack,
+    unpack,
+)
 from tests.indexer.groundings import random_inputs
 from tests.reference.winner import winner
 
@@ -22,6 +34,22 @@ INPUTS = Inputs(
     np.array([0, 0, 1, 1], np.int16),
 )
 PACKED = pack(Grounding(np.array([1, 2, 3, 4, 5]), np.array([1, -1, 2, 3, 5]), INPUTS))
+
+
+KERNELS = [native.find_winners, winners_in_numba.find_winners]
+
+
+def winners(
+    packed: list[bytes], terms: NDArray[np.int64], wanted: NDArray[np.bool_], vocabulary: list[str]
+) -> list[Winner]:
+    """Of both, in C and in numba."""
+    found = []
+    for kernel in KERNELS:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(module, "find_winners", kernel)
+            found.append(module.winners(packed, terms, wanted, vocabulary))
+    assert found[0] == found[1]
+    return found[0]
 
 
 def test_winners() -> None:
@@ -97,11 +125,13 @@ AT = Layout.of(PACKED, 0, len(PACKED))
         pack(Grounding(np.array([300]), np.array([0]), INPUTS)).replace(b"\xff\x2d", b"\x01\x01"),
     ],
 )
-def test_damage_is_an_error(damaged: bytes) -> None:
+def test_damage_is_an_error(damaged: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     terms, wanted = np.arange(1, 6), np.ones((2, 5), np.bool_)
-    for packed in ([damaged, PACKED], [PACKED, damaged]):
-        with pytest.raises((ValueError, IndexError, struct.error)):
-            winners(packed, terms, wanted, VOCABULARY)
+    for kernel in KERNELS:
+        monkeypatch.setattr(module, "find_winners", kernel)
+        for packed in ([damaged, PACKED], [PACKED, damaged]):
+            with pytest.raises((ValueError, IndexError, struct.error)):
+                module.winners(packed, terms, wanted, VOCABULARY)
 
 
 @given(place=st.integers(0, len(PACKED) - 1), value=st.integers(0, 255))
@@ -109,3 +139,36 @@ def test_any_damage_is_an_error_or_another_winner(place: int, value: int) -> Non
     terms, wanted = np.arange(1, 6), np.ones((1, 5), np.bool_)
     with suppress(ValueError, IndexError):
         assert len(winners([changed(place, value)], terms, wanted, VOCABULARY)) == 5
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [
+        (1, np.array([[*AT[:-1], 5]])),  # a label more than there is room for
+        (1, np.array([[*AT[:3], -1, *AT[4:]]])),
+        (1, np.array([AT[:-1]])),
+        (3, np.array([1])),
+        (4, np.ones((2, 1), np.bool_)),
+        (5, np.empty(0, np.int64)),
+        (9, np.empty((0, 2), np.int64)),
+        (10, np.empty(3, np.int64)),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(argument: int, value: NDArray[np.generic]) -> None:
+    arguments: list[NDArray[np.generic]] = [
+        np.frombuffer(PACKED, np.uint8),
+        np.array([AT], np.int64),
+        np.array([5]),
+        np.array([0]),
+        np.ones((1, 1), np.bool_),
+        np.empty(1, np.int64),
+        np.empty(1, np.int64),
+        np.empty((1, 4), np.uint16),
+        np.empty(1, np.int64),
+        np.empty((1, 2), np.int64),
+        np.empty(4, np.int64),
+    ]
+    assert native.find_winners(*arguments) == (1, 2)  # type: ignore[arg-type]
+    arguments[argument] = value
+    with pytest.raises(ValueError, match=r"too short|not within|is not from"):
+        native.find_winners(*arguments)  # type: ignore[arg-type]

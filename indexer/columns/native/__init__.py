@@ -84,3 +84,22 @@ def find_piece(
 ) -> None:
     """Look for a piece of text in many words; see `indexer.filters.in_numba.find_piece`."""
     _native.find_piece(texts, starts, piece, classes, found)
+
+
+def find_winners(
+    data: NDArray[np.uint8],
+    layouts: NDArray[np.int64],
+    terms: NDArray[np.int64],
+    order: NDArray[np.int64],
+    wanted: NDArray[np.bool_],
+    won: NDArray[np.int64],
+    regions: NDArray[np.int64],
+    corners: NDArray[np.uint16],
+    tokens: NDArray[np.int64],
+    labels: NDArray[np.int64],
+    words: NDArray[np.int64],
+) -> tuple[int, int]:
+    """What won some terms of some packed images; see `indexer.winners_in_numba.find_winners`."""
+    return _native.find_winners(
+        data, layouts, terms, order, wanted, won, regions, corners, tokens, labels, words
+    )

@@ -44,4 +44,17 @@ def find_piece(
     classes: NDArray[np.uint8],
     found: NDArray[np.uint8],
 ) -> None: ...
+def find_winners(
+    data: NDArray[np.uint8],
+    layouts: NDArray[np.int64],
+    terms: NDArray[np.int64],
+    order: NDArray[np.int64],
+    wanted: NDArray[np.bool_],
+    won: NDArray[np.int64],
+    regions: NDArray[np.int64],
+    corners: NDArray[np.uint16],
+    tokens: NDArray[np.int64],
+    labels: NDArray[np.int64],
+    words: NDArray[np.int64],
+) -> tuple[int, int]: ...
 def use_avx2(wanted: bool) -> bool: ...

@@ -541,6 +541,69 @@ done:
     return result;
 }
 
+/* ---- what won the terms of images ---------------------------------------------------------------- */
+
+#include "winners.h"
+
+static PyObject *find_winners(PyObject *self, PyObject *arguments) {
+    PyObject *arrays[11], *result = NULL;
+    buffers_t buffers = {.count = 0};
+    Py_buffer *views[11];
+    int64_t *scratch = NULL, places = 0, label_words = 0, wanted = 0, sound = 1;
+    if (!PyArg_ParseTuple(arguments, "OOOOOOOOOOO", &arrays[0], &arrays[1], &arrays[2], &arrays[3],
+                          &arrays[4], &arrays[5], &arrays[6], &arrays[7], &arrays[8], &arrays[9],
+                          &arrays[10]))
+        return NULL;
+    if (!acquire_all(&buffers, arrays, 5, 6, views)) goto done;
+    winning_t winning = {
+        .data = views[0]->buf, .at = views[1]->buf, .terms = views[2]->buf,
+        .order = views[3]->buf, .wanted = views[4]->buf, .images = views[1]->shape[0],
+        .count = length(views[2]), .won = views[5]->buf, .regions = views[6]->buf,
+        .corners = views[7]->buf, .tokens = views[8]->buf, .labels = views[9]->buf,
+        .words = views[10]->buf,
+    };
+    if (!all_within(winning.order, winning.count, 0, winning.count)) goto done;
+    for (int64_t i = 0; i < length(views[4]); i++) wanted += winning.wanted[i] != 0;
+    if (length(views[1]) != winning.images * (int64_t)(sizeof(layout_t) / sizeof(int64_t)) ||
+        length(views[4]) != winning.images * winning.count || length(views[5]) < wanted ||
+        length(views[6]) < wanted || length(views[7]) < 4 * wanted || length(views[8]) < wanted ||
+        length(views[9]) < 2 * wanted)
+        goto short_array;
+    for (int64_t image = 0; image < winning.images; image++) {
+        const layout_t *at = winning.at + image;
+        if (!is_within(at, length(views[0]))) {
+            PyErr_SetString(PyExc_ValueError, "a grounding is not within the data");
+            goto done;
+        }
+        if (at->boxes + at->labels > places) places = at->boxes + at->labels;
+        label_words += at->labels;
+    }
+    if (length(views[10]) < label_words) goto short_array;
+    scratch = malloc((winning.count + 2 * places + 1) * sizeof *scratch);
+    if (!scratch) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    winning.positions = scratch;
+    winning.number_of = scratch + winning.count;
+    winning.labelled = winning.number_of + places;
+    Py_BEGIN_ALLOW_THREADS;
+    for (int64_t image = 0; image < winning.images && sound; image++)
+        sound = find_in_image(&winning, image);
+    Py_END_ALLOW_THREADS;
+    if (sound)
+        result = Py_BuildValue("LL", (long long)winning.winners, (long long)winning.labelled_words);
+    else
+        PyErr_SetString(PyExc_ValueError, "a grounding is damaged");
+    goto done;
+short_array:
+    PyErr_SetString(PyExc_ValueError, "an array is too short");
+done:
+    free(scratch);
+    release(&buffers);
+    return result;
+}
+
 static PyObject *use_avx2(PyObject *self, PyObject *wanted) {
 #ifdef AVX2
     int former = has_avx2, there = __builtin_cpu_supports("avx2") != 0;
@@ -562,6 +625,9 @@ static PyMethodDef methods[] = {
     {"impacts_of_row", impacts_of_row, METH_VARARGS, "(columns, row, impacts out)"},
     {"occupied", occupied, METH_VARARGS, "(order, allowed, superblocks out)"},
     {"find_piece", find_piece, METH_VARARGS, "(texts, starts, piece, classes, found out)"},
+    {"find_winners", find_winners, METH_VARARGS,
+     "(data, layouts, terms, order, wanted, won out, regions out, corners out, tokens out, labels "
+     "out, words out) -> (winners, words)"},
     {"use_avx2", use_avx2, METH_O,
      "(wanted) -> whether it did: search with AVX2 where the processor has it, or without"},
     {NULL, NULL, 0, NULL},
