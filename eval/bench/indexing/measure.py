@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,9 +14,10 @@ from eval.bench.indexing.stage_costs import SAMPLE, stage_costs
 from eval.bench.peak_memory import watch
 from indexer.impacts import ImpactParameters, encode_rows
 from indexer.index_writer import write_index
+from indexer.lucene.parallel_writer import LuceneWriter
 from indexer.manifest import Manifest
 from indexer.parts import LUCENE
-from indexer.postings import PostingShard
+from indexer.postings import Postings, PostingShard
 from indexer.pruning import estimate_offsets
 from indexer.quantisation import Quantiser
 from indexer.settings import IndexSettings
@@ -90,15 +91,16 @@ def build(
             images=count,
             progress=tell,
         )
-        end = time.perf_counter()
+        end, used = time.perf_counter(), _processor_seconds() - used
         written = reached["write"]
         lucene = reached.get("merge", written)  # an index of one part needs no merge
         return Whole(
             seconds=lucene - start,
-            processor_seconds=_processor_seconds() - used,
+            processor_seconds=used,
             encode_seconds=reached["encode"] - start,
             merge_seconds=lucene - written,
             columns_seconds=end - lucene,
+            lucene_seconds=_lucene_alone(folder, images.tokenizer.vocabulary, count),
             postings=manifest.postings,
             memory=peak.bytes,
             scores=sum(part.nbytes for part in images.scored),
@@ -106,6 +108,15 @@ def build(
             lucene=sum(size for _, size in _lucene_files(manifest)),
             segments=sum(name.endswith(".si") for name, _ in _lucene_files(manifest)),
         )
+
+
+def _lucene_alone(folder: Path, vocabulary: Sequence[str], count: int) -> float:
+    """Seconds in which as many processes make a Lucene index of the stored shards, and no more."""
+    start = time.perf_counter()
+    with LuceneWriter(folder / "alone", vocabulary, count) as lucene:
+        for path in sorted(folder.glob("shard-*.npz")):
+            lucene.add(Postings.load(path))
+    return time.perf_counter() - start
 
 
 def _processor_seconds() -> float:

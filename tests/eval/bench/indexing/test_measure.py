@@ -78,6 +78,7 @@ def test_figures_are_of_the_index_built(made_up: EncodedImages, tmp_path: Path) 
     postings, _ = encode_rows(made_up, range(120), parameters)
     assert whole.postings == len(postings.terms) == 120 * 5
     assert whole.segments == 1 and whole.lucene > whole.postings
+    assert whole.lucene_seconds > 0
     assert 0 < whole.encode_seconds < whole.seconds and whole.merge_seconds == 0
     assert (stages["encode"], stages["write"], stages["columns"]) == (120, 120, 120)
     assert not list(tmp_path.iterdir())
