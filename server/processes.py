@@ -14,10 +14,10 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from multiprocessing import forkserver, get_context
-from multiprocessing.connection import wait
+from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkContext, ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Event
@@ -38,6 +38,7 @@ from server.parent import stop_with_parent
 from server.security.rate_limit import Buckets
 from server.security.tls import renew_certificate
 from server.settings import ServerSettings
+from server.stop_signals import held_back, stop_signals, take
 from server.writing.board import NOT_OPEN
 from server.writing.forward import Forwarder
 from server.writing.process import WriterAddress, WriterStarter, writer_starter
@@ -45,7 +46,6 @@ from sparta.errors import InputError
 
 DRAIN = 30  # seconds that a server which is stopped has for the requests in flight
 LOOK = 5.0  # seconds between two looks at the index that workers are forked with
-STOPS = (signal.SIGINT, signal.SIGTERM)
 PAUSE = 5.0  # seconds before another worker is tried in place of one that could not start
 
 Context: TypeAlias = ForkContext | ForkServerContext | SpawnContext
@@ -127,8 +127,6 @@ def run_workers(
     Raises:
         InputError: if one of the first processes cannot open the backends; the others are stopped.
     """
-    for number in STOPS:
-        signal.signal(number, signal.default_int_handler)
     with (
         TemporaryDirectory(prefix="visualsparta-metrics-") as folder,
         writer_starter(settings) as starter,
@@ -142,27 +140,23 @@ def _supervise(job: _Job, starter: WriterStarter) -> None:
     workers: list[_Worker] = []
     opened = False
     try:
-        workers.append(_Worker.start(job, 0))
-        # It answers while the others are given more to share.
-        if job.inherited is not None:
-            # A signal could be lost in an import, so it is held back until that is done.
-            signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
-            job.inherited.prepare()
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
-        workers += [_Worker.start(job, place) for place in range(1, job.settings.workers)]
-        while True:
-            _wait(workers, starter)
+        with stop_signals() as stop:
+            workers.append(_Worker.start(job, 0))
+            # It answers while the others are given more to share.
             if job.inherited is not None:
-                job.inherited.look()
-            for place, worker in enumerate(workers):
-                opened = opened or worker.ready.is_set()
-                if not worker.process.is_alive():
-                    forget(job.metrics, place)
-                    job.writer.board.show(place, NOT_OPEN)
-                    worker.explain_end(opened)
-                    workers[place] = _Worker.start(job, place)
-    except KeyboardInterrupt:
-        pass
+                job.inherited.prepare()
+            workers += [_Worker.start(job, place) for place in range(1, job.settings.workers)]
+            while not stop.poll():
+                _wait(workers, starter, stop)
+                if job.inherited is not None:
+                    job.inherited.look()
+                for place, worker in enumerate(workers):
+                    opened = opened or worker.ready.is_set()
+                    if not (worker.process.is_alive() or stop.poll()):
+                        forget(job.metrics, place)
+                        job.writer.board.show(place, NOT_OPEN)
+                        worker.explain_end(opened)
+                        workers[place] = _Worker.start(job, place)
     finally:
         for worker in workers:
             worker.process.terminate()
@@ -171,9 +165,15 @@ def _supervise(job: _Job, starter: WriterStarter) -> None:
             _wait(living, starter)
 
 
-def _wait(workers: Sequence[_Worker], starter: WriterStarter) -> None:
-    """Wait some time, at most until a worker has ended; start a writer for them meanwhile."""
-    wait([*(worker.process.sentinel for worker in workers), starter.awaited], LOOK)
+def _wait(workers: Sequence[_Worker], starter: WriterStarter, *others: Connection) -> None:
+    """Wait some time, at most until a worker has ended; start a writer for them meanwhile.
+
+    Args:
+        workers: that run.
+        starter: of the writer.
+        others: that may end the waiting as well.
+    """
+    wait([*(worker.process.sentinel for worker in workers), starter.awaited, *others], LOOK)
     starter.look()
 
 
@@ -217,7 +217,9 @@ class _Worker:
         context: Context = start_context() if job.inherited is None else get_context("fork")
         ready = context.Event()
         process = context.Process(target=_work, args=(job, place, ready), daemon=True)
-        process.start()
+        # A fork has this process's handlers until it sets its own.
+        with held_back() if job.inherited is not None else nullcontext():
+            process.start()
         return cls(process, ready)
 
     def explain_end(self, opened: bool) -> None:
@@ -256,8 +258,7 @@ def start_context() -> ForkServerContext | SpawnContext:
 
 def _work(job: _Job, place: int, ready: Event) -> None:
     """Serve in a worker process; Ctrl+C is handled by the first process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    take()
     stop_with_parent()
     share(job.metrics, place)
     try:

@@ -20,14 +20,17 @@ def served(index: Path, *options: str) -> Iterator[tuple[str, int]]:
     command = [sys.executable, "-m", "sparta", "serve", str(index), "--port", "0", *options]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
-    address = re.search(r"http://[\d.:]+", process.stderr.readline())
-    assert address
-    while True:
-        try:
-            httpx.get(f"{address[0]}/readyz", timeout=60)
-            break
-        except httpx.TransportError:
-            time.sleep(0.1)
-    yield address[0], process.pid
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(120) == 0
+    try:
+        address = re.search(r"http://[\d.:]+", process.stderr.readline())
+        assert address
+        while process.poll() is None:
+            try:
+                httpx.get(f"{address[0]}/readyz", timeout=60)
+                break
+            except httpx.TransportError:
+                time.sleep(0.01)
+        yield address[0], process.pid
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(120) == 0
+    finally:
+        process.kill()  # where it has not ended; its workers end with it

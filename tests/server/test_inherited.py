@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -109,3 +110,10 @@ def test_what_explains_is_opened_at_the_start(index: Path) -> None:
     with client_of(create_app(backends, chosen)):
         searcher._preparation.wait()
         assert searcher._lucene._opened is not None
+
+
+@pytest.mark.parametrize("seconds", [0, 0.1, 0.2, 0.4, 0.8])
+def test_a_server_that_is_stopped_at_once_ends(index: Path, seconds: float) -> None:
+    """While its first worker answers, and the others are forked."""
+    with served(index, "--workers", "3"):
+        time.sleep(seconds)
