@@ -22,7 +22,7 @@ JAVA_MINIMUM = 21
 # By default the heap begins with 1/64 of the machine's memory, a third of which is filled with
 # garbage before any is collected, in each of the processes that write.
 OPTIONS = (
-    "-Xms32m",
+    "-Xms16m",
     "-Xmx2g",
     "-Xrs",
     "-XX:+UseSerialGC",
