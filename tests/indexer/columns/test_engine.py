@@ -180,15 +180,7 @@ def test_wrong_arguments_are_refused(corpora: dict[int, list[Corpus]], tmp_path:
     with pytest.raises(ValueError, match="too short"):
         searched(columns, firsts=np.empty(0, np.int64))
     with pytest.raises(ValueError, match="too short"):
-        native.best_documents(
-            [columns, columns],
-            *[np.zeros(2, np.int64)] * 2,
-            np.ones(2, np.uint16),
-            ALL,
-            ALL,
-            ONE,
-            3,
-        )
+        searched(columns, segments=[columns, columns], firsts=np.zeros(2, np.int64), most=ONE)
     with pytest.raises((BufferError, ValueError), match="contiguous"):
         searched(columns, terms=np.zeros(4, np.int64)[::2])
     with pytest.raises(ValueError, match="is not from"):
