@@ -22,6 +22,7 @@ def best_documents(
     counts: NDArray[Any],
     allowed: NDArray[np.bool_],
     occupied: NDArray[np.bool_],
+    most: NDArray[np.int64],
     k: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """The k best documents of all segments, and others that are not below the k-th best.
@@ -37,6 +38,8 @@ def best_documents(
             `kernel.best_documents`.
         allowed: bool by number of documents that may be found; empty for all.
         occupied: superblocks, segment by segment, that have one of those; empty for all.
+        most: superblocks of each segment that are visited at most, see `kernel.best_documents`;
+            empty for all.
         k: documents at most.
 
     Returns:
@@ -45,7 +48,7 @@ def best_documents(
     """
     documents, scores = [np.empty(0, np.int32)], [np.empty(0, np.int64)]
     floor, begin = 0, 0
-    for columns, first in zip(segments, firsts.tolist(), strict=True):
+    for number, (columns, first) in enumerate(zip(segments, firsts.tolist(), strict=True)):
         images, superblocks = len(columns.order), columns.maxima.shape[1]
         rows = columns.row_of[terms]
         order = np.argsort(rows)
@@ -56,6 +59,7 @@ def best_documents(
             counts[order],
             allowed[first : first + images],
             occupied[begin : begin + superblocks],
+            int(most[number]) if len(most) else superblocks,
             min(k, images),
             floor,
         )

@@ -12,8 +12,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from indexer.columns.layout import HALF, PLACE_BITS, PLACE_MASK, SUPERBLOCK, Columns
+from indexer.columns.visited import LEADERS
 
-LEADERS = 32  # superblocks of the highest bounds, which are scored first to raise the threshold
 BATCH = 32  # superblocks scored term by term, so that the reads of one do not wait for another's
 MANY = 32  # images of a superblock whose impacts are added up one by one
 BUCKETS = 256
@@ -30,6 +30,7 @@ def best_documents(
     counts: NDArray[Any],
     allowed: NDArray[np.bool_],
     occupied: NDArray[np.bool_],
+    most: int,
     k: int,
     floor: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
@@ -47,6 +48,8 @@ def best_documents(
             `LEVELS` larger, is below `NARROW` or 2^31.
         allowed: [N] bool, documents that may be found; empty for all.
         occupied: [S] bool, superblocks that have one of those; empty for all.
+        most: superblocks that are visited at most: those of the highest bounds, of equal ones the
+            first. Documents of others are not found; S for exact answers.
         k: documents at most.
         floor: the least score of a document that may be found, below 2^31.
 
@@ -58,6 +61,8 @@ def best_documents(
     for s in range(len(occupied)):
         if not occupied[s]:
             bounds[s] = 0
+    if most < len(bounds):
+        _keep_highest(bounds, most)
     least = max(1, _leading_bound(bounds))
     # Every key of the floor's score is larger: see `_keep`.
     worst = np.int64(floor) << 32
@@ -80,6 +85,28 @@ def _superblock_bounds(
         for s in range(len(bounds)):
             bounds[s] += count * own[s]
     return bounds
+
+
+@compiled
+def _keep_highest(bounds: NDArray[Any], most: int) -> None:
+    """Set all bounds but the `most` highest to 0; of equal ones the first are kept."""
+    least = 0  # of those that are kept, bit by bit
+    for bit in range(31, -1, -1):
+        if _count_from(bounds, least | (1 << bit)) >= most:
+            least |= 1 << bit
+    spare = most - _count_from(bounds, least + 1)
+    for s in range(len(bounds)):
+        spare -= bounds[s] == least
+        if bounds[s] < least or (bounds[s] == least and spare < 0):
+            bounds[s] = 0
+
+
+@compiled
+def _count_from(bounds: NDArray[Any], least: int) -> int:
+    count = 0
+    for bound in bounds:
+        count += bound >= least
+    return count
 
 
 @compiled

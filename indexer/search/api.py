@@ -113,6 +113,7 @@ class SearchResult:
         substitutions: the query's words that a substitute replaced, each once; none for a dense
             model.
         conditions: the query's words with a sign, in order.
+        approximate: whether better images may be missing; scores are exact in any case.
     """
 
     hits: list[Hit]
@@ -120,6 +121,7 @@ class SearchResult:
     timings: Timings
     substitutions: list[Substitution] = field(default_factory=list, kw_only=True)
     conditions: list[Condition] = field(default_factory=list, kw_only=True)
+    approximate: bool = field(default=False, kw_only=True)
 
 
 @dataclass(slots=True)

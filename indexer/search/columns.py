@@ -35,10 +35,11 @@ class ColumnFinder:
     Args:
         folder: `columns` of the index.
         term_ids: the vocabulary.
+        visited: see `ColumnIndex`.
     """
 
-    def __init__(self, folder: Path, term_ids: dict[str, int]) -> None:
-        self.index = ColumnIndex.open(folder)
+    def __init__(self, folder: Path, term_ids: dict[str, int], visited: float = 1.0) -> None:
+        self.index = ColumnIndex.open(folder, visited)
         self.images = ImageTable(folder)
         self.stored = self.images.stored
         self.document = self.images.document
@@ -117,6 +118,7 @@ class ColumnSearcher(LuceneSearcher):
 
     Args:
         folder: an index folder whose columns match its Lucene index.
+        visited: see `open_index`.
 
     Raises:
         InputError: if the folder is not an index, has another format, or is damaged.
@@ -125,6 +127,10 @@ class ColumnSearcher(LuceneSearcher):
     quick = True
     engine = "columns"
 
+    def __init__(self, folder: str | Path, visited: float = 1.0) -> None:
+        self._visited, self.approximate = visited, visited < 1
+        super().__init__(folder)
+
     def _open(self) -> None:
         folder, found = self._folder, ColumnManifest.open(self._folder / FOLDER)
         check_small_parts(folder / FOLDER, found.parts)
@@ -132,7 +138,7 @@ class ColumnSearcher(LuceneSearcher):
         self._preparation = Preparation()
         self._lucene = _LazyLucene(folder, self.manifest, found.lucene)
         self.commit = Commit()
-        self._columns = ColumnFinder(folder / FOLDER, self._term_ids)
+        self._columns = ColumnFinder(folder / FOLDER, self._term_ids, self._visited)
         self._finder, self._images = self._columns, self.manifest.images
         documents = len(self._columns.index)
         if documents != self._images or documents != len(self._columns.images):
@@ -169,7 +175,7 @@ class ColumnSearcher(LuceneSearcher):
 
         if self._lucene.is_newest() or not Manifest.open(self._folder).live:
             return None
-        return LiveColumnSearcher(self._folder)
+        return LiveColumnSearcher(self._folder, self._visited)
 
     def close(self) -> None:
         """Close the index's files, and let the columns be unmapped."""

@@ -152,6 +152,7 @@ def similar_answer(
         hits=hits,
         timings=timings,
         missing_images=backend.missing,
+        approximate=result.approximate,
     )
 
 

@@ -87,10 +87,12 @@ class FakeSearcher:
     Attributes:
         drawings: what is indexed.
         closed: whether `close` was called.
+        approximate: whether answers say that better images may be missing.
     """
 
     drawings: dict[str, Drawing] = field(default_factory=lambda: dict(DRAWINGS))
     closed: bool = False
+    approximate: bool = False
 
     def search(
         self,
@@ -127,7 +129,14 @@ class FakeSearcher:
             if clause.sign
         ]
         timings = Timings(0.25, 1.0, 1.25)
-        return SearchResult(hits, unknown, timings, substitutions=replaced, conditions=conditions)
+        return SearchResult(
+            hits,
+            unknown,
+            timings,
+            substitutions=replaced,
+            conditions=conditions,
+            approximate=self.approximate,
+        )
 
     def _all(self) -> Iterable[Drawing]:
         return self.drawings.values()

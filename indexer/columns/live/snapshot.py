@@ -28,7 +28,7 @@ _ALL: NDArray[np.bool_] = np.empty(0, np.bool_)
 
 
 class LiveColumns:
-    """Exact search over the images of one commit. Immutable, and safe from any thread.
+    """Search over the images of one commit. Immutable, and safe from any thread.
 
     Documents are numbered segment by segment, where numbers rise with the ids, and then as the
     newest images were added. A deleted or replaced image keeps its number.
@@ -72,6 +72,7 @@ class LiveColumns:
         vocabulary: int,
         bits: int,
         previous: LiveColumns | None = None,
+        visited: float = 1.0,
     ) -> LiveColumns:
         """Open a state of the columns; `after` then applies its log from the beginning.
 
@@ -81,6 +82,8 @@ class LiveColumns:
             vocabulary: number of terms.
             bits: of an impact.
             previous: columns of an earlier commit, whose segments are shared.
+            visited: share of a segment's superblocks that a search visits at most; below 1 hits
+                may be missing. The newest images are all visited.
 
         Raises:
             InputError: if a file is missing or damaged.
@@ -93,7 +96,7 @@ class LiveColumns:
             for name, segment in zip(state.segments, segments, strict=True)
         ]
         return cls(
-            Segments(segments, vocabulary),
+            Segments(segments, vocabulary, visited),
             [Newest.empty(vocabulary, bits)],
             None if all(own.all() for own in live) else np.concatenate(live),
             {},
@@ -177,7 +180,9 @@ class LiveColumns:
     def top(
         self, terms: Mapping[int, int], k: int, allowed: NDArray[np.bool_] | None = None
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """The k documents with the largest sums of count × impact, exactly; ties by image id.
+        """The k documents with the largest sums of count × impact; ties by image id.
+
+        Exactly these if all superblocks are visited, see `open`.
 
         Args:
             terms: vocabulary ids of a query's terms, and how often it contains each.

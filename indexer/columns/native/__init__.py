@@ -24,13 +24,14 @@ def best_documents(
     counts: NDArray[Any],
     allowed: NDArray[np.bool_],
     occupied: NDArray[np.bool_],
+    most: NDArray[np.int64],
     k: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """The k best documents of all segments; see `in_numba.best_documents`."""
     size = sum(min(k, len(columns.order)) for columns in segments)
     documents, scores = np.empty(size, np.int32), np.empty(size, np.int64)
     found = _native.best_documents(
-        segments, firsts, terms, counts, allowed, occupied, k, documents, scores
+        segments, firsts, terms, counts, allowed, occupied, most, k, documents, scores
     )
     return documents[:found], scores[:found]
 

@@ -20,7 +20,14 @@ from indexer.columns.index import ColumnIndex
 from indexer.columns.layout import LEVELS, NARROW, SUPERBLOCK, Columns
 from indexer.columns.live.newest import Newest
 from indexer.columns.row_files import PostingRows
-from tests.indexer.columns.corpus import VOCABULARY, built, exact_top, new_images, random_rows
+from tests.indexer.columns.corpus import (
+    VOCABULARY,
+    built,
+    exact_top,
+    new_images,
+    random_rows,
+    visited_documents,
+)
 
 try:
     from indexer.columns import native
@@ -34,6 +41,8 @@ in_c = pytest.mark.skipif(native is None, reason="the package was built without 
 pytestmark = in_c
 Corpus = tuple[PostingRows, ColumnIndex]
 ALL: NDArray[np.bool_] = np.empty(0, np.bool_)
+EVERY: NDArray[np.int64] = np.empty(0, np.int64)
+ONE: NDArray[np.int64] = np.ones(1, np.int64)
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +80,8 @@ def test_the_best_of_segments(corpora: dict[int, list[Corpus]], data: st.DataObj
     terms = data.draw(st.dictionaries(term, st.integers(1, 4), max_size=12), label="terms")
     k = data.draw(st.sampled_from([1, 10, 400]) | st.integers(1, 40), label="k")
     share = data.draw(st.sampled_from([None, 0.0, 0.01, 0.5]), label="share allowed")
+    capped = data.draw(st.sampled_from([None, 1, 2, 7, 20, 35]), label="superblocks visited")
+    most = EVERY if capped is None else np.full(count, capped, np.int64)
     fits = sum(terms.values()) * (2**chosen - 1 + LEVELS) < NARROW
     kind = data.draw(st.sampled_from([np.uint16, np.uint32] if fits else [np.uint32]), label="sums")
     firsts = np.cumsum([0, *(len(index) for _, index in segments)])
@@ -81,9 +92,12 @@ def test_the_best_of_segments(corpora: dict[int, list[Corpus]], data: st.DataObj
     occupied = [ALL]
     for (rows, index), first in zip(segments, firsts, strict=False):
         own = allowed[first : first + len(index)] if len(allowed) else None
-        right += [(first + d, score) for d, score in exact_top(rows, terms, k, own)]
+        order = index.columns.order
         if own is not None:
-            occupied.append(in_numba.occupied(index.columns.order, own))
+            occupied.append(in_numba.occupied(order, own))
+        if capped is not None:
+            own = visited_documents(rows, order, terms, capped, own)
+        right += [(first + d, score) for d, score in exact_top(rows, terms, k, own)]
     best = sorted(right, key=lambda pair: (-pair[1], pair[0]))[:k]
     for one, avx2 in ((in_numba, True), (native, True), (native, False)):
         with using_avx2(avx2):
@@ -94,6 +108,7 @@ def test_the_best_of_segments(corpora: dict[int, list[Corpus]], data: st.DataObj
                 np.array(list(terms.values()), kind),
                 allowed,
                 np.concatenate(occupied) if share is not None else ALL,
+                most,
                 k,
             )
         found = list(zip(documents.tolist(), scores.tolist(), strict=True))
@@ -150,6 +165,7 @@ def searched(columns: Columns, **changed: Any) -> None:
         "counts": np.ones(1, np.uint16),
         "allowed": ALL,
         "occupied": ALL,
+        "most": EVERY,
         "k": 3,
     }
     native.best_documents(**(arguments | changed))
@@ -163,6 +179,8 @@ def test_wrong_arguments_are_refused(corpora: dict[int, list[Corpus]], tmp_path:
             searched(columns, terms=np.array([term]))
     with pytest.raises(ValueError, match="too short"):
         searched(columns, firsts=np.empty(0, np.int64))
+    with pytest.raises(ValueError, match="too short"):
+        searched(columns, segments=[columns, columns], firsts=np.zeros(2, np.int64), most=ONE)
     with pytest.raises((BufferError, ValueError), match="contiguous"):
         searched(columns, terms=np.zeros(4, np.int64)[::2])
     with pytest.raises(ValueError, match="is not from"):

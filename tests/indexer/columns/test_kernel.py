@@ -1,4 +1,4 @@
-"""The kernel with a floor: the exact best k of the documents that reach it."""
+"""The kernel: the exact best k of the documents that reach a floor, in superblocks it visits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 from indexer.columns.index import ColumnIndex
 from indexer.columns.kernel import best_documents
 from indexer.columns.row_files import PostingRows
-from tests.indexer.columns.corpus import VOCABULARY, built, exact_top, random_rows
+from tests.indexer.columns.corpus import (
+    VOCABULARY,
+    built,
+    exact_top,
+    random_rows,
+    visited_documents,
+)
 
 Corpus = tuple[PostingRows, ColumnIndex]
 
@@ -34,7 +40,9 @@ def test_what_is_below_the_floor_is_not_found(corpora: list[Corpus], data: st.Da
         label="terms",
     )
     k = data.draw(st.integers(1, 40), label="k")
-    right = exact_top(rows, terms, k)
+    superblocks = index.columns.maxima.shape[1]
+    most = data.draw(st.integers(1, superblocks), label="superblocks visited")
+    right = exact_top(rows, terms, k, visited_documents(rows, index.columns.order, terms, most))
     scores = [score for _, score in right] or [1]
     nearby = st.sampled_from(scores).flatmap(lambda score: st.integers(score - 1, score + 1))
     floor = data.draw(nearby | st.integers(0, 2**31 - 1), label="floor")
@@ -46,6 +54,7 @@ def test_what_is_below_the_floor_is_not_found(corpora: list[Corpus], data: st.Da
         np.array([count for _, count in pairs], np.uint32),
         np.empty(0, np.bool_),
         np.empty(0, np.bool_),
+        most,
         min(k, len(index)),
         floor,
     )
