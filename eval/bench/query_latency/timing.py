@@ -90,6 +90,8 @@ def interleave(
         threadpool_limits(1),
         ThreadPoolExecutor(threads, initializer=threadpool_limits, initargs=(1,)) as pool,
     ):
+        for engine in engines.values():
+            engine.read_ahead()
         for name, engine in engines.items():
             mean = _warm_up(engine, warming, k, pace.warm_up)
             count = min(len(timed), max(LEAST, round(threads * pace.seconds / mean)))

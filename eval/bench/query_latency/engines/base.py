@@ -66,6 +66,9 @@ class Engine(ABC, Generic[Data]):
     def open(self) -> None:
         """Load the index."""
 
+    def read_ahead(self) -> None:
+        """Read mapped files again, whose pages what was built since may have taken."""
+
     @abstractmethod
     def search(self, query: TermQuery, k: int) -> Answer:
         """The k best images; fewer where fewer score above 0. Thread-safe."""

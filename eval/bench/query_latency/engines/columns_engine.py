@@ -23,8 +23,11 @@ class ColumnsEngine(Engine[Corpus]):
         build_columns(self.folder / COLUMNS, corpus.rows(), len(corpus.vocabulary), corpus.bits)
 
     def open(self) -> None:
-        """Map the columns, and read them ahead."""
+        """Map the columns."""
         self._index = ColumnIndex.open(self.folder / COLUMNS)
+
+    def read_ahead(self) -> None:
+        """Read them from disk, as a server does."""
         self._index.read_ahead()
 
     def search(self, query: TermQuery, k: int) -> Answer:
