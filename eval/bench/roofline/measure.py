@@ -8,14 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
-from eval.bench.query_latency.collections.corpus import Corpus
-from eval.bench.query_latency.collections.enlarge import CollectionKind, enlarge
+from eval.bench.query_latency.collections.enlarge import CollectionKind
 from eval.bench.query_latency.collections.impact_source import ImpactSource
+from eval.bench.query_latency.collections.made_columns import made_columns
 from eval.bench.query_latency.collections.queries import TermQuery
 from eval.bench.roofline.machine import adds_per_second, bytes_per_second
 from eval.bench.roofline.results import Case, Roofline
 from eval.bench.roofline.work import Work, work_of
-from indexer.columns.builder import build_columns
 from indexer.columns.index import ColumnIndex
 from sparta.progress import Progress, no_progress
 
@@ -47,7 +46,7 @@ def measure_roofline(
     read, added = bytes_per_second(), adds_per_second()
     cases: list[Case] = []
     for kind in kinds:
-        index = _opened(source, kind, images, top_n, work)
+        index = made_columns(source, kind, images, top_n, work)
         for k in ks:
             done = [work_of(index, query.terms, k) for query in queries[:COUNTED]]
             mean = Work(*np.mean(done, axis=0).tolist())
@@ -63,23 +62,6 @@ def measure_roofline(
             )
             progress("measure", len(cases), len(kinds) * len(ks))
     return Roofline(images, top_n, read / 1e9, added / 1e9, cases)
-
-
-def _opened(
-    source: ImpactSource, kind: CollectionKind, images: int, top_n: int | None, work: Path
-) -> ColumnIndex:
-    folder = work / f"{kind}-{images}-{top_n or 'all'}"
-    columns = folder / "columns"
-    if not columns.exists():
-        corpus = Corpus.open(folder / "corpus") or Corpus.write(
-            folder / "corpus", source.vocabulary, source.bits, enlarge(source, images, top_n, kind)
-        )
-        made = folder / "columns.making"
-        build_columns(made, corpus.rows(), len(corpus.vocabulary), corpus.bits)
-        made.rename(columns)
-    index = ColumnIndex.open(columns)
-    index.read_ahead()
-    return index
 
 
 def _seconds(index: ColumnIndex, queries: Sequence[TermQuery], k: int) -> float:

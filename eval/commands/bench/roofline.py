@@ -46,20 +46,16 @@ def roofline(
     """
     from rich.console import Console
 
-    from eval.bench.query_latency.collections.enlarge import KINDS
+    from eval.bench.query_latency.collections.enlarge import pick_kinds
     from eval.bench.query_latency.collections.impact_source import read_source
     from eval.bench.query_latency.collections.queries import read_queries, tokenise
     from eval.bench.roofline.measure import measure_roofline
     from eval.report import report
-    from sparta.errors import InputError
     from sparta.progress import progress_bars
     from sparta.tokenizer import WordPieceTokenizer
 
     check_out(out)
-    names = [name.strip() for name in kind.split(",")]
-    kinds = [known for name in names for known in KINDS if known == name]
-    if len(kinds) < len(names):
-        raise InputError(f"--kind takes {', '.join(KINDS)}, with commas, not {kind!r}")
+    kinds = pick_kinds(kind)
     ks = parse_numbers(k, "-k")
     source = read_source(index)
     asked = tokenise(read_queries(queries), WordPieceTokenizer.from_folder(index), limit)

@@ -12,11 +12,25 @@ from eval.bench.query_latency.collections.corpus import CorpusRows
 from eval.bench.query_latency.collections.draw import Distribution
 from eval.bench.query_latency.collections.impact_source import ImpactSource
 from eval.bench.query_latency.collections.keep_top import keep_top
+from sparta.errors import InputError
 
 CollectionKind = Literal["copies", "mixed", "drawn"]
 KINDS: tuple[CollectionKind, ...] = get_args(CollectionKind)
 NOISE = 0.15  # standard deviation of what every weight is multiplied by
 CHUNK = 2_000  # images made at once
+
+
+def pick_kinds(names: str) -> list[CollectionKind]:
+    """Kinds of collections by their names, with commas.
+
+    Raises:
+        InputError: if there is none of a name.
+    """
+    wanted = [name.strip() for name in names.split(",")]
+    kinds = [known for name in wanted for known in KINDS if known == name]
+    if len(kinds) < len(wanted):
+        raise InputError(f"--kind takes {', '.join(KINDS)}, with commas, not {names!r}")
+    return kinds
 
 
 def enlarge(
