@@ -88,5 +88,5 @@ def test_trials_are_picked_by_name() -> None:
         "dense-16",
     ]
     assert pick_trials("all") == all_trials()
-    with pytest.raises(InputError, match="--trials takes all or unchanged, .*, not 'odd'"):
+    with pytest.raises(InputError, match=r"--trials takes all or unchanged, .*, not 'odd'"):
         pick_trials("odd")
