@@ -47,9 +47,10 @@ def _answer(side: Side, query: TermQuery, k: int) -> tuple[list[int], list[int]]
 def in_turns(
     sides: Sequence[Side], queries: Sequence[TermQuery], k: int, turns: int
 ) -> NDArray[np.float64]:
-    """Time every query on each side: A B, B A, A B, … in blocks of queries.
+    """Time every query on each side, a block of queries each in turns.
 
-    Other load on the machine affects both alike, and a query's fastest turn least.
+    Other load on the machine affects both alike, and a query's fastest turn least. Sides are at
+    different blocks, so that none finds in the cache what another has just read.
 
     Args:
         sides: at least two.
@@ -63,10 +64,10 @@ def in_turns(
     asked = [[arguments_of(side.index, query, k) for query in queries] for side in sides]
     seconds = np.full((len(sides), len(queries)), np.inf)
     blocks = np.array_split(np.arange(len(queries)), min(BLOCKS, len(queries)))
-    for number, block in enumerate(blocks * turns):
-        for place in range(len(sides)):
-            side = (place + number) % len(sides)
-            for query in block.tolist():
+    for number in range(turns * len(blocks)):
+        for side in range(len(sides)):
+            own = blocks[(number + side * len(blocks) // len(sides)) % len(blocks)]
+            for query in own.tolist():
                 taken = _seconds(sides[side].kernel, asked[side][query])
                 seconds[side, query] = min(seconds[side, query], taken)
     return seconds
