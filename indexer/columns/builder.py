@@ -21,7 +21,7 @@ from indexer.columns.layout import (
     edit,
     save,
 )
-from indexer.columns.ordering import topical_order
+from indexer.columns.ordering import DIMENSIONS, topical_order
 from indexer.columns.row_files import Chunk, PostingRows, RowFiles, SpooledRows
 from sparta.progress import Progress, no_progress
 
@@ -34,6 +34,8 @@ def build_columns(
     vocabulary: int,
     bits: int,
     progress: Progress = no_progress,
+    dense_share: float = DENSE_SHARE,
+    dimensions: int = DIMENSIONS,
 ) -> None:
     """Write the files of `Columns`.
 
@@ -43,6 +45,8 @@ def build_columns(
         vocabulary: number of terms.
         bits: of an impact, at most 16.
         progress: stage "columns", in documents.
+        dense_share: of the images, from which on a term's row is dense; for trials of the layout.
+        dimensions: of the order of images, for the same.
 
     Raises:
         InputError: if a term or an impact is out of range.
@@ -51,21 +55,27 @@ def build_columns(
     with closing(RowFiles(folder, vocabulary, bits)) as files:
         for chunk in chunks:
             files.add(chunk)
-        lay_out(folder, files.rows(), progress)
+        lay_out(folder, files.rows(), progress, dense_share, dimensions)
 
 
-def lay_out(folder: Path, rows: SpooledRows, progress: Progress = no_progress) -> None:
+def lay_out(
+    folder: Path,
+    rows: SpooledRows,
+    progress: Progress = no_progress,
+    dense_share: float = DENSE_SHARE,
+    dimensions: int = DIMENSIONS,
+) -> None:
     """As `build_columns`, from all postings at once.
 
     Beside a part of the postings, memory holds some 300 bytes an image.
     """
     images, frequencies = len(rows), rows.frequencies
-    order = topical_order(rows)
+    order = topical_order(rows, dimensions)
     present = np.flatnonzero(frequencies)
     by_frequency = present[np.argsort(-frequencies[present], kind="stable")]
     row_of = np.full(len(frequencies), -1, np.int32)
     row_of[by_frequency] = np.arange(len(present))
-    dense = int((frequencies[present] >= DENSE_SHARE * images).sum())
+    dense = int((frequencies[present] >= dense_share * images).sum())
     superblocks = -(-images // SUPERBLOCK)
     kind = rows.impact
     stretches = range(0, superblocks, STRETCH)

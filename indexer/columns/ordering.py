@@ -16,7 +16,7 @@ PIVOTS = 10_000  # images of a part, of which its widest direction is taken
 AT_ONCE = 16_384  # images whose postings are in memory
 
 
-def topical_order(rows: SpooledRows) -> NDArray[np.int32]:
+def topical_order(rows: SpooledRows, dimensions: int = DIMENSIONS) -> NDArray[np.int32]:
     """Order images by halving them again and again across the direction they differ most in.
 
     The directions are those of a principal component tree (Sproull, 1991) over the images'
@@ -24,6 +24,7 @@ def topical_order(rows: SpooledRows) -> NDArray[np.int32]:
 
     Args:
         rows: postings of N images.
+        dimensions: that images are reduced to.
 
     Returns:
         [N] int32, image numbers in their new order, the same for the same input.
@@ -32,7 +33,7 @@ def topical_order(rows: SpooledRows) -> NDArray[np.int32]:
     order = np.arange(images, dtype=np.int32)
     if images <= BLOCK:
         return order
-    directions = _directions(rows)
+    directions = _directions(rows, dimensions)
     points = np.empty((images, directions.shape[1]), np.float32)
     for first in range(0, images, AT_ONCE):
         own = order[first : first + AT_ONCE]
@@ -53,16 +54,16 @@ def topical_order(rows: SpooledRows) -> NDArray[np.int32]:
     return order
 
 
-def _directions(rows: SpooledRows) -> NDArray[np.float32]:
+def _directions(rows: SpooledRows, dimensions: int) -> NDArray[np.float32]:
     """The space of the first right singular vectors of a sample of images, by subspace iteration.
 
     Returns:
-        [vocabulary, DIMENSIONS] (fewer for a smaller vocabulary), orthonormal.
+        [vocabulary, dimensions] (fewer for a smaller vocabulary), orthonormal.
     """
     images, vocabulary = len(rows), len(rows.frequencies)
     rng = np.random.default_rng(0)
     sample = rows.take(np.sort(rng.choice(images, min(images, SAMPLE), replace=False)))
-    directions = rng.standard_normal((vocabulary, DIMENSIONS), np.float32)
+    directions = rng.standard_normal((vocabulary, dimensions), np.float32)
     for _ in range(ITERATIONS):
         points = np.empty((len(sample.starts) - 1, directions.shape[1]), np.float32)
         _project(sample, directions, points)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from eval.bench.query_latency.collections.columns import columns_of
 from eval.bench.query_latency.collections.enlarge import CollectionKind
 from eval.bench.query_latency.collections.impact_source import ImpactSource
+from eval.bench.query_latency.collections.made_columns import made_columns
 from eval.bench.query_latency.collections.queries import TermQuery
 from eval.bench.roofline.machine import adds_per_second, bytes_per_second
 from eval.bench.roofline.results import Case, Roofline
@@ -46,8 +46,7 @@ def measure_roofline(
     read, added = bytes_per_second(), adds_per_second()
     cases: list[Case] = []
     for kind in kinds:
-        index = ColumnIndex(columns_of(source, kind, images, top_n, work))
-        index.read_ahead()
+        index = made_columns(source, kind, images, top_n, work)
         for k in ks:
             done = [work_of(index, query.terms, k) for query in queries[:COUNTED]]
             mean = Work(*np.mean(done, axis=0).tolist())

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from eval.bench.query_latency.collections.columns import columns_of
 from eval.bench.query_latency.collections.enlarge import CollectionKind
 from eval.bench.query_latency.collections.impact_source import ImpactSource
+from eval.bench.query_latency.collections.made_columns import made_columns
 from eval.bench.query_latency.collections.queries import TermQuery
 from eval.bench.visited.results import Case, VisitedShares
 from indexer.columns.index import ColumnIndex
@@ -48,7 +48,7 @@ def measure_visited(
     """
     cases: list[Case] = []
     for done, kind in enumerate(kinds, start=1):
-        columns = columns_of(source, kind, images, top_n, work)
+        columns = made_columns(source, kind, images, top_n, work).columns
         exact = ColumnIndex(columns)
         exact.read_ahead()
         indexes = {share: ColumnIndex(columns, share) for share in shares}

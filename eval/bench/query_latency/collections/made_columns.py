@@ -1,0 +1,76 @@
+"""Columns of a made collection in a work folder, which the next measurement takes again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from eval.bench.query_latency.collections.corpus import Corpus
+from eval.bench.query_latency.collections.enlarge import CollectionKind, enlarge
+from eval.bench.query_latency.collections.impact_source import ImpactSource
+from indexer.columns.builder import build_columns
+from indexer.columns.index import ColumnIndex
+from indexer.columns.layout import DENSE_SHARE
+from indexer.columns.ordering import DIMENSIONS
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How columns are built.
+
+    Attributes:
+        dense_share: of the images, from which on a term's row is dense.
+        dimensions: of the order of images.
+    """
+
+    dense_share: float = DENSE_SHARE
+    dimensions: int = DIMENSIONS
+
+    @property
+    def folder(self) -> str:
+        """Name of their folder, "columns" for those of an index."""
+        if self == SHIPPED:
+            return "columns"
+        return f"columns-{self.dense_share:.4f}-{self.dimensions}"
+
+
+SHIPPED = Layout()
+
+
+def made_columns(
+    source: ImpactSource,
+    kind: CollectionKind,
+    images: int,
+    top_n: int | None,
+    work: Path,
+    layout: Layout = SHIPPED,
+) -> ColumnIndex:
+    """Open the columns of a collection, read into memory; make what is not in the work folder yet.
+
+    Args:
+        source: whose images the collection is made of.
+        kind: of collection.
+        images: of it.
+        top_n: terms an image keeps, None for all.
+        work: folder of all collections.
+        layout: of the columns.
+    """
+    folder = work / f"{kind}-{images}-{top_n or 'all'}"
+    columns = folder / layout.folder
+    if not columns.exists():
+        corpus = Corpus.open(folder / "corpus") or Corpus.write(
+            folder / "corpus", source.vocabulary, source.bits, enlarge(source, images, top_n, kind)
+        )
+        made = columns.with_name(f"{columns.name}.making")
+        build_columns(
+            made,
+            corpus.rows(),
+            len(corpus.vocabulary),
+            corpus.bits,
+            dense_share=layout.dense_share,
+            dimensions=layout.dimensions,
+        )
+        made.rename(columns)
+    index = ColumnIndex.open(columns)
+    index.read_ahead()
+    return index

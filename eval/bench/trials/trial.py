@@ -1,0 +1,62 @@
+"""The trials there are: a patch of the kernel each, or another layout of columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from eval.bench.query_latency.collections.made_columns import SHIPPED, Layout
+from sparta.errors import InputError
+
+PATCHES = Path(__file__).parent / "patches"
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A change to be timed beside what ships.
+
+    Attributes:
+        name: in results.
+        about: what is tried, in a sentence.
+        patch: unified diff of the kernel's sources; None leaves them as they are.
+        layout: of the columns that it searches.
+    """
+
+    name: str
+    about: str
+    patch: Path | None = None
+    layout: Layout = SHIPPED
+
+
+# The first one shows how far ratios of equal things are from 1.
+WITHOUT_PATCH = (
+    Trial("unchanged", "The kernel as it ships, compiled as trials are."),
+    Trial("dense-16", "A row is dense from 1/16 of the images on.", layout=Layout(1 / 16)),
+    Trial("dense-32", "A row is dense from 1/32 of the images on.", layout=Layout(1 / 32)),
+    Trial("order-16", "Images are ordered in 16 dimensions.", layout=Layout(dimensions=16)),
+    Trial("order-128", "Images are ordered in 128 dimensions.", layout=Layout(dimensions=128)),
+)
+
+
+def all_trials() -> list[Trial]:
+    """Those without a patch, and one for each file of the folder of patches."""
+    patched = [
+        Trial(path.stem, path.read_text(encoding="utf-8").partition("\n")[0], path)
+        for path in sorted(PATCHES.glob("*.patch"))
+    ]
+    return [*WITHOUT_PATCH, *patched]
+
+
+def pick_trials(names: str) -> list[Trial]:
+    """Trials by their names, with commas, or all of them.
+
+    Raises:
+        InputError: if there is none of a name.
+    """
+    known = {trial.name: trial for trial in all_trials()}
+    wanted = list(known) if names.strip() == ALL else [name.strip() for name in names.split(",")]
+    for name in wanted:
+        if name not in known:
+            raise InputError(f"--trials takes {ALL} or {', '.join(known)}, not {name!r}")
+    return [known[name] for name in dict.fromkeys(wanted)]
