@@ -11,7 +11,8 @@ from eval.bench.query_latency.collections.queries import TermQuery
 from indexer.columns.index import ColumnIndex
 from indexer.columns.layout import LEVELS, NARROW, Columns
 
-# Segments, their first documents, terms, counts, allowed, occupied, k, documents and scores out.
+# Segments, their first documents, terms, counts, allowed, occupied, most superblocks, k, and for
+# the answer documents and scores.
 Arguments = tuple[
     list[Columns],
     NDArray[np.int64],
@@ -19,6 +20,7 @@ Arguments = tuple[
     NDArray[Any],
     NDArray[np.bool_],
     NDArray[np.bool_],
+    NDArray[np.int64],
     int,
     NDArray[np.int32],
     NDArray[np.int64],
@@ -38,6 +40,7 @@ def arguments_of(index: ColumnIndex, query: TermQuery, k: int) -> Arguments:
         np.array(list(terms.values()), np.uint16 if bound < NARROW else np.uint32),
         everywhere,
         everywhere,
+        np.empty(0, np.int64),
         size,
         np.empty(size, np.int32),
         np.empty(size, np.int64),

@@ -160,17 +160,6 @@ INLINE void NAME(finish)(const columns_t *columns, const query_t *query, const f
         NAME(keep)(columns, query, superblock * SUPERBLOCK + place, score, heap);
 }
 
-/* The same for all images of a superblock. */
-INLINE void NAME(finish_all)(const columns_t *columns, const query_t *query, int64_t superblock,
-                             SUM *sums, heap_t *heap) {
-    const SUM *counts = query->counts;
-    for (int64_t i = 0; i < query->dense; i++)
-        NAME(add_impacts)(columns, query->rows[i], counts[i], superblock, sums);
-    for (int i = 0; i < SUPERBLOCK; i++)
-        if (sums[i] >= least_score(heap))
-            NAME(keep)(columns, query, superblock * SUPERBLOCK + i, sums[i], heap);
-}
-
 /* Which of 64 images have a bound that reaches the least score. */
 INLINE uint64_t NAME(reaching)(const SUM *bounds, const SUM *sums, int64_t least) {
 #ifdef AVX2
@@ -180,6 +169,29 @@ INLINE uint64_t NAME(reaching)(const SUM *bounds, const SUM *sums, int64_t least
     uint64_t found = 0;
     for (int i = 0; i < 64; i++) found |= (uint64_t)((int64_t)bounds[i] + sums[i] >= least) << i;
     return found;
+}
+
+/* Add up the impacts of all images of a superblock, and keep those that may enter the heap. */
+INLINE void NAME(finish_all)(const columns_t *columns, const query_t *query, int64_t superblock,
+                             SUM *sums, heap_t *heap) {
+    static const SUM none[64];
+    const SUM *counts = query->counts;
+    for (int64_t i = 0; i < query->dense; i++)
+        NAME(add_impacts)(columns, query->rows[i], counts[i], superblock, sums);
+    for (int first = 0; first < SUPERBLOCK; first += 64)
+        for (uint64_t rest = NAME(reaching)(none, sums + first, least_score(heap)); rest;
+             rest &= rest - 1) {
+            int place = first + __builtin_ctzll(rest);
+            NAME(keep)(columns, query, superblock * SUPERBLOCK + place, sums[place], heap);
+        }
+}
+
+/* Images of a superblock up to which they are looked up one by one. */
+INLINE int NAME(looked_up)(void) {
+#ifdef AVX2
+    if (has_avx2 && sizeof(IMPACT) == 1 && sizeof(SUM) == 2) return FEW;
+#endif
+    return MANY;
 }
 
 /* Finish the images of a superblock whose bounds reach the least score and that may be found. */
@@ -195,7 +207,10 @@ INLINE void NAME(finish_superblock)(const columns_t *columns, const query_t *que
             chosen[count] = (uint8_t)place;
             count += may_be_found(columns, query, superblock * SUPERBLOCK + place);
         }
-    if (count > MANY)
+    for (int64_t row = 0; row < filter->rows && count; row++) /* all are read soon */
+        for (int i = 0; i < SUPERBLOCK / 64; i++)
+            PREFETCH(NAME(impacts_in)(columns, query->rows[row], superblock) + 64 * i);
+    if (count > NAME(looked_up)())
         NAME(finish_all)(columns, query, superblock, sums, heap);
     else
         for (int i = 0; i < count; i++)
@@ -298,6 +313,10 @@ INLINE void NAME(score_batch)(const columns_t *columns, const query_t *query, fi
         NAME(add_list)(columns, query->rows[word], counts[word], batch);
         NAME(drop)(batch, least);
     }
+    for (int64_t r = 0; r < batch->remaining; r++)
+        for (int64_t i = 0; i < filter->rows; i++)
+            PREFETCH(columns->starts + query->rows[i] * (columns->superblocks + 1) +
+                     batch->numbers[batch->reached[r]]);
     for (int64_t r = 0; r < batch->remaining; r++) {
         int b = batch->reached[r];
         NAME(finish_superblock)(columns, query, filter, batch->numbers[b], batch->bounds[b],
