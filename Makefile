@@ -85,8 +85,8 @@ lint: install
 test: lint test-rooms test-clusters test-training
 
 # There are as many processes as cores, so that each computes on one: threads of OpenMP would wait
-# for one another.
-DIVIDED := OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(TESTS) -n $(PROCESSES) --dist loadfile --no-loadscope-reorder --cov-fail-under=0
+# for one another. One that crashes ends the run, which would wait for it for ever.
+DIVIDED := OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(TESTS) -n $(PROCESSES) --dist loadfile --no-loadscope-reorder --max-worker-restart 0 --cov-fail-under=0
 
 test-rooms: install
 	$(DIVIDED) --ignore=tests/training $(addprefix --ignore=,$(ON_RAY))
