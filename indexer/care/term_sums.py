@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.columns.kernel import compiled, unpack
+from indexer.columns.kernel import compiled, list_of, unpack
 from indexer.columns.layout import PLACE_BITS, PLACE_MASK, SUPERBLOCK, Columns
 from indexer.columns.live.snapshot import LiveColumns
 
@@ -54,7 +54,7 @@ def _sums_of_rows(
         columns: of N images.
         wanted: [N] whether the image at each position counts.
     """
-    dense, rows = len(columns.steps), len(columns.starts)
+    dense, rows = len(columns.steps), len(columns.maxima)
     impacts, images = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
     unpacked = np.empty(SUPERBLOCK, columns.impacts.dtype)
     for row in range(dense):
@@ -66,9 +66,8 @@ def _sums_of_rows(
                     impacts[row] += unpacked[place]
                     images[row] += 1
     for row in range(dense, rows):
-        base, starts = columns.bases[row], columns.starts[row]
-        for s in range(len(starts) - 1):
-            for posting in columns.postings[base + starts[s] : base + starts[s + 1]]:
+        for s in range(columns.maxima.shape[1]):
+            for posting in list_of(columns, row, s):
                 if wanted[s * SUPERBLOCK + np.int64(posting & PLACE_MASK)]:
                     impacts[row] += posting >> PLACE_BITS
                     images[row] += 1

@@ -12,11 +12,17 @@ from numba import njit
 from numpy.typing import NDArray
 
 from indexer.columns.layout import (
-    DENSE_SHARE,
+    ANCHORED,
+    BITMAP,
+    BITMAP_SHARE,
+    BLOCK,
+    BLOCKS,
     HALF,
+    LEVEL_SHARE,
     LEVELS,
     PLACE_BITS,
     SUPERBLOCK,
+    TOPS,
     create,
     edit,
     save,
@@ -26,6 +32,7 @@ from indexer.columns.row_files import Chunk, PostingRows, RowFiles, SpooledRows
 from sparta.progress import Progress, no_progress
 
 STRETCH = 64  # superblocks whose postings are in memory
+FILLED = "levels", "bitmaps", "impacts", "postings"
 
 
 def build_columns(
@@ -34,7 +41,7 @@ def build_columns(
     vocabulary: int,
     bits: int,
     progress: Progress = no_progress,
-    dense_share: float = DENSE_SHARE,
+    shares: tuple[float, float] = (LEVEL_SHARE, BITMAP_SHARE),
     dimensions: int = DIMENSIONS,
 ) -> None:
     """Write the files of `Columns`.
@@ -45,7 +52,8 @@ def build_columns(
         vocabulary: number of terms.
         bits: of an impact, at most 16.
         progress: stage "columns", in documents.
-        dense_share: of the images, from which on a term's row is dense; for trials of the layout.
+        shares: of the images, from which on a term's row has levels, and a bitmap; for trials of
+            the layout.
         dimensions: of the order of images, for the same.
 
     Raises:
@@ -55,14 +63,14 @@ def build_columns(
     with closing(RowFiles(folder, vocabulary, bits)) as files:
         for chunk in chunks:
             files.add(chunk)
-        lay_out(folder, files.rows(), progress, dense_share, dimensions)
+        lay_out(folder, files.rows(), progress, shares, dimensions)
 
 
 def lay_out(
     folder: Path,
     rows: SpooledRows,
     progress: Progress = no_progress,
-    dense_share: float = DENSE_SHARE,
+    shares: tuple[float, float] = (LEVEL_SHARE, BITMAP_SHARE),
     dimensions: int = DIMENSIONS,
 ) -> None:
     """As `build_columns`, from all postings at once.
@@ -75,7 +83,7 @@ def lay_out(
     by_frequency = present[np.argsort(-frequencies[present], kind="stable")]
     row_of = np.full(len(frequencies), -1, np.int32)
     row_of[by_frequency] = np.arange(len(present))
-    dense = int((frequencies[present] >= dense_share * images).sum())
+    levelled, dense = (int((frequencies[present] >= share * images).sum()) for share in shares)
     superblocks = -(-images // SUPERBLOCK)
     kind = rows.impact
     stretches = range(0, superblocks, STRETCH)
@@ -88,21 +96,32 @@ def lay_out(
     ends = starts[:, -1].astype(np.int64)
     bases = np.concatenate([np.cumsum(part) - part for part in (ends[:dense], ends[dense:])])
     steps = -(-maxima[:dense].max(axis=1, initial=1).astype(np.int64) // LEVELS)
-    arrays = {"order": order, "row_of": row_of, "maxima": maxima, "bases": bases, "starts": starts}
+    arrays = {"order": order, "row_of": row_of, "maxima": maxima, "bases": bases}
+    arrays |= {"anchors": starts[:, ::ANCHORED], "starts": _from_anchors(starts)}
     for name, values in (arrays | {"steps": steps.astype(np.uint16)}).items():
         save(folder, name, values)
 
-    create(folder, "levels", (dense, superblocks, HALF), np.uint8)
+    create(folder, "levels", (levelled, superblocks, HALF), np.uint8)
+    create(folder, "bitmaps", (dense - levelled, superblocks, BITMAP), np.uint8)
     create(folder, "impacts", (int(ends[:dense].sum()) + SUPERBLOCK,), kind)
     listed = np.uint16 if kind == np.uint8 else np.uint32
     create(folder, "postings", (int(ends[dense:].sum()),), listed)
     for first in stretches:
         own = _stretch(rows, order, first)
         # Mapped again each time: the pages of a mapping count as memory in use until it is closed.
-        made = [edit(folder, name) for name in ("levels", "impacts", "postings")]
+        made = [edit(folder, name) for name in FILLED]
         _fill(own, first, row_of, starts, bases, steps, *made)
         del made
         progress("columns", min((first + STRETCH) * SUPERBLOCK, images), images)
+
+
+def _from_anchors(starts: NDArray[np.uint32]) -> NDArray[np.uint16]:
+    """Where superblocks begin, from their anchors."""
+    found = np.empty(starts.shape, np.uint16)
+    for first in range(0, starts.shape[1], ANCHORED):
+        own = starts[:, first : first + ANCHORED]
+        np.subtract(own, own[:, :1], out=found[:, first : first + ANCHORED], casting="unsafe")
+    return found
 
 
 def _stretch(rows: SpooledRows, order: NDArray[np.int32], first: int) -> PostingRows:
@@ -130,6 +149,17 @@ def _survey(
             starts[row, superblock + 1] += 1
 
 
+@njit(nogil=True, inline="always")
+def _mark(bitmap: NDArray[np.uint8], place: int, level: int) -> None:
+    """Set the bit of a place, and let the level of its block be at least this one."""
+    block = place // BLOCK
+    bitmap[TOPS + place % BLOCK] |= 1 << block
+    shift = 4 * (block % 2)
+    missing = level - (bitmap[block // 2] >> shift & 15)
+    if missing > 0:
+        bitmap[block // 2] += missing << shift
+
+
 @njit(cache=True, nogil=True)
 def _fill(
     rows: PostingRows,
@@ -139,24 +169,44 @@ def _fill(
     bases: NDArray[np.int64],
     steps: NDArray[np.int64],
     levels: NDArray[np.uint8],
+    bitmaps: NDArray[np.uint8],
     impacts: NDArray[Any],
     postings: NDArray[Any],
 ) -> None:
-    """Second pass: the dense rows, and the lists of the others."""
+    """Second pass: the dense rows, and the lists of the others.
+
+    Images come in the order of the bits. Impacts of rows with levels are kept until all of a
+    superblock are known.
+    """
     images = len(rows.starts) - 1
     written = np.zeros(len(starts), np.int64)
+    kept = np.zeros((len(levels), SUPERBLOCK), impacts.dtype)
     for begin in range(0, images, SUPERBLOCK):
         superblock = first + begin // SUPERBLOCK
         written[:] = 0
-        for image in range(begin, min(begin + SUPERBLOCK, images)):
-            place = image - begin
-            for posting in range(rows.starts[image], rows.starts[image + 1]):
+        for number in range(SUPERBLOCK):
+            place = number % BLOCKS * BLOCK + number // BLOCKS
+            image = begin + place
+            for posting in range(rows.starts[image], rows.starts[image + 1]) if image < images else range(0):
                 row, impact = row_of[rows.terms[posting]], np.int64(rows.impacts[posting])
+                if row < len(levels):
+                    kept[row, place] = impact
+                    continue
                 at = bases[row] + starts[row, superblock] + written[row]
                 written[row] += 1
                 if row < len(steps):
                     level = (impact + steps[row] - 1) // steps[row]
-                    levels[row, superblock, place % HALF] |= level << (4 * (place // HALF))
+                    _mark(bitmaps[row - len(levels), superblock], place, level)
                     impacts[at] = impact
                 else:
                     postings[at] = impact << PLACE_BITS | place
+        for row in range(len(levels)):
+            at, own = bases[row] + starts[row, superblock], levels[row, superblock]
+            for place in range(SUPERBLOCK):
+                impact = np.int64(kept[row, place])
+                if impact:
+                    level = (impact + steps[row] - 1) // steps[row]
+                    own[place % HALF] |= level << (4 * (place // HALF))
+                    impacts[at] = impact
+                    at += 1
+                    kept[row, place] = 0

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexer.columns import kernel
-from indexer.columns.kernel import compiled, dense_impact, replace_worst, unpack
+from indexer.columns.kernel import compiled, dense_impact, list_of, replace_worst, unpack
 from indexer.columns.layout import PLACE_BITS, PLACE_MASK, SUPERBLOCK, Columns
 
 
@@ -133,9 +133,7 @@ def impacts_at(
         for d in range(len(positions)):
             superblock, place = positions[d] // SUPERBLOCK, positions[d] % SUPERBLOCK
             if rows[i] >= len(columns.steps):
-                base, starts = columns.bases[rows[i]], columns.starts[rows[i]]
-                first, last = base + starts[superblock], base + starts[superblock + 1]
-                for posting in columns.postings[first:last]:
+                for posting in list_of(columns, rows[i], superblock):
                     if posting & PLACE_MASK == place:
                         impacts[d, i] = posting >> PLACE_BITS
             elif rows[i] >= 0:
@@ -147,19 +145,17 @@ def impacts_at(
 def impacts_of_row(columns: Columns, row: int) -> NDArray[np.uint16]:
     """Impacts [N] of all documents for the term of a row, 0 where one lacks it."""
     impacts = np.zeros(len(columns.order), np.uint16)
-    starts = columns.starts[row]
+    superblocks = columns.maxima.shape[1]
     if row < len(columns.steps):
         unpacked = np.empty(SUPERBLOCK, columns.impacts.dtype)
-        for superblock in range(len(starts) - 1):
+        for superblock in range(superblocks):
             unpack(columns, row, superblock, unpacked)
             for place in range(min(SUPERBLOCK, len(impacts) - superblock * SUPERBLOCK)):
                 document = columns.order[superblock * SUPERBLOCK + place]
                 impacts[document] = unpacked[place]
         return impacts
-    base = columns.bases[row]
-    for superblock in range(len(starts) - 1):
-        first, last = base + starts[superblock], base + starts[superblock + 1]
-        for posting in columns.postings[first:last]:
+    for superblock in range(superblocks):
+        for posting in list_of(columns, row, superblock):
             position = superblock * SUPERBLOCK + np.int64(posting & PLACE_MASK)
             impacts[columns.order[position]] = posting >> PLACE_BITS
     return impacts

@@ -130,7 +130,7 @@ class ColumnIndex:
         """[V] in how many documents each term of the vocabulary has an impact."""
         columns = self.columns
         # The last row, of a term that no document has, is that of -1.
-        found = np.append(columns.starts[:, -1].astype(np.int64), 0)
+        found = np.append(columns.frequencies, 0)
         return found[columns.row_of]
 
     @cached_property

@@ -11,7 +11,17 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from indexer.columns.layout import HALF, PLACE_BITS, PLACE_MASK, SUPERBLOCK, Columns
+from indexer.columns.layout import (
+    ANCHORED,
+    BLOCK,
+    BLOCKS,
+    HALF,
+    PLACE_BITS,
+    PLACE_MASK,
+    SUPERBLOCK,
+    TOPS,
+    Columns,
+)
 from indexer.columns.visited import LEADERS
 
 BATCH = 32  # superblocks scored term by term, so that the reads of one do not wait for another's
@@ -38,8 +48,8 @@ def best_documents(
 
     A superblock's bound is the sum of its terms' largest impacts there. The few superblocks of the
     highest bounds come first; of the others, all below the k-th best score so far are skipped. An
-    image's bound is the sum of its impacts in lists and of its levels in dense rows; only those
-    that reach that score are looked up in dense rows.
+    image's bound is the sum of its impacts in lists and of its levels in dense rows, or its
+    block's; only those that reach that score are looked up in dense rows.
 
     Args:
         columns: of N images.
@@ -199,15 +209,47 @@ def _score_batch(
 
 
 @inlined
+def start_of(columns: Columns, row: int, superblock: int) -> int:
+    """Where a superblock of a row begins, in impacts or in postings."""
+    anchor = np.int64(columns.anchors[row, superblock // ANCHORED])
+    return columns.bases[row] + anchor + np.int64(columns.starts[row, superblock])
+
+
+@inlined
+def list_of(columns: Columns, row: int, superblock: int) -> NDArray[Any]:
+    """The postings of a row that is not dense in a superblock."""
+    first, last = start_of(columns, row, superblock), start_of(columns, row, superblock + 1)
+    return columns.postings[first:last]
+
+
+@inlined
 def _add_postings(
     columns: Columns, row: int, count: int, batch: NDArray[np.int64], sums: NDArray[Any]
 ) -> None:
     """Add count × impact of a list's postings in some superblocks."""
-    base, starts = columns.bases[row], columns.starts[row]
     for b in range(len(batch)):
-        own, s = sums[b], batch[b]
-        for posting in columns.postings[base + starts[s] : base + starts[s + 1]]:
+        own = sums[b]
+        for posting in list_of(columns, row, batch[b]):
             own[posting & PLACE_MASK] += count * (posting >> PLACE_BITS)
+
+
+@inlined
+def level_at(columns: Columns, row: int, superblock: int, place: int) -> int:
+    """The level of the image at a place for the term of a dense row, 0 if it lacks that."""
+    number = row - len(columns.levels)
+    if number < 0:
+        return (columns.levels[row, superblock, place % HALF] >> (place // HALF * 4)) & 15
+    bitmap, block = columns.bitmaps[number, superblock], place // BLOCK
+    has = (bitmap[TOPS + place % BLOCK] >> block) & 1
+    return has * ((bitmap[block // 2] >> (block % 2 * 4)) & 15)
+
+
+@inlined
+def stored_place(columns: Columns, row: int, number: int) -> int:
+    """The place whose impact comes after those of `number` others in a dense row, if all have one."""
+    if row < len(columns.levels):
+        return number
+    return number % BLOCKS * BLOCK + number // BLOCKS
 
 
 @inlined
@@ -215,10 +257,9 @@ def _add_levels(
     columns: Columns, row: int, count: int, superblock: int, bounds: NDArray[Any]
 ) -> None:
     """Add the largest impacts that a dense row's levels allow, × count."""
-    levels, step = columns.levels[row, superblock], count * columns.steps[row]
-    for i in range(HALF):
-        bounds[i] += step * (levels[i] & 15)
-        bounds[HALF + i] += step * (levels[i] >> 4)
+    step = count * columns.steps[row]
+    for place in range(SUPERBLOCK):
+        bounds[place] += step * level_at(columns, row, superblock, place)
 
 
 @inlined
@@ -235,11 +276,11 @@ def _add_impacts(
 @compiled
 def unpack(columns: Columns, row: int, superblock: int, impacts: NDArray[Any]) -> None:
     """Set impacts [256] to a dense row's in a superblock, 0 where an image lacks the term."""
-    levels = columns.levels[row, superblock]
-    at = columns.bases[row] + columns.starts[row, superblock]
-    for place in range(SUPERBLOCK):
+    at = start_of(columns, row, superblock)
+    for number in range(SUPERBLOCK):
+        place = stored_place(columns, row, number)
         impacts[place] = 0
-        if (levels[place % HALF] >> (place // HALF * 4)) & 15:
+        if level_at(columns, row, superblock, place):
             impacts[place] = columns.impacts[at]
             at += 1
 
@@ -247,14 +288,12 @@ def unpack(columns: Columns, row: int, superblock: int, impacts: NDArray[Any]) -
 @compiled
 def dense_impact(columns: Columns, row: int, superblock: int, place: int) -> int:
     """The impact of the image at a place for the term of a dense row, 0 if it lacks that."""
-    levels = columns.levels[row, superblock]
-    if not (levels[place % HALF] >> (place // HALF * 4)) & 15:
+    if not level_at(columns, row, superblock, place):
         return 0
-    at = columns.bases[row] + columns.starts[row, superblock]
-    for i in range(min(place, HALF)):
-        at += (levels[i] & 15) > 0
-    for i in range(place - HALF):
-        at += (levels[i] >> 4) > 0
+    at, number = start_of(columns, row, superblock), 0
+    while stored_place(columns, row, number) != place:
+        at += level_at(columns, row, superblock, stored_place(columns, row, number)) > 0
+        number += 1
     return int(columns.impacts[at])
 
 

@@ -16,39 +16,52 @@ from sparta.errors import InputError, first_line
 SUPERBLOCK = 256
 HALF = SUPERBLOCK // 2  # bytes of its levels in a dense row, two images a byte
 LEVELS = 15
-# Smallest part whose images the order keeps together.
+# Smallest part whose images the order keeps together, and of which bitmaps have a level.
 BLOCK = 32
+BLOCKS = SUPERBLOCK // BLOCK
+TOPS = BLOCKS // 2  # bytes of their levels in a row with a bitmap, two blocks a byte
+BITMAP = TOPS + SUPERBLOCK // 8
+# Superblocks that share an anchor, from which 16 bits are enough to count their postings.
+ANCHORED = 128
 PLACE_BITS = 8
 PLACE_MASK = 2**PLACE_BITS - 1
 
 # Scores below it are summed in 16 bits: a bound may be twice as large, and some more by rounding.
 NARROW = 2**14
 
-# A term in more than this share of the images becomes a dense row: what it adds at most is summed
-# without looking at places, some ten times faster per posting, for up to four bytes a posting
-# against two.
-DENSE_SHARE = 1 / 6
+# A term in more than the first share of the images becomes a dense row with a level of each image,
+# and in more than the second one with a bitmap: what it adds at most is summed without looking at
+# places, some ten times faster per posting, for up to four and three bytes a posting against two.
+LEVEL_SHARE = 1 / 6
+BITMAP_SHARE = 1 / 16
 
 
 class Columns(NamedTuple):
     """The postings of N images in S superblocks; rows are terms by falling document frequency.
 
-    The first D of T rows are dense, the others lists of postings. A dense row has a level of four
-    bits for each image, a bound of its impact, and the impacts of those that have one. Images stand
-    in an order of their own, in which those alike are neighbours, so that superblocks can be passed
-    over.
+    The first D of T rows are dense, the others lists of postings. A dense row has the impacts of
+    its images, and bounds of them: the first L a level of four bits for each image, the others a
+    bit for each image and a level for each block of 32. Images stand in an order of their own, in
+    which those alike are neighbours, so that superblocks can be passed over.
 
     Attributes:
         order: [N] int32, the document at each position.
         row_of: [V] int32, the row of each term of the vocabulary, -1 for terms in no image.
         maxima: [T, S] uint8 or uint16, the largest impact of each row in each superblock.
         bases: [T] int64, where each row begins, in impacts or in postings.
-        starts: [T, S + 1] uint32, where each superblock begins, from the row's base.
+        anchors: [T, S // 128 + 1] uint32, where every 128th superblock begins, from the row's
+            base.
+        starts: [T, S + 1] uint16, where each superblock begins, from its anchor.
         steps: [D] uint16, impacts of a level.
-        levels: [D, S, 128] uint8, of the images at two places: of place i in the low four bits of
+        levels: [L, S, 128] uint8, of the images at two places: of place i in the low four bits of
             byte i, of place 128 + i in the high ones. Level 0 is no posting, level l an impact of
             at most l steps and of more than l - 1.
-        impacts: [P + 256] uint8 or uint16, of dense rows by place; the last 256 are 0.
+        bitmaps: [D - L, S, 36] uint8. The first four bytes are levels of the largest impacts of
+            two blocks each: of block 2i in the low four bits of byte i, of block 2i + 1 in the high
+            ones. The others are the images that have the term: place i is bit i // 32 of byte
+            i % 32 of these, so that the bits of a block are at one place of every byte.
+        impacts: [P + 256] uint8 or uint16, of dense rows, in each superblock by place, or in the
+            order of the bits; the last 256 are 0.
         postings: [Q] uint16 (uint32 for impacts over 8 bits), impact << 8 | place in superblock.
     """
 
@@ -56,9 +69,11 @@ class Columns(NamedTuple):
     row_of: NDArray[np.int32]
     maxima: NDArray[Any]
     bases: NDArray[np.int64]
-    starts: NDArray[np.uint32]
+    anchors: NDArray[np.uint32]
+    starts: NDArray[np.uint16]
     steps: NDArray[np.uint16]
     levels: NDArray[np.uint8]
+    bitmaps: NDArray[np.uint8]
     impacts: NDArray[Any]
     postings: NDArray[Any]
 
@@ -66,6 +81,12 @@ class Columns(NamedTuple):
     def dense(self) -> int:
         """Number of dense rows."""
         return len(self.steps)
+
+    @property
+    def frequencies(self) -> NDArray[np.int64]:
+        """[T] the images of each row."""
+        ends: NDArray[np.int64] = self.anchors[:, -1] + self.starts[:, -1].astype(np.int64)
+        return ends
 
     @classmethod
     def map(cls, folder: Path) -> Columns:

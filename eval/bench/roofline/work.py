@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from indexer.columns.index import ColumnIndex
-from indexer.columns.layout import HALF, SUPERBLOCK
+from indexer.columns.layout import ANCHORED, BITMAP, BLOCK, BLOCKS, HALF, SUPERBLOCK, TOPS
 
 LINE = 64  # bytes of memory that are read at once
 
@@ -62,21 +62,34 @@ def work_of(index: ColumnIndex, terms: Mapping[int, int], k: int) -> Work:
     for row in rows.keys() - dense.keys():
         postings += _add_list(index, row, rows[row], chosen, sums)
     for row, count in dense.items():
-        pairs = columns.levels[row, chosen]
-        levels = np.concatenate([pairs & 15, pairs >> 4], axis=1).astype(np.int64)
-        sums += count * int(columns.steps[row]) * levels
+        sums += count * int(columns.steps[row]) * _levels(index, row, chosen)
     reached = int((sums >= least).sum())
     maxima = len(rows) * many
     starts = 2 * columns.starts.itemsize * len(chosen) * (len(rows) - len(dense))
-    levels_read, looked_up = len(dense) * len(chosen) * HALF, len(dense) * reached
+    levelled = sum(row < len(columns.levels) for row in dense)
+    levels_read = len(chosen) * (levelled * HALF + (len(dense) - levelled) * BITMAP)
+    looked_up = len(dense) * reached
     return Work(
         bound_bytes=size * maxima,
         list_bytes=starts + columns.postings.itemsize * postings,
         dense_bytes=levels_read + LINE * looked_up,
-        adds=maxima + postings + 2 * levels_read + looked_up,
+        adds=maxima + postings + SUPERBLOCK * len(dense) * len(chosen) + looked_up,
         superblocks=len(chosen) / many,
         images=reached / len(index),
     )
+
+
+def _levels(index: ColumnIndex, row: int, chosen: np.ndarray) -> np.ndarray:
+    """[superblocks, 256] bounds of the impacts of a dense row, in its steps."""
+    columns = index.columns
+    if row < len(columns.levels):
+        pairs = columns.levels[row, chosen]
+        return np.concatenate([pairs & 15, pairs >> 4], axis=1).astype(np.int64)
+    bitmaps = columns.bitmaps[row - len(columns.levels), chosen]
+    tops = np.stack([bitmaps[:, :TOPS] & 15, bitmaps[:, :TOPS] >> 4], axis=2).reshape(-1, BLOCKS)
+    bits = np.unpackbits(bitmaps[:, TOPS:, None], axis=2, bitorder="little")
+    has = bits.transpose(0, 2, 1).reshape(-1, SUPERBLOCK)
+    return has.astype(np.int64) * np.repeat(tops, BLOCK, axis=1)
 
 
 def _add_list(
@@ -84,7 +97,8 @@ def _add_list(
 ) -> int:
     """Add a list's postings of some superblocks to sums [superblocks, 256]; how many there are."""
     columns = index.columns
-    starts = columns.starts[row].astype(np.int64)
+    anchors = np.repeat(columns.anchors[row].astype(np.int64), ANCHORED)
+    starts = anchors[: columns.starts.shape[1]] + columns.starts[row]
     lengths = (starts[1:] - starts[:-1])[chosen]
     places = np.repeat(starts[chosen] - np.cumsum(lengths) + lengths, lengths)
     places += np.arange(len(places))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from eval.bench.query_latency.collections.made_columns import SHIPPED, Layout
+from indexer.columns.layout import BITMAP_SHARE, LEVEL_SHARE
 from sparta.errors import InputError
 
 PATCHES = Path(__file__).parent / "patches"
@@ -32,8 +33,23 @@ class Trial:
 # The first one shows how far ratios of equal things are from 1.
 WITHOUT_PATCH = (
     Trial("unchanged", "The kernel as it ships, compiled as trials are."),
-    Trial("dense-16", "A row is dense from 1/16 of the images on.", layout=Layout(1 / 16)),
-    Trial("dense-32", "A row is dense from 1/32 of the images on.", layout=Layout(1 / 32)),
+    Trial(
+        "no-bitmaps",
+        "Terms of less than a sixth of the images are lists.",
+        layout=Layout(bitmap_share=LEVEL_SHARE),
+    ),
+    Trial(
+        "bitmaps-12",
+        "A row has a bitmap from 1/12 of the images on.",
+        layout=Layout(bitmap_share=1 / 12),
+    ),
+    Trial(
+        "bitmaps-32",
+        "A row has a bitmap from 1/32 of the images on.",
+        layout=Layout(bitmap_share=1 / 32),
+    ),
+    Trial("levels-4", "A row has levels from a quarter of the images on.", layout=Layout(1 / 4)),
+    Trial("levels-16", "A row has levels, and none a bitmap.", layout=Layout(BITMAP_SHARE)),
     Trial("order-16", "Images are ordered in 16 dimensions.", layout=Layout(dimensions=16)),
     Trial("order-128", "Images are ordered in 128 dimensions.", layout=Layout(dimensions=128)),
 )

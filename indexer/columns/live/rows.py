@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.columns.kernel import compiled, unpack
+from indexer.columns.kernel import compiled, list_of, unpack
 from indexer.columns.layout import PLACE_BITS, PLACE_MASK, SUPERBLOCK, Columns
 from indexer.columns.row_files import PostingRows, term_type
 
@@ -51,11 +51,9 @@ def _count(
             own = wanted[s * SUPERBLOCK : (s + 1) * SUPERBLOCK]
             for place in range(len(own)):
                 lengths[s * SUPERBLOCK + place] += own[place] and unpacked[place] > 0
-    for row in range(dense, len(columns.starts)):
-        base, starts = columns.bases[row], columns.starts[row]
+    for row in range(dense, len(columns.maxima)):
         for s in range(superblocks):
-            begin, end = base + starts[first + s], base + starts[first + s + 1]
-            for posting in columns.postings[begin:end]:
+            for posting in list_of(columns, row, first + s):
                 image = s * SUPERBLOCK + (posting & PLACE_MASK)
                 lengths[image] += wanted[image]
 
@@ -84,11 +82,9 @@ def _copy(
                     terms[free[image]] = term_of[row]
                     impacts[free[image]] = unpacked[place]
                     free[image] += 1
-    for row in range(dense, len(columns.starts)):
-        base, starts = columns.bases[row], columns.starts[row]
+    for row in range(dense, len(columns.maxima)):
         for s in range(superblocks):
-            begin, end = base + starts[first + s], base + starts[first + s + 1]
-            for posting in columns.postings[begin:end]:
+            for posting in list_of(columns, row, first + s):
                 at = s * SUPERBLOCK + np.int64(posting & PLACE_MASK)
                 if wanted[at]:
                     terms[free[at]] = term_of[row]

@@ -1,12 +1,16 @@
-/* The levels of dense rows: four bits for each image of a superblock, at a place and 128 after. */
+/* The bounds of dense rows: levels, four bits for each image of a superblock, at a place and 128
+   after; or bitmaps, a level for each block of 32 images, then a bit for each image: place p is bit p / 32 of
+   byte p % 32, so that a block's bits are at one place of every byte. */
 
-enum { HALF = SUPERBLOCK / 2, MASKS = SUPERBLOCK / 64 };
+enum { HALF = SUPERBLOCK / 2, BLOCK = 32, BLOCKS = SUPERBLOCK / BLOCK, TOPS = BLOCKS / 2 };
+enum { BITMAP = TOPS + SUPERBLOCK / 8 };
 
 /* What one query's words add to a score at most: levels of dense rows, and lists in the order in
    which they are added in a batch. */
 typedef struct {
-    int64_t rows;                       /* how many words are dense rows */
-    const uint8_t **levels;             /* of each dense row, all superblocks */
+    int64_t rows, levelled;             /* how many words are dense rows, and have levels */
+    const uint8_t **levels;             /* of each of those, all superblocks */
+    const uint8_t **bitmaps;            /* of each of the others */
     int64_t *steps;                     /* what a level adds at most */
     uint8_t (*shares)[16];              /* of each level, in 255ths of least, rounded up */
     int64_t least;
@@ -16,6 +20,26 @@ typedef struct {
 
 INLINE int level_at(const uint8_t *levels, int place) {
     return place < HALF ? levels[place] & 15 : levels[place - HALF] >> 4;
+}
+
+INLINE int has_bit(const uint8_t *bitmap, int place) {
+    return bitmap[TOPS + place % BLOCK] >> place / BLOCK & 1;
+}
+
+INLINE int top_of(const uint8_t *bitmap, int block) {
+    return bitmap[block / 2] >> 4 * (block % 2) & 15;
+}
+
+/* How many bits before that of a place are set. */
+INLINE int bits_before(const uint8_t *bitmap, int place) {
+    int found = 0, bits = 8 * (place % BLOCK) + place / BLOCK;
+    for (int first = 0; first < bits; first += 64) {
+        uint64_t own;
+        memcpy(&own, bitmap + TOPS + first / 8, 8);
+        if (bits - first < 64) own &= (1ull << (bits - first)) - 1;
+        found += __builtin_popcountll(own);
+    }
+    return found;
 }
 
 /* How many of the first bytes have a level in their low (shift 0) or high (shift 4) bits. */
@@ -80,46 +104,73 @@ static void share_levels(filter_t *filter, int64_t least) {
             filter->shares[i][level] = share_of(level * filter->steps[i], 255.0 / (double)least);
 }
 
+/* Add the shares of a row with levels to those of the images of a superblock. */
+AVX2 INLINE void add_levels(const uint8_t *levels, __m256i own, __m256i *sums) {
+    const __m256i low = _mm256_set1_epi8(15);
+    UNROLLED
+    for (int i = 0; i < BLOCKS / 2; i++) {
+        __m256i pairs = _mm256_loadu_si256((const __m256i *)(levels + BLOCK * i));
+        __m256i first = _mm256_and_si256(pairs, low);
+        __m256i second = _mm256_and_si256(_mm256_srli_epi16(pairs, 4), low);
+        sums[i] = _mm256_adds_epu8(sums[i], _mm256_shuffle_epi8(own, first));
+        sums[BLOCKS / 2 + i] =
+            _mm256_adds_epu8(sums[BLOCKS / 2 + i], _mm256_shuffle_epi8(own, second));
+    }
+}
+
+/* The same of a row with a bitmap: the share of a block's level for each image that has the term. */
+AVX2 INLINE void add_bits(const uint8_t *bitmap, __m256i own, __m256i *sums) {
+    const __m256i bits = _mm256_loadu_si256((const __m256i *)(bitmap + TOPS));
+    const __m256i zero = _mm256_setzero_si256();
+    const __m128i low = _mm_set1_epi8(15), pairs = _mm_loadu_si32(bitmap);
+    __m128i tops = _mm_and_si128(_mm_unpacklo_epi8(pairs, _mm_srli_epi16(pairs, 4)), low);
+    __m256i most = _mm256_shuffle_epi8(own, _mm256_broadcastsi128_si256(tops));
+    UNROLLED
+    for (int b = 0; b < BLOCKS; b++) { /* the highest bit of each byte chooses */
+        __m256i each = _mm256_shuffle_epi8(most, _mm256_set1_epi8((char)b));
+        each = _mm256_blendv_epi8(zero, each, _mm256_slli_epi16(bits, 7 - b));
+        sums[b] = _mm256_adds_epu8(sums[b], each);
+    }
+}
+
+AVX2 INLINE __m256i twice(const uint8_t *sixteen) {
+    return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)sixteen));
+}
+
 /* Set shares to those of the images of a superblock; returns whether one of them, with more, may
    reach 255. Reads ahead of next. */
 AVX2 static int add_shares(const filter_t *filter, int64_t superblock, int64_t next, uint8_t more,
                            uint8_t *shares) {
-    const __m256i low = _mm256_set1_epi8(15), full = _mm256_set1_epi8(-1);
-    const __m256i rest = _mm256_set1_epi8((char)more);
-    __m256i sums[8], reached = _mm256_setzero_si256();
-    for (int i = 0; i < 8; i++) sums[i] = _mm256_setzero_si256();
-    for (int64_t row = 0; row < filter->rows; row++) {
-        const uint8_t *levels = filter->levels[row] + superblock * HALF;
-        const __m256i own =
-            _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)filter->shares[row]));
+    const __m256i full = _mm256_set1_epi8(-1), rest = _mm256_set1_epi8((char)more);
+    __m256i sums[BLOCKS], reached = _mm256_setzero_si256();
+    UNROLLED
+    for (int b = 0; b < BLOCKS; b++) sums[b] = _mm256_setzero_si256();
+    for (int64_t row = 0; row < filter->levelled; row++) {
         PREFETCH(filter->levels[row] + next * HALF);
         PREFETCH(filter->levels[row] + next * HALF + HALF / 2);
-        for (int i = 0; i < 4; i++) {
-            __m256i pairs = _mm256_loadu_si256((const __m256i *)(levels + 32 * i));
-            __m256i first = _mm256_and_si256(pairs, low);
-            __m256i second = _mm256_and_si256(_mm256_srli_epi16(pairs, 4), low);
-            sums[i] = _mm256_adds_epu8(sums[i], _mm256_shuffle_epi8(own, first));
-            sums[4 + i] = _mm256_adds_epu8(sums[4 + i], _mm256_shuffle_epi8(own, second));
-        }
+        add_levels(filter->levels[row] + superblock * HALF, twice(filter->shares[row]), sums);
     }
-    for (int i = 0; i < 8; i++) {
-        _mm256_storeu_si256((__m256i *)(shares + 32 * i), sums[i]);
-        __m256i most = _mm256_adds_epu8(sums[i], rest);
+    for (int64_t row = filter->levelled; row < filter->rows; row++) {
+        PREFETCH(filter->bitmaps[row] + next * BITMAP);
+        add_bits(filter->bitmaps[row] + superblock * BITMAP, twice(filter->shares[row]), sums);
+    }
+    UNROLLED
+    for (int b = 0; b < BLOCKS; b++) {
+        _mm256_storeu_si256((__m256i *)(shares + BLOCK * b), sums[b]);
+        __m256i most = _mm256_adds_epu8(sums[b], rest);
         reached = _mm256_or_si256(reached, _mm256_cmpeq_epi8(most, full));
     }
     return !_mm256_testz_si256(reached, reached);
 }
 
-/* Which of 64 images reach a score of at least 1 if two numbers of each are added. */
-AVX2 static uint64_t reaching(const uint16_t *bounds, const uint16_t *sums, uint16_t least) {
+/* Which of 64 numbers are at least as large as another one. */
+AVX2 static uint64_t reaching(const uint16_t *bounds, uint16_t least) {
     const __m256i enough = _mm256_set1_epi16((int16_t)least);
     uint64_t found = 0;
     for (int i = 0; i < 2; i++) {
         __m256i halves[2];
         for (int j = 0; j < 2; j++) {
             __m256i own = _mm256_loadu_si256((const __m256i *)(bounds + 32 * i + 16 * j));
-            __m256i more = _mm256_loadu_si256((const __m256i *)(sums + 32 * i + 16 * j));
-            own = _mm256_add_epi16(own, more);
             halves[j] = _mm256_cmpeq_epi16(_mm256_max_epu16(own, enough), own);
         }
         __m256i packed = _mm256_packs_epi16(halves[0], halves[1]);
@@ -137,7 +188,18 @@ static void fill_spread(void) {
             spread[mask][image] = mask >> image & 1 ? (uint8_t)next++ : 0x80;
 }
 
-/* Add count x impact of a dense row in a superblock, eight images at once. */
+/* Add count x impact to sums of eight images; a mask says whose impacts these are. */
+AVX2 INLINE const uint8_t *add_eight(unsigned mask, const uint8_t *impacts, __m128i counts,
+                                     uint16_t *sums) {
+    __m128i places = _mm_loadl_epi64((const __m128i *)spread[mask]);
+    __m128i eight = _mm_shuffle_epi8(_mm_loadl_epi64((const __m128i *)impacts), places);
+    eight = _mm_mullo_epi16(_mm_cvtepu8_epi16(eight), counts);
+    eight = _mm_add_epi16(_mm_loadu_si128((const __m128i *)sums), eight);
+    _mm_storeu_si128((__m128i *)sums, eight);
+    return impacts + __builtin_popcount(mask);
+}
+
+/* Add count x impact of a row with levels in a superblock. */
 AVX2 static void add_spread(const uint8_t *levels, const uint8_t *impacts, uint16_t count,
                             uint16_t *sums) {
     const __m128i low = _mm_set1_epi8(15), zero = _mm_setzero_si128();
@@ -147,15 +209,8 @@ AVX2 static void add_spread(const uint8_t *levels, const uint8_t *impacts, uint1
         if (i >= HALF) pairs = _mm_srli_epi16(pairs, 4);
         __m128i none = _mm_cmpeq_epi8(_mm_and_si128(pairs, low), zero);
         unsigned masks = ~(unsigned)_mm_movemask_epi8(none) & 0xFFFF;
-        for (int j = 0; j < 16; j += 8) {
-            unsigned mask = masks >> j & 0xFF;
-            __m128i places = _mm_loadl_epi64((const __m128i *)spread[mask]);
-            __m128i eight = _mm_shuffle_epi8(_mm_loadl_epi64((const __m128i *)impacts), places);
-            __m128i *own = (__m128i *)(sums + i + j);
-            eight = _mm_mullo_epi16(_mm_cvtepu8_epi16(eight), counts);
-            _mm_storeu_si128(own, _mm_add_epi16(_mm_loadu_si128(own), eight));
-            impacts += __builtin_popcount(mask);
-        }
+        impacts = add_eight(masks & 0xFF, impacts, counts, sums + i);
+        impacts = add_eight(masks >> 8, impacts, counts, sums + i + 8);
     }
 }
 #endif

@@ -11,6 +11,7 @@
 #include <string.h>
 
 enum { SUPERBLOCK = 256 };
+enum { ANCHORED = 128 }; /* superblocks that share an anchor */
 enum { PLACE_BITS = 8, PLACE_MASK = (1 << PLACE_BITS) - 1 };
 /* As in indexer/columns/visited.py and kernel.py. */
 enum { LEADERS = 32, BATCH = 32, MANY = 32, BUCKETS = 256 };
@@ -21,9 +22,11 @@ enum { AHEAD = 2 }; /* superblocks whose levels are requested from memory before
 #if defined(__GNUC__)
 #define INLINE static inline __attribute__((always_inline))
 #define PREFETCH(address) __builtin_prefetch(address)
+#define UNROLLED _Pragma("GCC unroll 8")
 #else
 #define INLINE static inline
 #define PREFETCH(address) ((void)(address))
+#define UNROLLED
 #endif
 /* One version for each kind of processor, chosen when the library is loaded. */
 #if defined(__x86_64__) && defined(__linux__) && defined(__GLIBC__) && defined(__GNUC__)
@@ -36,14 +39,14 @@ static int has_avx2;
 #endif
 
 typedef struct {
-    int64_t images, superblocks, vocabulary, rows, dense_rows;
+    int64_t images, superblocks, vocabulary, rows, dense_rows, levelled;
     int wide; /* impacts of 16 bits */
     const int32_t *order, *row_of;
     const void *maxima;
     const int64_t *bases;
-    const uint32_t *starts;
-    const uint16_t *steps;
-    const uint8_t *levels;
+    const uint32_t *anchors;
+    const uint16_t *starts, *steps;
+    const uint8_t *levels, *bitmaps;
     const void *impacts, *postings;
 } columns_t;
 
@@ -65,11 +68,6 @@ typedef struct {
     int64_t *keys;
 } heap_t;
 
-INLINE int64_t least_score(const heap_t *heap) {
-    int64_t least = heap->keys[0] >> 32;
-    return least > 1 ? least : 1;
-}
-
 /* Put a key in the place of the smallest, which a heap has first. */
 INLINE void replace_worst(heap_t *heap, int64_t key) {
     int64_t place = 0, child, *keys = heap->keys;
@@ -87,7 +85,32 @@ INLINE int may_be_found(const columns_t *columns, const query_t *query, int64_t 
            (!query->allowed || query->allowed[columns->order[position]]);
 }
 
+#include "best.h"
 #include "levels.h"
+
+/* Where a superblock of a row begins, in impacts or in postings. */
+INLINE int64_t start_of(const columns_t *columns, int64_t row, int64_t superblock) {
+    int64_t anchors = columns->superblocks / ANCHORED + 1, starts = columns->superblocks + 1;
+    return columns->bases[row] + columns->anchors[row * anchors + superblock / ANCHORED] +
+           columns->starts[row * starts + superblock];
+}
+
+/* A dense row's levels, or its bitmap, from a superblock on. */
+INLINE const uint8_t *levels_in(const columns_t *columns, int64_t row, int64_t superblock) {
+    return columns->levels + (row * columns->superblocks + superblock) * HALF;
+}
+
+INLINE const uint8_t *bitmap_in(const columns_t *columns, int64_t row, int64_t superblock) {
+    return columns->bitmaps +
+           ((row - columns->levelled) * columns->superblocks + superblock) * BITMAP;
+}
+
+/* The level that bounds the impact of the image at a place, 0 if it lacks the term. */
+INLINE int bound_at(const filter_t *filter, int64_t row, int64_t superblock, int place) {
+    if (row < filter->levelled) return level_at(filter->levels[row] + superblock * HALF, place);
+    const uint8_t *bitmap = filter->bitmaps[row] + superblock * BITMAP;
+    return has_bit(bitmap, place) * top_of(bitmap, place / BLOCK);
+}
 
 #define JOIN_(name, widths) name##_##widths
 #define JOIN(name, widths) JOIN_(name, widths)
@@ -127,7 +150,9 @@ INLINE int may_be_found(const columns_t *columns, const query_t *query, int64_t 
 
 /* ---- buffers ---------------------------------------------------------------------------------- */
 
-enum { ORDER, ROW_OF, MAXIMA, BASES, STARTS, STEPS, LEVELS, IMPACTS, POSTINGS, ARRAYS };
+enum {
+    ORDER, ROW_OF, MAXIMA, BASES, ANCHORS, STARTS, STEPS, LEVELS, BITMAPS, IMPACTS, POSTINGS, ARRAYS
+};
 enum { MOST = ARRAYS + 3 };
 
 typedef struct {
@@ -179,9 +204,12 @@ static int read_columns(PyObject *tuple, buffers_t *buffers, columns_t *columns)
     columns->row_of = views[ROW_OF]->buf;
     columns->maxima = views[MAXIMA]->buf;
     columns->bases = views[BASES]->buf;
+    columns->anchors = views[ANCHORS]->buf;
     columns->starts = views[STARTS]->buf;
     columns->steps = views[STEPS]->buf;
+    columns->levelled = views[LEVELS]->shape[0];
     columns->levels = views[LEVELS]->buf;
+    columns->bitmaps = views[BITMAPS]->buf;
     columns->impacts = views[IMPACTS]->buf;
     columns->postings = views[POSTINGS]->buf;
     return 1;
@@ -221,8 +249,7 @@ typedef struct {
     int wide_sums;
 } words_t;
 
-/* Memory of one search: rows and counts of a segment, its levels, bounds or sums, and two heaps of k
-   keys. */
+/* Memory of one search: rows and counts of a segment, its levels, bounds or sums, the best keys, and a heap of k. */
 typedef struct {
     int64_t *rows, *keys, *best;
     void *counts, *sums;
@@ -236,6 +263,7 @@ static void free_scratch(scratch_t *scratch) {
     free(scratch->counts);
     free(scratch->sums);
     free(scratch->filter.levels);
+    free(scratch->filter.bitmaps);
     free(scratch->filter.steps);
     free(scratch->filter.shares);
     free(scratch->filter.lists);
@@ -245,16 +273,19 @@ static void free_scratch(scratch_t *scratch) {
 static int make_scratch(scratch_t *scratch, int64_t terms, int64_t k, int64_t sums) {
     scratch->rows = malloc((terms + 1) * sizeof(int64_t));
     scratch->counts = malloc((terms + 1) * sizeof(uint32_t));
-    scratch->keys = malloc((k + 1) * sizeof(int64_t));
+    scratch->keys = malloc(best_room(k) * sizeof(int64_t));
     scratch->best = malloc((k + 1) * sizeof(int64_t));
     scratch->sums = malloc((sums + 1) * sizeof(uint32_t));
     scratch->filter.levels = malloc((terms + 1) * sizeof *scratch->filter.levels);
+    scratch->filter.bitmaps = malloc((terms + 1) * sizeof *scratch->filter.bitmaps);
     scratch->filter.steps = malloc((terms + 1) * sizeof *scratch->filter.steps);
     scratch->filter.shares = malloc((terms + 1) * sizeof *scratch->filter.shares);
     scratch->filter.lists = malloc((terms + 1) * sizeof *scratch->filter.lists);
     scratch->filter.gains = malloc((terms + 1) * sizeof *scratch->filter.gains);
     if (scratch->rows && scratch->counts && scratch->keys && scratch->best && scratch->sums &&
-        scratch->filter.levels && scratch->filter.steps && scratch->filter.shares && scratch->filter.lists && scratch->filter.gains)
+        scratch->filter.levels && scratch->filter.bitmaps && scratch->filter.steps &&
+         scratch->filter.shares && scratch->filter.lists &&
+        scratch->filter.gains)
         return 1;
     free_scratch(scratch);
     PyErr_NoMemory();
@@ -285,27 +316,21 @@ static query_t rows_of(const columns_t *columns, const words_t *words, scratch_t
     return query;
 }
 
-static int falling(const void *left, const void *right) {
-    int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
-    return a < b ? 1 : a > b ? -1 : 0;
-}
-
 /* The best documents of a segment that reach the floor, falling; returns how many. */
 static int64_t search_segment(const columns_t *columns, query_t *query, const words_t *words,
                               int64_t floor, scratch_t *scratch, int32_t *documents,
                               int64_t *scores) {
     int64_t k = words->k < columns->images ? words->k : columns->images, found = 0;
-    int64_t worst = floor << 32; /* every key of the floor's score is larger: see keep_best */
-    heap_t heap = {.size = k, .keys = scratch->keys};
+    /* Every key of the floor's score is larger than this one. */
+    best_t best = {.k = k, .room = best_room(k), .worst = floor << 32, .keys = scratch->keys};
     if (!k) return 0;
-    for (int64_t i = 0; i < k; i++) heap.keys[i] = worst;
-#define CALL(widths) JOIN(best_documents, widths)(columns, query, &scratch->filter, scratch->sums, &heap)
+#define CALL(widths) JOIN(best_documents, widths)(columns, query, &scratch->filter, scratch->sums, &best)
     BY_WIDTH(columns->wide, words->wide_sums, CALL);
 #undef CALL
-    qsort(heap.keys, k, sizeof(int64_t), falling);
-    for (; found < k && heap.keys[found] > worst; found++) {
-        documents[found] = (int32_t)(~heap.keys[found] & 0xFFFFFFFF);
-        scores[found] = heap.keys[found] >> 32;
+    sort_keys(best.keys, best.size);
+    for (; found < k && found < best.size; found++) {
+        documents[found] = (int32_t)(~best.keys[found] & 0xFFFFFFFF);
+        scores[found] = best.keys[found] >> 32;
     }
     return found;
 }

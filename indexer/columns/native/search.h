@@ -56,28 +56,27 @@ INLINE int64_t NAME(leading_bound)(const SUM *bounds, int64_t size) {
     return bucket << shift;
 }
 
-/* Put a document into the heap if it is better than the worst there.
-
-   A key is the score, and below it the document with its bits turned, so that of equal scores the
-   lower document has the larger key. */
+/* Keep a document that is one of the best so far and may be found. */
 INLINE void NAME(keep)(const columns_t *columns, const query_t *query, int64_t position,
-                       int64_t score, heap_t *heap) {
+                       int64_t score, best_t *best) {
     if (position >= columns->images) return;
     int64_t document = columns->order[position];
-    int64_t key = (score << 32) | (~document & 0xFFFFFFFF);
-    if (key > heap->keys[0] && (!query->allowed || query->allowed[document]))
-        replace_worst(heap, key);
+    if (!query->allowed || query->allowed[document])
+        add_key(best, (score << 32) | (~document & 0xFFFFFFFF));
 }
 
 INLINE const IMPACT *NAME(impacts_in)(const columns_t *columns, int64_t row, int64_t superblock) {
-    return (const IMPACT *)columns->impacts + columns->bases[row] +
-           columns->starts[row * (columns->superblocks + 1) + superblock];
+    return (const IMPACT *)columns->impacts + start_of(columns, row, superblock);
 }
 
-/* Add count x impact of a dense row in a superblock. */
+INLINE const POSTING *NAME(list_in)(const columns_t *columns, int64_t row, int64_t superblock) {
+    return (const POSTING *)columns->postings + start_of(columns, row, superblock);
+}
+
+/* Add count x impact of a row with levels in a superblock. */
 INLINE void NAME(add_impacts)(const columns_t *columns, int64_t row, SUM count,
                               int64_t superblock, SUM *restrict sums) {
-    const uint8_t *levels = columns->levels + (row * columns->superblocks + superblock) * HALF;
+    const uint8_t *levels = levels_in(columns, row, superblock);
     const IMPACT *next = NAME(impacts_in)(columns, row, superblock);
 #ifdef AVX2
     if (has_avx2 && sizeof(IMPACT) == 1 && sizeof(SUM) == 2) {
@@ -94,12 +93,9 @@ INLINE void NAME(add_impacts)(const columns_t *columns, int64_t row, SUM count,
 }
 
 /* Whether an image may reach the least score if as much as is left is added to its bound. */
-INLINE int NAME(reaches)(const SUM *bounds, const SUM *sums, int64_t least, int64_t left) {
-    TOTAL most = 0;
-    for (int i = 0; i < SUPERBLOCK; i++) {
-        TOTAL own = (TOTAL)((TOTAL)bounds[i] + sums[i]);
-        most = own > most ? own : most;
-    }
+INLINE int NAME(reaches)(const SUM *bounds, int64_t least, int64_t left) {
+    SUM most = 0;
+    for (int i = 0; i < SUPERBLOCK; i++) most = bounds[i] > most ? bounds[i] : most;
     return (int64_t)most + left >= least;
 }
 
@@ -126,12 +122,19 @@ INLINE int NAME(bound_levels)(const filter_t *filter, int64_t superblock, int64_
 #endif
     (void)next;
     memset(bounds, 0, SUPERBLOCK * sizeof *bounds);
-    for (int64_t row = 0; row < filter->rows; row++) {
+    for (int64_t row = 0; row < filter->levelled; row++) {
         const uint8_t *restrict levels = filter->levels[row] + superblock * HALF;
         SUM step = (SUM)filter->steps[row];
         for (int i = 0; i < HALF; i++) bounds[i] = (SUM)(bounds[i] + step * (levels[i] & 15));
         for (int i = 0; i < HALF; i++)
             bounds[HALF + i] = (SUM)(bounds[HALF + i] + step * (levels[i] >> 4));
+    }
+    for (int64_t row = filter->levelled; row < filter->rows; row++) {
+        const uint8_t *restrict bitmap = filter->bitmaps[row] + superblock * BITMAP;
+        for (int place = 0; place < SUPERBLOCK; place++) {
+            SUM most = (SUM)(filter->steps[row] * top_of(bitmap, place / BLOCK));
+            bounds[place] = (SUM)(bounds[place] + most * has_bit(bitmap, place));
+        }
     }
     return 1;
 }
@@ -139,51 +142,58 @@ INLINE int NAME(bound_levels)(const filter_t *filter, int64_t superblock, int64_
 /* The impact of the image at a place of a superblock for the term of a dense row. */
 INLINE int64_t NAME(dense_impact)(const columns_t *columns, int64_t row, int64_t superblock,
                                   int place) {
-    const uint8_t *levels = columns->levels + (row * columns->superblocks + superblock) * HALF;
-    if (!level_at(levels, place)) return 0;
-    return NAME(impacts_in)(columns, row, superblock)[images_before(levels, place)];
+    const IMPACT *impacts = NAME(impacts_in)(columns, row, superblock);
+    if (row < columns->levelled) {
+        const uint8_t *levels = levels_in(columns, row, superblock);
+        return level_at(levels, place) ? impacts[images_before(levels, place)] : 0;
+    }
+    const uint8_t *bitmap = bitmap_in(columns, row, superblock);
+    return has_bit(bitmap, place) ? impacts[bits_before(bitmap, place)] : 0;
 }
 
-/* Add impacts in dense rows to an image's score in lists, until it cannot enter the heap any more. */
+/* Add impacts in dense rows to an image's score in lists, until it cannot be one of the best any more. */
 INLINE void NAME(finish)(const columns_t *columns, const query_t *query, const filter_t *filter,
-                         int64_t superblock, int place, int64_t score, heap_t *heap) {
+                         int64_t superblock, int place, int64_t score, best_t *best) {
     const SUM *counts = query->counts;
-    const int64_t least = least_score(heap);
+    const int64_t least = least_score(best);
     for (int64_t i = 0; i < filter->rows; i++)
-        score += filter->steps[i] * level_at(filter->levels[i] + superblock * HALF, place);
+        score += filter->steps[i] * bound_at(filter, i, superblock, place);
     for (int64_t i = 0; i < filter->rows && score >= least; i++) {
-        int level = level_at(filter->levels[i] + superblock * HALF, place);
+        int64_t bound = filter->steps[i] * bound_at(filter, i, superblock, place);
         int64_t impact = NAME(dense_impact)(columns, query->rows[i], superblock, place);
-        score += (int64_t)counts[i] * impact - filter->steps[i] * level;
+        score += (int64_t)counts[i] * impact - bound;
     }
     if (score >= least)
-        NAME(keep)(columns, query, superblock * SUPERBLOCK + place, score, heap);
+        NAME(keep)(columns, query, superblock * SUPERBLOCK + place, score, best);
 }
 
 /* Which of 64 images have a bound that reaches the least score. */
-INLINE uint64_t NAME(reaching)(const SUM *bounds, const SUM *sums, int64_t least) {
+INLINE uint64_t NAME(reaching)(const SUM *bounds, int64_t least) {
 #ifdef AVX2
-    if (has_avx2 && sizeof(SUM) == 2)
-        return reaching((const uint16_t *)bounds, (const uint16_t *)sums, (uint16_t)least);
+    if (has_avx2 && sizeof(SUM) == 2) return reaching((const uint16_t *)bounds, (uint16_t)least);
 #endif
     uint64_t found = 0;
-    for (int i = 0; i < 64; i++) found |= (uint64_t)((int64_t)bounds[i] + sums[i] >= least) << i;
+    for (int i = 0; i < 64; i++) found |= (uint64_t)(bounds[i] >= least) << i;
     return found;
 }
 
-/* Add up the impacts of all images of a superblock, and keep those that may enter the heap. */
-INLINE void NAME(finish_all)(const columns_t *columns, const query_t *query, int64_t superblock,
-                             SUM *sums, heap_t *heap) {
-    static const SUM none[64];
+/* Add up the impacts of all images of a superblock in rows with levels, look up those of the chosen
+   ones in rows with bitmaps, and keep those that may be one of the best. */
+INLINE void NAME(finish_all)(const columns_t *columns, const query_t *query,
+                             const filter_t *filter, int64_t superblock, const uint8_t *chosen,
+                             int count, SUM *sums, best_t *best) {
     const SUM *counts = query->counts;
-    for (int64_t i = 0; i < query->dense; i++)
+    for (int64_t i = 0; i < filter->levelled; i++)
         NAME(add_impacts)(columns, query->rows[i], counts[i], superblock, sums);
-    for (int first = 0; first < SUPERBLOCK; first += 64)
-        for (uint64_t rest = NAME(reaching)(none, sums + first, least_score(heap)); rest;
-             rest &= rest - 1) {
-            int place = first + __builtin_ctzll(rest);
-            NAME(keep)(columns, query, superblock * SUPERBLOCK + place, sums[place], heap);
-        }
+    for (int c = 0; c < count; c++) {
+        int64_t score = sums[chosen[c]];
+        for (int64_t i = filter->levelled; i < filter->rows; i++)
+            if (has_bit(filter->bitmaps[i] + superblock * BITMAP, chosen[c]))
+                score += (int64_t)counts[i] *
+                         NAME(dense_impact)(columns, query->rows[i], superblock, chosen[c]);
+        if (score >= least_score(best))
+            NAME(keep)(columns, query, superblock * SUPERBLOCK + chosen[c], score, best);
+    }
 }
 
 /* Images of a superblock up to which they are looked up one by one. */
@@ -194,48 +204,62 @@ INLINE int NAME(looked_up)(void) {
     return MANY;
 }
 
-/* Finish the images of a superblock whose bounds reach the least score and that may be found. */
-INLINE void NAME(finish_superblock)(const columns_t *columns, const query_t *query,
-                                    const filter_t *filter, int64_t superblock, const SUM *bounds,
-                                    SUM *sums, int64_t least, heap_t *heap) {
-    uint8_t chosen[SUPERBLOCK];
-    int count = 0;
-    for (int first = 0; first < SUPERBLOCK; first += 64)
-        for (uint64_t rest = NAME(reaching)(bounds + first, sums + first, least); rest;
-             rest &= rest - 1) {
-            int place = first + __builtin_ctzll(rest);
-            chosen[count] = (uint8_t)place;
-            count += may_be_found(columns, query, superblock * SUPERBLOCK + place);
-        }
-    for (int64_t row = 0; row < filter->rows && count; row++) /* all are read soon */
-        for (int i = 0; i < SUPERBLOCK / 64; i++)
-            PREFETCH(NAME(impacts_in)(columns, query->rows[row], superblock) + 64 * i);
-    if (count > NAME(looked_up)())
-        NAME(finish_all)(columns, query, superblock, sums, heap);
-    else
-        for (int i = 0; i < count; i++)
-            NAME(finish)(columns, query, filter, superblock, chosen[i], sums[chosen[i]], heap);
-}
-
 /* Superblocks that are scored together, so that the reads of one do not wait for another's. */
 typedef struct {
     int64_t size, numbers[BATCH];
     int64_t left[BATCH];                /* what lists that were not added yet may add */
-    SUM bounds[BATCH][SUPERBLOCK];      /* what levels of dense rows allow */
-    SUM sums[BATCH][SUPERBLOCK];        /* of the lists added so far */
-    uint8_t reached[BATCH];             /* those in which an image may enter the heap */
+    SUM levels[BATCH][SUPERBLOCK];      /* what levels of dense rows allow */
+    SUM bounds[BATCH][SUPERBLOCK];      /* the same, and the lists that were added */
+    uint8_t reached[BATCH];             /* those in which an image may be one of the best */
     int64_t remaining;
+    uint8_t chosen[BATCH][SUPERBLOCK];  /* images that may, and how many */
+    int count[BATCH];
 } NAME(batch_t);
 
-/* Leave superblocks in which no image can reach the least score. */
-INLINE void NAME(drop)(NAME(batch_t) *batch, int64_t least) {
-    int64_t kept = 0;
-    for (int64_t r = 0; r < batch->remaining; r++) {
-        uint8_t b = batch->reached[r];
-        batch->reached[kept] = b;
-        kept += NAME(reaches)(batch->bounds[b], batch->sums[b], least, batch->left[b]);
+/* Choose the images of a superblock whose bounds reach the least score and that may be found, and
+   request their impacts from memory. */
+INLINE void NAME(choose)(const columns_t *columns, const query_t *query, int64_t least,
+                         NAME(batch_t) *batch, int b) {
+    const int64_t superblock = batch->numbers[b];
+    int count = 0;
+    for (int first = 0; first < SUPERBLOCK; first += 64)
+        for (uint64_t rest = NAME(reaching)(batch->bounds[b] + first, least); rest;
+             rest &= rest - 1) {
+            int place = first + __builtin_ctzll(rest);
+            PREFETCH(columns->order + superblock * SUPERBLOCK + place);
+            batch->chosen[b][count] = (uint8_t)place;
+            count += may_be_found(columns, query, superblock * SUPERBLOCK + place);
+        }
+    batch->count[b] = count;
+    for (int64_t i = 0; i < query->dense && count; i++) {
+        const IMPACT *first = NAME(impacts_in)(columns, query->rows[i], superblock);
+        const IMPACT *end = NAME(impacts_in)(columns, query->rows[i], superblock + 1);
+        for (; first < end; first += 64 / sizeof *first) PREFETCH(first);
     }
-    batch->remaining = kept;
+}
+
+/* Keep the chosen images of a superblock that may be one of the best. */
+INLINE void NAME(finish_superblock)(const columns_t *columns, const query_t *query,
+                                    const filter_t *filter, NAME(batch_t) *batch, int b,
+                                    best_t *best) {
+    const int64_t superblock = batch->numbers[b];
+    SUM *lists = batch->bounds[b];
+    for (int i = 0; i < SUPERBLOCK; i++) lists[i] -= batch->levels[b][i];
+    if (batch->count[b] > NAME(looked_up)()) {
+        NAME(finish_all)(columns, query, filter, superblock, batch->chosen[b], batch->count[b],
+                         lists, best);
+        return;
+    }
+    for (int i = 0; i < batch->count[b]; i++) {
+        int place = batch->chosen[b][i];
+        NAME(finish)(columns, query, filter, superblock, place, lists[place], best);
+    }
+}
+
+/* What reading a list costs in a superblock, in postings. */
+INLINE double NAME(list_cost)(const columns_t *columns, int64_t row) {
+    int64_t postings = start_of(columns, row, columns->superblocks) - columns->bases[row];
+    return LIST_COST + (double)postings / (double)columns->superblocks;
 }
 
 /* Add up what lists may add, and order them by how much of that is known once their postings are
@@ -248,15 +272,13 @@ INLINE int64_t NAME(order_lists)(const columns_t *columns, const query_t *query,
     memset(batch->left, 0, sizeof batch->left);
     for (int64_t i = query->dense; i < query->terms; i++) {
         const IMPACT *own = maxima + query->rows[i] * columns->superblocks;
-        const uint32_t *starts = columns->starts + query->rows[i] * (columns->superblocks + 1);
-        int64_t total = 0, postings = 0, place = found++;
+        int64_t total = 0, place = found++;
         for (int64_t b = 0; b < batch->size; b++) {
             int64_t s = batch->numbers[b], most = (int64_t)counts[i] * own[s];
             batch->left[b] += most;
             total += most;
-            postings += starts[s + 1] - starts[s];
         }
-        double gain = (double)total / (double)(postings + LIST_COST * batch->size);
+        double gain = (double)total / NAME(list_cost)(columns, query->rows[i]);
         for (; place > 0 && filter->gains[place - 1] < gain; place--) {
             filter->gains[place] = filter->gains[place - 1];
             filter->lists[place] = filter->lists[place - 1];
@@ -267,101 +289,113 @@ INLINE int64_t NAME(order_lists)(const columns_t *columns, const query_t *query,
     return found;
 }
 
-/* Add count x impact of a list's postings, which rule out what else it might have added. */
-INLINE void NAME(add_list)(const columns_t *columns, int64_t row, SUM count, NAME(batch_t) *batch) {
+/* Add count x impact of a list's postings, which rule out what else it might have added. Leave
+   superblocks in which no image can reach the least score any more. */
+INLINE void NAME(add_list)(const columns_t *columns, int64_t row, SUM count, int64_t least,
+                           NAME(batch_t) *batch) {
     const IMPACT *own = (const IMPACT *)columns->maxima + row * columns->superblocks;
-    const uint32_t *starts = columns->starts + row * (columns->superblocks + 1);
-    const POSTING *postings = (const POSTING *)columns->postings + columns->bases[row];
-    for (int64_t r = 0; r < batch->remaining; r++)
-        PREFETCH(postings + starts[batch->numbers[batch->reached[r]]]);
+    const POSTING *first[BATCH], *last[BATCH];
+    int64_t kept = 0;
     for (int64_t r = 0; r < batch->remaining; r++) {
-        int b = batch->reached[r];
-        SUM *restrict to = batch->sums[b];
-        const uint32_t *start = starts + batch->numbers[b];
-        const POSTING *posting = postings + start[0], *end = postings + start[1];
-        batch->left[b] -= (int64_t)count * own[batch->numbers[b]];
+        first[r] = NAME(list_in)(columns, row, batch->numbers[batch->reached[r]]);
+        last[r] = NAME(list_in)(columns, row, batch->numbers[batch->reached[r]] + 1);
+        PREFETCH(first[r]);
+    }
+    for (int64_t r = 0; r < batch->remaining; r++) {
+        uint8_t b = batch->reached[r];
+        SUM *restrict bounds = batch->bounds[b];
+        const POSTING *posting = first[r], *end = last[r];
         if (count == 1)
             for (; posting < end; posting++)
-                to[*posting & PLACE_MASK] += (SUM)(*posting >> PLACE_BITS);
+                bounds[*posting & PLACE_MASK] += (SUM)(*posting >> PLACE_BITS);
         else
             for (; posting < end; posting++)
-                to[*posting & PLACE_MASK] += (SUM)(count * (SUM)(*posting >> PLACE_BITS));
+                bounds[*posting & PLACE_MASK] += (SUM)(count * (SUM)(*posting >> PLACE_BITS));
+        batch->left[b] -= (int64_t)count * own[batch->numbers[b]];
+        batch->reached[kept] = b;
+        kept += NAME(reaches)(bounds, least, batch->left[b]);
     }
+    batch->remaining = kept;
 }
 
 /* Bound the images of some superblocks by the levels of dense rows and, list by list, by their
-   postings; a superblock is left as soon as none of its images can enter the heap. Finish the
+   postings; a superblock is left as soon as none of its images can be one of the best. Finish the
    images that remain. */
 INLINE void NAME(score_batch)(const columns_t *columns, const query_t *query, filter_t *filter,
-                              NAME(batch_t) *batch, heap_t *heap) {
+                              NAME(batch_t) *batch, best_t *best) {
     const SUM *counts = query->counts;
-    const int64_t least = least_score(heap), size = batch->size;
+    const int64_t least = least_score(best), size = batch->size;
     int64_t lists = NAME(order_lists)(columns, query, filter, batch);
 #ifdef AVX2
     if (has_avx2) share_levels(filter, least);
 #endif
     batch->remaining = 0;
-    memset(batch->sums, 0, size * sizeof *batch->sums);
     for (int64_t b = 0; b < size; b++) {
         int64_t next = batch->numbers[b + AHEAD < size ? b + AHEAD : size - 1];
-        batch->reached[batch->remaining] = (uint8_t)b;
-        batch->remaining += NAME(bound_levels)(filter, batch->numbers[b], next, least,
-                                               batch->left[b], batch->bounds[b]);
+        if (!NAME(bound_levels)(filter, batch->numbers[b], next, least, batch->left[b],
+                                batch->levels[b]))
+            continue;
+        memcpy(batch->bounds[b], batch->levels[b], sizeof batch->bounds[b]);
+        batch->reached[batch->remaining++] = (uint8_t)b;
     }
     for (int64_t i = 0; i < lists && batch->remaining; i++) {
         int64_t word = filter->lists[i];
-        NAME(add_list)(columns, query->rows[word], counts[word], batch);
-        NAME(drop)(batch, least);
+        NAME(add_list)(columns, query->rows[word], counts[word], least, batch);
     }
     for (int64_t r = 0; r < batch->remaining; r++)
         for (int64_t i = 0; i < filter->rows; i++)
             PREFETCH(columns->starts + query->rows[i] * (columns->superblocks + 1) +
                      batch->numbers[batch->reached[r]]);
-    for (int64_t r = 0; r < batch->remaining; r++) {
-        int b = batch->reached[r];
-        NAME(finish_superblock)(columns, query, filter, batch->numbers[b], batch->bounds[b],
-                                batch->sums[b], least, heap);
-    }
+    for (int64_t r = 0; r < batch->remaining; r++)
+        NAME(choose)(columns, query, least, batch, batch->reached[r]);
+    for (int64_t r = 0; r < batch->remaining; r++)
+        NAME(finish_superblock)(columns, query, filter, batch, batch->reached[r], best);
 }
 
-/* Score the superblocks with least <= bound < below that may still enter the heap. They come as
+/* Score the superblocks with least <= bound < below that may still be one of the best. They come as
    they lie in memory, which reads ahead where few are skipped. */
 INLINE void NAME(score_between)(const columns_t *columns, const query_t *query, filter_t *filter,
-                                const SUM *bounds, int64_t least, int64_t below, heap_t *heap) {
+                                const SUM *bounds, int64_t least, int64_t below, best_t *best) {
     NAME(batch_t) batch;
-    int64_t limit = least_score(heap) == 1 ? 1 : BATCH; /* the first images raise the least score */
+    int64_t limit = least_score(best) == 1 ? 1 : BATCH; /* the first images raise the least score */
     batch.size = 0;
-    if (least < least_score(heap)) least = least_score(heap);
+    if (least < least_score(best)) least = least_score(best);
     for (int64_t s = 0; s < columns->superblocks; s++) {
         if (bounds[s] < least || bounds[s] >= below) continue;
         batch.numbers[batch.size++] = s;
         if (batch.size == limit) {
-            NAME(score_batch)(columns, query, filter, &batch, heap);
+            NAME(score_batch)(columns, query, filter, &batch, best);
             batch.size = 0;
             if (limit < BATCH) limit *= 2;
-            if (least < least_score(heap)) least = least_score(heap);
+            if (least < least_score(best)) least = least_score(best);
         }
     }
-    if (batch.size) NAME(score_batch)(columns, query, filter, &batch, heap);
+    if (batch.size) NAME(score_batch)(columns, query, filter, &batch, best);
 }
 
 CLONED static void NAME(best_documents)(const columns_t *columns, const query_t *query,
-                                        filter_t *filter, void *scratch, heap_t *heap) {
+                                        filter_t *filter, void *scratch, best_t *best) {
     SUM *bounds = scratch;
     NAME(superblock_bounds)(columns, query, bounds);
     if (query->most < columns->superblocks)
         NAME(keep_highest)(bounds, columns->superblocks, query->most);
     int64_t least = NAME(leading_bound)(bounds, columns->superblocks);
     if (least < 1) least = 1;
-    for (filter->rows = 0; filter->rows < query->dense; filter->rows++) {
-        int64_t row = query->rows[filter->rows];
-        filter->levels[filter->rows] = columns->levels + row * columns->superblocks * HALF;
-        filter->steps[filter->rows] =
-            (int64_t)((const SUM *)query->counts)[filter->rows] * columns->steps[row];
+    filter->rows = query->dense;
+    filter->levelled = 0;
+    for (int64_t i = 0; i < query->dense; i++) {
+        int64_t row = query->rows[i];
+        filter->steps[i] = (int64_t)((const SUM *)query->counts)[i] * columns->steps[row];
+        if (row < columns->levelled) {
+            filter->levels[i] = levels_in(columns, row, 0);
+            filter->levelled++;
+        } else {
+            filter->bitmaps[i] = bitmap_in(columns, row, 0);
+        }
     }
     filter->least = 0;
-    NAME(score_between)(columns, query, filter, bounds, least, INT64_MAX, heap);
-    NAME(score_between)(columns, query, filter, bounds, 1, least, heap);
+    NAME(score_between)(columns, query, filter, bounds, least, INT64_MAX, best);
+    NAME(score_between)(columns, query, filter, bounds, 1, least, best);
 }
 
 /* Sums of the newest images, and those that are not below the k-th best of them. */
@@ -393,28 +427,28 @@ INLINE int64_t NAME(impact_at)(const columns_t *columns, int64_t row, int64_t po
     int place = position % SUPERBLOCK;
     if (row < 0) return 0;
     if (row < columns->dense_rows) return NAME(dense_impact)(columns, row, superblock, place);
-    const uint32_t *starts = columns->starts + row * (columns->superblocks + 1) + superblock;
-    const POSTING *postings = (const POSTING *)columns->postings + columns->bases[row];
-    for (uint32_t posting = starts[0]; posting < starts[1]; posting++)
-        if ((int)(postings[posting] & PLACE_MASK) == place) return postings[posting] >> PLACE_BITS;
+    const POSTING *posting = NAME(list_in)(columns, row, superblock);
+    const POSTING *end = NAME(list_in)(columns, row, superblock + 1);
+    for (; posting < end; posting++)
+        if ((int)(*posting & PLACE_MASK) == place) return *posting >> PLACE_BITS;
     return 0;
 }
 
 /* Impacts of all documents for the term of a row. */
 INLINE void NAME(impacts_of_row)(const columns_t *columns, int64_t row, uint16_t *impacts) {
-    const uint32_t *starts = columns->starts + row * (columns->superblocks + 1);
-    const POSTING *postings = (const POSTING *)columns->postings + columns->bases[row];
     memset(impacts, 0, columns->images * sizeof *impacts);
     for (int64_t s = 0; s < columns->superblocks; s++)
         if (row < columns->dense_rows) {
             int64_t first = s * SUPERBLOCK, left = columns->images - first;
-            SUM sums[SUPERBLOCK] = {0};
-            NAME(add_impacts)(columns, row, 1, s, sums);
-            for (int64_t i = 0; i < SUPERBLOCK && i < left; i++)
-                impacts[columns->order[first + i]] = (uint16_t)sums[i];
-        } else
-            for (uint32_t at = starts[s]; at < starts[s + 1]; at++) {
-                int64_t position = s * SUPERBLOCK + (postings[at] & PLACE_MASK);
-                impacts[columns->order[position]] = (uint16_t)(postings[at] >> PLACE_BITS);
+            for (int i = 0; i < SUPERBLOCK && i < left; i++)
+                impacts[columns->order[first + i]] =
+                    (uint16_t)NAME(dense_impact)(columns, row, s, i);
+        } else {
+            const POSTING *posting = NAME(list_in)(columns, row, s);
+            const POSTING *end = NAME(list_in)(columns, row, s + 1);
+            for (; posting < end; posting++) {
+                int64_t position = s * SUPERBLOCK + (*posting & PLACE_MASK);
+                impacts[columns->order[position]] = (uint16_t)(*posting >> PLACE_BITS);
             }
+        }
 }

@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 
 from indexer.columns.builder import build_columns
-from indexer.columns.layout import DENSE_SHARE, PLACE_BITS, PLACE_MASK, SUPERBLOCK, Columns
+from indexer.columns.layout import (
+    BITMAP_SHARE,
+    BLOCK,
+    LEVEL_SHARE,
+    PLACE_BITS,
+    PLACE_MASK,
+    SUPERBLOCK,
+    Columns,
+)
 from indexer.columns.ordering import topical_order
 from indexer.columns.row_files import PostingRows, RowFiles
 from sparta.errors import InputError
@@ -23,13 +31,20 @@ def impacts_of(columns: Columns) -> np.ndarray:
             documents = columns.order[superblock * SUPERBLOCK : (superblock + 1) * SUPERBLOCK]
             if row < 0:
                 continue
-            first, last = columns.bases[row] + columns.starts[row, superblock : superblock + 2]
+            first, last = begins(columns, row, superblock), begins(columns, row, superblock + 1)
             if row < columns.dense:
-                levels = levels_of(columns.levels[row, superblock])[: len(documents)]
+                levels = levels_of(columns, row, superblock)[: len(documents)]
                 impacts = columns.impacts[first:last]
+                if row >= len(columns.levels):  # bit by bit, eight images of a byte after another
+                    places = np.flatnonzero(levels)
+                    impacts = impacts[np.argsort(np.argsort(places % 32 * 8 + places // 32))]
                 found[documents[levels > 0], term] = impacts
+                own = np.zeros(SUPERBLOCK, np.int64)
+                own[np.flatnonzero(levels)] = np.ceil(impacts / columns.steps[row])
+                if row >= len(columns.levels):  # a block has the level of its largest impact
+                    own = np.repeat(own.reshape(-1, BLOCK).max(axis=1), BLOCK)
                 np.testing.assert_array_equal(
-                    levels[levels > 0], np.ceil(impacts / columns.steps[row])
+                    levels, np.where(levels > 0, own[: len(documents)], 0)
                 )
             else:
                 for posting in columns.postings[first:last]:
@@ -37,9 +52,21 @@ def impacts_of(columns: Columns) -> np.ndarray:
     return found
 
 
-def levels_of(pairs: np.ndarray) -> np.ndarray:
-    """[256] of the images of a superblock, of [128] bytes."""
-    return np.concatenate([pairs & 15, pairs >> 4])
+def begins(columns: Columns, row: int, superblock: int) -> int:
+    """Where a superblock of a row begins."""
+    anchor = columns.anchors[row, superblock // 128]
+    return int(columns.bases[row]) + int(anchor) + int(columns.starts[row, superblock])
+
+
+def levels_of(columns: Columns, row: int, superblock: int) -> np.ndarray:
+    """[256] what a dense row says of the images of a superblock."""
+    if row < len(columns.levels):
+        pairs = columns.levels[row, superblock]
+        return np.concatenate([pairs & 15, pairs >> 4])
+    row -= len(columns.levels)
+    tops, bits = np.split(columns.bitmaps[row, superblock], [4])
+    bits = np.unpackbits(bits[:, None], axis=1, bitorder="little").T.ravel()
+    return bits * np.repeat(np.stack([tops & 15, tops >> 4], axis=1).ravel(), BLOCK)
 
 
 @pytest.mark.parametrize(("images", "bits"), [(1, 8), (700, 8), (20_000, 8), (1500, 12)])
@@ -50,9 +77,10 @@ def test_every_posting_is_there(tmp_path: Path, images: int, bits: int) -> None:
     right[np.repeat(np.arange(images), np.diff(rows.starts)), rows.terms] = rows.impacts
     np.testing.assert_array_equal(impacts_of(columns), right)
     frequencies = (right > 0).sum(axis=0)
-    dense = {term for term, row in enumerate(columns.row_of) if 0 <= row < columns.dense}
-    # A term in no image is no column, however few the images.
-    assert dense == set(np.flatnonzero((frequencies >= DENSE_SHARE * images) & (frequencies > 0)))
+    for share, rows_of_it in ((LEVEL_SHARE, len(columns.levels)), (BITMAP_SHARE, columns.dense)):
+        own = {term for term, row in enumerate(columns.row_of) if 0 <= row < rows_of_it}
+        # A term in no image is no column, however few the images.
+        assert own == set(np.flatnonzero((frequencies >= share * images) & (frequencies > 0)))
     for term, row in enumerate(columns.row_of):
         assert (row < 0) == (frequencies[term] == 0)
         if row >= 0:

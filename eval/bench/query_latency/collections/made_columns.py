@@ -10,7 +10,7 @@ from eval.bench.query_latency.collections.enlarge import CollectionKind, enlarge
 from eval.bench.query_latency.collections.impact_source import ImpactSource
 from indexer.columns.builder import build_columns
 from indexer.columns.index import ColumnIndex
-from indexer.columns.layout import DENSE_SHARE
+from indexer.columns.layout import BITMAP_SHARE, LEVEL_SHARE
 from indexer.columns.ordering import DIMENSIONS
 
 
@@ -19,11 +19,13 @@ class Layout:
     """How columns are built.
 
     Attributes:
-        dense_share: of the images, from which on a term's row is dense.
+        level_share: of the images, from which on a term's row has levels.
+        bitmap_share: the same of bitmaps.
         dimensions: of the order of images.
     """
 
-    dense_share: float = DENSE_SHARE
+    level_share: float = LEVEL_SHARE
+    bitmap_share: float = BITMAP_SHARE
     dimensions: int = DIMENSIONS
 
     @property
@@ -31,7 +33,7 @@ class Layout:
         """Name of their folder, "columns" for those of an index."""
         if self == SHIPPED:
             return "columns"
-        return f"columns-{self.dense_share:.4f}-{self.dimensions}"
+        return f"columns-{self.level_share:.4f}-{self.bitmap_share:.4f}-{self.dimensions}"
 
 
 SHIPPED = Layout()
@@ -67,7 +69,7 @@ def made_columns(
             corpus.rows(),
             len(corpus.vocabulary),
             corpus.bits,
-            dense_share=layout.dense_share,
+            shares=(layout.level_share, layout.bitmap_share),
             dimensions=layout.dimensions,
         )
         made.rename(columns)

@@ -83,9 +83,9 @@ def test_an_answer_that_differs_ends_the_run(index: ColumnIndex) -> None:
 
 
 def test_trials_are_picked_by_name() -> None:
-    assert [trial.name for trial in pick_trials("batch-8, dense-16,batch-8")] == [
+    assert [trial.name for trial in pick_trials("batch-8, levels-16,batch-8")] == [
         "batch-8",
-        "dense-16",
+        "levels-16",
     ]
     assert pick_trials("all") == all_trials()
     with pytest.raises(InputError, match=r"--trials takes all or unchanged, .*, not 'odd'"):

@@ -24,7 +24,7 @@ def test_all_is_measured(tmp_path: Path) -> None:
     given = source(60)
     given.impacts[:, 5:] *= given.impacts[:, 5:] > 200  # in an eighth of the images: lists
     plan = Plan(given, queries(given, 4), ("mixed", "drawn"), 700, 5, (1, 3), 2, tmp_path)
-    chosen = pick_trials("unchanged,dense-32,order-16,list-cost-0")
+    chosen = pick_trials("unchanged,levels-16,order-16,list-cost-0")
     steps: list[tuple[str, int, int]] = []
     found = measure_trials(plan, chosen, QUICK, lambda *step: steps.append(step))
     assert [(one.kind, one.trial, one.k) for one in found.cases] == [
@@ -36,11 +36,11 @@ def test_all_is_measured(tmp_path: Path) -> None:
         assert one.p99_ratio == pytest.approx(one.tried.p99_ms / one.shipped.p99_ms)
         assert one.shipped.p99_ms >= one.shipped.mean_ms > 0
         same = one.shipped.bytes_per_posting == one.tried.bytes_per_posting
-        assert same == (one.trial != "dense-32")
+        assert same == (one.trial != "levels-16")
     assert json.loads(json.dumps(found.record()))["cases"][0]["trial"] == "unchanged"
     assert found.table().row_count == 4
     layouts = {path.name for path in (tmp_path / "mixed-700-5").iterdir()}
-    assert layouts == {"corpus", "columns", "columns-0.0312-32", "columns-0.1667-16"}
+    assert layouts == {"corpus", "columns", "columns-0.0625-0.0625-32", "columns-0.1667-0.0625-16"}
     columns = plan.opened("mixed")
     files = (tmp_path / "mixed-700-5" / "columns").glob("*.npy")
     headers = 128 * len(columns.columns)
