@@ -15,8 +15,15 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from fastapi import Request
 
 from indexer.dense.manifest import MILVUS, SPARSE
-from indexer.search.api import Divided, Follower, Preparable, Searcher, UnavailableError
+from indexer.search.api import (
+    Divided,
+    Follower,
+    Preparable,
+    Searcher,
+    UnavailableError,
+)
 from indexer.search.lazy import LazySearcher
+from indexer.search.numbering import Numbering
 from indexer.shards import index_folders, owner
 from indexer.state import IndexState, index_version
 from server.changeover.leases import lease_of
@@ -75,9 +82,14 @@ class Backend:
     uploads: tuple[Path, ...] = ()
 
     @cached_property
-    def divided(self) -> bool:
-        """Whether other machines may be asked."""
-        return isinstance(self.searcher, Divided)
+    def numbering(self) -> Numbering | None:
+        """The searcher, if its searches are quick and ask no other machines.
+
+        Those would be asked a second time if something went wrong.
+        """
+        searcher = self.searcher
+        quick = self.quick and not isinstance(searcher, Divided)
+        return searcher if quick and isinstance(searcher, Numbering) else None
 
     @property
     def missing(self) -> int:

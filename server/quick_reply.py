@@ -15,6 +15,10 @@ from server.security_headers import RAW_HEADERS
 
 Headers = list[tuple[bytes, bytes]]
 GZIP = 16 + zlib.MAX_WBITS
+_MESSAGE = (
+    b"HTTP/1.1 200 OK\r\n%bcontent-length: %d\r\n%b"
+    b"x-request-id: %b\r\nx-index-version: %b\r\n\r\n%b"
+)
 
 
 def _lines(headers: Headers) -> bytes:
@@ -44,32 +48,32 @@ class Reply:
     Attributes:
         body: as it is sent.
         fixed: headers of all such answers.
-        own: of this one.
+        record: of the request, which names it and the index.
     """
 
     body: bytes
     fixed: _Fixed
-    own: Headers
+    record: RequestRecord
 
     @property
     def headers(self) -> Headers:
         """All headers."""
-        return [(b"content-length", b"%d" % len(self.body)), *self.fixed.headers, *self.own]
+        length = b"content-length", b"%d" % len(self.body)
+        return [length, *self.fixed.headers, *headers_of(self.record)]
 
     def message(self, first: Headers) -> bytes:
         """The whole answer in HTTP/1.1, after some headers of the server."""
-        length = b"content-length: %d\r\n" % len(self.body)
-        head = b"HTTP/1.1 200 OK\r\n", _lines(first), length, self.fixed.lines, _lines(self.own)
-        return b"".join((*head, b"\r\n", self.body))
+        own = self.record.id.encode(), self.record.index.encode()
+        return _MESSAGE % (_lines(first), len(self.body), self.fixed.lines, *own, self.body)
 
 
 def reply_of(body: bytes, scope: Scope, record: RequestRecord) -> Reply:
     """The answer to a request, compressed if it is large enough and the client takes that."""
     if len(body) < LEAST_COMPRESSED:
-        return Reply(body, _SHORT, headers_of(record))
+        return Reply(body, _SHORT, record)
     if not _takes_gzip(scope):
-        return Reply(body, _PLAIN, headers_of(record))
-    return Reply(zlib.compress(body, COMPRESSION, GZIP), _GZIPPED, headers_of(record))
+        return Reply(body, _PLAIN, record)
+    return Reply(zlib.compress(body, COMPRESSION, GZIP), _GZIPPED, record)
 
 
 def _takes_gzip(scope: Scope) -> bool:

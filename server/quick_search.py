@@ -9,24 +9,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from server.backends import Backend, Backends
-from server.changeover.leases import Current, keep_lease
+from server.changeover.leases import Current
 from server.monitoring.monitor import Monitor
 from server.monitoring.record import begin
+from server.quick_answer import quick_answer, read_quick
 from server.quick_reply import Reply, reply_of
+from server.requests_alike import SEEN
 from server.routes.hit_texts import HitTexts
-from server.routes.hits import photo_urls
-from server.routes.parameters import read_search
-from server.routes.search import is_quick, quick_answer
+from server.routes.hits import paths_of_photos
 from server.security.access import is_admitted
 from server.security.install import Guards
 
 # Headers of requests with a body, and of other protocols.
 UNUSUAL = frozenset({b"content-length", b"transfer-encoding", b"expect", b"upgrade"})
-_SEEN = "visualsparta.quick"  # in the ASGI scope
 
 
 class QuickSearch:
@@ -51,49 +49,58 @@ class QuickSearch:
         self._monitor, self._route, self._path = monitor, route, self.PATH.decode()
         self._texts: dict[tuple[str, bool, bool], HitTexts] = {}
 
-    def answer(self, scope: Scope) -> Reply | None:
+    def answer(self, scope: Scope, alike: bool = False) -> Reply | None:
         """The answer to a request, None if the application should answer it.
 
         Args:
             scope: of ASGI; what is None once stays so.
+            alike: whether a request was answered here that differs in its query string alone.
         """
-        if scope["path"] != self._path or scope["method"] != "GET" or _SEEN in scope:
+        if not alike and not self._is_usual(scope):
             return None
-        scope[_SEEN] = True
-        if scope.get("root_path") or any(name in UNUSUAL for name, _ in scope["headers"]):
-            return None
+        scope[SEEN] = True
         lease = self._current.take()
         try:
-            keep_lease(scope, lease)
             return self._answer(scope, lease.resource)
         except Exception:  # the application meets it as well, and reports it
             return None
         finally:
             lease.give_back()
 
+    def _is_usual(self, scope: Scope) -> bool:
+        """Whether nothing but the query string may be a reason to leave it to the application."""
+        return (
+            scope["path"] == self._path
+            and scope["method"] == "GET"
+            and SEEN not in scope
+            and not scope.get("root_path")
+            and not any(name in UNUSUAL for name, _ in scope["headers"])
+            and self._guards.hosts.are_asked(scope)
+        )
+
     def _answer(self, scope: Scope, backends: Backends) -> Reply | None:
-        asked = read_search(scope["query_string"])
-        backend = backends.get(asked.backend)
-        # Other machines would be asked a second time by the application if something went wrong.
-        if backend.divided or not (backend.quick and is_quick(asked)):
+        asked = read_quick(scope["query_string"])
+        if asked is None:
             return None
-        if not self._guards.hosts.are_asked(scope):
+        backend = backends.get(asked.backend)
+        searcher = backend.numbering
+        if searcher is None:
             return None
         record = begin(scope)
         if not is_admitted(scope):
             scope["caller"] = self._guards.admission.admit(scope, self._path)
         scope["route"], record.index = self._route, backends.version
-        request = Request(scope)
-        body = quick_answer(request, backend, asked, self._texts_of(request, backends, backend))
+        texts = self._texts_of(backend, backend is backends.default)
+        body = quick_answer(backend, searcher, asked, texts, record)
         reply = reply_of(body, scope, record)
         record.status, record.bytes = 200, len(reply.body)
         self._monitor.finished(scope, record)
         return reply
 
-    def _texts_of(self, request: Request, backends: Backends, backend: Backend) -> HitTexts:
-        kind = backend.name, backend.has_photos, backend is backends.default
+    def _texts_of(self, backend: Backend, default: bool) -> HitTexts:
+        kind = backend.name, backend.has_photos, default
         if kind not in self._texts:
-            self._texts[kind] = HitTexts(photo_urls(request, backend))
+            self._texts[kind] = HitTexts(paths_of_photos(backend, default))
         return self._texts[kind]
 
 

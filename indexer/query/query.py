@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from sparta.errors import InputError
 
@@ -13,8 +12,7 @@ SHOWN = 60  # characters of a long query beside the place of an error
 Sign = Literal["", "+", "-"]
 
 
-@dataclass(frozen=True, slots=True)
-class Clause:
+class Clause(NamedTuple):
     """A part of a query.
 
     Attributes:
@@ -32,8 +30,7 @@ class Clause:
     column: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(NamedTuple):
     """A query.
 
     Attributes:

@@ -7,15 +7,14 @@ stays as it is comes twice, and none is passed over.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from indexer.search.api import SearchResult
 
 DEEPEST = 10_000  # hits until the last one that a page may have
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(NamedTuple):
     """The place of a hit in an order.
 
     Attributes:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 
 from fastapi import APIRouter, Request, Response
-from pydantic_core import to_json
 
 from indexer.filters.facets import Bucket
 from indexer.search.api import (
@@ -23,13 +22,11 @@ from indexer.search.paging import Position, page_after
 from indexer.search.terms.words import Suggester
 from server import schemas
 from server.backends import Backend, backends_of
-from server.monitoring.record import record_of
 from server.problems import PROBLEM, ProblemError, responses
 from server.routes import cursor
 from server.routes.cursor import search_key
 from server.routes.direct import DirectRoute
 from server.routes.filtering import allowed_by, browsed_by
-from server.routes.hit_texts import HitTexts
 from server.routes.hits import (
     conditions_of,
     hits_and_timings,
@@ -197,7 +194,7 @@ def _searched(
         hits=hits,
         cursor=cursor.written(last, len(hits), asked.k, key),
         unknown=result.unknown,
-        corrections=_corrections(searcher, result.unknown),
+        corrections=corrections_of(searcher, result.unknown),
         substitutions=substitutions_of(result),
         conditions=conditions_of(result),
         timings=timings,
@@ -208,50 +205,6 @@ def _searched(
         partial=bool(missing),
         missing_shards=missing,
     )
-
-
-def quick_answer(
-    request: Request, backend: Backend, asked: SearchParameters, texts: HitTexts
-) -> bytes:
-    """The JSON of `search_answer` for a quick search, in a fraction of the time.
-
-    Args:
-        request: that is answered.
-        backend: a quick one.
-        asked: see `is_quick`.
-        texts: of the backend's hits.
-    """
-    result, version = _best(backend.searcher, asked, None, None), backends_of(request).version
-    times = result.timings
-    record_of(request.scope).searched(backend.name, backend.engine, times)
-    key = search_key(asked, backend.name, version)
-    answer = {
-        "query": asked.q,
-        "backend": backend.name,
-        "index_version": version,
-        "hits": [],
-        "unknown": result.unknown,
-        "corrections": _corrections(backend.searcher, result.unknown),
-        "substitutions": result.substitutions,
-        "conditions": result.conditions,
-        "timings": {
-            "tokenise_ms": times.tokenise_ms,
-            "encode_ms": times.encode_ms,
-            "search_ms": times.search_ms,
-            "total_ms": times.total_ms,
-            "explain_ms": None,
-        },
-        "missing_images": backend.missing,
-        "approximate": result.approximate,
-        "cursor": cursor.written(_last(result), len(result.hits), asked.k, key),
-        "total": None,
-        "facets": None,
-        "partial": False,
-        "missing_shards": [],
-    }
-    # Within a text of the answer the quotation marks would be escaped.
-    before, start, rest = to_json(answer).partition(b'"hits":[')
-    return b"".join((before, start, texts.of(result.hits).encode(), rest))
 
 
 def _position(asked: SearchParameters | SearchBody, key: str) -> Position | None:
@@ -295,7 +248,8 @@ def _buckets(found: list[Bucket]) -> list[schemas.BucketAnswer]:
     return [schemas.BucketAnswer(value=value, count=images) for value, images in found]
 
 
-def _corrections(searcher: Searcher, unknown: list[str]) -> list[schemas.CorrectionAnswer]:
+def corrections_of(searcher: Searcher, unknown: list[str]) -> list[schemas.CorrectionAnswer]:
+    """The words of the index nearest to unknown ones, those that have any."""
     if not unknown or not isinstance(searcher, Suggester):
         return []
     nearest = {word: searcher.correct(word) for word in unknown[:MAX_CORRECTED]}

@@ -70,7 +70,7 @@ class Admission:
         return caller
 
     def _limit(self, caller: Caller) -> None:
-        if self.running[caller.name] >= self._at_once:
+        if self.running.get(caller.name, 0) >= self._at_once:
             detail = f"{caller.name} has {self._at_once} requests running; wait for one to end"
             raise _too_many(detail, 1)
         if self._rate is not None and (wait := self._rate.take(caller.name)):

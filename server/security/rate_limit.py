@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from hashlib import blake2b
 from multiprocessing.sharedctypes import RawArray
 from time import monotonic
 from typing import Any
 
 CELLS = 1 << 16  # half a megabyte
+REMEMBERED = 1024  # clients whose cells need not be found again
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,8 @@ class RateLimit:
     def __init__(self, rate: float, burst: int, buckets: Buckets) -> None:
         self._interval = 1 / rate
         self._room = (burst - 1) / rate
-        self._full_at, self._seed = buckets.full_at, buckets.seed
+        self._full_at = buckets.full_at
+        self._cells = lru_cache(REMEMBERED)(partial(_cells, buckets.seed))
 
     def take(self, name: str) -> float:
         """Take a token from the bucket of a name.
@@ -53,8 +56,7 @@ class RateLimit:
         Returns:
             0 if there was one, else the seconds until there will be.
         """
-        digest = blake2b(name.encode(), digest_size=4, key=self._seed).digest()
-        first, second = digest[0] << 8 | digest[1], digest[2] << 8 | digest[3]
+        first, second = self._cells(name)
         table, now = self._full_at, monotonic()
         full = max(now, min(table[first], table[second]))
         if (wait := full - now - self._room) > 0:
@@ -63,3 +65,9 @@ class RateLimit:
         table[first] = max(table[first], full)
         table[second] = max(table[second], full)
         return 0.0
+
+
+def _cells(seed: bytes, name: str) -> tuple[int, int]:
+    """The two cells of a client."""
+    digest = blake2b(name.encode(), digest_size=4, key=seed).digest()
+    return digest[0] << 8 | digest[1], digest[2] << 8 | digest[3]

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from server.backends import Backend
-from server.quick_search import _SEEN
+from server.requests_alike import SEEN
 from tests.server.apps import app_of, make_key
 from tests.server.fake import FakeDense, FakeSearcher
 from tests.server.live import serving
@@ -49,7 +49,7 @@ def ask(app: FastAPI, query: str, headers: Headers, quickly: bool, **values: Any
         "server": ("127.0.0.1", 80),
     } | values
     if not quickly:
-        scope[_SEEN] = True
+        scope[SEEN] = True
     sent: list[Any] = []
 
     received = iter([{"type": "http.request", "body": b"", "more_body": False}])

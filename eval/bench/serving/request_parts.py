@@ -14,12 +14,14 @@ import numpy as np
 from fastapi import FastAPI, Request
 
 from server.app import create_app
-from server.backends import Backend, Backends
+from server.backends import Backends
 from server.changeover.leases import Lease, keep_lease
+from server.monitoring.record import RequestRecord
+from server.quick_answer import Asked, quick_answer
 from server.routes.hit_texts import HitTexts
-from server.routes.hits import photo_urls
+from server.routes.hits import paths_of_photos
 from server.routes.parameters import SearchParameters
-from server.routes.search import is_quick, quick_answer, search_answer
+from server.routes.search import search_answer
 from server.settings import ServerSettings
 
 PARTS = ("tokenise", "search", "build", "serialise", "framework")
@@ -51,14 +53,14 @@ async def _time_all(
     scope = {"type": "http", "app": app}
     keep_lease(scope, Lease(backends))
     request = Request(scope)
-    texts = HitTexts(photo_urls(request, backends.default))
+    texts = HitTexts(paths_of_photos(backends.default, default=True))
     times = []
     for query in queries:
         start = time.perf_counter()
         body = await _request(app, urlencode({"q": query, "k": k}), key)
         whole = time.perf_counter() - start
         timings = json.loads(body)["timings"]
-        build, serialise = _answer(request, backends.default, SearchParameters(q=query, k=k), texts)
+        build, serialise = _answer(request, backends, SearchParameters(q=query, k=k), texts)
         framework = 1000 * whole - timings["total_ms"] - build - serialise
         own = [timings["tokenise_ms"], timings["search_ms"]]
         times.append([*own, build, serialise, framework])
@@ -66,12 +68,14 @@ async def _time_all(
 
 
 def _answer(
-    request: Request, backend: Backend, asked: SearchParameters, texts: HitTexts
+    request: Request, backends: Backends, asked: SearchParameters, texts: HitTexts
 ) -> tuple[float, float]:
     """Milliseconds of building an answer and of writing it, which for quick searches is one."""
+    backend, searcher = backends.default, backends.default.numbering
     start = time.perf_counter()
-    if backend.quick and is_quick(asked):
-        body = quick_answer(request, backend, asked, texts)
+    if searcher is not None:
+        record = RequestRecord("", index=backends.version)
+        body = quick_answer(backend, searcher, Asked(asked.q, asked.k), texts, record)
         whole = 1000 * (time.perf_counter() - start)
         return whole - float(json.loads(body)["timings"]["total_ms"]), 0.0
     made = search_answer(request, backend, asked)

@@ -121,10 +121,10 @@ class QueryReader:
                 lacking += [] if word.known else [word]
                 signed += [word] if word.sign else []
             else:
-                for part in self._parts(clause.text, substitute):
-                    terms.append(part.terms)
-                    if part.lacking:
-                        lacking += part.lacking
+                for searched, missing in self._parts(clause.text, substitute):
+                    terms.append(searched)
+                    if missing:
+                        lacking += missing
         joined = " ".join(terms)
         self._check_weights(query, joined)
         if not lacking:
