@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from indexer.encoding.scorer import TermScores
 from indexer.encoding.term_scores import EncodedBatch
 from indexer.postings import ImagePostings, Postings, PostingShard
-from indexer.pruning import prune
+from indexer.pruning import KeptTerms, prune
 from indexer.quantisation import QuantisationReport, Quantiser
 
 
@@ -33,22 +33,6 @@ class ImpactParameters:
     top_n: int | None
     quantiser: Quantiser
     weights: NDArray[np.float32] | None = None
-
-
-class KeptTerms(NamedTuple):
-    """The terms that a batch of images keeps, image after image.
-
-    Attributes:
-        row: [n] int64, the image in the batch.
-        terms: [n] int32, ascending within an image.
-        scores: [n] float32, above the offset.
-        positions: [n] int16, the position that won each term.
-    """
-
-    row: NDArray[np.int64]
-    terms: NDArray[np.int32]
-    scores: NDArray[np.float32]
-    positions: NDArray[np.int16]
 
 
 class BatchSource(Protocol):
@@ -72,17 +56,25 @@ def encode_rows(
     done: list[ImagePostings] = []
     report = QuantisationReport()
     for batch in source.batches(rows):
-        images, error = encode_batch(batch, parameters)
+        images, error = encode_batch(batch, parameters, keep_terms_at_once)
         done += images
         report += error
     return PostingShard(Postings.of(done), report)
 
 
 def encode_batch(
-    batch: EncodedBatch, parameters: ImpactParameters
+    batch: EncodedBatch,
+    parameters: ImpactParameters,
+    keep: Callable[[TermScores, ImpactParameters], KeptTerms] | None = None,
 ) -> tuple[list[ImagePostings], QuantisationReport]:
-    """Postings of the images of a batch, and what quantising them cost."""
-    kept = keep_terms(batch.scored, parameters)
+    """Postings of the images of a batch, and what quantising them cost.
+
+    Args:
+        batch: images with their term scores.
+        parameters: of the index.
+        keep: chooses the terms, by default `keep_terms`.
+    """
+    kept = (keep or keep_terms)(batch.scored, parameters)
     impacts = parameters.quantiser.impacts(kept.scores)
     report = parameters.quantiser.report(kept.scores, impacts)
     return list(split_images(batch, kept, impacts)), report
@@ -99,6 +91,15 @@ def keep_terms(scored: TermScores, parameters: ImpactParameters) -> KeptTerms:
     row, column = np.divmod(places, max(1, len(wanted)))
     terms = wanted.astype(np.int32)[column]
     return KeptTerms(row, terms, kept.ravel()[places], positions.ravel()[places])
+
+
+def keep_terms_at_once(scored: TermScores, parameters: ImpactParameters) -> KeptTerms:
+    """The same as `keep_terms` in a quarter of the time, once it is compiled."""
+    from indexer.largest_terms import largest_terms  # numba, for which a single image is no reason
+
+    wanted = np.flatnonzero(parameters.allowed)
+    chosen = parameters.top_n, parameters.weights
+    return largest_terms(scored.scores, scored.positions, parameters.offset, wanted, *chosen)
 
 
 def split_images(

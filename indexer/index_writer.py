@@ -54,7 +54,7 @@ def write_index(
             these images.
         substitutes: for words of queries that the index lacks; None or empty: no table is written.
         kinds: declared kinds of fields; those of others are inferred.
-        progress: stages "write", "merge" and "columns", in images.
+        progress: stages "write", "merge" and "columns", in images; the last two at once.
     """
     folder.mkdir(parents=True)
     save_kinds(folder, kinds or {})
@@ -65,6 +65,8 @@ def write_index(
                 lucene.add(shard.postings)
                 columns.add(shard.postings)
                 counts.add(shard)
+            lucene.begin_merge()
+            columns.lay_out(progress)  # on another core
         tokenizer.save(folder)
         if substitutes:
             substitutes.save(folder)
@@ -72,7 +74,7 @@ def write_index(
         np.save(folder / MEANS, counts.means if means is None else means)
         manifest = counts.manifest(folder, tokenizer.vocabulary_hash, settings, scale)
         manifest.save(folder)
-        columns.write(progress)
+        columns.publish()
     return manifest
 
 

@@ -51,10 +51,12 @@ def _gaps(terms: NDArray[np.int32], starts: NDArray[np.int64]) -> tuple[bytes, l
     gaps = np.diff(terms, prepend=0)
     first = starts[:-1][starts[:-1] < starts[1:]]
     gaps[first] = terms[first]
-    ends = np.concatenate([[0], np.cumsum(gaps // ESCAPE + 1)])
-    packed = np.full(ends[-1], ESCAPE, np.uint8)
-    packed[ends[1:] - 1] = gaps % ESCAPE
-    return packed.tobytes(), ends[starts].tolist()
+    large = np.flatnonzero(gaps >= ESCAPE)  # few
+    escapes = gaps[large] // ESCAPE
+    gaps[large] %= ESCAPE
+    packed = np.insert(gaps.astype(np.uint8), np.repeat(large, escapes), ESCAPE)
+    before = np.concatenate([[0], np.cumsum(escapes)])[np.searchsorted(large, starts)]
+    return packed.tobytes(), (starts + before).tolist()
 
 
 def _largest(values: NDArray[np.int32], starts: NDArray[np.int64]) -> list[int]:

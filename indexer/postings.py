@@ -143,6 +143,28 @@ class Postings:
                 ),
             )
 
+    def part(self, images: slice) -> Postings:
+        """The postings of some consecutive images; arrays are views of these."""
+        first, last, _ = images.indices(len(self))
+        rows, boxes, labels = (
+            slice(starts[first], starts[last])
+            for starts in (self.starts, self.box_starts, self.label_starts)
+        )
+        ends = slice(first, last + 1)
+        return Postings(
+            ids=self.ids[images],
+            metadata=self.metadata[images],
+            starts=self.starts[ends] - rows.start,
+            terms=self.terms[rows],
+            impacts=self.impacts[rows],
+            positions=self.positions[rows],
+            box_starts=self.box_starts[ends] - boxes.start,
+            boxes=self.boxes[boxes],
+            label_starts=self.label_starts[ends] - labels.start,
+            label_terms=self.label_terms[labels],
+            label_regions=self.label_regions[labels],
+        )
+
     def save(self, path: Path) -> None:
         """Write one npz file, under a temporary name first, so that it is complete or absent.
 

@@ -8,6 +8,8 @@ query it subtracts the same sum from every image, so that by itself it changes n
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,6 +19,22 @@ from sparta.errors import InputError
 IMAGES_AT_ONCE = 512
 
 Floats = NDArray[np.float32]
+
+
+class KeptTerms(NamedTuple):
+    """The terms that a batch of images keeps, image after image.
+
+    Attributes:
+        row: [n] int64, the image in the batch.
+        terms: [n] int32, ascending within an image.
+        scores: [n] float32, above the offset.
+        positions: [n] int16, the position that won each term.
+    """
+
+    row: NDArray[np.int64]
+    terms: NDArray[np.int32]
+    scores: Floats
+    positions: NDArray[np.int16]
 
 
 def estimate_offsets(scores: Floats, kind: OffsetKind) -> Floats:
@@ -81,14 +99,23 @@ def prune(
     Raises:
         InputError: if a score is not a number.
     """
-    if not np.isfinite(scores.sum()):  # one bad score spoils the sum
-        raise InputError("the model gives term scores that are not finite: its weights are damaged")
+    refuse_damaged(not np.isfinite(scores.sum()))  # one bad score spoils the sum
     if offset is not None:
         scores = np.maximum(scores - offset, 0)
     scores = scores * allowed
     if top_n is None or top_n >= scores.shape[1]:
         return scores
     return scores * _largest(scores if weights is None else scores * weights, top_n)
+
+
+def refuse_damaged(damaged: bool) -> None:
+    """Refuse a model some of whose scores are not finite.
+
+    Raises:
+        InputError: if that is so.
+    """
+    if damaged:
+        raise InputError("the model gives term scores that are not finite: its weights are damaged")
 
 
 def largest_kept(

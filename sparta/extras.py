@@ -17,7 +17,6 @@ EXTRAS = {
     "matplotlib": "plots",
     "bm25s": "bench",
     "impact_index": "bench",
-    "threadpoolctl": "bench",
     "seismic": "bench",
     "kannolo": "bench",
     "playwright": "dev",

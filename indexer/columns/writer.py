@@ -6,6 +6,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
 
+from threadpoolctl import threadpool_limits
+
 from indexer.columns.builder import lay_out
 from indexer.columns.image_table import IMAGES
 from indexer.columns.image_writer import ImageWriter
@@ -38,11 +40,15 @@ class ColumnWriter:
         self._rows.add(shard)
         self._images.add(shard.ids, shard.metadata)
 
-    def write(self, progress: Progress = no_progress) -> None:
-        """Write the columns, once the rest of the index folder is finished."""
+    def lay_out(self, progress: Progress = no_progress) -> None:
+        """Make the columns, after the last image was added."""
         self._images.close()
+        _lay_out(Path(self._work.name), self._rows.rows(), progress)
+
+    def publish(self) -> None:
+        """Put the columns in their place, once the rest of the index folder is finished."""
         folder, work = self._index / FOLDER, Path(self._work.name)
-        write_columns(folder, work, self._rows.rows(), lucene_fingerprint(self._index), progress)
+        _publish(folder, work, lucene_fingerprint(self._index))
 
     def __enter__(self) -> ColumnWriter:
         return self
@@ -70,10 +76,21 @@ def write_columns(
         lucene: fingerprint of the Lucene index with the same images.
         progress: stage "columns", in images.
     """
+    _lay_out(work, rows, progress)
+    _publish(folder, work, lucene)
+
+
+def _lay_out(work: Path, rows: SpooledRows, progress: Progress) -> None:
     made = work / FOLDER
     made.mkdir()
-    lay_out(made, rows, progress)
+    # Small products take longer in several threads of BLAS's, ten times where other work has cores.
+    with threadpool_limits(1, user_api="blas"):
+        lay_out(made, rows, progress)
     for name in (IMAGES, FIELDS):
         (work / name).rename(made / name)
+
+
+def _publish(folder: Path, work: Path, lucene: str) -> None:
+    made = work / FOLDER
     ColumnManifest.save(made, lucene)
     replace_folder(made, folder, work)

@@ -15,7 +15,7 @@ from typing import Any
 from indexer.lucene.document import Documents, Texts
 from indexer.lucene.jvm import java
 from indexer.lucene.method_handles import as_callable, method
-from indexer.postings import ImagePostings
+from indexer.postings import ImagePostings, Postings
 
 MOST_THREADS = 4  # one core makes no more documents than four index
 
@@ -42,7 +42,7 @@ class Adding:
         if len(self._busy) == self._most:
             self._wait_for_one()
         block = self._free.pop() if self._free else _Block(self._writer, self._texts)
-        block.documents.fill(images)
+        block.documents.fill(Postings.of(list(images)), [image.origin for image in images])
         self._busy.append((block, self._pool.submit(block.add)))
 
     def wait(self) -> None:
@@ -61,10 +61,11 @@ class _Block:
 
     def __init__(self, writer: Any, texts: Texts) -> None:
         self.documents = Documents(texts)
-        self.add = as_callable(_add_documents(), writer, self.documents.list)
+        self.add = as_callable(add_documents(), writer, self.documents.list)
 
 
 @cache
-def _add_documents() -> Any:
+def add_documents() -> Any:
+    """The handle of Lucene's method that adds a list of documents to a writer."""
     writer = "org.apache.lucene.index.IndexWriter"
     return method(writer, "addDocuments", "long", "java.lang.Iterable")

@@ -5,18 +5,29 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from functools import cache
-from itertools import pairwise
-from typing import Any
+from itertools import pairwise, repeat
+from typing import Any, Protocol
 
 import numpy as np
 
-from indexer.lucene.jvm import java
+from indexer.lucene.jvm import declare, java
 from indexer.lucene.schema import CONTENTS, DELIMITER, GROUNDING, ID, ORIGIN, RAW
 from indexer.packing import pack_all
-from indexer.postings import ImagePostings, Postings
+from indexer.postings import Postings
 from sparta.errors import InputError
 
+_FIELD, _BYTES, _TEXT = (
+    "org/apache/lucene/document/",
+    "org/apache/lucene/util/BytesRef",
+    "Ljava/lang/String;",
+)
 LONGEST_TOKEN = 255  # of Lucene's whitespace tokenizer, which cuts longer ones
+
+
+class MakesTexts(Protocol):
+    """What makes the texts of documents; see `Texts`."""
+
+    def of(self, images: Postings) -> list[str]: ...  # noqa: D102
 
 
 class Texts:
@@ -52,21 +63,25 @@ class Documents:
         list: the documents, a `java.util.List`.
     """
 
-    def __init__(self, texts: Texts) -> None:
+    def __init__(self, texts: MakesTexts) -> None:
         self.list = java("java.util.ArrayList")()
         self._texts = texts
         self._made: list[_Document] = []
         self._length = 0
 
-    def fill(self, images: Sequence[ImagePostings]) -> None:
-        """Let the list have the documents of these images."""
-        joined = Postings.of(list(images))
+    def fill(self, images: Postings, origins: Sequence[str] | None = None) -> None:
+        """Let the list have the documents of these images, and of where they come from."""
         self._resize(len(images))
-        texts, groundings = self._texts.of(joined), pack_all(joined)
-        for document, image, text, grounding in zip(
-            self._made, images, texts, groundings, strict=False
+        for document, *content in zip(
+            self._made,
+            images.ids,
+            map(json.dumps, images.metadata),
+            repeat("") if origins is None else origins,
+            self._texts.of(images),
+            pack_all(images),
+            strict=False,
         ):
-            document.fill(image, text, grounding)
+            document.fill(*content)
 
     def _resize(self, length: int) -> None:
         if length == self._length:
@@ -82,35 +97,43 @@ class _Document:
     """A document of Lucene's and its fields."""
 
     def __init__(self) -> None:
-        field = "org.apache.lucene.document."
-        stored = java(field + "StoredField")
-        self._id = java(field + "StringField")(ID, "", java(field + "Field$Store").YES)
-        self._id_values = java(field + "BinaryDocValuesField")(
-            ID, java("org.apache.lucene.util.BytesRef")(b"")
-        )
-        self._raw, self._grounding = stored(RAW, ""), stored(GROUNDING, b"")
-        self._origin = stored(ORIGIN, "")
-        # The signature is spelled out: pyjnius takes a str for the wrong overload here.
-        self._contents = java(field + "Field")(
-            CONTENTS,
-            "",
-            _impact_field_type(),
-            signature="(Ljava/lang/String;Ljava/lang/CharSequence;"
-            "Lorg/apache/lucene/index/IndexableFieldType;)V",
-        )
-        self.java = java(field + "Document")()
+        yes = java("org.apache.lucene.document.Field$Store").YES
+        self._id = _text_field("StringField", f"L{_FIELD}Field$Store;")(ID, "", yes)
+        no_bytes = java("org.apache.lucene.util.BytesRef")(b"")
+        self._id_values = _bytes_field("BinaryDocValuesField", f"L{_BYTES};")(ID, no_bytes)
+        self._raw = _text_field("StoredField")(RAW, "")
+        self._origin, self._last_origin = _text_field("StoredField")(ORIGIN, ""), ""
+        self._grounding = _bytes_field("StoredField", "[B")(GROUNDING, b"")
+        kind = "Lorg/apache/lucene/index/IndexableFieldType;"
+        self._contents = _text_field("Field", kind)(CONTENTS, "", _impact_field_type())
+        self.java = java("org.apache.lucene.document.Document")()
         # The grounding comes last, so that reading the id and metadata need not unpack it.
         for part in (self._id, self._id_values, self._raw, self._origin, self._contents):
             self.java.add(part)
         self.java.add(self._grounding)
 
-    def fill(self, image: ImagePostings, text: str, grounding: bytes) -> None:
-        self._id.setStringValue(image.image_id)
-        self._id_values.setBytesValue(image.image_id.encode())
-        self._raw.setStringValue(json.dumps(image.metadata))
-        self._origin.setStringValue(image.origin)
-        self._grounding.setBytesValue(grounding)
+    def fill(self, image_id: str, metadata: str, origin: str, text: str, grounding: bytes) -> None:
+        self._id.setStringValue(image_id)
+        self._id_values.setBytesValue(image_id.encode())
+        self._raw.setStringValue(metadata)
+        if origin != self._last_origin:
+            self._origin.setStringValue(origin)
+            self._last_origin = origin
         self._contents.setStringValue(text)
+        self._grounding.setBytesValue(grounding)
+
+
+# What is called for each image is spelled out, so that pyjnius looks nothing up.
+@cache
+def _text_field(kind: str, *more: str) -> Any:
+    text = "Ljava/lang/CharSequence;" if kind == "Field" else _TEXT
+    constructor = f"({_TEXT}{text}{''.join(more)})V"
+    return declare(_FIELD + kind, constructor, setStringValue=f"({_TEXT})V")
+
+
+@cache
+def _bytes_field(kind: str, content: str) -> Any:
+    return declare(_FIELD + kind, f"({_TEXT}{content})V", setBytesValue="([B)V")
 
 
 def check_vocabulary(vocabulary: Sequence[str]) -> None:

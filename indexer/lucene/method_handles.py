@@ -32,7 +32,8 @@ def as_callable(handle: Any, *arguments: Any) -> Any:
     from jnius import cast
 
     name = "java.util.concurrent.Callable"
-    bound = handles().insertArguments(handle, 0, list(arguments))
+    given = [java("java.lang.Integer")(one) if isinstance(one, int) else one for one in arguments]
+    bound = handles().insertArguments(handle, 0, given)
     bound = bound.asType(signature("java.lang.Object"))
     return cast(name, _proxies().asInterfaceInstance(java_type(name), bound))
 

@@ -1,50 +1,42 @@
-"""Writes an index of many images part by part, each in a process of its own, and merges them.
-
-Making a document's text is Python's work and indexing it Java's, into which pyjnius lets one thread
-at a time: in one process, all of it would be the work of one core.
-"""
+"""Writes an index of many images part by part, several at once, and merges the parts."""
 
 from __future__ import annotations
 
 import os
 import shutil
-import signal
-import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
-from multiprocessing import get_context, parent_process
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
-from indexer.lucene.document import check_vocabulary
-from indexer.lucene.jvm import start
-from indexer.lucene.segment_writer import merge_segments, write_segment
+from indexer.lucene.compiled_texts import CompiledTexts
+from indexer.lucene.document import Documents, check_vocabulary
+from indexer.lucene.segment_writer import SegmentWriter, merge_segments, remove_lock
 from indexer.postings import Postings
 from sparta.progress import Progress, no_progress
 
-PART_POSTINGS = 2_000_000  # a second of work; 20 MB here for each part, and again in its process
-MOST_WORKERS = 4
+# Of a part: half a second of work. Its documents are in memory at once, 13 bytes a posting and
+# some 3 KB an image.
+PART_POSTINGS = 2_000_000
+PART_IMAGES = 4096
+MOST_THREADS = 4
 
 
 class LuceneWriter:
     """Adds images to a new index; leaving the `with` block merges and commits.
 
-    An index of one part is written in this process. A script that writes more must be importable,
-    `if __name__ == "__main__"` around what it does, as everywhere where Python starts processes.
-
     Args:
         folder: where the index goes; must not exist.
         vocabulary: [V] terms in id order.
         images: how many will be added in all, for progress.
-        progress: stages "write" and "merge", in images.
+        progress: stages "write" and "merge", in images; the second in a thread of its own.
 
     Raises:
         InputError: if a term cannot be written as Lucene's tokenizer would read it back.
         FileExistsError: if the folder exists.
-        ChildProcessError: while adding, if a process was killed.
+        OSError: while adding or at the end, if Lucene cannot write.
     """
 
     def __init__(
@@ -57,14 +49,16 @@ class LuceneWriter:
         check_vocabulary(vocabulary)
         if folder.exists():
             raise FileExistsError(folder)
-        self._folder, self._vocabulary = folder, list(vocabulary)
+        self._folder, self._texts = folder, CompiledTexts(vocabulary)
         self._images, self._progress = images, progress
         self._last = ""
-        self._waiting: list[Postings] = []
         self._parts: list[Path] = []
-        self._pool: ProcessPoolExecutor | None = None
-        self._running: deque[tuple[int, Future[None]]] = deque()
+        self._threads = _threads()
+        self._begun: deque[SegmentWriter] = deque()  # parts, of which the last is being filled
+        self._free: list[Documents] = []
         self._written = 0
+        self._runner = ThreadPoolExecutor(1)
+        self._merging: Future[None] | None = None
 
     def add(self, shard: Postings) -> None:
         """Add some images; waits while enough parts are being written.
@@ -76,31 +70,51 @@ class LuceneWriter:
             if image_id <= self._last:
                 raise ValueError(f"image {image_id!r} comes after {self._last!r}: not rising")
             self._last = image_id
-        if sum(len(waiting.terms) for waiting in self._waiting) >= PART_POSTINGS:
-            self._submit()
-        self._waiting.append(shard)
+        if not self._begun or _is_full(self._begun[-1]):
+            self._begin_part()
+        self._begun[-1].add(shard)
 
-    def _submit(self) -> None:
-        """Hand the waiting images to a process, which begins once one is free."""
-        workers = _workers()
-        if self._pool is None:
-            self._pool = ProcessPoolExecutor(workers, get_context("spawn"), _start_worker)
-        while len(self._running) > workers:
-            self._collect()
+    def _begin_part(self) -> None:
+        if self._begun:
+            self._begun[-1].finish()
+        if len(self._begun) == self._threads:
+            self._wait_for_one()
         part = self._folder.with_name(f"{self._folder.name}.parts") / f"{len(self._parts):05d}"
+        self._begun.append(SegmentWriter(part, self._texts, self._free))
         self._parts.append(part)
-        images = sum(map(len, self._waiting))
-        with _explain_dead_processes():
-            work = self._pool.submit(write_segment, part, self._vocabulary, self._waiting)
-        self._running.append((images, work))
-        self._waiting = []
 
-    def _collect(self) -> None:
-        images, work = self._running.popleft()
-        with _explain_dead_processes():
-            work.result()
-        self._written += images
+    def _wait_for_one(self) -> None:
+        self._begun[0].wait()
+        self._written += self._begun.popleft().images
         self._progress("write", self._written, self._images)
+
+    def begin_merge(self) -> None:
+        """Finish all parts and begin to merge them, after the last image was added.
+
+        It is the work of one core, beside which the caller may do something else.
+        """
+        if not self._begun:
+            self._begin_part()  # an index of no images
+        self._begun[-1].finish()
+        self._merging = self._runner.submit(self._merge)
+
+    def _merge(self) -> None:
+        """Wait for all parts and merge them, watching how much of their size the index reaches."""
+        while self._begun:
+            self._wait_for_one()
+        self._free.clear()
+        if len(self._parts) == 1:
+            self._parts[0].rename(self._folder)
+            remove_lock(self._folder)
+            return
+        whole = sum(map(_size, self._parts))
+        with ThreadPoolExecutor(1) as runner:
+            merging = runner.submit(merge_segments, self._parts, self._folder)
+            while not wait([merging], timeout=0.5).done:
+                share = min(1.0, _size(self._folder) / whole)
+                self._progress("merge", int(share * self._written), self._images)
+        merging.result()
+        self._progress("merge", self._written, self._images)
 
     def __enter__(self) -> LuceneWriter:
         return self
@@ -115,62 +129,30 @@ class LuceneWriter:
             if kind is None:
                 self._finish()
         finally:
-            if self._pool is not None:
-                self._pool.shutdown(cancel_futures=True)
+            self._runner.shutdown()
+            for part in self._begun:
+                part.abandon()
 
     def _finish(self) -> None:
-        if self._pool is None:
-            write_segment(self._folder, self._vocabulary, self._waiting)
-            self._progress("write", sum(map(len, self._waiting)), self._images)
-            return
-        self._submit()
-        while self._running:
-            self._collect()
-        self._pool.shutdown()  # its memory is free before the merge begins
-        self._merge()
+        if self._merging is None:
+            self.begin_merge()
+        assert self._merging is not None
+        self._merging.result()
         shutil.rmtree(self._parts[0].parent)
 
-    def _merge(self) -> None:
-        """Merge in a thread, watching how much of the parts' size the index has reached."""
-        start()  # Java belongs to the thread that starts it, and this one stays
-        whole = sum(map(_size, self._parts))
-        with ThreadPoolExecutor(1) as runner:
-            merging = runner.submit(merge_segments, self._parts, self._folder)
-            while not wait([merging], timeout=0.5).done:
-                share = min(1.0, _size(self._folder) / whole)
-                self._progress("merge", int(share * self._written), self._images)
-        merging.result()
-        self._progress("merge", self._written, self._images)
 
-
-@contextmanager
-def _explain_dead_processes() -> Iterator[None]:
-    try:
-        yield
-    except BrokenProcessPool as error:
-        raise ChildProcessError(
-            "a process that wrote a part of the Lucene index was killed, perhaps for lack of "
-            "memory; finished shards are saved: start again"
-        ) from error
+def _is_full(part: SegmentWriter) -> bool:
+    return part.postings >= PART_POSTINGS or part.images >= PART_IMAGES
 
 
 def _size(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.glob("*"))
+    size = 0
+    for path in folder.glob("*"):
+        with suppress(FileNotFoundError):  # Lucene has renamed it
+            size += path.stat().st_size
+    return size
 
 
-def _workers() -> int:
+def _threads() -> int:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return min(MOST_WORKERS, cores or 1)
-
-
-def _start_worker() -> None:
-    """Ignore Ctrl-C, which the parent handles, and end when the parent ends or is killed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)
+    return min(MOST_THREADS, cores or 1)

@@ -2,77 +2,98 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Sequence
 from functools import cache
-from itertools import islice
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
-from indexer.lucene.document import Documents, Texts, impact_analyzer
+from indexer.lucene.adding import add_documents
+from indexer.lucene.document import Documents, MakesTexts, impact_analyzer
 from indexer.lucene.jvm import declare, in_turn, java, java_errors, java_path
+from indexer.lucene.method_handles import as_callable, method
 from indexer.postings import Postings
 
 BUFFER_MB = 64.0
 AT_ONCE = 128  # images whose documents are made at once
-
-
-def write_segment(folder: Path, vocabulary: Sequence[str], shards: Iterable[Postings]) -> None:
-    """Write some images as an index of one segment.
-
-    Args:
-        folder: where the index goes; must not exist.
-        vocabulary: [V] terms in id order.
-        shards: the images, in rising order of their ids.
-    """
-    with java_errors(), SegmentWriter(folder, vocabulary) as writer:
-        for shard in shards:
-            writer.add(shard)
+LONGEST_WAIT = 600  # seconds, for what cannot be stopped: the writing of one segment
 
 
 class SegmentWriter:
-    """Adds images to a new index; leaving the `with` block merges and commits.
+    """Adds images to a new index of one segment, in a thread of Java's.
+
+    pyjnius lets one thread of Python's at a time call Java. What that thread of Java's calls is
+    made of method handles, in which there is nothing of Python's, so that the next documents are
+    made meanwhile.
 
     Args:
         folder: where the index goes; must not exist.
-        vocabulary: [V] terms in id order, as `check_vocabulary` accepts them.
+        texts: makes the documents' texts.
+        free: documents to fill, of which more are made as needed; they are returned at the end.
+
+    Attributes:
+        images: how many were added.
+        postings: of these.
 
     Raises:
         FileExistsError: if the folder exists.
     """
 
     @in_turn
-    def __init__(self, folder: Path, vocabulary: Sequence[str]) -> None:
+    def __init__(self, folder: Path, texts: MakesTexts, free: list[Documents]) -> None:
         folder.mkdir(parents=True)
-        self._folder = folder
-        self._documents = Documents(Texts(vocabulary))
+        self.images = self.postings = 0
+        self._texts, self._free = texts, free
         self._writer = _open_writer(folder)
+        self._thread = java("java.util.concurrent.Executors").newSingleThreadExecutor()
+        self._used: list[Documents] = []
+        self._begun: deque[Any] = deque()
 
     @in_turn
     def add(self, images: Postings) -> None:
-        """Add some images."""
-        left = iter(images)
-        while some := list(islice(left, AT_ONCE)):
-            self._documents.fill(some)
-            self._writer.addDocuments(self._documents.list)
-
-    def __enter__(self) -> SegmentWriter:
-        return self
+        """Begin to add some images."""
+        for first in range(0, len(images), AT_ONCE):
+            documents = self._free.pop() if self._free else Documents(self._texts)
+            self._used.append(documents)
+            documents.fill(images.part(slice(first, first + AT_ONCE)))
+            self._begin(add_documents(), documents.list)
+        self.images += len(images)
+        self.postings += len(images.terms)
 
     @in_turn
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if kind is not None:
-            self._writer.rollback()
-            return
+    def finish(self) -> None:
+        """Begin to write the segment, after all that is being added."""
         # One segment: Lucene's document number is then the image's place in id order, so
         # that Lucene's own rule for ties (lower number first) is "lower image id first".
-        self._writer.forceMerge(1)
-        _close(self._writer, self._folder)
+        self._begin(_method("forceMerge", "int"), 1)
+        self._begin(_method("close"))
+        self._thread.shutdown()
+
+    def _begin(self, handle: Any, *arguments: Any) -> None:
+        self._begun.append(self._thread.submit(as_callable(handle, self._writer, *arguments)))
+
+    @in_turn
+    def wait(self) -> None:
+        """Wait until all that was begun is done.
+
+        Raises:
+            OSError: if Lucene cannot write.
+        """
+        with java_errors():
+            while self._begun:
+                self._begun[0].get()
+                self._begun.popleft()
+        self._free += self._used
+        self._used = []
+
+    @in_turn
+    def abandon(self) -> None:
+        """End without what was not finished."""
+        for begun in self._begun:
+            begun.cancel(False)
+        self._thread.shutdown()
+        self._thread.awaitTermination(LONGEST_WAIT, java("java.util.concurrent.TimeUnit").SECONDS)
+        self._writer.rollback()
 
 
 @in_turn
@@ -86,6 +107,12 @@ def merge_segments(parts: Sequence[Path], folder: Path) -> None:
     folder.mkdir(parents=True)
     with java_errors():
         _merge(parts, folder)
+    remove_lock(folder)
+
+
+def remove_lock(folder: Path) -> None:
+    """Remove the file that Lucene's writers leave."""
+    (folder / "write.lock").unlink(missing_ok=True)
 
 
 def _merge(parts: Sequence[Path], folder: Path) -> None:
@@ -101,7 +128,7 @@ def _merge(parts: Sequence[Path], folder: Path) -> None:
     writer.addIndexes([cast("org.apache.lucene.index.CodecReader", one) for one in segments])
     for reader in readers:
         reader.close()
-    _close(writer, folder)
+    writer.close()
 
 
 def _open_writer(folder: Path) -> Any:
@@ -116,9 +143,9 @@ def _open_writer(folder: Path) -> Any:
     return _writer_class()(directory, options)
 
 
-def _close(writer: Any, folder: Path) -> None:
-    writer.close()
-    (folder / "write.lock").unlink(missing_ok=True)
+@cache
+def _method(name: str, *arguments: str) -> Any:
+    return method("org.apache.lucene.index.IndexWriter", name, "void", *arguments)
 
 
 @cache
@@ -127,9 +154,7 @@ def _writer_class() -> Any:
     return declare(
         index + "IndexWriter",
         f"(Lorg/apache/lucene/store/Directory;L{index}IndexWriterConfig;)V",
-        addDocuments="(Ljava/lang/Iterable;)J",
         addIndexes=f"([L{index}CodecReader;)J",
-        forceMerge="(I)V",
         rollback="()V",
         close="()V",
     )

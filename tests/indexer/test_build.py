@@ -70,12 +70,9 @@ def test_the_index_contains_the_models_scores(
     assert manifest.distinct_terms == len({term for _, term in right})
     assert manifest.images == len(store) == 21
     assert manifest.clipped == 0 and 0 < manifest.mean_error <= manifest.scale
-    assert [stage for stage, done, total in stages if done == total == 21] == [
-        "offset",
-        "encode",
-        "write",
-        "columns",
-    ]
+    ended = [stage for stage, done, total in stages if done == total == 21]
+    assert ended[:2] == ["offset", "encode"]
+    assert sorted(ended[2:]) == ["columns", "write"]  # at the same time
     assert sorted(path.name for path in tmp_path.iterdir()) == ["index"]
 
 

@@ -59,3 +59,11 @@ def test_other_files_are_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "p.npz").write_bytes(content)
     with pytest.raises(InputError, match="not a postings file"):
         Postings.load(tmp_path / "p.npz")
+
+
+@pytest.mark.parametrize("part", [slice(0, 0), slice(0, 7), slice(5, 21), slice(18, 100)])
+def test_a_part_has_the_postings_of_its_images(part: slice) -> None:
+    postings = random_rows(70_000, 255, 127)
+    found, right = postings.part(part), Postings.of(list(postings)[part])
+    for field in fields(Postings):
+        np.testing.assert_array_equal(getattr(found, field.name), getattr(right, field.name))

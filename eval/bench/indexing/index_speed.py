@@ -17,12 +17,13 @@ class Whole:
     """The times and sizes of one index.
 
     Attributes:
-        seconds: from the first score to the merged Lucene index.
-        processor_seconds: of all cores, including Java's compilation and the columns.
+        seconds: from the first score to the whole index, columns included.
+        processor_seconds: of all cores, including Java's compilation.
         encode_seconds: from the first score until the last shard was pruned, quantised and written.
-        merge_seconds: from the last part of the Lucene index to the merged one.
-        columns_seconds: for the columns, which are built afterwards.
-        lucene_seconds: for a Lucene index of the same postings, stored before, and nothing else.
+        merge_seconds: from then to the merged Lucene index.
+        columns_seconds: from then to the columns, which are laid out meanwhile.
+        lucene_seconds: for a Lucene index of the same postings, stored before, and nothing else, in
+            a new process with as many threads.
         postings: of all images.
         memory: peak of all processes together, in bytes, None where it cannot be read.
         scores: bytes of it that are the benchmark's term scores.
@@ -87,13 +88,12 @@ class IndexSpeed:
 
 def _summary(found: IndexSpeed) -> str:
     whole = found.whole
-    together = whole.seconds + whole.columns_seconds
     return (
         f"{found.images:,} images, {whole.postings:,} postings in {whole.seconds:.1f} s: "
         f"{found.images / whole.seconds:,.0f} images/s; the last was pruned after "
-        f"{whole.encode_seconds:.1f} s, the merge took {whole.merge_seconds:.1f} s. "
-        f"Columns: {whole.columns_seconds:.1f} s more, {found.images / together:,.0f} images/s "
-        f"together, {together / whole.lucene_seconds:.2f} times as long as Lucene alone on stored "
+        f"{whole.encode_seconds:.1f} s; then merging took {whole.merge_seconds:.1f} s and, at the "
+        f"same time, laying out columns {whole.columns_seconds:.1f} s. "
+        f"{whole.seconds / whole.lucene_seconds:.2f} times as long as Lucene alone on stored "
         f"postings, {whole.lucene_seconds:.1f} s. "
         f"{whole.processor_seconds:.1f} s of all cores for everything."
     )

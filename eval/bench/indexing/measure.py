@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -45,9 +47,9 @@ def measure_indexing(
         progress: of the stages "costs", "encode", "write", "merge" and "columns".
     """
     pruning = impact_parameters(images, top_n, bits)
-    sample = min(SAMPLE, count)
-    costs = stage_costs(images, pruning, work, sample, progress)
+    # First, because Java has compiled nothing yet at the start of `sparta index` either.
     whole = build(images, count, pruning, work, progress)
+    costs = stage_costs(images, pruning, work, min(SAMPLE, count), progress)
     return IndexSpeed(images.name, count, top_n, bits, whole, costs)
 
 
@@ -92,17 +94,17 @@ def build(
             progress=tell,
         )
         end, used = time.perf_counter(), _processor_seconds() - used
-        written = reached["write"]
-        lucene = reached.get("merge", written)  # an index of one part needs no merge
+        encoded, memory = reached["encode"], peak.bytes
         return Whole(
-            seconds=lucene - start,
+            seconds=end - start,
             processor_seconds=used,
-            encode_seconds=reached["encode"] - start,
-            merge_seconds=lucene - written,
-            columns_seconds=end - lucene,
+            encode_seconds=encoded - start,
+            merge_seconds=max(reached[stage] for stage in {"write", "merge"} & {*reached})
+            - encoded,
+            columns_seconds=reached["columns"] - encoded,
             lucene_seconds=_lucene_alone(folder, images.tokenizer.vocabulary, count),
             postings=manifest.postings,
-            memory=peak.bytes,
+            memory=memory,
             scores=sum(part.nbytes for part in images.scored),
             shards=sum(path.stat().st_size for path in folder.glob("shard-*.npz")),
             lucene=sum(size for _, size in _lucene_files(manifest)),
@@ -111,7 +113,12 @@ def build(
 
 
 def _lucene_alone(folder: Path, vocabulary: Sequence[str], count: int) -> float:
-    """Seconds in which as many processes make a Lucene index of the stored shards, and no more."""
+    """Seconds in which a new process makes a Lucene index of the stored shards, and no more."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        return pool.submit(_index_stored, folder, vocabulary, count).result()
+
+
+def _index_stored(folder: Path, vocabulary: Sequence[str], count: int) -> float:
     start = time.perf_counter()
     with LuceneWriter(folder / "alone", vocabulary, count) as lucene:
         for path in sorted(folder.glob("shard-*.npz")):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,8 +10,9 @@ from statistics import median
 from tempfile import TemporaryDirectory
 
 from eval.bench.indexing.encoded_images import EncodedImages
-from indexer.impacts import ImpactParameters, keep_terms, split_images
-from indexer.lucene.document import Texts
+from indexer.impacts import ImpactParameters, keep_terms_at_once, split_images
+from indexer.lucene.compiled_texts import CompiledTexts
+from indexer.lucene.document import Documents
 from indexer.lucene.segment_writer import SegmentWriter, merge_segments
 from indexer.packing import pack_all
 from indexer.postings import Postings
@@ -63,7 +63,7 @@ def _encode(
 ) -> Postings:
     batches = list(images.batches(range(sample)))
     with _timed(costs, "prune"):
-        kept = [keep_terms(batch.scored, pruning) for batch in batches]
+        kept = [keep_terms_at_once(batch.scored, pruning) for batch in batches]
     with _timed(costs, "quantise"):
         impacts = [pruning.quantiser.impacts(one.scores) for one in kept]
         for one, levels in zip(kept, impacts, strict=True):
@@ -78,24 +78,25 @@ def _keep(postings: Postings, folder: Path, costs: Costs) -> None:
         postings.save(folder / "shard.npz")
     with _timed(costs, "read shard"):
         Postings.load(folder / "shard.npz")
-    with _timed(costs, "hand to a process"):
-        pickle.loads(pickle.dumps(postings))
 
 
 def _write(postings: Postings, images: EncodedImages, folder: Path, costs: Costs) -> None:
     parts = [folder / "0", folder / "1"]
-    texts = Texts(images.tokenizer.vocabulary)
+    texts = CompiledTexts(images.tokenizer.vocabulary)
+    free: list[Documents] = []
     for part in parts:
-        with SegmentWriter(part, images.tokenizer.vocabulary) as writer:
-            with _timed(costs, "make text"):
-                texts.of(postings)
-            with _timed(costs, "pack regions"):
-                pack_all(postings)
-            with _timed(costs, "add to Lucene"):
-                writer.add(postings)
-            costs["add to Lucene"] -= costs["make text"] + costs["pack regions"]
-            start = time.process_time()
-        costs["flush segment"] = time.process_time() - start
+        with _timed(costs, "make text"):
+            texts.of(postings)
+        with _timed(costs, "pack regions"):
+            pack_all(postings)
+        writer = SegmentWriter(part, texts, free)
+        with _timed(costs, "add to Lucene"):
+            writer.add(postings)
+            writer.wait()
+        costs["add to Lucene"] -= costs["make text"] + costs["pack regions"]
+        with _timed(costs, "flush segment"):
+            writer.finish()
+            writer.wait()
     with _timed(costs, "merge segments"):
         merge_segments(parts, folder / "merged")
     costs["merge segments"] /= len(parts)

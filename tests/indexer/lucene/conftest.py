@@ -9,9 +9,9 @@ import pytest
 
 from indexer.lucene.jvm import declare, java
 from indexer.lucene.reader import LuceneIndex
-from indexer.lucene.segment_writer import write_segment
 from indexer.postings import Postings
 from sparta.tokenizer import WordPieceTokenizer
+from tests.indexer.lucene.written import write_lucene
 from tests.indexer.random_postings import shards_of
 
 DELETED = [0, 17, 99, 100, 250, 299]
@@ -31,7 +31,7 @@ def segments(
     parts = []
     for number, shard in enumerate(shards_of(postings, 100)):
         parts.append(folder / str(number))
-        write_segment(parts[-1], tokenizer.vocabulary, [shard])
+        write_lucene(parts[-1], tokenizer.vocabulary, [shard])
     config = java("org.apache.lucene.index.IndexWriterConfig")()
     config.setMergePolicy(java("org.apache.lucene.index.NoMergePolicy").INSTANCE)
     index = "org/apache/lucene/index/"

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from indexer.lucene.reader import LuceneIndex
-from indexer.lucene.segment_writer import write_segment
 from indexer.postings import Postings
 from sparta.errors import InputError
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.lucene.conftest import DELETED
+from tests.indexer.lucene.written import write_lucene
 from tests.indexer.vocabulary import COMMON, RARE
 
 
@@ -65,7 +65,7 @@ def test_the_largest_impacts_come_back_whole(tokenizer: WordPieceTokenizer, tmp_
         terms=np.full(4, 7, np.int32),
         impacts=impacts,
     )
-    write_segment(tmp_path / "lucene", tokenizer.vocabulary, [postings])
+    write_lucene(tmp_path / "lucene", tokenizer.vocabulary, [postings])
     with closing(LuceneIndex(tmp_path / "lucene")) as lucene:
         found = lucene.postings(tokenizer.vocabulary[7])
         assert found.tolist() == [[i, impact] for i, impact in enumerate(impacts.tolist())]

@@ -1,23 +1,30 @@
-"""Indexes written in several parts: the same answers, and processes that end when they should."""
+"""Indexes written in several parts: the same answers, and threads that end when they should."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+import shutil
 import time
-from concurrent.futures import Future
-from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import indexer.lucene.parallel_writer
+from indexer.lucene.compiled_texts import CompiledTexts
+from indexer.lucene.document import Texts
+from indexer.lucene.jvm import java, start
 from indexer.lucene.parallel_writer import LuceneWriter
+from indexer.lucene.reader import LuceneIndex
+from indexer.postings import ImagePostings, Postings
 from indexer.search.lucene import LuceneSearcher
 from sparta.errors import InputError
 from sparta.tokenizer import WordPieceTokenizer
+from tests.indexer.groundings import random_inputs
+from tests.indexer.lucene.written import write_lucene
 from tests.indexer.random_postings import SETTINGS, random_postings, shards_of, write_postings
 from tests.indexer.vocabulary import COMMON
 from tests.reference.searcher import ReferenceSearcher
@@ -49,7 +56,8 @@ def test_an_index_of_many_parts_answers_like_the_reference(
     assert folders == ["columns", "lucene"]
     written = [done for stage, done, _ in steps if stage == "write"]
     assert len(written) > 4 and written == sorted(set(written)) and written[-1] == 400
-    assert steps[-2:] == [("merge", 400, 400), ("columns", 400, 400)]
+    for stage in ("merge", "columns"):  # at the same time
+        assert [step for step in steps if step[0] == stage][-1] == (stage, 400, 400)
     lucene, exact = LuceneSearcher(tmp_path / "index"), ReferenceSearcher(postings, tokenizer)
     for query in (COMMON, "dog beach", "dog cat beach ball red sky run the the", "dogs . 犬"):
         assert lucene.search(query, 500).hits == exact.search(query, 500).hits
@@ -88,67 +96,72 @@ def test_terms_lucene_would_cut_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("small_parts")
-def test_a_process_that_dies_is_told(
+def test_an_error_of_lucene_ends_the_index(
     tokenizer: WordPieceTokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Pool:
-        def submit(self, *_: object) -> Future[None]:
-            failed: Future[None] = Future()
-            failed.set_exception(BrokenProcessPool())
-            return failed
-
-        def shutdown(self, cancel_futures: bool = False) -> None:
-            pass
-
-    monkeypatch.setattr(indexer.lucene.parallel_writer, "ProcessPoolExecutor", lambda *_: Pool())
+    shards = shards_of(random_postings(tokenizer, 300), 30)
     with (
-        pytest.raises(ChildProcessError, match="memory"),
+        pytest.raises(OSError, match="Lucene cannot write"),
+        LuceneWriter(tmp_path / "lucene", tokenizer.vocabulary, 90) as writer,
+    ):
+        for number, shard in enumerate(shards):
+            writer.add(shard)
+            if number == 2:
+                # As a full disk does: what Lucene writes next goes nowhere.
+                part = sorted((tmp_path / "lucene.parts").iterdir())[-1]
+                shutil.rmtree(part)
+    assert not (tmp_path / "lucene").exists()
+    assert_no_thread_adds()
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_nothing_goes_on_after_an_error_of_the_caller(
+    tokenizer: WordPieceTokenizer, tmp_path: Path
+) -> None:
+    with (
+        pytest.raises(KeyError),
         LuceneWriter(tmp_path / "lucene", tokenizer.vocabulary, 90) as writer,
     ):
         for shard in shards_of(random_postings(tokenizer, 300), 30):
             writer.add(shard)
+        raise KeyError
+    assert not (tmp_path / "lucene").exists()
+    assert_no_thread_adds()
 
 
-KILLED = """
-import multiprocessing, os, signal, sys
-from pathlib import Path
-import numpy as np
-import indexer.lucene.parallel_writer
-from indexer.lucene.parallel_writer import LuceneWriter
-from indexer.postings import Postings
-
-def die(stage, done, total):
-    print(*(child.pid for child in multiprocessing.active_children()), flush=True)
-    os.kill(os.getpid(), signal.SIGKILL)
-
-indexer.lucene.parallel_writer.PART_POSTINGS = 1
-one, starts = np.array([0], np.int32), np.array([0, 1])
-with LuceneWriter(Path(sys.argv[1]), ["dog"], 9, die) as writer:
-    for i in range(9):
-        writer.add(Postings.without_grounding([str(i)], [{}], starts, one, one + 1))
-"""
-
-
-def test_processes_end_with_a_killed_parent(tmp_path: Path) -> None:
-    run = subprocess.run(
-        [sys.executable, "-c", KILLED, str(tmp_path / "lucene")],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=Path(__file__).parents[3],
-    )
-    workers = [int(pid) for pid in run.stdout.split()]
-    assert workers, run.stderr
-    end = time.monotonic() + 20
-    while any(is_running(pid) for pid in workers):
-        assert time.monotonic() < end, "the workers of a killed run go on"
+def assert_no_thread_adds() -> None:
+    start()
+    thread, end = java("java.lang.Thread"), time.monotonic() + 20
+    while any("pool-" in one.getName() for one in thread.getAllStackTraces().keySet().toArray()):
+        assert time.monotonic() < end, "threads that add documents go on"
         time.sleep(0.05)
 
 
-def is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    status = Path(f"/proc/{pid}/status")
-    return not status.exists() or "\nState:\tZ" not in status.read_text()
+def test_an_index_without_images_can_be_opened(
+    tokenizer: WordPieceTokenizer, tmp_path: Path
+) -> None:
+    write_lucene(tmp_path / "lucene", tokenizer.vocabulary, [])
+    with closing(LuceneIndex(tmp_path / "lucene")) as index:
+        assert len(index) == 0
+
+
+@given(data=st.data())
+def test_compiled_texts_are_those_of_python(data: st.DataObject) -> None:
+    words = st.text("aé犬😀b", min_size=1, max_size=20)
+    vocabulary = data.draw(st.lists(words, min_size=1, max_size=9, unique=True))
+    terms = st.sets(st.integers(0, len(vocabulary) - 1)).map(sorted)
+    images = data.draw(st.lists(terms, max_size=5))
+    impacts = st.sampled_from([1, 9, 10, 255, 256, 65_535])
+    rows = [
+        ImagePostings(
+            str(number),
+            {},
+            np.array(own, np.int32),
+            np.array([data.draw(impacts) for _ in own], np.int32),
+            np.zeros(len(own), np.int16),
+            random_inputs(1, 0, 1, 0),
+        )
+        for number, own in enumerate(images)
+    ]
+    postings = Postings.of(rows)
+    assert CompiledTexts(vocabulary).of(postings) == Texts(vocabulary).of(postings)

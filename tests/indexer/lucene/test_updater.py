@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from indexer.lucene.reader import LuceneIndex
-from indexer.lucene.segment_writer import write_segment
 from indexer.lucene.updater import LuceneUpdater
 from indexer.postings import ImagePostings, Postings
 from sparta.tokenizer import WordPieceTokenizer
+from tests.indexer.lucene.written import write_lucene
 from tests.indexer.random_postings import random_postings
 
 
 @pytest.fixture
 def folder(tmp_path: Path, tokenizer: WordPieceTokenizer) -> Path:
-    write_segment(tmp_path / "lucene", tokenizer.vocabulary, [random_postings(tokenizer, 20)])
+    write_lucene(tmp_path / "lucene", tokenizer.vocabulary, [random_postings(tokenizer, 20)])
     return tmp_path / "lucene"
 
 
