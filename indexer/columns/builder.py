@@ -187,7 +187,9 @@ def _fill(
         for number in range(SUPERBLOCK):
             place = number % BLOCKS * BLOCK + number // BLOCKS
             image = begin + place
-            for posting in range(rows.starts[image], rows.starts[image + 1]) if image < images else range(0):
+            if image >= images:
+                continue
+            for posting in range(rows.starts[image], rows.starts[image + 1]):
                 row, impact = row_of[rows.terms[posting]], np.int64(rows.impacts[posting])
                 if row < len(levels):
                     kept[row, place] = impact

@@ -212,7 +212,8 @@ def _score_batch(
 def start_of(columns: Columns, row: int, superblock: int) -> int:
     """Where a superblock of a row begins, in impacts or in postings."""
     anchor = np.int64(columns.anchors[row, superblock // ANCHORED])
-    return columns.bases[row] + anchor + np.int64(columns.starts[row, superblock])
+    start: int = columns.bases[row] + anchor + np.int64(columns.starts[row, superblock])
+    return start
 
 
 @inlined
@@ -236,17 +237,19 @@ def _add_postings(
 @inlined
 def level_at(columns: Columns, row: int, superblock: int, place: int) -> int:
     """The level of the image at a place for the term of a dense row, 0 if it lacks that."""
-    number = row - len(columns.levels)
+    number, level = row - len(columns.levels), 0
     if number < 0:
-        return (columns.levels[row, superblock, place % HALF] >> (place // HALF * 4)) & 15
+        level = (columns.levels[row, superblock, place % HALF] >> (place // HALF * 4)) & 15
+        return level
     bitmap, block = columns.bitmaps[number, superblock], place // BLOCK
     has = (bitmap[TOPS + place % BLOCK] >> block) & 1
-    return has * ((bitmap[block // 2] >> (block % 2 * 4)) & 15)
+    level = has * ((bitmap[block // 2] >> (block % 2 * 4)) & 15)
+    return level
 
 
 @inlined
 def stored_place(columns: Columns, row: int, number: int) -> int:
-    """The place whose impact comes after those of `number` others in a dense row, if all have one."""
+    """The place whose impact is stored after those of `number` others, if all have the term."""
     if row < len(columns.levels):
         return number
     return number % BLOCKS * BLOCK + number // BLOCKS

@@ -85,8 +85,7 @@ class Columns(NamedTuple):
     @property
     def frequencies(self) -> NDArray[np.int64]:
         """[T] the images of each row."""
-        ends: NDArray[np.int64] = self.anchors[:, -1] + self.starts[:, -1].astype(np.int64)
-        return ends
+        return self.anchors[:, -1].astype(np.int64) + self.starts[:, -1]
 
     @classmethod
     def map(cls, folder: Path) -> Columns:

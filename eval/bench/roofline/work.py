@@ -89,7 +89,8 @@ def _levels(index: ColumnIndex, row: int, chosen: np.ndarray) -> np.ndarray:
     tops = np.stack([bitmaps[:, :TOPS] & 15, bitmaps[:, :TOPS] >> 4], axis=2).reshape(-1, BLOCKS)
     bits = np.unpackbits(bitmaps[:, TOPS:, None], axis=2, bitorder="little")
     has = bits.transpose(0, 2, 1).reshape(-1, SUPERBLOCK)
-    return has.astype(np.int64) * np.repeat(tops, BLOCK, axis=1)
+    levels: np.ndarray = has.astype(np.int64) * np.repeat(tops, BLOCK, axis=1)
+    return levels
 
 
 def _add_list(

@@ -78,9 +78,9 @@ def test_every_posting_is_there(tmp_path: Path, images: int, bits: int) -> None:
     np.testing.assert_array_equal(impacts_of(columns), right)
     frequencies = (right > 0).sum(axis=0)
     for share, rows_of_it in ((LEVEL_SHARE, len(columns.levels)), (BITMAP_SHARE, columns.dense)):
-        own = {term for term, row in enumerate(columns.row_of) if 0 <= row < rows_of_it}
+        terms = {term for term, row in enumerate(columns.row_of) if 0 <= row < rows_of_it}
         # A term in no image is no column, however few the images.
-        assert own == set(np.flatnonzero((frequencies >= share * images) & (frequencies > 0)))
+        assert terms == set(np.flatnonzero((frequencies >= share * images) & (frequencies > 0)))
     for term, row in enumerate(columns.row_of):
         assert (row < 0) == (frequencies[term] == 0)
         if row >= 0:

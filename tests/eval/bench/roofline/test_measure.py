@@ -28,11 +28,12 @@ def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("k", [1, 10])
 def test_work_as_loops_count_it(tmp_path: Path, k: int) -> None:
     given = source(600)
-    given.impacts[:, 5:] *= given.impacts[:, 5:] > 200  # most terms are rare: lists
+    given.impacts[:, 5:] *= given.impacts[:, 5:] > 200  # most terms are less frequent: bitmaps
+    given.impacts[:, 10:] *= given.impacts[:, 10:] > 245  # or rare: lists
     build_columns(tmp_path / "columns", [rows(given)], len(given.vocabulary), given.bits)
     index = ColumnIndex.open(tmp_path / "columns")
     columns = index.columns
-    assert 0 < columns.dense < len(columns.maxima)
+    assert 0 < len(columns.levels) < columns.dense < len(columns.maxima)
     places = {int(t): place for place, t in enumerate(given.terms) if columns.row_of[t] >= 0}
     for query in queries(given):
         own = {places[term]: count for term, count in query.terms.items() if term in places}
@@ -43,6 +44,7 @@ def test_work_as_loops_count_it(tmp_path: Path, k: int) -> None:
         steps = dict.fromkeys(own, 1)
         row_of = {p: int(columns.row_of[given.terms[p]]) for p in own}
         is_dense = {p: row < columns.dense for p, row in row_of.items()}
+        has_bitmap = {p: is_dense[p] and row_of[p] >= len(columns.levels) for p in own}
         steps |= {p: int(columns.steps[row_of[p]]) for p in own if is_dense[p]}
         superblocks = images = postings = 0
         for first in range(0, 600, 256):
@@ -54,16 +56,23 @@ def test_work_as_loops_count_it(tmp_path: Path, k: int) -> None:
             for p in own:
                 if not is_dense[p]:
                     postings += sum(given.impacts[m, p] > 0 for m in members)
-            for m in members:
-                bounds = {p: steps[p] * -(-int(given.impacts[m, p]) // steps[p]) for p in own}
+            for place, m in enumerate(members):
+                block = members[place // 32 * 32 : place // 32 * 32 + 32]
+                top = {p: max(int(given.impacts[b, p]) for b in block) for p in own}
+                most = {
+                    p: top[p] if has_bitmap[p] and given.impacts[m, p] else int(given.impacts[m, p])
+                    for p in own
+                }
+                bounds = {p: steps[p] * -(-most[p] // steps[p]) for p in own}
                 images += sum(n * bounds[p] for p, n in own.items()) >= least
-        dense = sum(is_dense.values())
+        dense, marked = sum(is_dense.values()), sum(has_bitmap.values())
         found = work_of(index, query.terms, k)
         assert found.superblocks == pytest.approx(superblocks / 3)
         assert found.images == pytest.approx(images / 600)
         assert found.bound_bytes == 3 * len(own)
-        assert found.list_bytes == 2 * postings + 8 * superblocks * (len(own) - dense)
-        assert found.dense_bytes == (128 * superblocks + 64 * images) * dense
+        assert found.list_bytes == 2 * postings + 4 * superblocks * (len(own) - dense)
+        read = 128 * (dense - marked) + 36 * marked
+        assert found.dense_bytes == read * superblocks + 64 * images * dense
         assert found.adds == 3 * len(own) + postings + (256 * superblocks + images) * dense
         assert found.bytes == found.bound_bytes + found.list_bytes + found.dense_bytes
 
