@@ -235,15 +235,15 @@ def _add_postings(
 
 
 @inlined
-def level_at(columns: Columns, row: int, superblock: int, place: int) -> int:
+def level_at(columns: Columns, row: int, superblock: int, place: int) -> np.int64:
     """The level of the image at a place for the term of a dense row, 0 if it lacks that."""
-    number, level = row - len(columns.levels), 0
+    number, level = row - len(columns.levels), np.int64(0)
     if number < 0:
-        level = (columns.levels[row, superblock, place % HALF] >> (place // HALF * 4)) & 15
-        return level
-    bitmap, block = columns.bitmaps[number, superblock], place // BLOCK
-    has = (bitmap[TOPS + place % BLOCK] >> block) & 1
-    level = has * ((bitmap[block // 2] >> (block % 2 * 4)) & 15)
+        level = np.int64(columns.levels[row, superblock, place % HALF] >> (place // HALF * 4)) & 15
+    else:
+        bitmap, block = columns.bitmaps[number, superblock], place // BLOCK
+        has = (bitmap[TOPS + place % BLOCK] >> block) & 1
+        level = np.int64(has * (bitmap[block // 2] >> (block % 2 * 4) & 15))
     return level
 
 
@@ -295,7 +295,7 @@ def dense_impact(columns: Columns, row: int, superblock: int, place: int) -> int
         return 0
     at, number = start_of(columns, row, superblock), 0
     while stored_place(columns, row, number) != place:
-        at += level_at(columns, row, superblock, stored_place(columns, row, number)) > 0
+        at += int(level_at(columns, row, superblock, stored_place(columns, row, number)) > 0)
         number += 1
     return int(columns.impacts[at])
 
