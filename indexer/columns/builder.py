@@ -160,6 +160,20 @@ def _mark(bitmap: NDArray[np.uint8], place: int, level: int) -> None:
         bitmap[block // 2] += missing << shift
 
 
+@njit(nogil=True, inline="always")
+def _write_levels(
+    own: NDArray[Any], step: int, levels: NDArray[np.uint8], impacts: NDArray[Any]
+) -> None:
+    """Write the impacts of a superblock, 0 for images without the term, in the order of places."""
+    at = 0
+    for place in range(SUPERBLOCK):
+        impact = np.int64(own[place])
+        if impact:
+            levels[place % HALF] |= (impact + step - 1) // step << (4 * (place // HALF))
+            impacts[at] = impact
+            at += 1
+
+
 @njit(cache=True, nogil=True)
 def _fill(
     rows: PostingRows,
@@ -203,12 +217,6 @@ def _fill(
                 else:
                     postings[at] = impact << PLACE_BITS | place
         for row in range(len(levels)):
-            at, own = bases[row] + starts[row, superblock], levels[row, superblock]
-            for place in range(SUPERBLOCK):
-                impact = np.int64(kept[row, place])
-                if impact:
-                    level = (impact + steps[row] - 1) // steps[row]
-                    own[place % HALF] |= level << (4 * (place // HALF))
-                    impacts[at] = impact
-                    at += 1
-                    kept[row, place] = 0
+            at = bases[row] + starts[row, superblock]
+            _write_levels(kept[row], steps[row], levels[row, superblock], impacts[at:])
+        kept[:] = 0

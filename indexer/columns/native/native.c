@@ -249,7 +249,8 @@ typedef struct {
     int wide_sums;
 } words_t;
 
-/* Memory of one search: rows and counts of a segment, its levels, bounds or sums, the best keys, and a heap of k. */
+/* Memory of one search: rows and counts of a segment, its levels, bounds or sums, the best keys, and
+   a heap of the k best scores of all segments. */
 typedef struct {
     int64_t *rows, *keys, *best;
     void *counts, *sums;
@@ -284,8 +285,7 @@ static int make_scratch(scratch_t *scratch, int64_t terms, int64_t k, int64_t su
     scratch->filter.gains = malloc((terms + 1) * sizeof *scratch->filter.gains);
     if (scratch->rows && scratch->counts && scratch->keys && scratch->best && scratch->sums &&
         scratch->filter.levels && scratch->filter.bitmaps && scratch->filter.steps &&
-         scratch->filter.shares && scratch->filter.lists &&
-        scratch->filter.gains)
+        scratch->filter.shares && scratch->filter.lists && scratch->filter.gains)
         return 1;
     free_scratch(scratch);
     PyErr_NoMemory();
