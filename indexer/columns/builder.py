@@ -20,6 +20,7 @@ from indexer.columns.layout import (
     HALF,
     LEVEL_SHARE,
     LEVELS,
+    MOST_IN_LEVELS,
     PLACE_BITS,
     SUPERBLOCK,
     TOPS,
@@ -41,7 +42,7 @@ def build_columns(
     vocabulary: int,
     bits: int,
     progress: Progress = no_progress,
-    shares: tuple[float, float] = (LEVEL_SHARE, BITMAP_SHARE),
+    shares: tuple[float, float | None] = (LEVEL_SHARE, None),
     dimensions: int = DIMENSIONS,
 ) -> None:
     """Write the files of `Columns`.
@@ -52,8 +53,8 @@ def build_columns(
         vocabulary: number of terms.
         bits: of an impact, at most 16.
         progress: stage "columns", in documents.
-        shares: of the images, from which on a term's row has levels, and a bitmap; for trials of
-            the layout.
+        shares: of the images, from which on a term's row has levels, and a bitmap, None for what
+            suits the postings; for trials of the layout.
         dimensions: of the order of images, for the same.
 
     Raises:
@@ -70,7 +71,7 @@ def lay_out(
     folder: Path,
     rows: SpooledRows,
     progress: Progress = no_progress,
-    shares: tuple[float, float] = (LEVEL_SHARE, BITMAP_SHARE),
+    shares: tuple[float, float | None] = (LEVEL_SHARE, None),
     dimensions: int = DIMENSIONS,
 ) -> None:
     """As `build_columns`, from all postings at once.
@@ -83,7 +84,7 @@ def lay_out(
     by_frequency = present[np.argsort(-frequencies[present], kind="stable")]
     row_of = np.full(len(frequencies), -1, np.int32)
     row_of[by_frequency] = np.arange(len(present))
-    levelled, dense = (int((frequencies[present] >= share * images).sum()) for share in shares)
+    levelled, dense = _dense_rows(frequencies[present], images, *shares)
     superblocks = -(-images // SUPERBLOCK)
     kind = rows.impact
     stretches = range(0, superblocks, STRETCH)
@@ -113,6 +114,17 @@ def lay_out(
         _fill(own, first, row_of, starts, bases, steps, *made)
         del made
         progress("columns", min((first + STRETCH) * SUPERBLOCK, images), images)
+
+
+def _dense_rows(
+    frequencies: NDArray[np.int64], images: int, levels: float, bitmaps: float | None
+) -> tuple[int, int]:
+    """How many rows have levels, and how many have these or bitmaps."""
+    levelled = frequencies >= levels * images
+    if bitmaps is None:
+        suited = frequencies[levelled].sum() <= MOST_IN_LEVELS * frequencies.sum()
+        bitmaps = min(BITMAP_SHARE, levels) if suited else levels
+    return int(levelled.sum()), int((frequencies >= bitmaps * images).sum())
 
 
 def _from_anchors(starts: NDArray[np.uint32]) -> NDArray[np.uint16]:

@@ -34,6 +34,9 @@ NARROW = 2**14
 # places, some ten times faster per posting, for up to four and three bytes a posting against two.
 LEVEL_SHARE = 1 / 6
 BITMAP_SHARE = 1 / 16
+# Bitmaps replace the lists that most of a search would go into. Where rows with levels have more
+# than this share of the postings, they decide, and bitmaps' looser bounds cost more than lists.
+MOST_IN_LEVELS = 0.4
 
 
 class Columns(NamedTuple):

@@ -39,6 +39,11 @@ WITHOUT_PATCH = (
         layout=Layout(bitmap_share=LEVEL_SHARE),
     ),
     Trial(
+        "bitmaps",
+        "A row has a bitmap from 1/16 of the images on, whatever the postings.",
+        layout=Layout(bitmap_share=BITMAP_SHARE),
+    ),
+    Trial(
         "bitmaps-12",
         "A row has a bitmap from 1/12 of the images on.",
         layout=Layout(bitmap_share=1 / 12),
@@ -49,7 +54,11 @@ WITHOUT_PATCH = (
         layout=Layout(bitmap_share=1 / 32),
     ),
     Trial("levels-4", "A row has levels from a quarter of the images on.", layout=Layout(1 / 4)),
-    Trial("levels-16", "A row has levels, and none a bitmap.", layout=Layout(BITMAP_SHARE)),
+    Trial(
+        "levels-16",
+        "A row has levels from 1/16 of the images on, and none a bitmap.",
+        layout=Layout(BITMAP_SHARE, BITMAP_SHARE),
+    ),
     Trial("order-16", "Images are ordered in 16 dimensions.", layout=Layout(dimensions=16)),
     Trial("order-128", "Images are ordered in 128 dimensions.", layout=Layout(dimensions=128)),
 )

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 
 from indexer.columns.builder import build_columns
 from indexer.columns.index import ColumnIndex
-from indexer.columns.layout import SUPERBLOCK
+from indexer.columns.layout import BITMAP_SHARE, LEVEL_SHARE, SUPERBLOCK
 from indexer.columns.live.newest import NewImage
 from indexer.columns.row_files import PostingRows
 
@@ -52,7 +52,8 @@ def chunks_of(rows: PostingRows, size: int) -> list[PostingRows]:
 
 
 def built(folder: Path, rows: PostingRows, bits: int) -> ColumnIndex:
-    build_columns(folder, chunks_of(rows, 700), VOCABULARY, bits)
+    shares = (LEVEL_SHARE, BITMAP_SHARE)  # rows of every kind
+    build_columns(folder, chunks_of(rows, 700), VOCABULARY, bits, shares=shares)
     return ColumnIndex.open(folder)
 
 

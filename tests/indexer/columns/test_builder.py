@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from indexer.columns.builder import build_columns
 from indexer.columns.layout import (
@@ -90,6 +91,21 @@ def test_every_posting_is_there(tmp_path: Path, images: int, bits: int) -> None:
         for term, row in enumerate(columns.row_of):
             if row >= 0:
                 assert columns.maxima[row, superblock] == right[own, term].max()
+
+
+@pytest.mark.parametrize(("frequent", "bitmaps"), [(2, 30), (10, 0)])
+def test_bitmaps_are_for_postings_that_levels_do_not_have(
+    tmp_path: Path, frequent: int, bitmaps: int
+) -> None:
+    """30 terms in a tenth of the images, and some in half of them, with 1/4 or 5/8 of the postings."""
+    images = np.arange(1000)
+    terms = [images % 2 == term % 2 for term in range(frequent)]
+    terms += [images % 10 == term % 10 for term in range(30)]
+    matrix = csr_array(np.array(terms, np.int64).T)
+    rows = PostingRows(matrix.indptr.astype(np.int64), matrix.indices, matrix.data)
+    build_columns(tmp_path / "columns", chunks_of(rows, 300), VOCABULARY, 8)
+    columns = Columns.map(tmp_path / "columns")
+    assert (len(columns.levels), len(columns.bitmaps)) == (frequent, bitmaps)
 
 
 def spooled(folder: Path, rows: PostingRows) -> RowFiles:

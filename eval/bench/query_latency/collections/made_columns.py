@@ -10,7 +10,7 @@ from eval.bench.query_latency.collections.enlarge import CollectionKind, enlarge
 from eval.bench.query_latency.collections.impact_source import ImpactSource
 from indexer.columns.builder import build_columns
 from indexer.columns.index import ColumnIndex
-from indexer.columns.layout import BITMAP_SHARE, LEVEL_SHARE
+from indexer.columns.layout import LEVEL_SHARE
 from indexer.columns.ordering import DIMENSIONS
 
 
@@ -20,12 +20,12 @@ class Layout:
 
     Attributes:
         level_share: of the images, from which on a term's row has levels.
-        bitmap_share: the same of bitmaps.
+        bitmap_share: the same of bitmaps, None for what suits the postings.
         dimensions: of the order of images.
     """
 
     level_share: float = LEVEL_SHARE
-    bitmap_share: float = BITMAP_SHARE
+    bitmap_share: float | None = None
     dimensions: int = DIMENSIONS
 
     @property
@@ -33,7 +33,8 @@ class Layout:
         """Name of their folder, "columns" for those of an index."""
         if self == SHIPPED:
             return "columns"
-        return f"columns-{self.level_share:.4f}-{self.bitmap_share:.4f}-{self.dimensions}"
+        bitmaps = "" if self.bitmap_share is None else f"-{self.bitmap_share:.4f}"
+        return f"columns-{self.level_share:.4f}{bitmaps}-{self.dimensions}"
 
 
 SHIPPED = Layout()

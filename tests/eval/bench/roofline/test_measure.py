@@ -15,6 +15,7 @@ from eval.bench.roofline.work import work_of
 from eval.commands.bench.roofline import roofline as command
 from indexer.columns.builder import build_columns
 from indexer.columns.index import ColumnIndex
+from indexer.columns.layout import BITMAP_SHARE, LEVEL_SHARE
 from sparta.errors import InputError
 from tests.eval.bench.query_latency.tiny import queries, rows, source
 
@@ -30,7 +31,13 @@ def test_work_as_loops_count_it(tmp_path: Path, k: int) -> None:
     given = source(600)
     given.impacts[:, 5:] *= given.impacts[:, 5:] > 200  # most terms are less frequent: bitmaps
     given.impacts[:, 10:] *= given.impacts[:, 10:] > 245  # or rare: lists
-    build_columns(tmp_path / "columns", [rows(given)], len(given.vocabulary), given.bits)
+    build_columns(
+        tmp_path / "columns",
+        [rows(given)],
+        len(given.vocabulary),
+        given.bits,
+        shares=(LEVEL_SHARE, BITMAP_SHARE),
+    )
     index = ColumnIndex.open(tmp_path / "columns")
     columns = index.columns
     assert 0 < len(columns.levels) < columns.dense < len(columns.maxima)

@@ -40,7 +40,7 @@ def test_all_is_measured(tmp_path: Path) -> None:
     assert json.loads(json.dumps(found.record()))["cases"][0]["trial"] == "unchanged"
     assert found.table().row_count == 4
     layouts = {path.name for path in (tmp_path / "mixed-700-5").iterdir()}
-    assert layouts == {"corpus", "columns", "columns-0.0625-0.0625-32", "columns-0.1667-0.0625-16"}
+    assert layouts == {"corpus", "columns", "columns-0.0625-0.0625-32", "columns-0.1667-16"}
     columns = plan.opened("mixed")
     files = (tmp_path / "mixed-700-5" / "columns").glob("*.npy")
     headers = 128 * len(columns.columns)
