@@ -97,7 +97,7 @@ def test_every_posting_is_there(tmp_path: Path, images: int, bits: int) -> None:
 def test_bitmaps_are_for_postings_that_levels_do_not_have(
     tmp_path: Path, frequent: int, bitmaps: int
 ) -> None:
-    """30 terms in a tenth of the images, and some in half of them, with 1/4 or 5/8 of the postings."""
+    """30 terms in a tenth of the images, and some in half of them, of the postings 1/4 or 5/8."""
     images = np.arange(1000)
     terms = [images % 2 == term % 2 for term in range(frequent)]
     terms += [images % 10 == term % 10 for term in range(30)]
