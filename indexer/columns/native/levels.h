@@ -98,6 +98,7 @@ INLINE uint8_t share_of(int64_t bound, double per_score) {
 static void share_levels(filter_t *filter, int64_t least) {
     if (least <= filter->least) return;
     least += least / 128;
+    if (least > INT32_MAX) least = INT32_MAX; /* so that lists can be added to it in 32 bits */
     filter->least = least;
     for (int64_t i = 0; i < filter->rows; i++)
         for (int level = 0; level < 16; level++)

@@ -119,32 +119,25 @@ INLINE int bound_at(const filter_t *filter, int64_t row, int64_t superblock, int
 #define IMPACT uint8_t
 #define POSTING uint16_t
 #define SUM uint16_t
-#define TOTAL uint16_t
 #define WIDTHS 8_16
 #include "search.h"
 #undef SUM
-#undef TOTAL
 #undef WIDTHS
 #define SUM uint32_t
-#define TOTAL uint64_t
 #define WIDTHS 8_32
 #include "search.h"
 #undef IMPACT
 #undef POSTING
 #undef SUM
-#undef TOTAL
 #undef WIDTHS
 #define IMPACT uint16_t
 #define POSTING uint32_t
 #define SUM uint16_t
-#define TOTAL uint16_t
 #define WIDTHS 16_16
 #include "search.h"
 #undef SUM
-#undef TOTAL
 #undef WIDTHS
 #define SUM uint32_t
-#define TOTAL uint64_t
 #define WIDTHS 16_32
 #include "search.h"
 

@@ -1,8 +1,8 @@
 /* The exact best k of columns and of the newest images, for one width of impacts and of sums.
 
    Included once for each pair of widths by native.c, which defines IMPACT (an impact), POSTING
-   (impact << 8 | place), SUM (a sum of count x impact, which the caller makes wide enough) and
-   TOTAL (a bound: twice the largest sum, and what rounding adds).
+   (impact << 8 | place) and SUM (a sum of count x impact, or a bound of one: the caller makes it
+   wide enough for twice the largest sum).
    The numba functions in indexer/columns/kernel.py are its reference, and read all lists. */
 
 /* Add count x impact, image by image: the inner loop of most queries. */
@@ -151,7 +151,8 @@ INLINE int64_t NAME(dense_impact)(const columns_t *columns, int64_t row, int64_t
     return has_bit(bitmap, place) ? impacts[bits_before(bitmap, place)] : 0;
 }
 
-/* Add impacts in dense rows to an image's score in lists, until it cannot be one of the best any more. */
+/* Add impacts in dense rows to an image's score in lists, until it cannot be one of the best any
+   more. */
 INLINE void NAME(finish)(const columns_t *columns, const query_t *query, const filter_t *filter,
                          int64_t superblock, int place, int64_t score, best_t *best) {
     const SUM *counts = query->counts;
