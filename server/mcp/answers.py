@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from server.schemas import (
+    APPROXIMATE,
     Box,
     ExplanationAnswer,
     HitAnswer,
@@ -61,6 +62,7 @@ class Search(BaseModel):
     conditions: dict[str, int] = Field(
         description="Words with a sign, and how many photos have each"
     )
+    approximate: bool = APPROXIMATE
 
 
 class Similar(BaseModel):
@@ -68,6 +70,7 @@ class Similar(BaseModel):
 
     hits: list[Found]
     words: list[str] = Field(description="Words that describe the photo best, best first")
+    approximate: bool = APPROXIMATE
 
 
 class Word(BaseModel):
@@ -97,14 +100,18 @@ def search(answer: SearchAnswer) -> Search:
     replaced = {found.word: found.term for found in answer.substitutions}
     conditions = {found.sign + found.word: found.images for found in answer.conditions}
     return Search(
-        hits=_hits(answer.hits), unknown=answer.unknown, replaced=replaced, conditions=conditions
+        hits=_hits(answer.hits),
+        unknown=answer.unknown,
+        replaced=replaced,
+        conditions=conditions,
+        approximate=answer.approximate,
     )
 
 
 def similar(answer: SimilarAnswer) -> Similar:
     """The answer to a search by image."""
     words = [term.term for term in answer.terms if not term.term.startswith(CONTINUED)]
-    return Similar(hits=_hits(answer.hits), words=words)
+    return Similar(hits=_hits(answer.hits), words=words, approximate=answer.approximate)
 
 
 def explanation(answer: ExplanationAnswer) -> Explanation:
