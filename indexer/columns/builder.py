@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -28,12 +28,14 @@ from indexer.columns.layout import (
     edit,
     save,
 )
-from indexer.columns.ordering import DIMENSIONS, topical_order
+from indexer.columns.ordering import topical_order
 from indexer.columns.row_files import Chunk, PostingRows, RowFiles, SpooledRows
 from sparta.progress import Progress, no_progress
 
 STRETCH = 64  # superblocks whose postings are in memory
 FILLED = "levels", "bitmaps", "impacts", "postings"
+
+Order = Callable[[SpooledRows], NDArray[np.int32]]
 
 
 def build_columns(
@@ -43,7 +45,7 @@ def build_columns(
     bits: int,
     progress: Progress = no_progress,
     shares: tuple[float, float | None] = (LEVEL_SHARE, None),
-    dimensions: int = DIMENSIONS,
+    ordered: Order = topical_order,
 ) -> None:
     """Write the files of `Columns`.
 
@@ -55,7 +57,7 @@ def build_columns(
         progress: stage "columns", in documents.
         shares: of the images, from which on a term's row has levels, and a bitmap, None for what
             suits the postings; for trials of the layout.
-        dimensions: of the order of images, for the same.
+        ordered: gives the order of the images, for the same.
 
     Raises:
         InputError: if a term or an impact is out of range.
@@ -64,7 +66,7 @@ def build_columns(
     with closing(RowFiles(folder, vocabulary, bits)) as files:
         for chunk in chunks:
             files.add(chunk)
-        lay_out(folder, files.rows(), progress, shares, dimensions)
+        lay_out(folder, files.rows(), progress, shares, ordered)
 
 
 def lay_out(
@@ -72,14 +74,14 @@ def lay_out(
     rows: SpooledRows,
     progress: Progress = no_progress,
     shares: tuple[float, float | None] = (LEVEL_SHARE, None),
-    dimensions: int = DIMENSIONS,
+    ordered: Order = topical_order,
 ) -> None:
     """As `build_columns`, from all postings at once.
 
     Beside a part of the postings, memory holds some 300 bytes an image.
     """
     images, frequencies = len(rows), rows.frequencies
-    order = topical_order(rows, dimensions)
+    order = ordered(rows)
     present = np.flatnonzero(frequencies)
     by_frequency = present[np.argsort(-frequencies[present], kind="stable")]
     row_of = np.full(len(frequencies), -1, np.int32)

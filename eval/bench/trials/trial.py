@@ -59,8 +59,13 @@ WITHOUT_PATCH = (
         "A row has levels from 1/16 of the images on, and none a bitmap.",
         layout=Layout(BITMAP_SHARE, BITMAP_SHARE),
     ),
-    Trial("order-16", "Images are ordered in 16 dimensions.", layout=Layout(dimensions=16)),
-    Trial("order-128", "Images are ordered in 128 dimensions.", layout=Layout(dimensions=128)),
+    Trial("order-16", "Images are ordered in 16 dimensions.", layout=Layout(order="16")),
+    Trial("order-128", "Images are ordered in 128 dimensions.", layout=Layout(order="128")),
+    Trial(
+        "bisected",
+        "Images are ordered by recursive graph bisection.",
+        layout=Layout(order="bisected"),
+    ),
 )
 
 

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+from eval.bench.query_latency.collections.bisection import bisected_order
 from eval.bench.query_latency.collections.corpus import Corpus
 from eval.bench.query_latency.collections.enlarge import CollectionKind, enlarge
 from eval.bench.query_latency.collections.impact_source import ImpactSource
-from indexer.columns.builder import build_columns
+from indexer.columns.builder import Order, build_columns
 from indexer.columns.index import ColumnIndex
 from indexer.columns.layout import LEVEL_SHARE
-from indexer.columns.ordering import DIMENSIONS
+from indexer.columns.ordering import DIMENSIONS, topical_order
+
+# In how many dimensions images are halved, or by what else.
+ORDERS: dict[str, Order] = {
+    "16": partial(topical_order, dimensions=16),
+    f"{DIMENSIONS}": topical_order,
+    "128": partial(topical_order, dimensions=128),
+    "bisected": bisected_order,
+}
 
 
 @dataclass(frozen=True)
@@ -21,12 +31,12 @@ class Layout:
     Attributes:
         level_share: of the images, from which on a term's row has levels.
         bitmap_share: the same of bitmaps, None for what suits the postings.
-        dimensions: of the order of images.
+        order: of images, a key of `ORDERS`.
     """
 
     level_share: float = LEVEL_SHARE
     bitmap_share: float | None = None
-    dimensions: int = DIMENSIONS
+    order: str = f"{DIMENSIONS}"
 
     @property
     def folder(self) -> str:
@@ -34,7 +44,7 @@ class Layout:
         if self == SHIPPED:
             return "columns"
         bitmaps = "" if self.bitmap_share is None else f"-{self.bitmap_share:.4f}"
-        return f"columns-{self.level_share:.4f}{bitmaps}-{self.dimensions}"
+        return f"columns-{self.level_share:.4f}{bitmaps}-{self.order}"
 
 
 SHIPPED = Layout()
@@ -71,7 +81,7 @@ def made_columns(
             len(corpus.vocabulary),
             corpus.bits,
             shares=(layout.level_share, layout.bitmap_share),
-            dimensions=layout.dimensions,
+            ordered=ORDERS[layout.order],
         )
         made.rename(columns)
     index = ColumnIndex.open(columns)
