@@ -97,6 +97,9 @@ def interleave(
             count = min(len(timed), max(LEAST, round(threads * pace.seconds / mean)))
             edges = np.linspace(0, count, min(pace.blocks, count) + 1).round().astype(int)
             shares[name] = [timed[a:b] for a, b in pairwise(edges)]
+        # Where they fill memory, warming up one of them may have pushed out another's files.
+        for engine in engines.values():
+            engine.read_ahead()
         for name, number in _turns(list(engines), pace.blocks):
             if number < len(shares[name]):
                 blocks[name].append(_ask(pool, threads, engines[name], shares[name][number], k))
