@@ -105,7 +105,8 @@ def _degrees(
 
 @njit(cache=True, nogil=True)
 def _bits(degree: int, images: int) -> float:
-    return degree * np.log2(images / (degree + 1))
+    bits: float = degree * np.log2(images / (degree + 1))
+    return bits
 
 
 def _exchange(
