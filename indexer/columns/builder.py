@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from indexer.columns.layout import (
     ANCHORED,
@@ -81,7 +82,9 @@ def lay_out(
     Beside a part of the postings, memory holds some 300 bytes an image.
     """
     images, frequencies = len(rows), rows.frequencies
-    order = ordered(rows)
+    # Small products take longer in several threads of BLAS's, ten times where other work has cores.
+    with threadpool_limits(1, user_api="blas"):
+        order = ordered(rows)
     present = np.flatnonzero(frequencies)
     by_frequency = present[np.argsort(-frequencies[present], kind="stable")]
     row_of = np.full(len(frequencies), -1, np.int32)

@@ -6,8 +6,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
 
-from threadpoolctl import threadpool_limits
-
 from indexer.columns.builder import lay_out
 from indexer.columns.image_table import IMAGES
 from indexer.columns.image_writer import ImageWriter
@@ -83,9 +81,7 @@ def write_columns(
 def _lay_out(work: Path, rows: SpooledRows, progress: Progress) -> None:
     made = work / FOLDER
     made.mkdir()
-    # Small products take longer in several threads of BLAS's, ten times where other work has cores.
-    with threadpool_limits(1, user_api="blas"):
-        lay_out(made, rows, progress)
+    lay_out(made, rows, progress)
     for name in (IMAGES, FIELDS):
         (work / name).rename(made / name)
 
