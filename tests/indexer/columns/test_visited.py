@@ -52,7 +52,7 @@ def test_a_share_of_each_segment_but_the_leaders_of_all() -> None:
     assert most_visited([3907], 1e-9).tolist() == [LEADERS]
 
 
-@settings(max_examples=100)
+@settings(max_examples=200)
 @given(data=st.data())
 def test_the_best_of_what_is_visited_is_found(corpus: Corpus, data: st.DataObject) -> None:
     rows, index = corpus
