@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -38,20 +40,35 @@ def topical_order(rows: SpooledRows, dimensions: int = DIMENSIONS) -> NDArray[np
     for first in range(0, images, AT_ONCE):
         own = order[first : first + AT_ONCE]
         _project(rows.take(own), directions, points[first : first + AT_ONCE])
+    for first, half, last in halvings(images):
+        own = order[first:last]
+        along = points[own] @ _widest(points[own[:: max(1, len(own) // PIVOTS)]])
+        order[first:last] = own[np.argpartition(along, half - first)]
+    return order
+
+
+def halvings(images: int) -> Iterator[tuple[int, int, int]]:
+    """Divide positions into halves, and these again, down to blocks.
+
+    Halves end where superblocks do, and within these where blocks do.
+
+    Args:
+        images: number of positions.
+
+    Yields:
+        where a part begins, where its second half does, and where it ends; a part before its
+        halves.
+    """
     parts = [(0, images)]
     while parts:
         first, last = parts.pop()
         size = last - first
         if size <= BLOCK:
             continue
-        # Parts end where superblocks do, and within these where blocks do.
         unit = SUPERBLOCK if size > SUPERBLOCK else BLOCK
-        half = unit * -(-(size // 2) // unit)
-        own = order[first:last]
-        along = points[own] @ _widest(points[own[:: max(1, size // PIVOTS)]])
-        order[first:last] = own[np.argpartition(along, half)]
-        parts += [(first, first + half), (first + half, last)]
-    return order
+        half = first + unit * -(-(size // 2) // unit)
+        yield first, half, last
+        parts += [(first, half), (half, last)]
 
 
 def _directions(rows: SpooledRows, dimensions: int) -> NDArray[np.float32]:

@@ -13,8 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from indexer.columns.layout import BLOCK, SUPERBLOCK
-from indexer.columns.ordering import topical_order
+from indexer.columns.ordering import halvings, topical_order
 from indexer.columns.row_files import SpooledRows
 
 ITERATIONS = 20  # exchanges between two halves at most
@@ -23,8 +22,7 @@ ITERATIONS = 20  # exchanges between two halves at most
 def bisected_order(rows: SpooledRows) -> NDArray[np.int32]:
     """Start from the order that ships, and exchange images between halves, from the whole down.
 
-    Halves end where superblocks do, and within these where blocks do, as those of the order that
-    ships. All postings are in memory.
+    All postings are in memory.
 
     Args:
         rows: postings of N images.
@@ -34,23 +32,15 @@ def bisected_order(rows: SpooledRows) -> NDArray[np.int32]:
     """
     order = topical_order(rows)
     postings = rows.take(np.arange(len(rows)))
-    parts = [(0, len(rows))]
-    while parts:
-        first, last = parts.pop()
-        size = last - first
-        if size <= BLOCK:
-            continue
-        unit = SUPERBLOCK if size > SUPERBLOCK else BLOCK
-        half = unit * -(-(size // 2) // unit)
-        own = order[first:last]
+    for first, half, last in halvings(len(rows)):
+        one, other = order[first:half], order[half:last]
         for _ in range(ITERATIONS):
             left, right = (
-                gains(postings.starts, postings.terms, one, other, len(rows.frequencies))
-                for one, other in ((own[:half], own[half:]), (own[half:], own[:half]))
+                gains(postings.starts, postings.terms, *pair, len(rows.frequencies))
+                for pair in ((one, other), (other, one))
             )
-            if not _exchange(own[:half], own[half:], left, right):
+            if not _exchange(one, other, left, right):
                 break
-        parts += [(first, first + half), (first + half, last)]
     return order
 
 
