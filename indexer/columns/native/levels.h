@@ -14,6 +14,7 @@ typedef struct {
     int64_t *steps;                     /* what a level adds at most */
     uint8_t (*shares)[16];              /* of each level, in 255ths of least, rounded up */
     int64_t least;
+    const void **impacts;               /* of each dense row, in the superblock that is finished */
     int64_t *lists;                     /* numbers of the words that are lists */
     double *gains;                      /* of each of them */
 } filter_t;
@@ -32,12 +33,13 @@ INLINE int top_of(const uint8_t *bitmap, int block) {
 
 /* How many bits before that of a place are set. */
 INLINE int bits_before(const uint8_t *bitmap, int place) {
-    int found = 0, bits = 8 * (place % BLOCK) + place / BLOCK;
-    for (int first = 0; first < bits; first += 64) {
+    const int bits = 8 * (place % BLOCK) + place / BLOCK;
+    int found = 0;
+    for (int word = 0; word < 4; word++) {
         uint64_t own;
-        memcpy(&own, bitmap + TOPS + first / 8, 8);
-        if (bits - first < 64) own &= (1ull << (bits - first)) - 1;
-        found += __builtin_popcountll(own);
+        memcpy(&own, bitmap + TOPS + 8 * word, 8);
+        uint64_t mask = word < bits / 64 ? ~0ull : word == bits / 64 ? (1ull << bits % 64) - 1 : 0;
+        found += __builtin_popcountll(own & mask);
     }
     return found;
 }
@@ -179,6 +181,21 @@ AVX2 static uint64_t reaching(const uint16_t *bounds, uint16_t least) {
         found |= (uint64_t)(uint32_t)_mm256_movemask_epi8(packed) << 32 * i;
     }
     return found;
+}
+
+/* Whether one of the numbers of a superblock is at least as large as another one. */
+AVX2 static int any_reaches(const uint16_t *bounds, int64_t least) {
+    __m256i most = _mm256_setzero_si256(), other = most; /* two, so that none waits for itself */
+    UNROLLED
+    for (int i = 0; i < SUPERBLOCK; i += 32) {
+        most = _mm256_max_epu16(most, _mm256_loadu_si256((const __m256i *)(bounds + i)));
+        other = _mm256_max_epu16(other, _mm256_loadu_si256((const __m256i *)(bounds + i + 16)));
+    }
+    most = _mm256_max_epu16(most, other);
+    if (least <= 0) return 1;
+    const int64_t below = least - 1 < UINT16_MAX ? least - 1 : UINT16_MAX;
+    most = _mm256_subs_epu16(most, _mm256_set1_epi16((int16_t)below));
+    return !_mm256_testz_si256(most, most);
 }
 
 static uint8_t spread[256][8]; /* where each of eight images with a level finds its impact */

@@ -23,10 +23,12 @@ enum { AHEAD = 2 }; /* superblocks whose levels are requested from memory before
 #define INLINE static inline __attribute__((always_inline))
 #define PREFETCH(address) __builtin_prefetch(address)
 #define UNROLLED _Pragma("GCC unroll 8")
+#define ALIGNED __attribute__((aligned(64))) /* what crosses a line of the cache takes longer */
 #else
 #define INLINE static inline
 #define PREFETCH(address) ((void)(address))
 #define UNROLLED
+#define ALIGNED
 #endif
 /* One version for each kind of processor, chosen when the library is loaded. */
 #if defined(__x86_64__) && defined(__linux__) && defined(__GLIBC__) && defined(__GNUC__)
@@ -91,7 +93,8 @@ INLINE int may_be_found(const columns_t *columns, const query_t *query, int64_t 
 /* Where a superblock of a row begins, in impacts or in postings. */
 INLINE int64_t start_of(const columns_t *columns, int64_t row, int64_t superblock) {
     int64_t anchors = columns->superblocks / ANCHORED + 1, starts = columns->superblocks + 1;
-    return columns->bases[row] + columns->anchors[row * anchors + superblock / ANCHORED] +
+    int64_t anchor = (int64_t)((uint64_t)superblock / ANCHORED); /* unsigned: a shift */
+    return columns->bases[row] + columns->anchors[row * anchors + anchor] +
            columns->starts[row * starts + superblock];
 }
 
@@ -262,6 +265,7 @@ static void free_scratch(scratch_t *scratch) {
     free(scratch->filter.shares);
     free(scratch->filter.lists);
     free(scratch->filter.gains);
+    free(scratch->filter.impacts);
 }
 
 static int make_scratch(scratch_t *scratch, int64_t terms, int64_t k, int64_t sums) {
@@ -276,9 +280,11 @@ static int make_scratch(scratch_t *scratch, int64_t terms, int64_t k, int64_t su
     scratch->filter.shares = malloc((terms + 1) * sizeof *scratch->filter.shares);
     scratch->filter.lists = malloc((terms + 1) * sizeof *scratch->filter.lists);
     scratch->filter.gains = malloc((terms + 1) * sizeof *scratch->filter.gains);
+    scratch->filter.impacts = malloc((terms + 1) * sizeof *scratch->filter.impacts);
     if (scratch->rows && scratch->counts && scratch->keys && scratch->best && scratch->sums &&
         scratch->filter.levels && scratch->filter.bitmaps && scratch->filter.steps &&
-        scratch->filter.shares && scratch->filter.lists && scratch->filter.gains)
+        scratch->filter.shares && scratch->filter.lists && scratch->filter.gains &&
+        scratch->filter.impacts)
         return 1;
     free_scratch(scratch);
     PyErr_NoMemory();

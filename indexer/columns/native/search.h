@@ -74,10 +74,8 @@ INLINE const POSTING *NAME(list_in)(const columns_t *columns, int64_t row, int64
 }
 
 /* Add count x impact of a row with levels in a superblock. */
-INLINE void NAME(add_impacts)(const columns_t *columns, int64_t row, SUM count,
-                              int64_t superblock, SUM *restrict sums) {
-    const uint8_t *levels = levels_in(columns, row, superblock);
-    const IMPACT *next = NAME(impacts_in)(columns, row, superblock);
+INLINE void NAME(add_impacts)(const uint8_t *levels, const IMPACT *next, SUM count,
+                              SUM *restrict sums) {
 #ifdef AVX2
     if (has_avx2 && sizeof(IMPACT) == 1 && sizeof(SUM) == 2) {
         add_spread(levels, (const uint8_t *)next, (uint16_t)count, (uint16_t *)sums);
@@ -94,29 +92,33 @@ INLINE void NAME(add_impacts)(const columns_t *columns, int64_t row, SUM count,
 
 /* Whether an image may reach the least score if as much as is left is added to its bound. */
 INLINE int NAME(reaches)(const SUM *bounds, int64_t least, int64_t left) {
+#ifdef AVX2
+    if (has_avx2 && sizeof(SUM) == 2) return any_reaches((const uint16_t *)bounds, least - left);
+#endif
     SUM most = 0;
     for (int i = 0; i < SUPERBLOCK; i++) most = bounds[i] > most ? bounds[i] : most;
     return (int64_t)most + left >= least;
 }
 
-/* Set bounds to what the levels of the dense rows allow; returns whether one of them reaches the
-   least score if as much as is left is added. */
+/* Set bounds, and a copy of them, to what the levels of the dense rows allow; returns whether one of
+   them reaches the least score if as much as is left is added. */
 INLINE int NAME(bound_levels)(const filter_t *filter, int64_t superblock, int64_t next,
-                              int64_t least, int64_t left, SUM *restrict bounds) {
+                              int64_t least, int64_t left, SUM *restrict bounds,
+                              SUM *restrict copy) {
 #ifdef AVX2
     if (has_avx2) {
-        uint8_t shares[SUPERBLOCK];
+        ALIGNED uint8_t shares[SUPERBLOCK];
         const uint8_t more = share_of(left + filter->least - least, 255.0 / (double)filter->least);
         if (!add_shares(filter, superblock, next, more, shares)) return 0;
         const uint64_t most = (uint64_t)filter->least;
         if (sizeof(SUM) == 2) /* without a division; never less, for scores below 65,535 */
             for (int i = 0; i < SUPERBLOCK; i++) {
                 uint16_t share = (uint16_t)(shares[i] * 257), each = (uint16_t)(most + 1);
-                bounds[i] = (SUM)((((uint32_t)share * each) >> 16) + 1);
+                bounds[i] = copy[i] = (SUM)((((uint32_t)share * each) >> 16) + 1);
             }
         else
             for (int i = 0; i < SUPERBLOCK; i++)
-                bounds[i] = (SUM)((shares[i] * most + 254) / 255);
+                bounds[i] = copy[i] = (SUM)((shares[i] * most + 254) / 255);
         return 1;
     }
 #endif
@@ -136,13 +138,14 @@ INLINE int NAME(bound_levels)(const filter_t *filter, int64_t superblock, int64_
             bounds[place] = (SUM)(bounds[place] + most * has_bit(bitmap, place));
         }
     }
+    for (int i = 0; i < SUPERBLOCK; i++) copy[i] = bounds[i];
     return 1;
 }
 
-/* The impact of the image at a place of a superblock for the term of a dense row. */
+/* The impact of the image at a place of a superblock, whose impacts for the term of a dense row are
+   given. */
 INLINE int64_t NAME(dense_impact)(const columns_t *columns, int64_t row, int64_t superblock,
-                                  int place) {
-    const IMPACT *impacts = NAME(impacts_in)(columns, row, superblock);
+                                  const IMPACT *impacts, int place) {
     if (row < columns->levelled) {
         const uint8_t *levels = levels_in(columns, row, superblock);
         return level_at(levels, place) ? impacts[images_before(levels, place)] : 0;
@@ -161,7 +164,8 @@ INLINE void NAME(finish)(const columns_t *columns, const query_t *query, const f
         score += filter->steps[i] * bound_at(filter, i, superblock, place);
     for (int64_t i = 0; i < filter->rows && score >= least; i++) {
         int64_t bound = filter->steps[i] * bound_at(filter, i, superblock, place);
-        int64_t impact = NAME(dense_impact)(columns, query->rows[i], superblock, place);
+        int64_t impact = NAME(dense_impact)(columns, query->rows[i], superblock,
+                                            filter->impacts[i], place);
         score += (int64_t)counts[i] * impact - bound;
     }
     if (score >= least)
@@ -185,13 +189,15 @@ INLINE void NAME(finish_all)(const columns_t *columns, const query_t *query,
                              int count, SUM *sums, best_t *best) {
     const SUM *counts = query->counts;
     for (int64_t i = 0; i < filter->levelled; i++)
-        NAME(add_impacts)(columns, query->rows[i], counts[i], superblock, sums);
+        NAME(add_impacts)(levels_in(columns, query->rows[i], superblock), filter->impacts[i],
+                          counts[i], sums);
     for (int c = 0; c < count; c++) {
         int64_t score = sums[chosen[c]];
         for (int64_t i = filter->levelled; i < filter->rows; i++)
             if (has_bit(filter->bitmaps[i] + superblock * BITMAP, chosen[c]))
                 score += (int64_t)counts[i] *
-                         NAME(dense_impact)(columns, query->rows[i], superblock, chosen[c]);
+                         NAME(dense_impact)(columns, query->rows[i], superblock, filter->impacts[i],
+                                            chosen[c]);
         if (score >= least_score(best))
             NAME(keep)(columns, query, superblock * SUPERBLOCK + chosen[c], score, best);
     }
@@ -209,8 +215,8 @@ INLINE int NAME(looked_up)(void) {
 typedef struct {
     int64_t size, numbers[BATCH];
     int64_t left[BATCH];                /* what lists that were not added yet may add */
-    SUM levels[BATCH][SUPERBLOCK];      /* what levels of dense rows allow */
-    SUM bounds[BATCH][SUPERBLOCK];      /* the same, and the lists that were added */
+    ALIGNED SUM levels[BATCH][SUPERBLOCK]; /* what levels of dense rows allow */
+    ALIGNED SUM bounds[BATCH][SUPERBLOCK]; /* the same, and the lists that were added */
     uint8_t reached[BATCH];             /* those in which an image may be one of the best */
     int64_t remaining;
     uint8_t chosen[BATCH][SUPERBLOCK];  /* images that may, and how many */
@@ -245,7 +251,10 @@ INLINE void NAME(finish_superblock)(const columns_t *columns, const query_t *que
                                     best_t *best) {
     const int64_t superblock = batch->numbers[b];
     SUM *lists = batch->bounds[b];
+    if (batch->count[b] == 0) return;
     for (int i = 0; i < SUPERBLOCK; i++) lists[i] -= batch->levels[b][i];
+    for (int64_t i = 0; i < filter->rows; i++)
+        filter->impacts[i] = NAME(impacts_in)(columns, query->rows[i], superblock);
     if (batch->count[b] > NAME(looked_up)()) {
         NAME(finish_all)(columns, query, filter, superblock, batch->chosen[b], batch->count[b],
                          lists, best);
@@ -334,9 +343,8 @@ INLINE void NAME(score_batch)(const columns_t *columns, const query_t *query, fi
     for (int64_t b = 0; b < size; b++) {
         int64_t next = batch->numbers[b + AHEAD < size ? b + AHEAD : size - 1];
         if (!NAME(bound_levels)(filter, batch->numbers[b], next, least, batch->left[b],
-                                batch->levels[b]))
+                                batch->levels[b], batch->bounds[b]))
             continue;
-        memcpy(batch->bounds[b], batch->levels[b], sizeof batch->bounds[b]);
         batch->reached[batch->remaining++] = (uint8_t)b;
     }
     for (int64_t i = 0; i < lists && batch->remaining; i++) {
@@ -427,7 +435,9 @@ INLINE int64_t NAME(impact_at)(const columns_t *columns, int64_t row, int64_t po
     int64_t superblock = position / SUPERBLOCK;
     int place = position % SUPERBLOCK;
     if (row < 0) return 0;
-    if (row < columns->dense_rows) return NAME(dense_impact)(columns, row, superblock, place);
+    if (row < columns->dense_rows)
+        return NAME(dense_impact)(columns, row, superblock,
+                                  NAME(impacts_in)(columns, row, superblock), place);
     const POSTING *posting = NAME(list_in)(columns, row, superblock);
     const POSTING *end = NAME(list_in)(columns, row, superblock + 1);
     for (; posting < end; posting++)
@@ -441,9 +451,10 @@ INLINE void NAME(impacts_of_row)(const columns_t *columns, int64_t row, uint16_t
     for (int64_t s = 0; s < columns->superblocks; s++)
         if (row < columns->dense_rows) {
             int64_t first = s * SUPERBLOCK, left = columns->images - first;
+            const IMPACT *own = NAME(impacts_in)(columns, row, s);
             for (int i = 0; i < SUPERBLOCK && i < left; i++)
                 impacts[columns->order[first + i]] =
-                    (uint16_t)NAME(dense_impact)(columns, row, s, i);
+                    (uint16_t)NAME(dense_impact)(columns, row, s, own, i);
         } else {
             const POSTING *posting = NAME(list_in)(columns, row, s);
             const POSTING *end = NAME(list_in)(columns, row, s + 1);
