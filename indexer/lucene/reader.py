@@ -71,6 +71,8 @@ class LuceneIndex:
         folder: of the index.
         reader: Lucene's `DirectoryReader` of it, opened here if None.
         origins: of the images of segments that were read before.
+        mapped: whether files are mapped, for searches; if not, they are read like any file, so that
+            their pages are no memory of this process.
 
     Attributes:
         folder: of the index.
@@ -83,10 +85,14 @@ class LuceneIndex:
 
     @in_turn
     def __init__(
-        self, folder: Path, reader: Any = None, origins: Mapping[str, pa.Array] | None = None
+        self,
+        folder: Path,
+        reader: Any = None,
+        origins: Mapping[str, pa.Array] | None = None,
+        mapped: bool = True,
     ) -> None:
         self.folder = folder
-        self._reader = reader or _open_reader(folder)
+        self._reader = reader or _open_reader(folder, mapped)
         classes = _classes()
         # Every word of a long query counts; Lucene would stop at 1,024.
         classes.searcher.setMaxClauseCount(2**31 - 1)
@@ -492,14 +498,15 @@ def _java_set(*values: str) -> Any:
     return made
 
 
-def _open_reader(folder: Path) -> Any:
-    directories = java("org.apache.lucene.store.FSDirectory")
+def _open_reader(folder: Path, mapped: bool) -> Any:
+    store = "org.apache.lucene.store."
+    directory = java(store + "FSDirectory").open if mapped else java(store + "NIOFSDirectory")
     readers = java("org.apache.lucene.index.DirectoryReader")
     path = java_path(folder)
     from jnius import JavaException
 
     try:
-        return readers.open(directories.open(path))
+        return readers.open(directory(path))
     except JavaException as error:
         raise InputError(
             f"{folder} cannot be opened: {first_line(error)}; build the index again"

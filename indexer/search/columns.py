@@ -98,7 +98,7 @@ class _LazyLucene:
     def _open(self) -> LuceneIndex:
         if not self.is_newest():
             raise InputError(f"{self._folder} was written to or replaced: open it again")
-        index = open_lucene(self._folder, self._manifest)
+        index = open_lucene(self._folder, self._manifest, mapped=False)  # few reads
         # What replaced it while it was opened is another one.
         if not self.is_newest():
             index.close()

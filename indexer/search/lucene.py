@@ -597,8 +597,13 @@ def _find_image(finder: Finder, term_ids: Mapping[str, int], term: str) -> str |
     return finder.stored(found[0][0]).image_id if found else None
 
 
-def open_lucene(folder: Path, manifest: Manifest) -> LuceneIndex:
+def open_lucene(folder: Path, manifest: Manifest, mapped: bool = True) -> LuceneIndex:
     """Open the Lucene index of an index folder, as far as that is quick checked for damage.
+
+    Args:
+        folder: the index folder.
+        manifest: of it.
+        mapped: see `LuceneIndex`.
 
     Raises:
         InputError: if it is damaged, or its images are not those of the manifest.
@@ -607,7 +612,7 @@ def open_lucene(folder: Path, manifest: Manifest) -> LuceneIndex:
         check_small_index(folder / LUCENE)
     from indexer.lucene.reader import LuceneIndex
 
-    index = LuceneIndex(folder / LUCENE)
+    index = LuceneIndex(folder / LUCENE, mapped=mapped)
     try:
         if manifest.live:
             check_small_index(folder / LUCENE, index.files)
