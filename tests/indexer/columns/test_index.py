@@ -23,7 +23,7 @@ SHAPES = [
     (SUPERBLOCK, 4),
     (SUPERBLOCK + BLOCK + 1, 12),
     (9000, 6),
-    (20_000, 8),
+    (33_000, 8),
     (9000, 9),
     (20_000, 12),
     (700, 16),
@@ -45,6 +45,8 @@ def test_the_corpora_have_dense_columns_and_lists(corpora: list[Corpus]) -> None
     large = [index.columns for rows, index in corpora if len(index) > SUPERBLOCK]
     assert large
     assert all(columns.dense and len(columns.postings) for columns in large)
+    assert any(columns.anchors.shape[1] > 1 for columns in large)
+    assert any(columns.dense < len(columns.starts) < len(columns.maxima) for columns in large)
     assert {columns.impacts.dtype for columns in large} == {np.dtype("u1"), np.dtype("u2")}
 
 
