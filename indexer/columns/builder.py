@@ -103,7 +103,7 @@ def lay_out(
     bases = np.concatenate([np.cumsum(part) - part for part in (ends[:dense], ends[dense:])])
     steps = -(-maxima[:dense].max(axis=1, initial=1).astype(np.int64) // LEVELS)
     arrays = {"order": order, "row_of": row_of, "maxima": maxima, "bases": bases}
-    arrays |= {"anchors": starts[:, ::ANCHORED]} | _from_anchors(starts)
+    arrays |= {"anchors": starts[:, ::ANCHORED], "starts": _from_anchors(starts)}
     for name, values in (arrays | {"steps": steps.astype(np.uint16)}).items():
         save(folder, name, values)
 
@@ -132,15 +132,13 @@ def _dense_rows(
     return int(levelled.sum()), int((frequencies >= bitmaps * images).sum())
 
 
-def _from_anchors(starts: NDArray[np.uint32]) -> dict[str, NDArray[Any]]:
-    """Where superblocks begin, from their anchors: in 16 bits, and of the last rows in 8."""
+def _from_anchors(starts: NDArray[np.uint32]) -> NDArray[np.uint16]:
+    """Where superblocks begin, from their anchors."""
     found = np.empty(starts.shape, np.uint16)
     for first in range(0, starts.shape[1], ANCHORED):
         own = starts[:, first : first + ANCHORED]
         np.subtract(own, own[:, :1], out=found[:, first : first + ANCHORED], casting="unsafe")
-    wide = np.flatnonzero(found.max(axis=1, initial=0) > np.iinfo(np.uint8).max)
-    rows = int(wide[-1]) + 1 if len(wide) else 0
-    return {"starts": found[:rows], "short_starts": found[rows:].astype(np.uint8)}
+    return found
 
 
 def _stretch(rows: SpooledRows, order: NDArray[np.int32], first: int) -> PostingRows:

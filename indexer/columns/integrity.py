@@ -36,28 +36,26 @@ def check_columns(columns: Columns, folder: Path) -> None:
 
 def _problems(columns: Columns) -> Iterator[str]:
     """Names of the arrays that do not fit; a later check relies on the earlier ones."""
-    axes = {"maxima": 2, "anchors": 2, "starts": 2, "short_starts": 2, "levels": 3, "bitmaps": 3}
+    axes = {"maxima": 2, "anchors": 2, "starts": 2, "levels": 3, "bitmaps": 3}
     yield from (
         name for name in columns._fields if getattr(columns, name).ndim != axes.get(name, 1)
     )
     kinds = {"order": np.int32, "row_of": np.int32, "bases": np.int64}
     kinds |= {"anchors": np.uint32, "starts": np.uint16, "steps": np.uint16}
-    kinds |= dict.fromkeys(("short_starts", "levels", "bitmaps"), np.uint8)
+    kinds |= dict.fromkeys(("levels", "bitmaps"), np.uint8)
     wide = columns.maxima.dtype == np.uint16
     kinds |= dict.fromkeys(("maxima", "impacts"), np.uint16 if wide else np.uint8)
     kinds["postings"] = np.uint32 if wide else np.uint16
     yield from (name for name, kind in kinds.items() if getattr(columns, name).dtype != kind)
     images, terms, dense = len(columns.order), len(columns.maxima), columns.dense
     superblocks, marked = -(-images // SUPERBLOCK), dense - len(columns.levels)
-    wide_rows = min(len(columns.starts), terms)
     shapes = {
         "order": (images,),
         "row_of": (columns.row_of.size,),
         "maxima": (terms, superblocks),
         "bases": (terms,),
         "anchors": (terms, superblocks // ANCHORED + 1),
-        "starts": (wide_rows, superblocks + 1),
-        "short_starts": (terms - wide_rows, superblocks + 1),
+        "starts": (terms, superblocks + 1),
         "steps": (min(dense, terms),),
         "levels": (min(len(columns.levels), dense), superblocks, HALF),
         "bitmaps": (marked, superblocks, BITMAP),
@@ -68,7 +66,9 @@ def _problems(columns: Columns) -> Iterator[str]:
     if not _is_permutation(columns.row_of[columns.row_of != -1], terms):
         yield "row_of"
     for first in range(0, terms, ROWS_AT_ONCE):
-        starts = columns.starts_of(slice(first, first + ROWS_AT_ONCE))
+        own = slice(first, first + ROWS_AT_ONCE)
+        anchors = np.repeat(columns.anchors[own].astype(np.int64), ANCHORED, axis=1)
+        starts = anchors[:, : superblocks + 1] + columns.starts[own]
         if starts[:, 0].any() or (starts[:, 1:] < starts[:, :-1]).any():
             yield "starts"
     # The last 256 impacts, so that no levels, however damaged, lead beyond the end.

@@ -211,13 +211,9 @@ def _score_batch(
 @inlined
 def start_of(columns: Columns, row: int, superblock: int) -> int:
     """Where a superblock of a row begins, in impacts or in postings."""
-    number = row - len(columns.starts)
-    if number < 0:
-        start = np.int64(columns.starts[row, superblock])
-    else:
-        start = np.int64(columns.short_starts[number, superblock])
-    begin: int = columns.bases[row] + np.int64(columns.anchors[row, superblock // ANCHORED]) + start
-    return begin
+    anchor = np.int64(columns.anchors[row, superblock // ANCHORED])
+    start: int = columns.bases[row] + anchor + np.int64(columns.starts[row, superblock])
+    return start
 
 
 @inlined

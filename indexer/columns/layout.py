@@ -39,9 +39,6 @@ BITMAP_SHARE = 1 / 16
 MOST_IN_LEVELS = 0.4
 
 
-_ALL = slice(None)
-
-
 class Columns(NamedTuple):
     """The postings of N images in S superblocks; rows are terms by falling document frequency.
 
@@ -57,10 +54,7 @@ class Columns(NamedTuple):
         bases: [T] int64, where each row begins, in impacts or in postings.
         anchors: [T, S // 128 + 1] uint32, where every 128th superblock begins, from the row's
             base.
-        starts: [W, S + 1] uint16, where each superblock of the first W rows begins, from its
-            anchor.
-        short_starts: [T - W, S + 1] uint8, the same of the others, which have at most 255 postings
-            between two anchors.
+        starts: [T, S + 1] uint16, where each superblock begins, from its anchor.
         steps: [D] uint16, impacts of a level.
         levels: [L, S, 128] uint8, of the images at two places: of place i in the low four bits of
             byte i, of place 128 + i in the high ones. Level 0 is no posting, level l an impact of
@@ -80,7 +74,6 @@ class Columns(NamedTuple):
     bases: NDArray[np.int64]
     anchors: NDArray[np.uint32]
     starts: NDArray[np.uint16]
-    short_starts: NDArray[np.uint8]
     steps: NDArray[np.uint16]
     levels: NDArray[np.uint8]
     bitmaps: NDArray[np.uint8]
@@ -95,19 +88,7 @@ class Columns(NamedTuple):
     @property
     def frequencies(self) -> NDArray[np.int64]:
         """[T] the images of each row."""
-        return self.starts_of(slice(None), slice(-1, None))[:, 0]
-
-    def starts_of(self, rows: slice, superblocks: slice = _ALL) -> NDArray[np.int64]:
-        """Where superblocks of some rows begin, from the rows' bases; S is the end of the last."""
-        first, last, _ = rows.indices(len(self.anchors))
-        wide = len(self.starts)
-        parts = (
-            self.starts[first:last, superblocks],
-            self.short_starts[max(first - wide, 0) : max(last - wide, 0), superblocks],
-        )
-        numbers = np.arange(self.maxima.shape[1] + 1)[superblocks]
-        anchors = self.anchors[rows][:, numbers // ANCHORED].astype(np.int64)
-        return anchors + np.concatenate(parts).astype(np.int64)
+        return self.anchors[:, -1].astype(np.int64) + self.starts[:, -1]
 
     @classmethod
     def map(cls, folder: Path) -> Columns:

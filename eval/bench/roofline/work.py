@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from indexer.columns.index import ColumnIndex
-from indexer.columns.layout import BITMAP, BLOCK, BLOCKS, HALF, SUPERBLOCK, TOPS
+from indexer.columns.layout import ANCHORED, BITMAP, BLOCK, BLOCKS, HALF, SUPERBLOCK, TOPS
 
 LINE = 64  # bytes of memory that are read at once
 
@@ -65,8 +65,7 @@ def work_of(index: ColumnIndex, terms: Mapping[int, int], k: int) -> Work:
         sums += count * int(columns.steps[row]) * _levels(index, row, chosen)
     reached = int((sums >= least).sum())
     maxima = len(rows) * many
-    widths = [2 if row < len(columns.starts) else 1 for row in rows.keys() - dense.keys()]
-    starts = 2 * sum(widths) * len(chosen)
+    starts = 2 * columns.starts.itemsize * len(chosen) * (len(rows) - len(dense))
     levelled = sum(row < len(columns.levels) for row in dense)
     levels_read = len(chosen) * (levelled * HALF + (len(dense) - levelled) * BITMAP)
     looked_up = len(dense) * reached
@@ -99,7 +98,8 @@ def _add_list(
 ) -> int:
     """Add a list's postings of some superblocks to sums [superblocks, 256]; how many there are."""
     columns = index.columns
-    starts = columns.starts_of(slice(row, row + 1))[0]
+    anchors = np.repeat(columns.anchors[row].astype(np.int64), ANCHORED)
+    starts = anchors[: columns.starts.shape[1]] + columns.starts[row]
     lengths = (starts[1:] - starts[:-1])[chosen]
     places = np.repeat(starts[chosen] - np.cumsum(lengths) + lengths, lengths)
     places += np.arange(len(places))

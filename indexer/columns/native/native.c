@@ -41,14 +41,14 @@ static int has_avx2;
 #endif
 
 typedef struct {
-    int64_t images, superblocks, vocabulary, rows, dense_rows, levelled, wide_starts;
+    int64_t images, superblocks, vocabulary, rows, dense_rows, levelled;
     int wide; /* impacts of 16 bits */
     const int32_t *order, *row_of;
     const void *maxima;
     const int64_t *bases;
     const uint32_t *anchors;
     const uint16_t *starts, *steps;
-    const uint8_t *short_starts, *levels, *bitmaps;
+    const uint8_t *levels, *bitmaps;
     const void *impacts, *postings;
 } columns_t;
 
@@ -94,9 +94,8 @@ INLINE int may_be_found(const columns_t *columns, const query_t *query, int64_t 
 INLINE int64_t start_of(const columns_t *columns, int64_t row, int64_t superblock) {
     int64_t anchors = columns->superblocks / ANCHORED + 1, starts = columns->superblocks + 1;
     int64_t anchor = (int64_t)((uint64_t)superblock / ANCHORED); /* unsigned: a shift */
-    int64_t start = columns->bases[row] + columns->anchors[row * anchors + anchor];
-    if (row < columns->wide_starts) return start + columns->starts[row * starts + superblock];
-    return start + columns->short_starts[(row - columns->wide_starts) * starts + superblock];
+    return columns->bases[row] + columns->anchors[row * anchors + anchor] +
+           columns->starts[row * starts + superblock];
 }
 
 /* A dense row's levels, or its bitmap, from a superblock on. */
@@ -148,8 +147,7 @@ INLINE int bound_at(const filter_t *filter, int64_t row, int64_t superblock, int
 /* ---- buffers ---------------------------------------------------------------------------------- */
 
 enum {
-    ORDER, ROW_OF, MAXIMA, BASES, ANCHORS, STARTS, SHORT_STARTS, STEPS, LEVELS, BITMAPS, IMPACTS,
-    POSTINGS, ARRAYS
+    ORDER, ROW_OF, MAXIMA, BASES, ANCHORS, STARTS, STEPS, LEVELS, BITMAPS, IMPACTS, POSTINGS, ARRAYS
 };
 enum { MOST = ARRAYS + 3 };
 
@@ -203,9 +201,7 @@ static int read_columns(PyObject *tuple, buffers_t *buffers, columns_t *columns)
     columns->maxima = views[MAXIMA]->buf;
     columns->bases = views[BASES]->buf;
     columns->anchors = views[ANCHORS]->buf;
-    columns->wide_starts = views[STARTS]->shape[0];
     columns->starts = views[STARTS]->buf;
-    columns->short_starts = views[SHORT_STARTS]->buf;
     columns->steps = views[STEPS]->buf;
     columns->levelled = views[LEVELS]->shape[0];
     columns->levels = views[LEVELS]->buf;

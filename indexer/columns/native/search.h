@@ -352,7 +352,7 @@ INLINE void NAME(score_batch)(const columns_t *columns, const query_t *query, fi
         NAME(add_list)(columns, query->rows[word], counts[word], least, batch);
     }
     for (int64_t r = 0; r < batch->remaining; r++)
-        for (int64_t i = 0; i < filter->rows && query->rows[i] < columns->wide_starts; i++)
+        for (int64_t i = 0; i < filter->rows; i++)
             PREFETCH(columns->starts + query->rows[i] * (columns->superblocks + 1) +
                      batch->numbers[batch->reached[r]]);
     for (int64_t r = 0; r < batch->remaining; r++)

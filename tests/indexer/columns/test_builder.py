@@ -55,10 +55,8 @@ def impacts_of(columns: Columns) -> np.ndarray:
 
 def begins(columns: Columns, row: int, superblock: int) -> int:
     """Where a superblock of a row begins."""
-    start = int(columns.bases[row]) + int(columns.anchors[row, superblock // 128])
-    if row < len(columns.starts):
-        return start + int(columns.starts[row, superblock])
-    return start + int(columns.short_starts[row - len(columns.starts), superblock])
+    anchor = columns.anchors[row, superblock // 128]
+    return int(columns.bases[row]) + int(anchor) + int(columns.starts[row, superblock])
 
 
 def levels_of(columns: Columns, row: int, superblock: int) -> np.ndarray:

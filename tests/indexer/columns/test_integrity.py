@@ -27,7 +27,6 @@ def folder(tmp_path: Path) -> Path:
         ("row_of", 16, b"\x07\0\0\0\x07\0\0\0"),
         ("starts", 64, b"\xff" * 64),
         ("starts", 0, b"\1"),
-        ("short_starts", 13, b"\xff\0"),
         ("anchors", 0, b"\1"),
         ("bases", 8, b"\xff\xff"),
         ("steps", 0, b"\0\0"),
