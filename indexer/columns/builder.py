@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -76,10 +77,11 @@ def lay_out(
     progress: Progress = no_progress,
     shares: tuple[float, float | None] = (LEVEL_SHARE, None),
     ordered: Order = topical_order,
+    threads: int = 1,
 ) -> None:
-    """As `build_columns`, from all postings at once.
+    """As `build_columns`, from all postings at once, in some threads.
 
-    Beside a part of the postings, memory holds some 300 bytes an image.
+    Beside a part of the postings for each thread, memory holds some 300 bytes an image.
     """
     images, frequencies = len(rows), rows.frequencies
     # Small products take longer in several threads of BLAS's, ten times where other work has cores.
@@ -96,8 +98,11 @@ def lay_out(
 
     maxima = np.zeros((len(present), superblocks), kind)
     starts = np.zeros((len(present), superblocks + 1), np.uint32)
-    for first in stretches:
+
+    def survey(first: int) -> None:
         _survey(_stretch(rows, order, first), first, row_of, maxima, starts)
+
+    _all_done(survey, stretches, threads)
     np.cumsum(starts, axis=1, out=starts)
     ends = starts[:, -1].astype(np.int64)
     bases = np.concatenate([np.cumsum(part) - part for part in (ends[:dense], ends[dense:])])
@@ -112,13 +117,28 @@ def lay_out(
     create(folder, "impacts", (int(ends[:dense].sum()) + SUPERBLOCK,), kind)
     listed = np.uint16 if kind == np.uint8 else np.uint32
     create(folder, "postings", (int(ends[dense:].sum()),), listed)
-    for first in stretches:
-        own = _stretch(rows, order, first)
+
+    def fill(first: int) -> None:
         # Mapped again each time: the pages of a mapping count as memory in use until it is closed.
         made = [edit(folder, name) for name in FILLED]
-        _fill(own, first, row_of, starts, bases, steps, *made)
-        del made
+        _fill(_stretch(rows, order, first), first, row_of, starts, bases, steps, *made)
+
+    def tell(first: int) -> None:
         progress("columns", min((first + STRETCH) * SUPERBLOCK, images), images)
+
+    _all_done(fill, stretches, threads, tell)
+
+
+def _all_done(
+    work: Callable[[int], None],
+    stretches: range,
+    threads: int,
+    tell: Callable[[int], None] = lambda first: None,
+) -> None:
+    """Work on stretches, which share no superblock, and tell of each in turn."""
+    with ThreadPoolExecutor(threads) as pool:
+        for first, _ in zip(stretches, pool.map(work, stretches), strict=True):
+            tell(first)
 
 
 def _dense_rows(
@@ -210,11 +230,13 @@ def _fill(
     superblock are known.
     """
     images = len(rows.starts) - 1
-    written = np.zeros(len(starts), np.int64)
+    # Where each row goes on: looked up once a superblock, not for every posting.
+    following = np.empty(len(starts), np.int64)
     kept = np.zeros((len(levels), SUPERBLOCK), impacts.dtype)
     for begin in range(0, images, SUPERBLOCK):
         superblock = first + begin // SUPERBLOCK
-        written[:] = 0
+        for row in range(len(starts)):
+            following[row] = bases[row] + starts[row, superblock]
         for number in range(SUPERBLOCK):
             place = number % BLOCKS * BLOCK + number // BLOCKS
             image = begin + place
@@ -225,8 +247,8 @@ def _fill(
                 if row < len(levels):
                     kept[row, place] = impact
                     continue
-                at = bases[row] + starts[row, superblock] + written[row]
-                written[row] += 1
+                at = following[row]
+                following[row] += 1
                 if row < len(steps):
                     level = (impact + steps[row] - 1) // steps[row]
                     _mark(bitmaps[row - len(levels), superblock], place, level)
@@ -234,6 +256,6 @@ def _fill(
                 else:
                     postings[at] = impact << PLACE_BITS | place
         for row in range(len(levels)):
-            at = bases[row] + starts[row, superblock]
+            at = following[row]
             _write_levels(kept[row], steps[row], levels[row, superblock], impacts[at:])
         kept[:] = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
@@ -16,6 +17,8 @@ from indexer.fields.store import read_kinds
 from indexer.postings import Postings
 from sparta.atomic import replace_folder
 from sparta.progress import Progress, no_progress
+
+MOST_THREADS = 4  # each has the postings of 16,384 images in memory
 
 
 class ColumnWriter:
@@ -41,7 +44,8 @@ class ColumnWriter:
     def lay_out(self, progress: Progress = no_progress) -> None:
         """Make the columns, after the last image was added."""
         self._images.close()
-        _lay_out(Path(self._work.name), self._rows.rows(), progress)
+        threads = min(MOST_THREADS, os.cpu_count() or 1)
+        _lay_out(Path(self._work.name), self._rows.rows(), progress, threads)
 
     def publish(self) -> None:
         """Put the columns in their place, once the rest of the index folder is finished."""
@@ -78,10 +82,10 @@ def write_columns(
     _publish(folder, work, lucene)
 
 
-def _lay_out(work: Path, rows: SpooledRows, progress: Progress) -> None:
+def _lay_out(work: Path, rows: SpooledRows, progress: Progress, threads: int = 1) -> None:
     made = work / FOLDER
     made.mkdir()
-    lay_out(made, rows, progress)
+    lay_out(made, rows, progress, threads=threads)
     for name in (IMAGES, FIELDS):
         (work / name).rename(made / name)
 

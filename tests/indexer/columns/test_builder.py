@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from indexer.columns.builder import build_columns
+from indexer.columns.builder import build_columns, lay_out
 from indexer.columns.layout import (
     BITMAP_SHARE,
     BLOCK,
@@ -91,6 +92,21 @@ def test_every_posting_is_there(tmp_path: Path, images: int, bits: int) -> None:
         for term, row in enumerate(columns.row_of):
             if row >= 0:
                 assert columns.maxima[row, superblock] == right[own, term].max()
+
+
+def test_threads_change_no_byte(tmp_path: Path) -> None:
+    made: list[dict[str, bytes]] = []
+    told: dict[int, list[tuple[str, int, int]]] = {1: [], 3: []}
+    for threads, done in told.items():
+        folder = tmp_path / f"{threads}"
+        folder.mkdir()
+        with closing(RowFiles(tmp_path, VOCABULARY, 8)) as files:
+            for chunk in chunks_of(random_rows(60_000, 8, seed=3), 9_000):
+                files.add(chunk)
+            lay_out(folder, files.rows(), lambda *step: done.append(step), threads=threads)  # noqa: B023
+        made.append({path.name: path.read_bytes() for path in folder.iterdir()})
+    assert made[0] == made[1] and made[0].keys() == {f"{name}.npy" for name in Columns._fields}
+    assert told[1] == told[3] and told[1][-1] == ("columns", 60_000, 60_000)
 
 
 @pytest.mark.parametrize(("frequent", "bitmaps"), [(2, 30), (10, 0)])
