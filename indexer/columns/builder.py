@@ -102,7 +102,7 @@ def lay_out(
     def survey(first: int) -> None:
         _survey(_stretch(rows, order, first), first, row_of, maxima, starts)
 
-    _all_done(survey, stretches, threads)
+    _for_each(survey, stretches, threads)
     np.cumsum(starts, axis=1, out=starts)
     ends = starts[:, -1].astype(np.int64)
     bases = np.concatenate([np.cumsum(part) - part for part in (ends[:dense], ends[dense:])])
@@ -126,10 +126,10 @@ def lay_out(
     def tell(first: int) -> None:
         progress("columns", min((first + STRETCH) * SUPERBLOCK, images), images)
 
-    _all_done(fill, stretches, threads, tell)
+    _for_each(fill, stretches, threads, tell)
 
 
-def _all_done(
+def _for_each(
     work: Callable[[int], None],
     stretches: range,
     threads: int,

@@ -102,6 +102,22 @@ def test_workers_answer_as_one_process_and_one_that_died_is_replaced(index: Path
         assert all(ask() == right for _ in range(6))
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
+def test_workers_have_little_of_java_and_lucene(index: Path) -> None:
+    """Quick compilation alone, and no pages of Lucene's files, which are read for explanations."""
+    query = {"q": "a red dog", "explain": "true"}
+    threads: set[str] = set()
+    mapped = ""
+    with served(index, "--workers", "2", "--rate", "0") as (address, pid):
+        assert httpx.get(f"{address}/v1/search", params=query, timeout=60).json()["hits"]
+        for worker in workers_of(pid):  # one of them has answered
+            tasks = Path(f"/proc/{worker}/task").iterdir()
+            threads |= {(task / "comm").read_text().split()[0] for task in tasks}
+            mapped += Path(f"/proc/{worker}/maps").read_text()
+    assert "C1" in threads and "C2" not in threads
+    assert f"{index}/columns/" in mapped and f"{index}/lucene/" not in mapped
+
+
 def test_what_explains_is_opened_at_the_start(index: Path) -> None:
     chosen = settings(index=index)
     backends = open_backends(chosen)
