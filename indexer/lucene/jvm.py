@@ -29,7 +29,7 @@ OPTIONS = (
     "-Xlog:disable",
     "-Xlog:all=error:stderr",
 )
-# For a process that reads stored documents, and neither writes nor searches with Lucene: Java starts
+# For a process that reads stored documents, and neither writes nor searches with Lucene. It starts
 # a fifth sooner and takes 8 MB less, but code that runs often stays slower than it could be.
 BRIEF = ("-Xms4m", "-XX:NewSize=1m", "-XX:TieredStopAtLevel=1")
 
