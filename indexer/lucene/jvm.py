@@ -139,7 +139,14 @@ def _quiet_logger() -> Any:
 class _Attachment:
     """Lets the Java machine forget a Python thread when that thread ends."""
 
+    def __init__(self) -> None:
+        self._process = os.getpid()
+
     def __del__(self) -> None:
+        # A forked process ends all threads but one as soon as it begins. Java runs a little code
+        # for each, which waits for ever where it has to collect garbage: its own threads are gone.
+        if os.getpid() != self._process:
+            return
         from jnius import detach
 
         detach()

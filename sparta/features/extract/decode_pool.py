@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -91,6 +92,8 @@ def _pool(workers: int) -> ProcessPoolExecutor:
 
 def _start_worker() -> None:
     """Leave Ctrl-C to the parent, and end with it even if it is killed."""
+    # What the parent left to the garbage collector may need threads that are not here.
+    gc.freeze()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 

@@ -109,6 +109,44 @@ def test_eight_threads_get_the_answers_of_one(index: Path) -> None:
     assert run.returncode == 0, run.stderr[-3000:]
 
 
+FORKED = """
+import os, threading
+from indexer.lucene.jvm import in_turn, java
+
+called, end = threading.Event(), threading.Event()
+
+@in_turn
+def call():
+    java("java.util.ArrayList")()
+
+def attach():
+    call()
+    called.set()
+    end.wait()
+
+thread = threading.Thread(target=attach, daemon=True)
+thread.start()
+called.wait()
+import jnius
+detached = []
+jnius.detach = lambda: detached.append(os.getpid())
+pid = os.fork()  # ends the other thread in the new process
+if not pid:
+    os._exit(len(detached))
+assert os.waitpid(pid, 0)[1] == 0, "a process without Java told it of a thread's end"
+end.set()
+thread.join()
+assert detached == [os.getpid()], detached
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="workers are forks on Linux alone")
+def test_a_fork_does_not_call_java() -> None:
+    command = [sys.executable, "-c", FORKED]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=250)
+    assert run.returncode == 0, run.stderr[-3000:]
+
+
 def test_what_java_cannot_write_is_an_os_error(tmp_path: Path) -> None:
     with pytest.raises(OSError, match=r"^Lucene cannot write: .*absent"), java_errors():
         java("java.io.RandomAccessFile")(str(tmp_path / "absent" / "file"), "rw")
