@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexer.columns.kernel import compiled, list_of, unpack
-from indexer.columns.layout import PLACE_BITS, PLACE_MASK, SUPERBLOCK, Columns
+from indexer.columns.layout import PLACE_BITS, PLACE_MASK, PLACES, SUPERBLOCK, Columns
 from indexer.columns.live.snapshot import LiveColumns
 
 
@@ -56,7 +56,7 @@ def _sums_of_rows(
     """
     dense, rows = len(columns.steps), len(columns.maxima)
     impacts, images = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
-    unpacked = np.empty(SUPERBLOCK, columns.impacts.dtype)
+    unpacked = np.empty(PLACES, columns.impacts.dtype)
     for row in range(dense):
         for s in range(columns.maxima.shape[1]):
             unpack(columns, row, s, unpacked)

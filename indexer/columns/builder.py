@@ -14,16 +14,17 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from indexer.columns.layout import (
-    ANCHORED,
     BITMAP,
     BITMAP_SHARE,
     BLOCK,
     BLOCKS,
+    GROUP,
     HALF,
     LEVEL_SHARE,
     LEVELS,
     MOST_IN_LEVELS,
     PLACE_BITS,
+    PLACES,
     SUPERBLOCK,
     TOPS,
     create,
@@ -34,7 +35,7 @@ from indexer.columns.ordering import topical_order
 from indexer.columns.row_files import Chunk, PostingRows, RowFiles, SpooledRows
 from sparta.progress import Progress, no_progress
 
-STRETCH = 64  # superblocks whose postings are in memory
+STRETCH = 2 * GROUP  # superblocks whose postings are in memory
 FILLED = "levels", "bitmaps", "impacts", "postings"
 
 Order = Callable[[SpooledRows], NDArray[np.int32]]
@@ -97,31 +98,32 @@ def lay_out(
     stretches = range(0, superblocks, STRETCH)
 
     maxima = np.zeros((len(present), superblocks), kind)
-    starts = np.zeros((len(present), superblocks + 1), np.uint32)
+    sizes = np.zeros((len(present), (superblocks // GROUP + 1) * GROUP), np.uint8)
 
     def survey(first: int) -> None:
-        _survey(_stretch(rows, order, first), first, row_of, maxima, starts)
+        _survey(_stretch(rows, order, first), first, row_of, maxima, sizes)
 
     _for_each(survey, stretches, threads)
-    np.cumsum(starts, axis=1, out=starts)
-    ends = starts[:, -1].astype(np.int64)
+    anchors = _anchors(sizes)
+    ends = frequencies[by_frequency]
     bases = np.concatenate([np.cumsum(part) - part for part in (ends[:dense], ends[dense:])])
     steps = -(-maxima[:dense].max(axis=1, initial=1).astype(np.int64) // LEVELS)
     arrays = {"order": order, "row_of": row_of, "maxima": maxima, "bases": bases}
-    arrays |= {"anchors": starts[:, ::ANCHORED], "starts": _from_anchors(starts)}
+    arrays |= {"anchors": anchors, "sizes": sizes}
     for name, values in (arrays | {"steps": steps.astype(np.uint16)}).items():
         save(folder, name, values)
 
     create(folder, "levels", (levelled, superblocks, HALF), np.uint8)
     create(folder, "bitmaps", (dense - levelled, superblocks, BITMAP), np.uint8)
-    create(folder, "impacts", (int(ends[:dense].sum()) + SUPERBLOCK,), kind)
+    create(folder, "impacts", (int(ends[:dense].sum()) + PLACES,), kind)
     listed = np.uint16 if kind == np.uint8 else np.uint32
     create(folder, "postings", (int(ends[dense:].sum()),), listed)
 
     def fill(first: int) -> None:
         # Mapped again each time: the pages of a mapping count as memory in use until it is closed.
         made = [edit(folder, name) for name in FILLED]
-        _fill(_stretch(rows, order, first), first, row_of, starts, bases, steps, *made)
+        following = bases + anchors[:, first // GROUP].astype(np.int64)
+        _fill(_stretch(rows, order, first), first, row_of, following, steps, *made)
 
     def tell(first: int) -> None:
         progress("columns", min((first + STRETCH) * SUPERBLOCK, images), images)
@@ -152,13 +154,11 @@ def _dense_rows(
     return int(levelled.sum()), int((frequencies >= bitmaps * images).sum())
 
 
-def _from_anchors(starts: NDArray[np.uint32]) -> NDArray[np.uint16]:
-    """Where superblocks begin, from their anchors."""
-    found = np.empty(starts.shape, np.uint16)
-    for first in range(0, starts.shape[1], ANCHORED):
-        own = starts[:, first : first + ANCHORED]
-        np.subtract(own, own[:, :1], out=found[:, first : first + ANCHORED], casting="unsafe")
-    return found
+def _anchors(sizes: NDArray[np.uint8]) -> NDArray[np.uint32]:
+    """Where groups of superblocks begin."""
+    shape = len(sizes), sizes.shape[1] // GROUP, GROUP
+    groups: NDArray[np.uint32] = sizes.reshape(shape).sum(axis=2, dtype=np.uint32)
+    return groups.cumsum(axis=1, dtype=np.uint32) - groups
 
 
 def _stretch(rows: SpooledRows, order: NDArray[np.int32], first: int) -> PostingRows:
@@ -172,9 +172,9 @@ def _survey(
     first: int,
     row_of: NDArray[np.int32],
     maxima: NDArray[Any],
-    starts: NDArray[np.uint32],
+    sizes: NDArray[np.uint8],
 ) -> None:
-    """First pass: the largest impacts, and in starts[:, s + 1] the postings of superblock s.
+    """First pass: the largest impacts of superblocks, and how many postings they have.
 
     Rows are those of the images from superblock `first` on, here and in the second pass.
     """
@@ -183,7 +183,7 @@ def _survey(
         for posting in range(rows.starts[image], rows.starts[image + 1]):
             row, impact = row_of[rows.terms[posting]], rows.impacts[posting]
             maxima[row, superblock] = max(maxima[row, superblock], impact)
-            starts[row, superblock + 1] += 1
+            sizes[row, superblock] += 1
 
 
 @njit(nogil=True, inline="always")
@@ -200,8 +200,11 @@ def _mark(bitmap: NDArray[np.uint8], place: int, level: int) -> None:
 @njit(nogil=True, inline="always")
 def _write_levels(
     own: NDArray[Any], step: int, levels: NDArray[np.uint8], impacts: NDArray[Any]
-) -> None:
-    """Write the impacts of a superblock, 0 for images without the term, in the order of places."""
+) -> int:
+    """Write the impacts of a superblock, 0 for images without the term, in the order of places.
+
+    Returns how many images have it.
+    """
     at = 0
     for place in range(SUPERBLOCK):
         impact = np.int64(own[place])
@@ -209,6 +212,7 @@ def _write_levels(
             levels[place % HALF] |= (impact + step - 1) // step << (4 * (place // HALF))
             impacts[at] = impact
             at += 1
+    return at
 
 
 @njit(cache=True, nogil=True)
@@ -216,8 +220,7 @@ def _fill(
     rows: PostingRows,
     first: int,
     row_of: NDArray[np.int32],
-    starts: NDArray[np.uint32],
-    bases: NDArray[np.int64],
+    following: NDArray[np.int64],
     steps: NDArray[np.int64],
     levels: NDArray[np.uint8],
     bitmaps: NDArray[np.uint8],
@@ -227,20 +230,16 @@ def _fill(
     """Second pass: the dense rows, and the lists of the others.
 
     Images come in the order of the bits. Impacts of rows with levels are kept until all of a
-    superblock are known.
+    superblock are known. `following` is where each row goes on, and advanced.
     """
     images = len(rows.starts) - 1
-    # Where each row goes on: looked up once a superblock, not for every posting.
-    following = np.empty(len(starts), np.int64)
     kept = np.zeros((len(levels), SUPERBLOCK), impacts.dtype)
     for begin in range(0, images, SUPERBLOCK):
         superblock = first + begin // SUPERBLOCK
-        for row in range(len(starts)):
-            following[row] = bases[row] + starts[row, superblock]
-        for number in range(SUPERBLOCK):
+        for number in range(PLACES):
             place = number % BLOCKS * BLOCK + number // BLOCKS
             image = begin + place
-            if image >= images:
+            if place == SUPERBLOCK or image >= images:
                 continue
             for posting in range(rows.starts[image], rows.starts[image + 1]):
                 row, impact = row_of[rows.terms[posting]], np.int64(rows.impacts[posting])
@@ -256,6 +255,6 @@ def _fill(
                 else:
                     postings[at] = impact << PLACE_BITS | place
         for row in range(len(levels)):
-            at = following[row]
-            _write_levels(kept[row], steps[row], levels[row, superblock], impacts[at:])
+            after = impacts[following[row] :]
+            following[row] += _write_levels(kept[row], steps[row], levels[row, superblock], after)
         kept[:] = 0

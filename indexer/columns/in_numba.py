@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from indexer.columns import kernel
 from indexer.columns.kernel import compiled, dense_impact, list_of, replace_worst, unpack
-from indexer.columns.layout import PLACE_BITS, PLACE_MASK, SUPERBLOCK, Columns
+from indexer.columns.layout import PLACE_BITS, PLACE_MASK, PLACES, SUPERBLOCK, Columns
 
 
 def best_documents(
@@ -147,7 +147,7 @@ def impacts_of_row(columns: Columns, row: int) -> NDArray[np.uint16]:
     impacts = np.zeros(len(columns.order), np.uint16)
     superblocks = columns.maxima.shape[1]
     if row < len(columns.steps):
-        unpacked = np.empty(SUPERBLOCK, columns.impacts.dtype)
+        unpacked = np.empty(PLACES, columns.impacts.dtype)
         for superblock in range(superblocks):
             unpack(columns, row, superblock, unpacked)
             for place in range(min(SUPERBLOCK, len(impacts) - superblock * SUPERBLOCK)):

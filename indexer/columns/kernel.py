@@ -12,12 +12,13 @@ from numba import njit
 from numpy.typing import NDArray
 
 from indexer.columns.layout import (
-    ANCHORED,
     BLOCK,
     BLOCKS,
+    GROUP,
     HALF,
     PLACE_BITS,
     PLACE_MASK,
+    PLACES,
     SUPERBLOCK,
     TOPS,
     Columns,
@@ -151,7 +152,7 @@ def _score_between(
     They come as they lie in memory, which reads ahead where few are skipped.
     """
     batch = np.empty(BATCH, np.int64)
-    sums = np.empty((BATCH, SUPERBLOCK), counts.dtype)
+    sums = np.empty((BATCH, PLACES), counts.dtype)
     filled = 0
     least = max(least, heap[0] >> 32)
     for s in range(len(bounds)):
@@ -183,7 +184,7 @@ def _score_batch(
     dense = np.searchsorted(rows, len(columns.steps))
     for i in range(dense, len(rows)):
         _add_postings(columns, rows[i], counts[i], batch, sums)
-    bounds = np.empty(SUPERBLOCK, counts.dtype)
+    bounds = np.empty(PLACES, counts.dtype)
     for b in range(len(batch)):
         superblock, own = int(batch[b]), sums[b]
         bounds[:] = own
@@ -211,16 +212,18 @@ def _score_batch(
 @inlined
 def start_of(columns: Columns, row: int, superblock: int) -> int:
     """Where a superblock of a row begins, in impacts or in postings."""
-    anchor = np.int64(columns.anchors[row, superblock // ANCHORED])
-    start: int = columns.bases[row] + anchor + np.int64(columns.starts[row, superblock])
-    return start
+    group = superblock // GROUP
+    start = columns.bases[row] + np.int64(columns.anchors[row, group])
+    for before in range(group * GROUP, superblock):
+        start += np.int64(columns.sizes[row, before])
+    return int(start)
 
 
 @inlined
 def list_of(columns: Columns, row: int, superblock: int) -> NDArray[Any]:
     """The postings of a row that is not dense in a superblock."""
-    first, last = start_of(columns, row, superblock), start_of(columns, row, superblock + 1)
-    return columns.postings[first:last]
+    first = start_of(columns, row, superblock)
+    return columns.postings[first : first + np.int64(columns.sizes[row, superblock])]
 
 
 @inlined
@@ -270,7 +273,7 @@ def _add_impacts(
     columns: Columns, row: int, count: int, superblock: int, sums: NDArray[Any]
 ) -> None:
     """Add count × impact of a dense row."""
-    impacts = np.empty(SUPERBLOCK, columns.impacts.dtype)
+    impacts = np.empty(PLACES, columns.impacts.dtype)
     unpack(columns, row, superblock, impacts)
     for place in range(SUPERBLOCK):
         sums[place] += count * impacts[place]
@@ -280,7 +283,7 @@ def _add_impacts(
 def unpack(columns: Columns, row: int, superblock: int, impacts: NDArray[Any]) -> None:
     """Set impacts [256] to a dense row's in a superblock, 0 where an image lacks the term."""
     at = start_of(columns, row, superblock)
-    for number in range(SUPERBLOCK):
+    for number in range(PLACES):
         place = stored_place(columns, row, number)
         impacts[place] = 0
         if level_at(columns, row, superblock, place):

@@ -12,17 +12,18 @@ from numpy.typing import NDArray
 from indexer.parts import columns_remedy
 from sparta.errors import InputError, first_line
 
-# Images of a superblock: a place in it fits a byte.
-SUPERBLOCK = 256
-HALF = SUPERBLOCK // 2  # bytes of its levels in a dense row, two images a byte
+# Images of a superblock: how many of them have a term fits a byte.
+SUPERBLOCK = 255
+PLACES = 256  # of its images, the last of which stays empty
+HALF = PLACES // 2  # bytes of its levels in a dense row, two images a byte
 LEVELS = 15
 # Smallest part whose images the order keeps together, and of which bitmaps have a level.
 BLOCK = 32
-BLOCKS = SUPERBLOCK // BLOCK
+BLOCKS = PLACES // BLOCK
 TOPS = BLOCKS // 2  # bytes of their levels in a row with a bitmap, two blocks a byte
-BITMAP = TOPS + SUPERBLOCK // 8
-# Superblocks that share an anchor, from which 16 bits are enough to count their postings.
-ANCHORED = 128
+BITMAP = TOPS + PLACES // 8
+# Superblocks of a group: where a row's begin there is summed from one place in memory.
+GROUP = 32
 PLACE_BITS = 8
 PLACE_MASK = 2**PLACE_BITS - 1
 
@@ -52,9 +53,10 @@ class Columns(NamedTuple):
         row_of: [V] int32, the row of each term of the vocabulary, -1 for terms in no image.
         maxima: [T, S] uint8 or uint16, the largest impact of each row in each superblock.
         bases: [T] int64, where each row begins, in impacts or in postings.
-        anchors: [T, S // 128 + 1] uint32, where every 128th superblock begins, from the row's
-            base.
-        starts: [T, S + 1] uint16, where each superblock begins, from its anchor.
+        anchors: [T, G] uint32, where every 32nd superblock begins, from the row's base, for
+            G = S // 32 + 1 groups.
+        sizes: [T, 32 G] uint8, how many images of each superblock have the term; 0 from
+            superblock S on.
         steps: [D] uint16, impacts of a level.
         levels: [L, S, 128] uint8, of the images at two places: of place i in the low four bits of
             byte i, of place 128 + i in the high ones. Level 0 is no posting, level l an impact of
@@ -73,7 +75,7 @@ class Columns(NamedTuple):
     maxima: NDArray[Any]
     bases: NDArray[np.int64]
     anchors: NDArray[np.uint32]
-    starts: NDArray[np.uint16]
+    sizes: NDArray[np.uint8]
     steps: NDArray[np.uint16]
     levels: NDArray[np.uint8]
     bitmaps: NDArray[np.uint8]
@@ -88,7 +90,8 @@ class Columns(NamedTuple):
     @property
     def frequencies(self) -> NDArray[np.int64]:
         """[T] the images of each row."""
-        return self.anchors[:, -1].astype(np.int64) + self.starts[:, -1]
+        last: NDArray[np.int64] = self.sizes[:, -GROUP:].sum(axis=1, dtype=np.int64)
+        return last + self.anchors[:, -1]
 
     @classmethod
     def map(cls, folder: Path) -> Columns:

@@ -12,7 +12,7 @@ from indexer.manifest import open_manifest, read_manifest, save_manifest
 from indexer.parts import LUCENE, MANIFEST, Parts, columns_remedy, describe_parts
 
 FOLDER = "columns"
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 
 
 @dataclass(frozen=True)

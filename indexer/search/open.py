@@ -44,7 +44,7 @@ def open_index(
         engine: "columns", which are built from Lucene if missing; "lucene"; or "auto": columns
             where the folder has them. Columns of another state of the Lucene index are rebuilt.
         progress: stage "columns", in images, while columns are built.
-        visited: share of the superblocks of 256 images that a search in columns visits at most,
+        visited: share of the superblocks of 255 images that a search in columns visits at most,
             above 0: those that may have the highest scores, and no fewer than 32. Below 1 the time
             of a search has a bound, and hits may be missing; scores are exact in any case.
 

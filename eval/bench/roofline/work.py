@@ -8,7 +8,17 @@ from typing import NamedTuple
 import numpy as np
 
 from indexer.columns.index import ColumnIndex
-from indexer.columns.layout import ANCHORED, BITMAP, BLOCK, BLOCKS, HALF, SUPERBLOCK, TOPS
+from indexer.columns.layout import (
+    BITMAP,
+    BLOCK,
+    BLOCKS,
+    GROUP,
+    HALF,
+    PLACE_BITS,
+    PLACE_MASK,
+    PLACES,
+    TOPS,
+)
 
 LINE = 64  # bytes of memory that are read at once
 
@@ -57,7 +67,7 @@ def work_of(index: ColumnIndex, terms: Mapping[int, int], k: int) -> Work:
     for row, count in rows.items():
         bounds += count * columns.maxima[row].astype(np.int64)
     chosen = np.flatnonzero(bounds >= least)
-    sums = np.zeros((len(chosen), SUPERBLOCK), np.int64)
+    sums = np.zeros((len(chosen), PLACES), np.int64)
     postings = 0
     for row in rows.keys() - dense.keys():
         postings += _add_list(index, row, rows[row], chosen, sums)
@@ -65,7 +75,7 @@ def work_of(index: ColumnIndex, terms: Mapping[int, int], k: int) -> Work:
         sums += count * int(columns.steps[row]) * _levels(index, row, chosen)
     reached = int((sums >= least).sum())
     maxima = len(rows) * many
-    starts = 2 * columns.starts.itemsize * len(chosen) * (len(rows) - len(dense))
+    starts = (GROUP + columns.anchors.itemsize) * len(chosen) * (len(rows) - len(dense))
     levelled = sum(row < len(columns.levels) for row in dense)
     levels_read = len(chosen) * (levelled * HALF + (len(dense) - levelled) * BITMAP)
     looked_up = len(dense) * reached
@@ -73,7 +83,7 @@ def work_of(index: ColumnIndex, terms: Mapping[int, int], k: int) -> Work:
         bound_bytes=size * maxima,
         list_bytes=starts + columns.postings.itemsize * postings,
         dense_bytes=levels_read + LINE * looked_up,
-        adds=maxima + postings + SUPERBLOCK * len(dense) * len(chosen) + looked_up,
+        adds=maxima + postings + PLACES * len(dense) * len(chosen) + looked_up,
         superblocks=len(chosen) / many,
         images=reached / len(index),
     )
@@ -88,7 +98,7 @@ def _levels(index: ColumnIndex, row: int, chosen: np.ndarray) -> np.ndarray:
     bitmaps = columns.bitmaps[row - len(columns.levels), chosen]
     tops = np.stack([bitmaps[:, :TOPS] & 15, bitmaps[:, :TOPS] >> 4], axis=2).reshape(-1, BLOCKS)
     bits = np.unpackbits(bitmaps[:, TOPS:, None], axis=2, bitorder="little")
-    has = bits.transpose(0, 2, 1).reshape(-1, SUPERBLOCK)
+    has = bits.transpose(0, 2, 1).reshape(-1, PLACES)
     levels: np.ndarray = has.astype(np.int64) * np.repeat(tops, BLOCK, axis=1)
     return levels
 
@@ -98,12 +108,11 @@ def _add_list(
 ) -> int:
     """Add a list's postings of some superblocks to sums [superblocks, 256]; how many there are."""
     columns = index.columns
-    anchors = np.repeat(columns.anchors[row].astype(np.int64), ANCHORED)
-    starts = anchors[: columns.starts.shape[1]] + columns.starts[row]
-    lengths = (starts[1:] - starts[:-1])[chosen]
+    sizes = columns.sizes[row].astype(np.int64)
+    starts, lengths = np.cumsum(sizes) - sizes, sizes[chosen]
     places = np.repeat(starts[chosen] - np.cumsum(lengths) + lengths, lengths)
     places += np.arange(len(places))
     own = columns.postings[int(columns.bases[row]) + places].astype(np.int64)
-    at = np.repeat(np.arange(len(chosen)), lengths), own & (SUPERBLOCK - 1)
-    sums[at] += count * (own >> (SUPERBLOCK - 1).bit_length())
+    at = np.repeat(np.arange(len(chosen)), lengths), own & PLACE_MASK
+    sums[at] += count * (own >> PLACE_BITS)
     return len(own)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexer.columns.kernel import compiled, list_of, unpack
-from indexer.columns.layout import PLACE_BITS, PLACE_MASK, SUPERBLOCK, Columns
+from indexer.columns.layout import PLACE_BITS, PLACE_MASK, PLACES, SUPERBLOCK, Columns
 from indexer.columns.row_files import PostingRows, term_type
 
 STRETCH = 64  # superblocks whose postings are in memory
@@ -44,7 +44,7 @@ def _count(
     """Count the postings of each image from superblock `first` on."""
     dense = len(columns.steps)
     superblocks = -(-len(wanted) // SUPERBLOCK)
-    unpacked = np.empty(SUPERBLOCK, columns.impacts.dtype)
+    unpacked = np.empty(PLACES, columns.impacts.dtype)
     for row in range(dense):
         for s in range(superblocks):
             unpack(columns, row, first + s, unpacked)
@@ -71,7 +71,7 @@ def _copy(
     """Copy these postings; free[i] is where image i's next one goes."""
     dense = len(columns.steps)
     superblocks = -(-len(wanted) // SUPERBLOCK)
-    unpacked = np.empty(SUPERBLOCK, columns.impacts.dtype)
+    unpacked = np.empty(PLACES, columns.impacts.dtype)
     for row in range(dense):
         for s in range(superblocks):
             unpack(columns, row, first + s, unpacked)

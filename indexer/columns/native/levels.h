@@ -2,8 +2,8 @@
    after; or bitmaps, a level for each block of 32 images, then a bit for each image: place p is bit p / 32 of
    byte p % 32, so that a block's bits are at one place of every byte. */
 
-enum { HALF = SUPERBLOCK / 2, BLOCK = 32, BLOCKS = SUPERBLOCK / BLOCK, TOPS = BLOCKS / 2 };
-enum { BITMAP = TOPS + SUPERBLOCK / 8 };
+enum { HALF = PLACES / 2, BLOCK = 32, BLOCKS = PLACES / BLOCK, TOPS = BLOCKS / 2 };
+enum { BITMAP = TOPS + PLACES / 8 };
 
 /* What one query's words add to a score at most: levels of dense rows, and lists in the order in
    which they are added in a batch. */
@@ -187,7 +187,7 @@ AVX2 static uint64_t reaching(const uint16_t *bounds, uint16_t least) {
 AVX2 static int any_reaches(const uint16_t *bounds, int64_t least) {
     __m256i most = _mm256_setzero_si256(), other = most; /* two, so that none waits for itself */
     UNROLLED
-    for (int i = 0; i < SUPERBLOCK; i += 32) {
+    for (int i = 0; i < PLACES; i += 32) {
         most = _mm256_max_epu16(most, _mm256_loadu_si256((const __m256i *)(bounds + i)));
         other = _mm256_max_epu16(other, _mm256_loadu_si256((const __m256i *)(bounds + i + 16)));
     }
@@ -222,7 +222,7 @@ AVX2 static void add_spread(const uint8_t *levels, const uint8_t *impacts, uint1
                             uint16_t *sums) {
     const __m128i low = _mm_set1_epi8(15), zero = _mm_setzero_si128();
     const __m128i counts = _mm_set1_epi16((int16_t)count);
-    for (int i = 0; i < SUPERBLOCK; i += 16) {
+    for (int i = 0; i < PLACES; i += 16) {
         __m128i pairs = _mm_loadu_si128((const __m128i *)(levels + i % HALF));
         if (i >= HALF) pairs = _mm_srli_epi16(pairs, 4);
         __m128i none = _mm_cmpeq_epi8(_mm_and_si128(pairs, low), zero);

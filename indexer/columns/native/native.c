@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SUPERBLOCK = 256 };
-enum { ANCHORED = 128 }; /* superblocks that share an anchor */
+enum { SUPERBLOCK = 255, PLACES = 256 }; /* images, and places for them */
+enum { GROUP = 32 }; /* superblocks that share an anchor */
 enum { PLACE_BITS = 8, PLACE_MASK = (1 << PLACE_BITS) - 1 };
 /* As in indexer/columns/visited.py and kernel.py. */
 enum { LEADERS = 32, BATCH = 32, MANY = 32, BUCKETS = 256 };
@@ -47,8 +47,8 @@ typedef struct {
     const void *maxima;
     const int64_t *bases;
     const uint32_t *anchors;
-    const uint16_t *starts, *steps;
-    const uint8_t *levels, *bitmaps;
+    const uint16_t *steps;
+    const uint8_t *sizes, *levels, *bitmaps;
     const void *impacts, *postings;
 } columns_t;
 
@@ -90,12 +90,41 @@ INLINE int may_be_found(const columns_t *columns, const query_t *query, int64_t 
 #include "best.h"
 #include "levels.h"
 
+/* How many images of each superblock of a group have the term of a row. */
+INLINE const uint8_t *group_of(const columns_t *columns, int64_t row, int64_t superblock) {
+    int64_t groups = columns->superblocks / GROUP + 1;
+    return columns->sizes + (row * groups + (int64_t)((uint64_t)superblock / GROUP)) * GROUP;
+}
+
+INLINE int size_of(const columns_t *columns, int64_t row, int64_t superblock) {
+    return group_of(columns, row, superblock)[superblock % GROUP];
+}
+
+/* The sum of the first sizes of a group. */
+INLINE int sum_of(const uint8_t *sizes, int count) {
+    static const uint8_t counted[2 * GROUP] = {
+        255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
+        255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255};
+#ifdef AVX2
+    const __m128i *own = (const __m128i *)sizes;
+    const __m128i *mask = (const __m128i *)(counted + GROUP - count), zero = _mm_setzero_si128();
+    __m128i low = _mm_and_si128(_mm_loadu_si128(own), _mm_loadu_si128(mask));
+    __m128i high = _mm_and_si128(_mm_loadu_si128(own + 1), _mm_loadu_si128(mask + 1));
+    __m128i sum = _mm_add_epi64(_mm_sad_epu8(low, zero), _mm_sad_epu8(high, zero));
+    return _mm_cvtsi128_si32(_mm_add_epi64(sum, _mm_unpackhi_epi64(sum, sum)));
+#else
+    int sum = 0;
+    for (int i = 0; i < GROUP; i++) sum += sizes[i] & counted[GROUP - count + i];
+    return sum;
+#endif
+}
+
 /* Where a superblock of a row begins, in impacts or in postings. */
 INLINE int64_t start_of(const columns_t *columns, int64_t row, int64_t superblock) {
-    int64_t anchors = columns->superblocks / ANCHORED + 1, starts = columns->superblocks + 1;
-    int64_t anchor = (int64_t)((uint64_t)superblock / ANCHORED); /* unsigned: a shift */
-    return columns->bases[row] + columns->anchors[row * anchors + anchor] +
-           columns->starts[row * starts + superblock];
+    int64_t groups = columns->superblocks / GROUP + 1;
+    int64_t group = (int64_t)((uint64_t)superblock / GROUP); /* unsigned: a shift */
+    return columns->bases[row] + columns->anchors[row * groups + group] +
+           sum_of(group_of(columns, row, superblock), (int)(superblock % GROUP));
 }
 
 /* A dense row's levels, or its bitmap, from a superblock on. */
@@ -147,7 +176,7 @@ INLINE int bound_at(const filter_t *filter, int64_t row, int64_t superblock, int
 /* ---- buffers ---------------------------------------------------------------------------------- */
 
 enum {
-    ORDER, ROW_OF, MAXIMA, BASES, ANCHORS, STARTS, STEPS, LEVELS, BITMAPS, IMPACTS, POSTINGS, ARRAYS
+    ORDER, ROW_OF, MAXIMA, BASES, ANCHORS, SIZES, STEPS, LEVELS, BITMAPS, IMPACTS, POSTINGS, ARRAYS
 };
 enum { MOST = ARRAYS + 3 };
 
@@ -201,7 +230,7 @@ static int read_columns(PyObject *tuple, buffers_t *buffers, columns_t *columns)
     columns->maxima = views[MAXIMA]->buf;
     columns->bases = views[BASES]->buf;
     columns->anchors = views[ANCHORS]->buf;
-    columns->starts = views[STARTS]->buf;
+    columns->sizes = views[SIZES]->buf;
     columns->steps = views[STEPS]->buf;
     columns->levelled = views[LEVELS]->shape[0];
     columns->levels = views[LEVELS]->buf;

@@ -96,7 +96,7 @@ INLINE int NAME(reaches)(const SUM *bounds, int64_t least, int64_t left) {
     if (has_avx2 && sizeof(SUM) == 2) return any_reaches((const uint16_t *)bounds, least - left);
 #endif
     SUM most = 0;
-    for (int i = 0; i < SUPERBLOCK; i++) most = bounds[i] > most ? bounds[i] : most;
+    for (int i = 0; i < PLACES; i++) most = bounds[i] > most ? bounds[i] : most;
     return (int64_t)most + left >= least;
 }
 
@@ -107,23 +107,23 @@ INLINE int NAME(bound_levels)(const filter_t *filter, int64_t superblock, int64_
                               SUM *restrict copy) {
 #ifdef AVX2
     if (has_avx2) {
-        ALIGNED uint8_t shares[SUPERBLOCK];
+        ALIGNED uint8_t shares[PLACES];
         const uint8_t more = share_of(left + filter->least - least, 255.0 / (double)filter->least);
         if (!add_shares(filter, superblock, next, more, shares)) return 0;
         const uint64_t most = (uint64_t)filter->least;
         if (sizeof(SUM) == 2) /* without a division; never less, for scores below 65,535 */
-            for (int i = 0; i < SUPERBLOCK; i++) {
+            for (int i = 0; i < PLACES; i++) {
                 uint16_t share = (uint16_t)(shares[i] * 257), each = (uint16_t)(most + 1);
                 bounds[i] = copy[i] = (SUM)((((uint32_t)share * each) >> 16) + 1);
             }
         else
-            for (int i = 0; i < SUPERBLOCK; i++)
+            for (int i = 0; i < PLACES; i++)
                 bounds[i] = copy[i] = (SUM)((shares[i] * most + 254) / 255);
         return 1;
     }
 #endif
     (void)next;
-    memset(bounds, 0, SUPERBLOCK * sizeof *bounds);
+    memset(bounds, 0, PLACES * sizeof *bounds);
     for (int64_t row = 0; row < filter->levelled; row++) {
         const uint8_t *restrict levels = filter->levels[row] + superblock * HALF;
         SUM step = (SUM)filter->steps[row];
@@ -133,12 +133,12 @@ INLINE int NAME(bound_levels)(const filter_t *filter, int64_t superblock, int64_
     }
     for (int64_t row = filter->levelled; row < filter->rows; row++) {
         const uint8_t *restrict bitmap = filter->bitmaps[row] + superblock * BITMAP;
-        for (int place = 0; place < SUPERBLOCK; place++) {
+        for (int place = 0; place < PLACES; place++) {
             SUM most = (SUM)(filter->steps[row] * top_of(bitmap, place / BLOCK));
             bounds[place] = (SUM)(bounds[place] + most * has_bit(bitmap, place));
         }
     }
-    for (int i = 0; i < SUPERBLOCK; i++) copy[i] = bounds[i];
+    for (int i = 0; i < PLACES; i++) copy[i] = bounds[i];
     return 1;
 }
 
@@ -215,11 +215,11 @@ INLINE int NAME(looked_up)(void) {
 typedef struct {
     int64_t size, numbers[BATCH];
     int64_t left[BATCH];                /* what lists that were not added yet may add */
-    ALIGNED SUM levels[BATCH][SUPERBLOCK]; /* what levels of dense rows allow */
-    ALIGNED SUM bounds[BATCH][SUPERBLOCK]; /* the same, and the lists that were added */
+    ALIGNED SUM levels[BATCH][PLACES]; /* what levels of dense rows allow */
+    ALIGNED SUM bounds[BATCH][PLACES]; /* the same, and the lists that were added */
     uint8_t reached[BATCH];             /* those in which an image may be one of the best */
     int64_t remaining;
-    uint8_t chosen[BATCH][SUPERBLOCK];  /* images that may, and how many */
+    uint8_t chosen[BATCH][PLACES];  /* images that may, and how many */
     int count[BATCH];
 } NAME(batch_t);
 
@@ -229,7 +229,7 @@ INLINE void NAME(choose)(const columns_t *columns, const query_t *query, int64_t
                          NAME(batch_t) *batch, int b) {
     const int64_t superblock = batch->numbers[b];
     int count = 0;
-    for (int first = 0; first < SUPERBLOCK; first += 64)
+    for (int first = 0; first < PLACES; first += 64)
         for (uint64_t rest = NAME(reaching)(batch->bounds[b] + first, least); rest;
              rest &= rest - 1) {
             int place = first + __builtin_ctzll(rest);
@@ -240,7 +240,7 @@ INLINE void NAME(choose)(const columns_t *columns, const query_t *query, int64_t
     batch->count[b] = count;
     for (int64_t i = 0; i < query->dense && count; i++) {
         const IMPACT *first = NAME(impacts_in)(columns, query->rows[i], superblock);
-        const IMPACT *end = NAME(impacts_in)(columns, query->rows[i], superblock + 1);
+        const IMPACT *end = first + size_of(columns, query->rows[i], superblock);
         for (; first < end; first += 64 / sizeof *first) PREFETCH(first);
     }
 }
@@ -252,7 +252,7 @@ INLINE void NAME(finish_superblock)(const columns_t *columns, const query_t *que
     const int64_t superblock = batch->numbers[b];
     SUM *lists = batch->bounds[b];
     if (batch->count[b] == 0) return;
-    for (int i = 0; i < SUPERBLOCK; i++) lists[i] -= batch->levels[b][i];
+    for (int i = 0; i < PLACES; i++) lists[i] -= batch->levels[b][i];
     for (int64_t i = 0; i < filter->rows; i++)
         filter->impacts[i] = NAME(impacts_in)(columns, query->rows[i], superblock);
     if (batch->count[b] > NAME(looked_up)()) {
@@ -307,8 +307,9 @@ INLINE void NAME(add_list)(const columns_t *columns, int64_t row, SUM count, int
     const POSTING *first[BATCH], *last[BATCH];
     int64_t kept = 0;
     for (int64_t r = 0; r < batch->remaining; r++) {
-        first[r] = NAME(list_in)(columns, row, batch->numbers[batch->reached[r]]);
-        last[r] = NAME(list_in)(columns, row, batch->numbers[batch->reached[r]] + 1);
+        int64_t superblock = batch->numbers[batch->reached[r]];
+        first[r] = NAME(list_in)(columns, row, superblock);
+        last[r] = first[r] + size_of(columns, row, superblock);
         PREFETCH(first[r]);
     }
     for (int64_t r = 0; r < batch->remaining; r++) {
@@ -353,8 +354,7 @@ INLINE void NAME(score_batch)(const columns_t *columns, const query_t *query, fi
     }
     for (int64_t r = 0; r < batch->remaining; r++)
         for (int64_t i = 0; i < filter->rows; i++)
-            PREFETCH(columns->starts + query->rows[i] * (columns->superblocks + 1) +
-                     batch->numbers[batch->reached[r]]);
+            PREFETCH(group_of(columns, query->rows[i], batch->numbers[batch->reached[r]]));
     for (int64_t r = 0; r < batch->remaining; r++)
         NAME(choose)(columns, query, least, batch, batch->reached[r]);
     for (int64_t r = 0; r < batch->remaining; r++)
@@ -439,7 +439,7 @@ INLINE int64_t NAME(impact_at)(const columns_t *columns, int64_t row, int64_t po
         return NAME(dense_impact)(columns, row, superblock,
                                   NAME(impacts_in)(columns, row, superblock), place);
     const POSTING *posting = NAME(list_in)(columns, row, superblock);
-    const POSTING *end = NAME(list_in)(columns, row, superblock + 1);
+    const POSTING *end = posting + size_of(columns, row, superblock);
     for (; posting < end; posting++)
         if ((int)(*posting & PLACE_MASK) == place) return *posting >> PLACE_BITS;
     return 0;
@@ -457,7 +457,7 @@ INLINE void NAME(impacts_of_row)(const columns_t *columns, int64_t row, uint16_t
                     (uint16_t)NAME(dense_impact)(columns, row, s, own, i);
         } else {
             const POSTING *posting = NAME(list_in)(columns, row, s);
-            const POSTING *end = NAME(list_in)(columns, row, s + 1);
+            const POSTING *end = posting + size_of(columns, row, s);
             for (; posting < end; posting++) {
                 int64_t position = s * SUPERBLOCK + (*posting & PLACE_MASK);
                 impacts[columns->order[position]] = (uint16_t)(*posting >> PLACE_BITS);

@@ -10,17 +10,20 @@ import pytest
 from scipy.sparse import csr_array
 
 from indexer.columns.builder import build_columns, lay_out
+from indexer.columns.index import ColumnIndex
 from indexer.columns.layout import (
     BITMAP_SHARE,
     BLOCK,
+    GROUP,
     LEVEL_SHARE,
     PLACE_BITS,
     PLACE_MASK,
+    PLACES,
     SUPERBLOCK,
     Columns,
 )
 from indexer.columns.ordering import topical_order
-from indexer.columns.row_files import PostingRows, RowFiles
+from indexer.columns.row_files import PostingRows, RowFiles, SpooledRows
 from sparta.errors import InputError
 from tests.indexer.columns.corpus import VOCABULARY, built, chunks_of, random_rows
 
@@ -33,7 +36,8 @@ def impacts_of(columns: Columns) -> np.ndarray:
             documents = columns.order[superblock * SUPERBLOCK : (superblock + 1) * SUPERBLOCK]
             if row < 0:
                 continue
-            first, last = begins(columns, row, superblock), begins(columns, row, superblock + 1)
+            first = begins(columns, row, superblock)
+            last = first + int(columns.sizes[row, superblock])
             if row < columns.dense:
                 levels = levels_of(columns, row, superblock)[: len(documents)]
                 impacts = columns.impacts[first:last]
@@ -41,7 +45,7 @@ def impacts_of(columns: Columns) -> np.ndarray:
                     places = np.flatnonzero(levels)
                     impacts = impacts[np.argsort(np.argsort(places % 32 * 8 + places // 32))]
                 found[documents[levels > 0], term] = impacts
-                own = np.zeros(SUPERBLOCK, np.int64)
+                own = np.zeros(PLACES, np.int64)
                 own[np.flatnonzero(levels)] = np.ceil(impacts / columns.steps[row])
                 if row >= len(columns.levels):  # a block has the level of its largest impact
                     own = np.repeat(own.reshape(-1, BLOCK).max(axis=1), BLOCK)
@@ -56,8 +60,9 @@ def impacts_of(columns: Columns) -> np.ndarray:
 
 def begins(columns: Columns, row: int, superblock: int) -> int:
     """Where a superblock of a row begins."""
-    anchor = columns.anchors[row, superblock // 128]
-    return int(columns.bases[row]) + int(anchor) + int(columns.starts[row, superblock])
+    group = superblock // GROUP
+    before = columns.sizes[row, group * GROUP : superblock].tolist()
+    return int(columns.bases[row]) + int(columns.anchors[row, group]) + sum(before)
 
 
 def levels_of(columns: Columns, row: int, superblock: int) -> np.ndarray:
@@ -92,6 +97,34 @@ def test_every_posting_is_there(tmp_path: Path, images: int, bits: int) -> None:
         for term, row in enumerate(columns.row_of):
             if row >= 0:
                 assert columns.maxima[row, superblock] == right[own, term].max()
+
+
+@pytest.mark.parametrize("marked", [False, True])
+def test_superblocks_that_are_full_of_a_rare_term(tmp_path: Path, marked: bool) -> None:
+    """Each term in all images of one superblock and no others, over more than one group of them."""
+    images = VOCABULARY * SUPERBLOCK
+    terms = np.arange(images, dtype=np.int32) // SUPERBLOCK
+    impacts = 1 + np.arange(images) % SUPERBLOCK
+    rows = PostingRows(np.arange(images + 1), terms, impacts)
+    shares = (LEVEL_SHARE, 0.02 if marked else BITMAP_SHARE)
+
+    def unchanged(rows: SpooledRows) -> np.ndarray:
+        return np.arange(len(rows), dtype=np.int32)
+
+    build_columns(tmp_path / "columns", [rows], VOCABULARY, 8, shares=shares, ordered=unchanged)
+    index = ColumnIndex.open(tmp_path / "columns")
+    columns = index.columns
+    assert len(columns.bitmaps) == (VOCABULARY if marked else 0)
+    assert columns.sizes.max() == SUPERBLOCK
+    assert columns.anchors.shape[1] > 1
+    right = np.zeros((images, VOCABULARY), np.int64)
+    right[np.arange(images), terms] = impacts
+    np.testing.assert_array_equal(impacts_of(columns), right)
+    for term in range(VOCABULARY):
+        documents, scores = index.top({term: 2}, SUPERBLOCK + 1)
+        last = (term + 1) * SUPERBLOCK - 1
+        assert documents.tolist() == list(range(last, last - SUPERBLOCK, -1))
+        assert scores.tolist() == list(range(2 * SUPERBLOCK, 0, -2))
 
 
 def test_threads_change_no_byte(tmp_path: Path) -> None:
@@ -134,7 +167,7 @@ def spooled(folder: Path, rows: PostingRows) -> RowFiles:
 def test_images_alike_are_neighbours(tmp_path: Path) -> None:
     """Eight kinds of images, shuffled: the order brings each kind together again."""
     rng = np.random.default_rng(0)
-    kinds = rng.permutation(np.repeat(np.arange(8), 256))
+    kinds = rng.permutation(np.repeat(np.arange(8), SUPERBLOCK))
     own = [rng.choice(np.arange(5 * kind, 5 * kind + 5), 4, replace=False) for kind in kinds]
     rows = PostingRows(
         np.arange(0, 4 * len(kinds) + 1, 4), np.concatenate(own), rng.integers(1, 9, 4 * len(kinds))

@@ -25,8 +25,8 @@ def folder(tmp_path: Path) -> Path:
         ("order", 40, b"\xff" * 64),
         ("order", 0, bytes(4) * 2),  # an image twice
         ("row_of", 16, b"\x07\0\0\0\x07\0\0\0"),
-        ("starts", 64, b"\xff" * 64),
-        ("starts", 0, b"\1"),
+        ("sizes", 0, b"\1"),
+        ("sizes", 31, b"\1"),  # of a superblock that is not there
         ("anchors", 0, b"\1"),
         ("bases", 8, b"\xff\xff"),
         ("steps", 0, b"\0\0"),
