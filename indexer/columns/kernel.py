@@ -25,7 +25,7 @@ from indexer.columns.layout import (
 )
 from indexer.columns.visited import LEADERS
 
-BATCH = 32  # superblocks scored term by term, so that the reads of one do not wait for another's
+BATCH = 64  # superblocks scored term by term, so that the reads of one do not wait for another's
 MANY = 32  # images of a superblock whose impacts are added up one by one
 BUCKETS = 256
 

@@ -95,6 +95,11 @@ INLINE uint8_t share_of(int64_t bound, double per_score) {
     return bound == 0 ? 0 : share < 254 ? (uint8_t)((int)share + 1) : 255;
 }
 
+/* A share of a score below 65,535, given one more than that, rounded up. */
+INLINE uint32_t scaled(uint8_t share, uint16_t more) {
+    return (((uint32_t)(uint16_t)(share * 257) * more) >> 16) + 1;
+}
+
 /* Let shares be those of a score that is hardly more than a least one: the share of an image that
    reaches the former is 255, however much larger its score is. */
 static void share_levels(filter_t *filter, int64_t least) {
@@ -140,12 +145,10 @@ AVX2 INLINE __m256i twice(const uint8_t *sixteen) {
     return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)sixteen));
 }
 
-/* Set shares to those of the images of a superblock; returns whether one of them, with more, may
-   reach 255. Reads ahead of next. */
-AVX2 static int add_shares(const filter_t *filter, int64_t superblock, int64_t next, uint8_t more,
-                           uint8_t *shares) {
-    const __m256i full = _mm256_set1_epi8(-1), rest = _mm256_set1_epi8((char)more);
-    __m256i sums[BLOCKS], reached = _mm256_setzero_si256();
+/* Set shares to those of the images of a superblock; returns the largest. Reads ahead of next. */
+AVX2 static uint8_t add_shares(const filter_t *filter, int64_t superblock, int64_t next,
+                               uint8_t *shares) {
+    __m256i sums[BLOCKS], most = _mm256_setzero_si256();
     UNROLLED
     for (int b = 0; b < BLOCKS; b++) sums[b] = _mm256_setzero_si256();
     for (int64_t row = 0; row < filter->levelled; row++) {
@@ -160,10 +163,13 @@ AVX2 static int add_shares(const filter_t *filter, int64_t superblock, int64_t n
     UNROLLED
     for (int b = 0; b < BLOCKS; b++) {
         _mm256_storeu_si256((__m256i *)(shares + BLOCK * b), sums[b]);
-        __m256i most = _mm256_adds_epu8(sums[b], rest);
-        reached = _mm256_or_si256(reached, _mm256_cmpeq_epi8(most, full));
+        most = _mm256_max_epu8(most, sums[b]);
     }
-    return !_mm256_testz_si256(reached, reached);
+    __m128i half = _mm_max_epu8(_mm256_castsi256_si128(most), _mm256_extracti128_si256(most, 1));
+    half = _mm_max_epu8(half, _mm_srli_epi16(half, 8)); /* pairs, of which the low byte counts */
+    half = _mm_or_si128(half, _mm_set1_epi16((int16_t)0xFF00));
+    half = _mm_xor_si128(half, _mm_set1_epi16(0x00FF)); /* the smallest is the largest */
+    return (uint8_t)(255 - (_mm_cvtsi128_si32(_mm_minpos_epu16(half)) & 255));
 }
 
 /* Which of 64 numbers are at least as large as another one. */
@@ -181,21 +187,6 @@ AVX2 static uint64_t reaching(const uint16_t *bounds, uint16_t least) {
         found |= (uint64_t)(uint32_t)_mm256_movemask_epi8(packed) << 32 * i;
     }
     return found;
-}
-
-/* Whether one of the numbers of a superblock is at least as large as another one. */
-AVX2 static int any_reaches(const uint16_t *bounds, int64_t least) {
-    __m256i most = _mm256_setzero_si256(), other = most; /* two, so that none waits for itself */
-    UNROLLED
-    for (int i = 0; i < PLACES; i += 32) {
-        most = _mm256_max_epu16(most, _mm256_loadu_si256((const __m256i *)(bounds + i)));
-        other = _mm256_max_epu16(other, _mm256_loadu_si256((const __m256i *)(bounds + i + 16)));
-    }
-    most = _mm256_max_epu16(most, other);
-    if (least <= 0) return 1;
-    const int64_t below = least - 1 < UINT16_MAX ? least - 1 : UINT16_MAX;
-    most = _mm256_subs_epu16(most, _mm256_set1_epi16((int16_t)below));
-    return !_mm256_testz_si256(most, most);
 }
 
 static uint8_t spread[256][8]; /* where each of eight images with a level finds its impact */

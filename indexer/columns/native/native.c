@@ -13,8 +13,8 @@
 enum { SUPERBLOCK = 255, PLACES = 256 }; /* images, and places for them */
 enum { GROUP = 32 }; /* superblocks that share an anchor */
 enum { PLACE_BITS = 8, PLACE_MASK = (1 << PLACE_BITS) - 1 };
-/* As in indexer/columns/visited.py and kernel.py. */
-enum { LEADERS = 32, BATCH = 32, MANY = 32, BUCKETS = 256 };
+/* As in indexer/columns/visited.py and kernel.py; BATCH is a power of two. */
+enum { LEADERS = 32, BATCH = 64, MANY = 32, BUCKETS = 256 };
 enum { FEW = 4 }; /* in place of MANY where AVX2 adds impacts up: it pays from fewer images on */
 enum { LIST_COST = 24 }; /* postings that take as long as finding a list's place in memory */
 enum { AHEAD = 2 }; /* superblocks whose levels are requested from memory before their turn */

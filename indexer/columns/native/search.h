@@ -90,36 +90,26 @@ INLINE void NAME(add_impacts)(const uint8_t *levels, const IMPACT *next, SUM cou
         }
 }
 
-/* Whether an image may reach the least score if as much as is left is added to its bound. */
-INLINE int NAME(reaches)(const SUM *bounds, int64_t least, int64_t left) {
-#ifdef AVX2
-    if (has_avx2 && sizeof(SUM) == 2) return any_reaches((const uint16_t *)bounds, least - left);
-#endif
-    SUM most = 0;
-    for (int i = 0; i < PLACES; i++) most = bounds[i] > most ? bounds[i] : most;
-    return (int64_t)most + left >= least;
-}
-
-/* Set bounds, and a copy of them, to what the levels of the dense rows allow; returns whether one of
-   them reaches the least score if as much as is left is added. */
-INLINE int NAME(bound_levels)(const filter_t *filter, int64_t superblock, int64_t next,
-                              int64_t least, int64_t left, SUM *restrict bounds,
-                              SUM *restrict copy) {
+/* Set bounds, and a copy of them, to what the levels of the dense rows allow; returns the largest, or
+   -1 if none reaches the least score even if as much as is left is added. */
+INLINE int64_t NAME(bound_levels)(const filter_t *filter, int64_t superblock, int64_t next,
+                                  int64_t least, int64_t left, SUM *restrict bounds,
+                                  SUM *restrict copy) {
 #ifdef AVX2
     if (has_avx2) {
         ALIGNED uint8_t shares[PLACES];
         const uint8_t more = share_of(left + filter->least - least, 255.0 / (double)filter->least);
-        if (!add_shares(filter, superblock, next, more, shares)) return 0;
+        const uint8_t largest = add_shares(filter, superblock, next, shares);
+        if (largest + more < 255) return -1;
         const uint64_t most = (uint64_t)filter->least;
-        if (sizeof(SUM) == 2) /* without a division; never less, for scores below 65,535 */
-            for (int i = 0; i < PLACES; i++) {
-                uint16_t share = (uint16_t)(shares[i] * 257), each = (uint16_t)(most + 1);
-                bounds[i] = copy[i] = (SUM)((((uint32_t)share * each) >> 16) + 1);
-            }
-        else
+        if (sizeof(SUM) == 2) { /* without a division; never less, for scores below 65,535 */
             for (int i = 0; i < PLACES; i++)
-                bounds[i] = copy[i] = (SUM)((shares[i] * most + 254) / 255);
-        return 1;
+                bounds[i] = copy[i] = (SUM)scaled(shares[i], (uint16_t)(most + 1));
+            return scaled(largest, (uint16_t)(most + 1));
+        }
+        for (int i = 0; i < PLACES; i++)
+            bounds[i] = copy[i] = (SUM)((shares[i] * most + 254) / 255);
+        return (int64_t)((largest * most + 254) / 255);
     }
 #endif
     (void)next;
@@ -138,8 +128,12 @@ INLINE int NAME(bound_levels)(const filter_t *filter, int64_t superblock, int64_
             bounds[place] = (SUM)(bounds[place] + most * has_bit(bitmap, place));
         }
     }
-    for (int i = 0; i < PLACES; i++) copy[i] = bounds[i];
-    return 1;
+    SUM most = 0;
+    for (int i = 0; i < PLACES; i++) {
+        copy[i] = bounds[i];
+        most = bounds[i] > most ? bounds[i] : most;
+    }
+    return most;
 }
 
 /* The impact of the image at a place of a superblock, whose impacts for the term of a dense row are
@@ -215,6 +209,7 @@ INLINE int NAME(looked_up)(void) {
 typedef struct {
     int64_t size, numbers[BATCH];
     int64_t left[BATCH];                /* what lists that were not added yet may add */
+    SUM most[BATCH];                    /* the largest bound of each */
     ALIGNED SUM levels[BATCH][PLACES]; /* what levels of dense rows allow */
     ALIGNED SUM bounds[BATCH][PLACES]; /* the same, and the lists that were added */
     uint8_t reached[BATCH];             /* those in which an image may be one of the best */
@@ -299,8 +294,20 @@ INLINE int64_t NAME(order_lists)(const columns_t *columns, const query_t *query,
     return found;
 }
 
-/* Add count x impact of a list's postings, which rule out what else it might have added. Leave
-   superblocks in which no image can reach the least score any more. */
+/* Add count x impact of a list's postings in a superblock; returns the largest bound there, which
+   was given. */
+INLINE SUM NAME(add_postings)(const POSTING *posting, const POSTING *end, SUM count,
+                              SUM *restrict bounds, SUM most) {
+    for (; posting < end; posting++) {
+        SUM sum = (SUM)(bounds[*posting & PLACE_MASK] + count * (SUM)(*posting >> PLACE_BITS));
+        bounds[*posting & PLACE_MASK] = sum;
+        most = sum > most ? sum : most;
+    }
+    return most;
+}
+
+/* Add a list, which rules out what else it might have added. Leave superblocks in which no image can
+   reach the least score any more. */
 INLINE void NAME(add_list)(const columns_t *columns, int64_t row, SUM count, int64_t least,
                            NAME(batch_t) *batch) {
     const IMPACT *own = (const IMPACT *)columns->maxima + row * columns->superblocks;
@@ -314,17 +321,13 @@ INLINE void NAME(add_list)(const columns_t *columns, int64_t row, SUM count, int
     }
     for (int64_t r = 0; r < batch->remaining; r++) {
         uint8_t b = batch->reached[r];
-        SUM *restrict bounds = batch->bounds[b];
-        const POSTING *posting = first[r], *end = last[r];
-        if (count == 1)
-            for (; posting < end; posting++)
-                bounds[*posting & PLACE_MASK] += (SUM)(*posting >> PLACE_BITS);
-        else
-            for (; posting < end; posting++)
-                bounds[*posting & PLACE_MASK] += (SUM)(count * (SUM)(*posting >> PLACE_BITS));
+        SUM *bounds = batch->bounds[b], most = batch->most[b];
+        most = count == 1 ? NAME(add_postings)(first[r], last[r], 1, bounds, most)
+                          : NAME(add_postings)(first[r], last[r], count, bounds, most);
+        batch->most[b] = most;
         batch->left[b] -= (int64_t)count * own[batch->numbers[b]];
         batch->reached[kept] = b;
-        kept += NAME(reaches)(bounds, least, batch->left[b]);
+        kept += (int64_t)most + batch->left[b] >= least;
     }
     batch->remaining = kept;
 }
@@ -343,9 +346,10 @@ INLINE void NAME(score_batch)(const columns_t *columns, const query_t *query, fi
     batch->remaining = 0;
     for (int64_t b = 0; b < size; b++) {
         int64_t next = batch->numbers[b + AHEAD < size ? b + AHEAD : size - 1];
-        if (!NAME(bound_levels)(filter, batch->numbers[b], next, least, batch->left[b],
-                                batch->levels[b], batch->bounds[b]))
-            continue;
+        int64_t most = NAME(bound_levels)(filter, batch->numbers[b], next, least, batch->left[b],
+                                          batch->levels[b], batch->bounds[b]);
+        if (most < 0) continue;
+        batch->most[b] = (SUM)most;
         batch->reached[batch->remaining++] = (uint8_t)b;
     }
     for (int64_t i = 0; i < lists && batch->remaining; i++) {
