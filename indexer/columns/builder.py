@@ -123,7 +123,7 @@ def lay_out(
         # Mapped again each time: the pages of a mapping count as memory in use until it is closed.
         made = [edit(folder, name) for name in FILLED]
         following = bases + anchors[:, first // GROUP].astype(np.int64)
-        _fill(_stretch(rows, order, first), first, row_of, following, steps, *made)
+        _fill(_stretch(rows, order, first), first, row_of, sizes, following, steps, *made)
 
     def tell(first: int) -> None:
         progress("columns", min((first + STRETCH) * SUPERBLOCK, images), images)
@@ -200,11 +200,8 @@ def _mark(bitmap: NDArray[np.uint8], place: int, level: int) -> None:
 @njit(nogil=True, inline="always")
 def _write_levels(
     own: NDArray[Any], step: int, levels: NDArray[np.uint8], impacts: NDArray[Any]
-) -> int:
-    """Write the impacts of a superblock, 0 for images without the term, in the order of places.
-
-    Returns how many images have it.
-    """
+) -> None:
+    """Write the impacts of a superblock, 0 for images without the term, in the order of places."""
     at = 0
     for place in range(SUPERBLOCK):
         impact = np.int64(own[place])
@@ -212,7 +209,6 @@ def _write_levels(
             levels[place % HALF] |= (impact + step - 1) // step << (4 * (place // HALF))
             impacts[at] = impact
             at += 1
-    return at
 
 
 @njit(cache=True, nogil=True)
@@ -220,6 +216,7 @@ def _fill(
     rows: PostingRows,
     first: int,
     row_of: NDArray[np.int32],
+    sizes: NDArray[np.uint8],
     following: NDArray[np.int64],
     steps: NDArray[np.int64],
     levels: NDArray[np.uint8],
@@ -256,5 +253,6 @@ def _fill(
                     postings[at] = impact << PLACE_BITS | place
         for row in range(len(levels)):
             after = impacts[following[row] :]
-            following[row] += _write_levels(kept[row], steps[row], levels[row, superblock], after)
+            _write_levels(kept[row], steps[row], levels[row, superblock], after)
+            following[row] += sizes[row, superblock]
         kept[:] = 0

@@ -210,11 +210,11 @@ typedef struct {
     int64_t size, numbers[BATCH];
     int64_t left[BATCH];                /* what lists that were not added yet may add */
     SUM most[BATCH];                    /* the largest bound of each */
-    ALIGNED SUM levels[BATCH][PLACES]; /* what levels of dense rows allow */
-    ALIGNED SUM bounds[BATCH][PLACES]; /* the same, and the lists that were added */
+    ALIGNED SUM levels[BATCH][PLACES];  /* what levels of dense rows allow */
+    ALIGNED SUM bounds[BATCH][PLACES];  /* the same, and the lists that were added */
     uint8_t reached[BATCH];             /* those in which an image may be one of the best */
     int64_t remaining;
-    uint8_t chosen[BATCH][PLACES];  /* images that may, and how many */
+    uint8_t chosen[BATCH][PLACES];      /* images that may, and how many */
     int count[BATCH];
 } NAME(batch_t);
 
