@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from indexer.encoding.scorer import TermScores
 from indexer.encoding.term_scores import EncodedBatch
-from indexer.postings import ImagePostings, Postings, PostingShard
+from indexer.postings import Postings, PostingShard
 from indexer.pruning import KeptTerms, prune
 from indexer.quantisation import QuantisationReport, Quantiser
 
@@ -53,20 +53,20 @@ def encode_rows(
         rows: of the feature stores.
         parameters: of the index.
     """
-    done: list[ImagePostings] = []
+    done: list[Postings] = []
     report = QuantisationReport()
     for batch in source.batches(rows):
         images, error = encode_batch(batch, parameters, keep_terms_at_once)
-        done += images
+        done.append(images)
         report += error
-    return PostingShard(Postings.of(done), report)
+    return PostingShard(Postings.joined(done), report)
 
 
 def encode_batch(
     batch: EncodedBatch,
     parameters: ImpactParameters,
     keep: Callable[[TermScores, ImpactParameters], KeptTerms] | None = None,
-) -> tuple[list[ImagePostings], QuantisationReport]:
+) -> tuple[Postings, QuantisationReport]:
     """Postings of the images of a batch, and what quantising them cost.
 
     Args:
@@ -77,7 +77,7 @@ def encode_batch(
     kept = (keep or keep_terms)(batch.scored, parameters)
     impacts = parameters.quantiser.impacts(kept.scores)
     report = parameters.quantiser.report(kept.scores, impacts)
-    return list(split_images(batch, kept, impacts)), report
+    return batch_postings(batch, kept, impacts), report
 
 
 def keep_terms(scored: TermScores, parameters: ImpactParameters) -> KeptTerms:
@@ -102,19 +102,20 @@ def keep_terms_at_once(scored: TermScores, parameters: ImpactParameters) -> Kept
     return largest_terms(scored.scores, scored.positions, parameters.offset, wanted, *chosen)
 
 
-def split_images(
-    batch: EncodedBatch, kept: KeptTerms, impacts: NDArray[np.int32]
-) -> Iterator[ImagePostings]:
-    """The postings of a batch's images, one by one.
+def batch_postings(batch: EncodedBatch, kept: KeptTerms, impacts: NDArray[np.int32]) -> Postings:
+    """The postings of a batch.
 
     Args:
         batch: B images.
         kept: the n terms they keep.
         impacts: [n] int32, of these terms.
     """
-    ends = np.searchsorted(kept.row, np.arange(1, len(batch.images)))
-    parts = (np.split(part, ends) for part in (kept.terms, impacts, kept.positions))
-    rows = zip(batch.images, batch.inputs, *parts, strict=True)
-    for image, inputs, terms, levels, positions in rows:
-        size = {"width": image.width, "height": image.height}
-        yield ImagePostings(image.image_id, size, terms, levels, positions, inputs)
+    return Postings.of_batch(
+        ids=[image.image_id for image in batch.images],
+        metadata=[{"width": image.width, "height": image.height} for image in batch.images],
+        starts=np.searchsorted(kept.row, np.arange(len(batch.images) + 1)),
+        terms=kept.terms,
+        impacts=impacts,
+        positions=kept.positions,
+        inputs=batch.inputs,
+    )

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from indexer.columns.row_files import SpooledRows
 from indexer.columns.writer import ColumnWriter
 from indexer.drift import MEANS
 from indexer.fields.kinds import Kind
@@ -58,63 +59,50 @@ def write_index(
     """
     folder.mkdir(parents=True)
     save_kinds(folder, kinds or {})
-    counts = _Counts(len(tokenizer.vocabulary))
+    report = QuantisationReport()
     with ColumnWriter(folder, len(tokenizer.vocabulary), settings.bits) as columns:
         with LuceneWriter(folder / LUCENE, tokenizer.vocabulary, images, progress) as lucene:
             for shard in shards:
                 lucene.add(shard.postings)
                 columns.add(shard.postings)
-                counts.add(shard)
+                report += shard.report
             lucene.begin_merge()
             columns.lay_out(progress)  # on another core
         tokenizer.save(folder)
         if substitutes:
             substitutes.save(folder)
         np.save(folder / OFFSETS, offset)
-        np.save(folder / MEANS, counts.means if means is None else means)
-        manifest = counts.manifest(folder, tokenizer.vocabulary_hash, settings, scale)
+        rows = columns.rows()
+        if means is None:
+            means = (columns.totals / max(1, len(rows))).astype(np.float32)
+        np.save(folder / MEANS, means)
+        manifest = _manifest(folder, rows, report, tokenizer.vocabulary_hash, settings, scale)
         manifest.save(folder)
         columns.publish()
     return manifest
 
 
-class _Counts:
-    """What a manifest states about all shards."""
-
-    def __init__(self, vocabulary: int) -> None:
-        self._images = self._postings = 0
-        self._frequencies = np.zeros(vocabulary, np.int64)
-        self._impacts = np.zeros(vocabulary, np.float64)
-        self._report = QuantisationReport()
-
-    def add(self, shard: PostingShard) -> None:
-        postings = shard.postings
-        self._images += len(postings)
-        self._postings += len(postings.terms)
-        self._frequencies += np.bincount(postings.terms, minlength=len(self._frequencies))
-        self._impacts += np.bincount(postings.terms, postings.impacts, len(self._impacts))
-        self._report += shard.report
-
-    @property
-    def means(self) -> NDArray[np.float32]:
-        """[V] mean impact of each term."""
-        return (self._impacts / max(1, self._images)).astype(np.float32)
-
-    def manifest(
-        self, folder: Path, vocabulary: str, settings: IndexSettings, scale: float
-    ) -> Manifest:
-        return Manifest(
-            format_version=FORMAT_VERSION,
-            package_version=version("visualsparta"),
-            created=datetime.now(UTC).isoformat(timespec="seconds"),
-            vocabulary=vocabulary,
-            scale=scale,
-            images=self._images,
-            postings=self._postings,
-            distinct_terms=int((self._frequencies > 0).sum()),
-            clipped=self._report.clipped,
-            mean_error=self._report.total_error / max(1, self._postings),
-            largest_error=self._report.largest_error,
-            parts=describe_parts(folder),
-            **vars(settings),
-        )
+def _manifest(
+    folder: Path,
+    rows: SpooledRows,
+    report: QuantisationReport,
+    vocabulary: str,
+    settings: IndexSettings,
+    scale: float,
+) -> Manifest:
+    postings = int(rows.frequencies.sum())
+    return Manifest(
+        format_version=FORMAT_VERSION,
+        package_version=version("visualsparta"),
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        vocabulary=vocabulary,
+        scale=scale,
+        images=len(rows),
+        postings=postings,
+        distinct_terms=int((rows.frequencies > 0).sum()),
+        clipped=report.clipped,
+        mean_error=report.total_error / max(1, postings),
+        largest_error=report.largest_error,
+        parts=describe_parts(folder),
+        **vars(settings),
+    )

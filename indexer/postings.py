@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -83,7 +83,6 @@ class Postings:
     @classmethod
     def of(cls, rows: list[ImagePostings]) -> Postings:
         """Concatenate the postings of single images."""
-        inputs = [row.inputs for row in rows]
         return cls(
             ids=[row.image_id for row in rows],
             metadata=[row.metadata for row in rows],
@@ -91,11 +90,39 @@ class Postings:
             terms=_joined([row.terms for row in rows], np.int32),
             impacts=_joined([row.impacts for row in rows], np.int32),
             positions=_joined([row.positions for row in rows], np.int16),
-            box_starts=_starts([len(read.boxes) for read in inputs]),
-            boxes=_joined([read.boxes.reshape(-1) for read in inputs], np.float32).reshape(-1, 4),
-            label_starts=_starts([len(read.label_terms) for read in inputs]),
-            label_terms=_joined([read.label_terms for read in inputs], np.int32),
-            label_regions=_joined([read.label_regions for read in inputs], np.int16),
+            **_in_arrays([row.inputs for row in rows]),
+        )
+
+    @classmethod
+    def of_batch(
+        cls,
+        ids: list[str],
+        metadata: list[dict[str, Any]],
+        starts: NDArray[np.int64],
+        terms: NDArray[np.int32],
+        impacts: NDArray[np.int32],
+        positions: NDArray[np.int16],
+        inputs: Sequence[Inputs],
+    ) -> Postings:
+        """Postings that lie end to end already, with the inputs of each image."""
+        return cls(ids, metadata, starts, terms, impacts, positions, **_in_arrays(inputs))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Postings]) -> Postings:
+        """Concatenate the postings of many images."""
+        arrays = {
+            name: _joined([getattr(part, name) for part in parts], dtype)
+            for name, dtype in _TYPES.items()
+        }
+        boxes = [part.boxes.reshape(-1) for part in parts]
+        return cls(
+            ids=[image_id for part in parts for image_id in part.ids],
+            metadata=[one for part in parts for one in part.metadata],
+            starts=_joined_starts([part.starts for part in parts]),
+            box_starts=_joined_starts([part.box_starts for part in parts]),
+            boxes=_joined(boxes, np.float32).reshape(-1, 4),
+            label_starts=_joined_starts([part.label_starts for part in parts]),
+            **arrays,
         )
 
     @classmethod
@@ -225,9 +252,25 @@ def _narrowest(numbers: NDArray[Any]) -> NDArray[Any]:
     return numbers.astype(next(fits))
 
 
-def _starts(lengths: list[int]) -> NDArray[np.int64]:
+def _in_arrays(inputs: Sequence[Inputs]) -> dict[str, NDArray[Any]]:
+    """The inputs of images, end to end."""
+    boxes = [read.boxes.reshape(-1) for read in inputs]
+    return {
+        "box_starts": _starts([len(read.boxes) for read in inputs]),
+        "boxes": _joined(boxes, np.float32).reshape(-1, 4),
+        "label_starts": _starts([len(read.label_terms) for read in inputs]),
+        "label_terms": _joined([read.label_terms for read in inputs], np.int32),
+        "label_regions": _joined([read.label_regions for read in inputs], np.int16),
+    }
+
+
+def _starts(lengths: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
 
 
-def _joined(rows: list[NDArray[Any]], dtype: type) -> NDArray[Any]:
-    return np.concatenate([np.empty(0, dtype), *rows]).astype(dtype)
+def _joined_starts(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    return _starts(_joined([np.diff(starts) for starts in parts], np.int64))
+
+
+def _joined(rows: Sequence[NDArray[Any]], dtype: type) -> NDArray[Any]:
+    return np.concatenate([np.empty(0, dtype), *rows]).astype(dtype, copy=False)

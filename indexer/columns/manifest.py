@@ -9,7 +9,7 @@ from pathlib import Path
 
 from indexer.lucene.commits import newest_commit
 from indexer.manifest import open_manifest, read_manifest, save_manifest
-from indexer.parts import LUCENE, MANIFEST, Parts, columns_remedy, describe_parts
+from indexer.parts import LUCENE, MANIFEST, Parts, columns_remedy
 
 FOLDER = "columns"
 FORMAT_VERSION = 5
@@ -35,12 +35,11 @@ class ColumnManifest:
     parts: Parts
 
     @classmethod
-    def save(cls, folder: Path, lucene: str) -> None:
-        """Describe a finished folder."""
+    def save(cls, folder: Path, lucene: str, parts: Parts) -> None:
+        """Describe a finished folder of these parts."""
         from importlib.metadata import version  # which a search does not need
 
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        parts = describe_parts(folder)
         save_manifest(cls(FORMAT_VERSION, version("visualsparta"), now, lucene, parts), folder)
 
     @classmethod

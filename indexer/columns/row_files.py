@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from sparta.errors import InputError
@@ -99,6 +100,27 @@ def _read(
     return np.frombuffer(bytearray().join(parts), dtype)
 
 
+@njit(cache=True, nogil=True)
+def _take_in(
+    terms: NDArray[Any],
+    impacts: NDArray[Any],
+    largest: int,
+    frequencies: NDArray[np.int64],
+    totals: NDArray[np.int64],
+    kept_terms: NDArray[Any],
+    kept_impacts: NDArray[Any],
+) -> bool:
+    """Count postings by term and copy them; False if one is out of range, and some are counted."""
+    for i in range(len(terms)):
+        term, impact = np.int64(terms[i]), np.int64(impacts[i])
+        if not (0 <= term < len(frequencies) and 0 <= impact <= largest):
+            return False
+        frequencies[term] += 1
+        totals[term] += impact
+        kept_terms[i], kept_impacts[i] = term, impact
+    return True
+
+
 def term_type(vocabulary: int) -> np.dtype[Any]:
     """The smallest type that holds every term id."""
     return np.dtype(np.uint16 if vocabulary <= 2**16 else np.uint32)
@@ -116,6 +138,9 @@ class RowFiles:
         folder: of the files; must exist.
         vocabulary: number of terms.
         bits: of an impact, at most 16.
+
+    Attributes:
+        totals: [V] int64, the sum of each term's impacts.
     """
 
     def __init__(self, folder: Path, vocabulary: int, bits: int) -> None:
@@ -124,7 +149,7 @@ class RowFiles:
         self._paths = {name: folder / f"{name}.rows" for name in self._types}
         self._files = {name: path.open("wb") for name, path in self._paths.items()}
         self._lengths: list[NDArray[np.int64]] = []
-        self._frequencies = np.zeros(vocabulary, np.int64)
+        self._frequencies, self.totals = np.zeros((2, vocabulary), np.int64)
 
     def add(self, chunk: Chunk) -> None:
         """Append the postings of some images.
@@ -133,13 +158,23 @@ class RowFiles:
             InputError: if a term is not of the vocabulary or an impact has more bits.
         """
         limits = {TERMS: self.vocabulary - 1, IMPACTS: np.iinfo(self._types[IMPACTS]).max}
-        for name, limit in limits.items():
-            values = getattr(chunk, name)
-            if len(values) and not 0 <= values.min() <= values.max() <= limit:
-                raise InputError(f"{name} of the postings must be from 0 to {limit:,}")
-            self._files[name].write(values.astype(self._types[name]).tobytes())
+        kept = {name: np.empty(len(chunk.terms), kind) for name, kind in self._types.items()}
+        if not _take_in(
+            chunk.terms,
+            chunk.impacts,
+            limits[IMPACTS],
+            self._frequencies,
+            self.totals,
+            kept[TERMS],
+            kept[IMPACTS],
+        ):
+            raise InputError(
+                f"terms of the postings must be from 0 to {limits[TERMS]:,}, and impacts from 0 to "
+                f"{limits[IMPACTS]:,}"
+            )
+        for name, values in kept.items():
+            self._files[name].write(values.data)
         self._lengths.append(np.diff(chunk.starts))
-        self._frequencies += np.bincount(chunk.terms, minlength=self.vocabulary)
 
     def rows(self) -> SpooledRows:
         """All postings added, until the files are closed."""

@@ -7,6 +7,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
 
+import numpy as np
+from numpy.typing import NDArray
+
 from indexer.columns.builder import lay_out
 from indexer.columns.image_table import IMAGES
 from indexer.columns.image_writer import ImageWriter
@@ -14,6 +17,7 @@ from indexer.columns.manifest import FOLDER, ColumnManifest, lucene_fingerprint
 from indexer.columns.row_files import RowFiles, SpooledRows
 from indexer.fields.part import FIELDS
 from indexer.fields.store import read_kinds
+from indexer.parts import Parts, describe_parts
 from indexer.postings import Postings
 from sparta.atomic import replace_folder
 from sparta.progress import Progress, no_progress
@@ -45,12 +49,21 @@ class ColumnWriter:
         """Make the columns, after the last image was added."""
         self._images.close()
         threads = min(MOST_THREADS, os.cpu_count() or 1)
-        _lay_out(Path(self._work.name), self._rows.rows(), progress, threads)
+        self._parts = _lay_out(Path(self._work.name), self.rows(), progress, threads)
+
+    def rows(self) -> SpooledRows:
+        """The postings of all images added."""
+        return self._rows.rows()
+
+    @property
+    def totals(self) -> NDArray[np.int64]:
+        """[V] the sum of each term's impacts."""
+        return self._rows.totals
 
     def publish(self) -> None:
         """Put the columns in their place, once the rest of the index folder is finished."""
         folder, work = self._index / FOLDER, Path(self._work.name)
-        _publish(folder, work, lucene_fingerprint(self._index))
+        _publish(folder, work, lucene_fingerprint(self._index), self._parts)
 
     def __enter__(self) -> ColumnWriter:
         return self
@@ -78,19 +91,20 @@ def write_columns(
         lucene: fingerprint of the Lucene index with the same images.
         progress: stage "columns", in images.
     """
-    _lay_out(work, rows, progress)
-    _publish(folder, work, lucene)
+    _publish(folder, work, lucene, _lay_out(work, rows, progress))
 
 
-def _lay_out(work: Path, rows: SpooledRows, progress: Progress, threads: int = 1) -> None:
+def _lay_out(work: Path, rows: SpooledRows, progress: Progress, threads: int = 1) -> Parts:
+    """The files of the columns; gigabytes are hashed before something else waits for it."""
     made = work / FOLDER
     made.mkdir()
     lay_out(made, rows, progress, threads=threads)
     for name in (IMAGES, FIELDS):
         (work / name).rename(made / name)
+    return describe_parts(made)
 
 
-def _publish(folder: Path, work: Path, lucene: str) -> None:
+def _publish(folder: Path, work: Path, lucene: str, parts: Parts) -> None:
     made = work / FOLDER
-    ColumnManifest.save(made, lucene)
+    ColumnManifest.save(made, lucene, parts)
     replace_folder(made, folder, work)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -67,3 +68,20 @@ def test_a_part_has_the_postings_of_its_images(part: slice) -> None:
     found, right = postings.part(part), Postings.of(list(postings)[part])
     for field in fields(Postings):
         np.testing.assert_array_equal(getattr(found, field.name), getattr(right, field.name))
+
+
+@pytest.mark.parametrize("cuts", [[0, 21], [0, 0, 4, 5, 21], [0, 20, 21, 21]])
+def test_parts_joined_are_the_whole(cuts: list[int]) -> None:
+    postings = random_rows(70_000, 255, 127)
+    found = Postings.joined([postings.part(slice(*pair)) for pair in pairwise(cuts)])
+    for field in fields(Postings):
+        own, joined = getattr(postings, field.name), getattr(found, field.name)
+        np.testing.assert_array_equal(joined, own)
+        assert not isinstance(own, np.ndarray) or joined.dtype == own.dtype, field.name
+
+
+def test_nothing_joined_is_nothing() -> None:
+    none = Postings.joined([])
+    assert len(none) == 0
+    assert none.starts.tolist() == none.box_starts.tolist() == [0]
+    assert none.boxes.shape == (0, 4)

@@ -10,7 +10,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 
 from eval.bench.indexing.encoded_images import EncodedImages
-from indexer.impacts import ImpactParameters, keep_terms_at_once, split_images
+from indexer.impacts import ImpactParameters, batch_postings, keep_terms_at_once
 from indexer.lucene.compiled_texts import CompiledTexts
 from indexer.lucene.document import Documents
 from indexer.lucene.segment_writer import SegmentWriter, merge_segments
@@ -70,7 +70,7 @@ def _encode(
             pruning.quantiser.report(one.scores, levels)
     with _timed(costs, "put in rows"):
         own = zip(batches, kept, impacts, strict=True)
-        return Postings.of([row for batch in own for row in split_images(*batch)])
+        return Postings.joined([batch_postings(*one) for one in own])
 
 
 def _keep(postings: Postings, folder: Path, costs: Costs) -> None:

@@ -16,6 +16,7 @@ from indexer.fields.part import FIELDS
 from indexer.fields.store import DECLARED
 from indexer.filters.text import parse_filter
 from indexer.lucene.reader import LuceneIndex
+from indexer.parts import describe_parts
 from indexer.postings import Postings
 from indexer.search.api import UnavailableError
 from indexer.search.fields import open_fields
@@ -61,7 +62,8 @@ def test_fields_are_read_from_the_metadata_where_columns_have_none(
         ready = open_fields(copy, lucene).allowed(whole)
         assert not caplog.records
         (copy / FOLDER / FIELDS).unlink()
-        ColumnManifest.save(copy / FOLDER, lucene_fingerprint(copy))  # of an earlier version
+        parts = describe_parts(copy / FOLDER)  # of an earlier version
+        ColumnManifest.save(copy / FOLDER, lucene_fingerprint(copy), parts)
         assert open_fields(copy, lucene).allowed(whole).tolist() == ready.tolist()
         shutil.rmtree(copy / FOLDER)
         assert open_fields(copy, lucene).allowed(whole).tolist() == ready.tolist()

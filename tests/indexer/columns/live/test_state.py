@@ -11,7 +11,7 @@ from indexer.columns.live.snapshot import LiveColumns
 from indexer.columns.live.state import ColumnState, next_number, remove_unlisted, state_folder
 from indexer.columns.manifest import FOLDER
 from indexer.live.changes import Delete
-from indexer.parts import MANIFEST
+from indexer.parts import MANIFEST, describe_parts
 from sparta.atomic import MARKER, make_work
 from sparta.errors import InputError
 from tests.indexer.columns.live.images import VOCABULARY, add, build, compact, found
@@ -120,6 +120,6 @@ def test_an_image_table_of_another_segment(index: Path) -> None:
     from indexer.columns.live.segment import Segment
     from indexer.columns.manifest import ColumnManifest
 
-    ColumnManifest.save(folder, "")
+    ColumnManifest.save(folder, "", describe_parts(folder))
     with pytest.raises(InputError, match="the columns have 5 images, the table 2"):
         Segment(folder)
