@@ -198,17 +198,32 @@ def _mark(bitmap: NDArray[np.uint8], place: int, level: int) -> None:
 
 
 @njit(nogil=True, inline="always")
+def _level(impact: np.int64, step: np.int64, inverse: np.int64) -> np.int64:
+    """(impact + step - 1) // step, given 2^32 // step + 1: right for impacts of 16 bits."""
+    return ((impact + step - 1) * inverse) >> 32
+
+
+@njit(nogil=True, inline="always")
 def _write_levels(
-    own: NDArray[Any], step: int, levels: NDArray[np.uint8], impacts: NDArray[Any]
+    own: NDArray[Any],
+    step: np.int64,
+    inverse: np.int64,
+    levels: NDArray[np.uint8],
+    impacts: NDArray[Any],
 ) -> None:
-    """Write the impacts of a superblock, 0 for images without the term, in the order of places."""
-    at = 0
+    """Write the impacts of a superblock, 0 for images without the term, in the order of places.
+
+    Which images have it a processor could not guess, so that all impacts are put down, and the
+    place moves on only after one.
+    """
+    kept = np.empty(SUPERBLOCK, own.dtype)
+    count = 0
     for place in range(SUPERBLOCK):
-        impact = np.int64(own[place])
-        if impact:
-            levels[place % HALF] |= (impact + step - 1) // step << (4 * (place // HALF))
-            impacts[at] = impact
-            at += 1
+        level = _level(np.int64(own[place]), step, inverse)
+        levels[place % HALF] |= level << (4 * (place // HALF))
+        kept[count] = own[place]
+        count += level > 0
+    impacts[:count] = kept[:count]
 
 
 @njit(cache=True, nogil=True)
@@ -231,6 +246,7 @@ def _fill(
     """
     images = len(rows.starts) - 1
     kept = np.zeros((len(levels), SUPERBLOCK), impacts.dtype)
+    inverses = 2**32 // steps + 1
     for begin in range(0, images, SUPERBLOCK):
         superblock = first + begin // SUPERBLOCK
         for number in range(PLACES):
@@ -246,13 +262,13 @@ def _fill(
                 at = following[row]
                 following[row] += 1
                 if row < len(steps):
-                    level = (impact + steps[row] - 1) // steps[row]
+                    level = _level(impact, steps[row], inverses[row])
                     _mark(bitmaps[row - len(levels), superblock], place, level)
                     impacts[at] = impact
                 else:
                     postings[at] = impact << PLACE_BITS | place
         for row in range(len(levels)):
             after = impacts[following[row] :]
-            _write_levels(kept[row], steps[row], levels[row, superblock], after)
+            _write_levels(kept[row], steps[row], inverses[row], levels[row, superblock], after)
             following[row] += sizes[row, superblock]
         kept[:] = 0
