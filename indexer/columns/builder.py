@@ -187,7 +187,7 @@ def _survey(
 
 
 @njit(nogil=True, inline="always")
-def _mark(bitmap: NDArray[np.uint8], place: int, level: int) -> None:
+def _mark(bitmap: NDArray[np.uint8], place: int, level: np.int64) -> None:
     """Set the bit of a place, and let the level of its block be at least this one."""
     block = place // BLOCK
     bitmap[TOPS + place % BLOCK] |= 1 << block
@@ -222,7 +222,7 @@ def _write_levels(
         level = _level(np.int64(own[place]), step, inverse)
         levels[place % HALF] |= level << (4 * (place // HALF))
         kept[count] = own[place]
-        count += level > 0
+        count += int(level > 0)
     impacts[:count] = kept[:count]
 
 
