@@ -110,12 +110,11 @@ def batch_postings(batch: EncodedBatch, kept: KeptTerms, impacts: NDArray[np.int
         kept: the n terms they keep.
         impacts: [n] int32, of these terms.
     """
-    return Postings.of_batch(
-        ids=[image.image_id for image in batch.images],
-        metadata=[{"width": image.width, "height": image.height} for image in batch.images],
-        starts=np.searchsorted(kept.row, np.arange(len(batch.images) + 1)),
-        terms=kept.terms,
-        impacts=impacts,
-        positions=kept.positions,
-        inputs=batch.inputs,
+    postings = Postings.without_grounding(
+        [image.image_id for image in batch.images],
+        [{"width": image.width, "height": image.height} for image in batch.images],
+        np.searchsorted(kept.row, np.arange(len(batch.images) + 1)),
+        kept.terms,
+        impacts,
     )
+    return postings.with_grounding(kept.positions, batch.inputs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 from zipfile import BadZipFile
@@ -94,20 +94,6 @@ class Postings:
         )
 
     @classmethod
-    def of_batch(
-        cls,
-        ids: list[str],
-        metadata: list[dict[str, Any]],
-        starts: NDArray[np.int64],
-        terms: NDArray[np.int32],
-        impacts: NDArray[np.int32],
-        positions: NDArray[np.int16],
-        inputs: Sequence[Inputs],
-    ) -> Postings:
-        """Postings that lie end to end already, with the inputs of each image."""
-        return cls(ids, metadata, starts, terms, impacts, positions, **_in_arrays(inputs))
-
-    @classmethod
     def joined(cls, parts: Sequence[Postings]) -> Postings:
         """Concatenate the postings of many images."""
         arrays = {
@@ -149,6 +135,15 @@ class Postings:
             label_terms=np.empty(0, np.int32),
             label_regions=np.empty(0, np.int16),
         )
+
+    def with_grounding(self, positions: NDArray[np.int16], inputs: Sequence[Inputs]) -> Postings:
+        """The same postings, with what won each term.
+
+        Args:
+            positions: [postings] int16, -1 for none.
+            inputs: of each image, which the positions refer to.
+        """
+        return replace(self, positions=positions, **_in_arrays(inputs))
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -252,7 +247,7 @@ def _narrowest(numbers: NDArray[Any]) -> NDArray[Any]:
     return numbers.astype(next(fits))
 
 
-def _in_arrays(inputs: Sequence[Inputs]) -> dict[str, NDArray[Any]]:
+def _in_arrays(inputs: Sequence[Inputs]) -> dict[str, Any]:
     """The inputs of images, end to end."""
     boxes = [read.boxes.reshape(-1) for read in inputs]
     return {
