@@ -19,6 +19,7 @@ from indexer.metadata import Metadata, described
 from indexer.offsets import OFFSET_SAMPLE, TermOffsets, measure_offsets
 from indexer.postings import PostingShard
 from indexer.quantisation import Quantiser
+from indexer.rebuild import Kept, kept_of
 from indexer.settings import IndexSettings, PruningSettings
 from indexer.split import split_index
 from indexer.workspace import Workspace, check_target
@@ -27,7 +28,7 @@ from sparta.cluster import Cluster
 from sparta.disk import check_room, full_disk_reported
 from sparta.features.store import FeatureStore
 from sparta.lock import writing
-from sparta.progress import Progress, no_progress
+from sparta.progress import Notice, Progress, no_notice, no_progress
 from sparta.substitutes import SubstituteTable
 
 BYTES_A_POSTING = 16  # shards, Lucene's parts and their merger, columns and their spool
@@ -41,11 +42,13 @@ class About(NamedTuple):
         metadata: of images by id, from a file.
         kinds: declared, by field.
         photos: the folder whose files are read; None if they are not.
+        kept: what the user gave to the index that is replaced.
     """
 
     metadata: Metadata
     kinds: Mapping[str, Kind]
     photos: Path | None
+    kept: Kept
 
 
 def build_index(
@@ -62,11 +65,13 @@ def build_index(
     shards: int | None = None,
     cluster: Cluster | None = None,
     progress: Progress = no_progress,
+    notice: Notice = no_notice,
 ) -> Manifest:
     """Build an index folder.
 
     Finished shards of postings are saved in a work folder beside `out`, so that an interrupted run
-    continues; an index already at `out` stays in use until the new one is complete. Shards are
+    continues; an index already at `out` stays in use until the new one is complete, which keeps
+    what the user gave to it: fields, deletions, and images that were sent. Shards are
     written to Lucene while later ones are encoded. Until the end the disk holds about 16 bytes a
     posting: 16 GB for a million images of 1,000 terms, of which 7 GB remain.
 
@@ -89,6 +94,7 @@ def build_index(
             for this process.
         progress: stages "convert", in models, and "offset", "encode", "write", "merge", "columns"
             and "divide", in images.
+        notice: gets a line about what is kept of the index that is replaced.
 
     Returns:
         the manifest of the whole index.
@@ -96,6 +102,7 @@ def build_index(
     Raises:
         InputError: if a model cannot be used or was trained on other features, models or stores
             do not go together, a file of queries has none, a table of substitutes is damaged,
+            something that the user gave to the index at `out` cannot be kept,
             `out` contains something that is not an index, another process is writing it, or
             the disk has too little room.
     """
@@ -103,14 +110,24 @@ def build_index(
     with writing(out):
         check_target(out)
         encoder = ImageEncoder.open(stores, models, batch_size, device, pruning.terms, progress)
-        with full_disk_reported(out):
+        fingerprints = [scorer.fingerprint for scorer in encoder.scorers]
+        vocabulary = encoder.tokenizer.vocabulary_hash
+        with (
+            full_disk_reported(out),
+            kept_of(out, encoder.store.ids, fingerprints, vocabulary) as kept,
+        ):
             substitutes = read_substitutes(models[0])
             photos = encoder.store.photos if read_photos else None
-            about = About(metadata or {}, kinds or {}, photos)
+            about = About(metadata or {}, {**kept.kinds, **(kinds or {})}, photos, kept)
             encode = encode_here(encoder)
             if cluster is not None:
                 encode = encode_on(cluster, encoder, models, device)
-            return _build(encode, encoder, out, pruning, substitutes, about, shards, progress)
+            work, manifest = _build(
+                encode, encoder, out, pruning, substitutes, about, shards, progress
+            )
+            kept.finish(work.index, models, device, notice)
+            work.publish(out)
+            return manifest
 
 
 def _build(
@@ -122,7 +139,8 @@ def _build(
     about: About,
     divided: int | None,
     progress: Progress,
-) -> Manifest:
+) -> tuple[Workspace, Manifest]:
+    """A finished index in its work folder."""
     asked = asked_terms(encoder, pruning.asked, pruning.asked_power)
     if pruning.top_n is None:
         asked = NONE_ASKED  # there is no choice to make
@@ -136,7 +154,7 @@ def _build(
     whole = work.index if divided is None else work.whole
     manifest = write_index(
         whole,
-        (described(shard, about.metadata, about.photos) for shard in shards),
+        (about.kept.described(described(one, about.photos), about.metadata) for one in shards),
         encoder.tokenizer,
         settings,
         offsets.offset,
@@ -148,8 +166,7 @@ def _build(
     )
     if divided is not None:
         split_index(whole, work.index, divided, progress)
-    work.publish(out)
-    return manifest
+    return work, manifest
 
 
 def _estimated_bytes(encoder: ImageEncoder, settings: IndexSettings) -> int:

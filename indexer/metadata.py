@@ -11,12 +11,12 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
+from indexer.parts import UPLOAD
 from indexer.postings import PostingShard
 from sparta.errors import InputError, first_line
 from sparta.features.extract.photo_metadata import photo_metadata
 
 ID = "image"
-UPLOAD = "upload"  # names the file of a photo that was sent to a server
 RESERVED = ("width", "height", UPLOAD)  # those of the photo itself
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,14})(\.\d+)?")
 
@@ -119,17 +119,16 @@ def _text(path: Path) -> str:
         raise InputError(f"{path} is not a text file in UTF-8") from error
 
 
-def described(shard: PostingShard, metadata: Metadata, photos: Path | None = None) -> PostingShard:
-    """The shard, with what is known of its images.
+def described(shard: PostingShard, photos: Path | None) -> PostingShard:
+    """The shard, with what the photos' files say of its images.
 
     Args:
         shard: of images with width and height.
-        metadata: of a file; it replaces fields of the photos.
         photos: the folder with the photos, whose files have EXIF, XMP and IPTC; None for none.
     """
     postings = shard.postings
     fields = [
-        {**own, **_of_file(photos, image_id), **metadata.get(image_id, {})}
+        {**own, **_of_file(photos, image_id)}
         for image_id, own in zip(postings.ids, postings.metadata, strict=True)
     ]
     return shard._replace(postings=replace(postings, metadata=fields))

@@ -12,6 +12,7 @@ from sparta.errors import InputError
 MANIFEST = "manifest.json"
 LUCENE = "lucene"
 UPLOADS = "uploads"  # photos that were sent to a server
+UPLOAD = "upload"  # field of the metadata that names the file of one
 # Larger files are hashed by `sparta verify` alone: a search must not read gigabytes to open.
 HASHED_AT_OPENING = 2**24
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from indexer.manifest import is_index
 from indexer.offsets import TermOffsets
-from indexer.parts import UPLOADS
 from indexer.postings import Postings, PostingShard
 from indexer.quantisation import QuantisationReport
 from indexer.settings import IndexSettings
@@ -117,15 +116,9 @@ def check_target(out: Path) -> None:
     """Put back an index that an interrupted run moved aside, and refuse to replace anything else.
 
     Raises:
-        InputError: if `out` is a file, a folder that contains something else, or an index with
-            photos that were sent to a server and are nowhere else.
+        InputError: if `out` is a file, or a folder that contains something else.
     """
     recover(out)
-    if sent := sum(path.is_file() for path in (out / UPLOADS).rglob("*")):
-        raise InputError(
-            f"{out / UPLOADS} has {sent:,} photos that were sent to a server, and building the "
-            "index again would remove them: choose another --out, or move them away"
-        )
     if out.exists() and not (out.is_dir() and (is_index(out) or not any(out.iterdir()))):
         raise InputError(f"{out} exists and is not an index: choose another --out or remove it")
 

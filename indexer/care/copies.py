@@ -15,6 +15,7 @@ from indexer.dense.added import PREFIX
 from indexer.dense.manifest import dense_folder, dense_names
 from indexer.live.commit import FOLDER as LIVE
 from indexer.live.commit import Commit, log_numbers, log_path
+from indexer.live.given import FILE as GIVEN
 from indexer.lucene.commits import newest_commit
 from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import Manifest
@@ -81,7 +82,7 @@ def _copy(index: Path, copy: Path) -> Commit:
         for segment in ColumnState.open(index, commit.columns).segments:
             names += _below(index, index / segment)
     for name in dict.fromkeys(names):
-        _link(index / name, copy / name)
+        link_file(index / name, copy / name)
     if manifest.live:
         (copy / LIVE).mkdir(exist_ok=True)
         first = ColumnState.open(index, commit.columns).log
@@ -90,16 +91,24 @@ def _copy(index: Path, copy: Path) -> Commit:
                 shutil.copyfile(log_path(index, number), log_path(copy, number))
     for name in sorted(grown):  # origins before their vectors, which are written first
         shutil.copyfile(index / name, copy / name)
-    link_uploads(index, copy)  # after the log, whose images have theirs
+    if (index / GIVEN).is_file():  # after the log, whose changes it is about
+        shutil.copyfile(index / GIVEN, copy / GIVEN)
+    link_uploads(index, copy)  # as well
     Manifest.open(copy)
     return commit
 
 
 def link_uploads(index: Path, copy: Path) -> None:
     """Link the photos that were sent to a server of an index, unless they are there."""
-    for name in _below(index, index / UPLOADS):
-        if not (copy / name).exists() and not Path(name).name.startswith("."):  # unfinished
-            _link(index / name, copy / name)
+    for path in uploads_of(index):
+        if not (copy / path.relative_to(index)).exists():
+            link_file(path, copy / path.relative_to(index))
+
+
+def uploads_of(index: Path) -> list[Path]:
+    """The photos that were sent to a server of an index."""
+    found = (index / UPLOADS).rglob("*")
+    return [path for path in found if path.is_file() and not path.name.startswith(".")]
 
 
 def _below(index: Path, folder: Path) -> Iterator[str]:
@@ -109,7 +118,8 @@ def _below(index: Path, folder: Path) -> Iterator[str]:
             yield path.relative_to(index).as_posix()
 
 
-def _link(source: Path, target: Path) -> None:
+def link_file(source: Path, target: Path) -> None:
+    """Link a file, or copy it where the disk does not allow that."""
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
         os.link(source, target)

@@ -18,6 +18,7 @@ from indexer.drift import MEANS
 from indexer.fields.kinds import Kind
 from indexer.fields.store import read_kinds
 from indexer.index_writer import write_index
+from indexer.live.given import read_given, write_given
 from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import OFFSETS, Manifest
 from indexer.parts import LUCENE
@@ -74,6 +75,7 @@ def merge_indexes(indexes: Sequence[Path], out: Path, progress: Progress = no_pr
         manifest = _write(indexes, manifests, made, progress)
         for index in indexes:
             link_uploads(index, made)
+            write_given(made, read_given(index))
         replace_folder(made, out, work)
     return manifest
 

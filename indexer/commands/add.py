@@ -63,7 +63,7 @@ def add(
 
     sparta add index/ --features features/ --model model/
     """
-    from indexer.commands.building import STAGES
+    from indexer.commands.building import STAGES, kept_aside
     from sparta.libraries import set_up_libraries
 
     set_up_libraries()
@@ -97,6 +97,7 @@ def add(
         line = f"skipped {skipped.image_id}: {skipped.reason}"
         console.print(line, soft_wrap=True, highlight=False, markup=False)
     left = f", {len(found.skipped):,} skipped" if found.skipped else ""
+    left += kept_aside(report.aside)
     console.print(
         f"{index}: {report.added:,} images added, {report.replaced:,} replaced{left}; "
         f"{report.images:,} in all",

@@ -36,6 +36,13 @@ def summary(manifest: Manifest) -> str:
     )
 
 
+def kept_aside(images: int) -> str:
+    """What became of fields that the user gave to photos which show something else now."""
+    if not images:
+        return ""
+    return f", fields given to {images:,} photos kept aside: they show something else now"
+
+
 def _choice(manifest: Manifest) -> str:
     """How the terms of an image were chosen."""
     if manifest.top_n is None:

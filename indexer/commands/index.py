@@ -143,7 +143,8 @@ def index(
     continues when started again. Averaging scores over several augmentations and
     models improves recall at no cost when searching.
 
-    An index that is replaced loses its dense parts: add them again with sparta index-dense.
+    An index that is replaced keeps its fields, deletions and sent images; where it could not, the
+    command refuses. It loses its dense parts: add them again with sparta index-dense.
 
     [bold]Examples[/bold]
 
@@ -185,7 +186,7 @@ def index(
     kinds = declared_kinds(field)
     check_asked(asked)  # before photos are extracted
     about = read_metadata(metadata) if metadata else {}
-    console = Console()
+    console, lines = Console(), list[str]()
     with connected(ray, device) as cluster, progress_bars(STAGES, console) as show:
         stores = open_stores(
             [folder_at(place) for place in features],
@@ -211,8 +212,11 @@ def index(
             shards=shards,
             cluster=cluster,
             progress=show,
+            notice=lines.append,
         )
     console.print(f"{out}: {summary(manifest)}", soft_wrap=True, highlight=False)
+    for line in lines:
+        console.print(f"{out}: {line}", soft_wrap=True, highlight=False, markup=False)
     if asked == "model" and manifest.asked == "none" and manifest.top_n is not None:
         console.print(NO_FREQUENCIES, soft_wrap=True, highlight=False)
     if skipped := skipped_summary(stores[0].folder):

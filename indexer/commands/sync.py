@@ -94,6 +94,8 @@ def _watch(console: Console, index: Path, job: PhotoSync, every: float) -> None:
 
 
 def _show(console: Console, index: Path, report: SyncReport, dry: bool = False) -> None:
+    from indexer.commands.building import kept_aside
+
     for skipped in report.skipped[:MOST]:
         _print(console, f"skipped {skipped.image_id}: {skipped.reason}")
     if len(report.skipped) > MOST:
@@ -117,6 +119,7 @@ def _show(console: Console, index: Path, report: SyncReport, dry: bool = False) 
         counts = {}
     text = ", ".join(f"{count:,} {name}" for name, count in counts.items()) or "up to date"
     left = f", {len(report.skipped):,} skipped" if report.skipped else ""
+    left += kept_aside(report.aside)
     _print(console, f"{index}: {text}{left}; {plan.found:,} photos in the folder")
 
 

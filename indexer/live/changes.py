@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -31,13 +31,23 @@ SCHEMA = pa.schema(
 NOT_CHANGES = (ValueError, TypeError, IndexError, EOFError, OSError)  # of Arrow and JSON
 OF_TERMS = ("terms", "impacts", "positions")
 OF_LABELS = ("label_terms", "label_regions")
+Sent = Literal["photo", "features", "terms"]
 
 
 @dataclass(frozen=True)
 class Add:
-    """Adds an image, or replaces the one that has its id."""
+    """Adds an image, or replaces the one that has its id.
+
+    Attributes:
+        image: with its metadata.
+        given: fields that the user gave, None for removed ones; no Mapping if there is nothing to
+            record. Neither this nor `sent` is in the log: see `indexer.live.given`.
+        sent: what a client sent to be the image.
+    """
 
     image: ImagePostings
+    given: Mapping[str, Any] | None = None
+    sent: Sent | None = None
 
     @property
     def image_id(self) -> str:
@@ -52,17 +62,25 @@ class MetadataChange:
     Attributes:
         image_id: of an image in the index.
         metadata: all of it, not only what changes.
+        given: fields that the user gave, None for removed ones; not in the log.
     """
 
     image_id: str
     metadata: dict[str, Any]
+    given: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
 class Delete:
-    """Deletes an image; nothing happens if the index lacks it."""
+    """Deletes an image; nothing happens if the index lacks it.
+
+    Attributes:
+        image_id: of the image.
+        vanished: its photo has gone, or has another id; the user did not ask for it.
+    """
 
     image_id: str
+    vanished: bool = False
 
 
 Change = Add | MetadataChange | Delete

@@ -47,7 +47,7 @@ class ChangeLog:
         exists = path.exists()
         if synced and not exists:
             raise _missing(path)
-        self._end = _whole(path, synced) if exists else 0
+        self._end = whole_end(path, synced) if exists else 0
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         self._appending, self._syncing = Lock(), Lock()
         self._failure: OSError | None = None
@@ -87,6 +87,12 @@ class ChangeLog:
                 raise
             self._end += len(data)
             return self._end
+
+    def take_back(self, position: int) -> None:
+        """Cut off what was appended after a position and not synced."""
+        with self._appending:
+            self._end = position
+            os.ftruncate(self._file, position)
 
     def sync(self, position: int | None = None) -> None:
         """Wait until the log is on the disk up to a position, or whole.
@@ -175,7 +181,7 @@ def _read(file: BinaryIO, position: int) -> _Record | None:
     return _Record(synced, payload, position + HEADER_BYTES + size)
 
 
-def _whole(path: Path, synced: int) -> int:
+def whole_end(path: Path, synced: int = 0) -> int:
     """The position after the last whole record.
 
     Raises:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from indexer.live.changes import MetadataChange
+from indexer.live.given import with_given
 from indexer.metadata import Metadata
 from indexer.update.sharded import Writer
 from indexer.update.writer import open_writer
@@ -65,13 +65,7 @@ def _changes(writer: Writer, metadata: Metadata, progress: Progress) -> Iterator
         progress("update", done, len(metadata))
         if image_id in writer:
             before = writer.metadata(image_id)
-            after = merged(before, fields)
+            after = with_given(before, fields)
             if after != before:
-                yield MetadataChange(image_id, after)
+                yield MetadataChange(image_id, after, dict(fields))
     progress("update", len(metadata), len(metadata))
-
-
-def merged(before: dict[str, Any], fields: Any) -> dict[str, Any]:
-    """Metadata with fields replaced by others; None removes one."""
-    both = {**before, **fields}
-    return {name: value for name, value in both.items() if value is not None}

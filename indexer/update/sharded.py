@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from indexer.live.changes import Change
 from indexer.live.commit import Commit
+from indexer.live.given import Record
 from indexer.shards import owner
 
 
@@ -21,6 +22,10 @@ class Writer(Protocol):
 
     def write(self, changes: Sequence[Change]) -> Any:
         """Write changes to the log; what is returned, `sync` takes."""
+        ...
+
+    def remember(self, record: Record) -> None:
+        """Note what the user gave to images."""
         ...
 
     def sync(self, position: Any = None) -> None:
@@ -90,6 +95,11 @@ class ShardsWriter:
             self.check(changes)
             parts = self._divided(changes)
             return {number: self._shards[number].write(own) for number, own in parts.items()}
+
+    def remember(self, record: Record) -> None:
+        """Note what the user gave to images; see `IndexWriter.remember`."""
+        for image_id, given in record.items():
+            self._owner(image_id).remember({image_id: given})
 
     def sync(self, position: dict[int, Any] | None = None) -> None:
         """Wait until changes survive a power cut; see `IndexWriter.sync`."""

@@ -14,6 +14,7 @@ from indexer.columns.live.state import ColumnState
 from indexer.columns.live.upkeep import Upkeep
 from indexer.live.changes import Add, Change, Delete, MetadataChange
 from indexer.live.commit import Commit, log_numbers, log_path
+from indexer.live.given import Record, given_of, open_given, records_of
 from indexer.live.history import read_changes
 from indexer.live.log import ChangeLog, read_log
 from indexer.live.origin import new_origin
@@ -66,6 +67,8 @@ class IndexWriter:
                 self._commit = _begun(Commit.of(index.commit_data, folder))
             self._open_log()
             opened.callback(self._log.close)
+            self._given = open_given(folder)
+            opened.callback(self._given.close)
             self._upkeep = Upkeep(folder, len(vocabulary), bits, self._commit.columns)
             opened.callback(self._upkeep.close, 0)
             self.commit()
@@ -109,7 +112,7 @@ class IndexWriter:
         changes = [_with_origin(change) for change in changes]
         with self._logging:
             self._check(changes, self.__contains__)
-            position = self._log.append(changes)
+            position = self._append(changes)
             self._logged += len(changes)
             for change in changes:
                 self._known.note(self._log_number, change)
@@ -118,6 +121,29 @@ class IndexWriter:
         if full:
             self.commit()
         return position
+
+    def _append(self, changes: Sequence[Change]) -> int:
+        """Append changes to the log, and what the user gave by them to its own, or neither."""
+        found = [(one, given_of(one, self._known.metadata(one.image_id))) for one in changes]
+        records = [given.record(one.image_id) for one, given in found if given is not None]
+        end = self._given.end
+        if records:
+            self._given.append(records)
+        try:
+            return self._log.append(changes)
+        except OSError:
+            self._given.take_back(end)
+            raise
+
+    def remember(self, record: Record) -> None:
+        """Note what the user gave to images, such as to those that get another id.
+
+        Raises:
+            OSError: if the disk fails.
+        """
+        if records := records_of(record):
+            with self._logging:
+                self._given.append(records)
 
     def _note(self, change: Change) -> None:
         """Remember what an image is after a change of the log."""
@@ -133,6 +159,7 @@ class IndexWriter:
         Raises:
             OSError: if the disk fails.
         """
+        self._given.sync()
         self._log.sync(position)
 
     def commit(self) -> Commit:
@@ -153,7 +180,7 @@ class IndexWriter:
                 # What a commit that failed should have applied is still there.
                 self._applying |= self._changed
                 self._changed = {}
-            self._log.sync(end)
+            self.sync(end)
             self._apply()
             self._lucene.commit(commit.data())
             self._show(commit)
@@ -254,18 +281,20 @@ class IndexWriter:
         self.commit()
         self._lucene.close()
         self._log.close()
+        self._given.close()
 
     def abandon(self) -> None:
         """Close all files; changes since the last commit stay in the log."""
         self._upkeep.close(0)
         self._lucene.abandon()
         self._log.close()
+        self._given.close()
 
 
 def _with_origin(change: Change) -> Change:
     """A change whose image does not count as the one that the index was built with."""
     if isinstance(change, Add) and not change.image.origin:
-        return Add(replace(change.image, origin=new_origin()))
+        return replace(change, image=replace(change.image, origin=new_origin()))
     return change
 
 
@@ -300,13 +329,26 @@ def _opened(folder: Path) -> Iterator[IndexWriter]:
     """Open an index that is not divided."""
     Manifest.read(folder)  # no lock file beside something else
     with writing(folder):
-        manifest = make_live(folder)
-        tokenizer = WordPieceTokenizer.from_folder(folder)
-        manifest.check_vocabulary(folder, tokenizer.vocabulary_hash)
-        writer = IndexWriter(folder, tokenizer.vocabulary, manifest.bits)
+        writer = _begin(folder)
         try:
             yield writer
         except BaseException:
             writer.abandon()
             raise
         writer.close()
+
+
+def apply_log(folder: Path) -> None:
+    """Apply what a killed writer left in the log of a live index; the caller holds its lock.
+
+    Raises:
+        InputError: if the index is damaged.
+    """
+    _begin(folder).close()
+
+
+def _begin(folder: Path) -> IndexWriter:
+    manifest = make_live(folder)
+    tokenizer = WordPieceTokenizer.from_folder(folder)
+    manifest.check_vocabulary(folder, tokenizer.vocabulary_hash)
+    return IndexWriter(folder, tokenizer.vocabulary, manifest.bits)

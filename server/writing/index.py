@@ -11,8 +11,9 @@ from pathlib import Path
 from threading import Condition, Lock, Thread
 from typing import Any, NamedTuple
 
-from indexer.live.changes import Change, Delete, MetadataChange
-from indexer.metadata import UPLOAD
+from indexer.live.changes import Add, Change, Delete, MetadataChange, Sent
+from indexer.live.given import with_given
+from indexer.parts import UPLOAD
 from indexer.postings import ImagePostings
 from indexer.shards import index_folders, owner
 from indexer.update.sharded import Writer
@@ -80,27 +81,29 @@ class WritableIndex:
         self._committer = Thread(target=self._commit_all, name="commits", daemon=True)
         self._committer.start()
 
-    def encode(self, image_id: str, body: Image) -> ImagePostings:
-        """The postings of an image, with its metadata; a photo is kept.
+    def encode(self, image_id: str, body: Image) -> Add:
+        """The change that adds an image with its metadata; a photo is kept.
 
         Raises:
             InputError: if it cannot be used.
             OSError: if the photo cannot be kept.
         """
-        image, own = self._encode(image_id, body)
-        return replace(image, metadata={**image.metadata, **own, **body.metadata})
+        image, sent = self._encode(image_id, body)
+        metadata = {**image.metadata, **body.metadata}
+        return Add(replace(image, metadata=metadata), body.metadata, sent)
 
-    def _encode(self, image_id: str, body: Image) -> tuple[ImagePostings, dict[str, Any]]:
+    def _encode(self, image_id: str, body: Image) -> tuple[ImagePostings, Sent]:
         if body.terms is not None:
-            return self._read_weights(image_id, body.terms), {}
+            return self._read_weights(image_id, body.terms), "terms"
         if body.features is not None:
-            return self._encoder.features(body.features.record(image_id)), {}
+            return self._encoder.features(body.features.record(image_id)), "features"
         assert body.photo is not None
         folder = self._folders[owner(image_id, len(self._folders))]
         name = keep_upload(folder, body.photo)
         path = upload_path(folder, name)
         assert path is not None
-        return self._encoder.photo(image_id, path), {UPLOAD: name}
+        image = self._encoder.photo(image_id, path)
+        return replace(image, metadata={**image.metadata, UPLOAD: name}), "photo"
 
     def check_new(self, image_ids: Iterable[str]) -> None:
         """Check that the index lacks some images.
@@ -156,9 +159,8 @@ class WritableIndex:
             OSError: if the disk fails.
         """
         with self._writing:
-            merged = {**self._writer.metadata(image_id), **fields}
-            metadata = {name: value for name, value in merged.items() if value is not None}
-            change = MetadataChange(image_id, metadata)
+            metadata = with_given(self._writer.metadata(image_id), fields)
+            change = MetadataChange(image_id, metadata, fields)
             position = self._guarded(lambda: self._writer.write([change]))
             self._written += 1
             number = self._written

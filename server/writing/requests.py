@@ -54,7 +54,7 @@ def put(
     else:
         detail = "send a photo as image/jpeg (or other) or application/octet-stream, or JSON"
         raise ProblemError("unsupported-media", detail)
-    [there], number = index.write([Add(index.encode(image_id, image))], only_new)
+    [there], number = index.write([index.encode(image_id, image)], only_new)
     return WriteAnswer(image_id=image_id, result="replaced" if there else "created"), number
 
 
@@ -145,7 +145,7 @@ class Batch:
         """What a line asks for; None for a change of metadata alone."""
         if asked.delete:
             return Delete(asked.image_id)
-        return Add(self._index.encode(asked.image_id, asked)) if asked.forms else None
+        return self._index.encode(asked.image_id, asked) if asked.forms else None
 
     def _write(self) -> None:
         waiting, self._waiting = self._waiting, []

@@ -238,19 +238,6 @@ def test_a_path_without_a_name_is_refused(store: FeatureStore, model_dir: Path, 
         build_index([store], [model_dir], Path(path), device="cpu")
 
 
-def test_an_index_with_sent_photos_is_not_replaced(
-    store: FeatureStore, model_dir: Path, tmp_path: Path
-) -> None:
-    out = tmp_path / "index"
-    build_index([store], [model_dir], out, device="cpu")
-    sent = out / "uploads" / "ab" / "abcd.jpg"
-    sent.parent.mkdir(parents=True)
-    sent.touch()
-    with pytest.raises(InputError, match="uploads has 1 photos that were sent to a server"):
-        build_index([store], [model_dir], out, device="cpu")
-    assert sent.exists()
-
-
 def test_other_folders_are_not_replaced(
     store: FeatureStore, model_dir: Path, tmp_path: Path
 ) -> None:

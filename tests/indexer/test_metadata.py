@@ -12,6 +12,7 @@ from pyarrow import parquet
 
 from indexer.metadata import described, read_metadata
 from indexer.postings import Postings, PostingShard
+from indexer.rebuild import Kept
 from sparta.errors import InputError
 from tests.server.drawings import postings_of
 from tests.server.fake import DRAWINGS
@@ -27,7 +28,7 @@ def test_images_have_theirs(tmp_path: Path) -> None:
     assert metadata == {"garden/one.png": {"taken": "2024", "tags": ["a"]}, "x.jpg": {}}
     ids = ["garden/one.png", "garden/two.jpg"]
     shard = PostingShard(Postings.of([postings_of(i, DRAWINGS[i]) for i in ids]))
-    assert described(shard, metadata).postings.metadata == [
+    assert Kept().described(shard, metadata).postings.metadata == [
         {"width": 320, "height": 240, "taken": "2024", "tags": ["a"]},
         {"width": 240, "height": 320},
     ]
@@ -43,7 +44,7 @@ def test_the_fields_of_a_photo_are_replaced_by_those_of_the_file(tmp_path: Path)
     drawing = DRAWINGS["garden/one.png"]
     shard = PostingShard(Postings.of([postings_of(i, drawing) for i in ids]))
     size = {"width": 320, "height": 240}
-    found = described(shard, {"garden/one.jpg": {"make": "Leica"}}, tmp_path)
+    found = Kept().described(described(shard, tmp_path), {"garden/one.jpg": {"make": "Leica"}})
     assert found.postings.metadata == [
         size,
         size | {"bytes": (tmp_path / ids[1]).stat().st_size, "make": "Leica", "model": "EOS 5D"},

@@ -6,6 +6,7 @@ from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 
+from indexer.live.given import read_given
 from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import Manifest
 from indexer.parts import LUCENE
@@ -25,7 +26,8 @@ def as_built(index: Path, root: Path, scan: Scan) -> SeenPhotos:
     The feature store beside the index recorded the size of each file; without it, metadata of the
     images has it, and which photos have vanished is unknown. A file of the same size counts as the
     same: times are often those of a copy, and encoding a whole library again takes hours. Where
-    no size is known, files older than the index do.
+    no size is known, files older than the index do. A photo that was deleted from the index counts
+    as seen until its size changes.
 
     Args:
         index: the index folder.
@@ -35,6 +37,10 @@ def as_built(index: Path, root: Path, scan: Scan) -> SeenPhotos:
     manifest = Manifest.read(index)
     stamps = _recorded(index, manifest, root, scan)
     seen = _by_metadata(index, manifest, scan) if stamps is None else stamps
+    for image_id, given in read_given(index).items():
+        stamp = scan.photos.get(image_id)
+        if stamp is not None and any(one.deleted and one.fits(stamp.bytes) for one in given):
+            seen.setdefault(image_id, Seen(stamp))
     return SeenPhotos(root, seen)
 
 

@@ -47,6 +47,7 @@ class SyncReport:
         moved: images that have another id.
         deleted: images of photos that have vanished.
         skipped: photos that could not be used, now or when they were last tried.
+        aside: images whose photos show something else than what the user gave fields to.
     """
 
     plan: Plan
@@ -55,6 +56,7 @@ class SyncReport:
     moved: int = 0
     deleted: int = 0
     skipped: list[Skipped] = field(default_factory=list)
+    aside: int = 0
 
 
 class PhotoSync:
@@ -154,10 +156,10 @@ class PhotoSync:
     ) -> None:
         seen.photos |= plan.touched
         if plan.moved or plan.vanished:
-            moved, deleted = move_and_delete(self._index, plan.moved, plan.vanished)
-            report.moved, report.deleted = moved, deleted
-            for new, former in plan.moved.items():
-                seen.photos[new] = seen.photos.pop(former)._replace(stamp=scan.photos[new])
+            report.moved, report.deleted = move_and_delete(self._index, plan.moved, plan.vanished)
+            moved_photos = {new: seen.photos.pop(former) for new, former in plan.moved.items()}
+            for new, one in moved_photos.items():
+                seen.photos[new] = one._replace(stamp=scan.photos[new])
             for image_id in plan.vanished:
                 del seen.photos[image_id]
         seen.save(self._index)
@@ -184,13 +186,13 @@ class PhotoSync:
                     how.models,
                     asked=how.asked,
                     read_photos=how.read_photos,
-                    keep_fields=True,
                     batch_size=how.batch_size,
                     device=how.device,
                     progress=progress,
                 )
                 report.added += done.added
                 report.replaced += done.replaced
+                report.aside += done.aside
         report.skipped += skipped
         problems = {one.image_id: one.reason for one in skipped}
         for image_id in ids:

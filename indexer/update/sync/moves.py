@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from indexer.live.changes import Add, Change, Delete
+from indexer.live.given import read_given
 from indexer.lucene.reader import LuceneIndex
 from indexer.parts import LUCENE
 from indexer.update.writer import open_writer
@@ -32,7 +33,9 @@ def move_and_delete(index: Path, moved: Mapping[str, str], gone: Sequence[str]) 
     """
     with open_writer(index) as writer:
         writer.commit()
-        deletions: list[Change] = [Delete(image_id) for image_id in gone if image_id in writer]
+        record = read_given(index)
+        writer.remember({new: record[one] for new, one in moved.items() if one in record})
+        deletions: list[Change] = [Delete(one, vanished=True) for one in gone if one in writer]
         there = {new: former for new, former in moved.items() if former in writer}
         for changes in _renamed(index, there):
             writer.write(changes)
@@ -53,5 +56,7 @@ def _renamed(index: Path, moved: Mapping[str, str]) -> Iterator[list[Change]]:
             for new, image in zip(
                 found.values(), lucene.images(documents, vocabulary), strict=True
             ):
-                changes += [Delete(image.image_id), Add(replace(image, image_id=new))]
+                if image.image_id not in moved:  # else another image takes its place
+                    changes.append(Delete(image.image_id, vanished=True))
+                changes.append(Add(replace(image, image_id=new)))
             yield changes

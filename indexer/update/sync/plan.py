@@ -73,9 +73,12 @@ def compare(root: Path, scan: Scan, before: Mapping[str, Seen]) -> Plan:
         else:
             plan.changed.append(image_id)
     gone = [one for one in before if one not in scan.photos and not scan.hides(one)]
-    plan.moved = _moves(root, {one: scan.photos[one] for one in plan.new}, gone, before)
+    # A photo may also have come to where another one was, which may be elsewhere now.
+    arrived = {one: scan.photos[one] for one in plan.new + plan.changed}
+    plan.moved = _moves(root, arrived, [*gone, *plan.changed], before)
     former_ids = set(plan.moved.values())
     plan.new = [image_id for image_id in plan.new if image_id not in plan.moved]
+    plan.changed = [image_id for image_id in plan.changed if image_id not in plan.moved]
     plan.vanished = [image_id for image_id in gone if image_id not in former_ids]
     return plan
 

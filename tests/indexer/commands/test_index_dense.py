@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from indexer.dense.manifest import DenseManifest, dense_names
 from indexer.live.changes import Add, Delete
 from indexer.manifest import Manifest
+from indexer.update.delete import delete_images
 from indexer.update.writer import open_writer
 from sparta.command_line import cli
 from sparta.errors import InputError
@@ -68,5 +69,6 @@ def test_the_command(
     monkeypatch.setitem(sys.modules, "faiss", None)
     no_faiss = run("index-dense", "--model", str(dense_model))
     assert "visualsparta[dense]" in str(no_faiss.exception)
+    delete_images(out, ["new"])
     assert run("index", "--model", str(model_dir)).exit_code == 0
     assert dense_names(out) == []

@@ -1,0 +1,308 @@
+"""What a rebuild keeps of the index it replaces: all that the user gave to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from indexer.care.copies import link_file, uploads_of
+from indexer.columns.image_table import ImageTable
+from indexer.columns.live.state import ColumnState, live_images
+from indexer.fields.kinds import Kind
+from indexer.fields.store import read_kinds
+from indexer.live.changes import Add, Delete
+from indexer.live.commit import FOLDER as LIVE
+from indexer.live.commit import Commit
+from indexer.live.given import FILE, Given, add_given, size_of, with_given, write_given
+from indexer.live.history import read_changes
+from indexer.live.origin import BUILT
+from indexer.lucene.commits import commit_data, newest_commit
+from indexer.manifest import Manifest, is_index
+from indexer.metadata import Metadata
+from indexer.parts import LUCENE, UPLOAD, UPLOADS
+from indexer.postings import ImagePostings, Postings, PostingShard
+from indexer.quantisation import Quantiser
+from indexer.shards import index_folders, owner
+from indexer.update.former import FormerImages
+from indexer.update.resident import ResidentEncoder
+from indexer.update.sync.seen import SeenPhotos, synced_folders
+from indexer.update.writer import apply_log, open_writer
+from sparta.errors import InputError
+from sparta.lock import writing
+from sparta.progress import Notice
+
+
+@dataclass
+class Kept:
+    """What is kept of the index that a build replaces, if there is one.
+
+    Attributes:
+        former: the index; None if there is none.
+        kinds: declared kinds of its fields.
+    """
+
+    former: FormerImages | None = None
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    _out: Path = Path()
+    _scale: float = 1.0
+    # Images that the new stores lack: the file of each photo, and those given by terms.
+    _photos: dict[str, Path] = field(default_factory=dict)
+    _uploads: dict[str, str] = field(default_factory=dict)
+    _terms: list[str] = field(default_factory=list)
+    _record: dict[str, list[Given]] = field(default_factory=dict)
+    _with_fields: int = 0
+    _deleted: int = 0
+
+    def described(self, shard: PostingShard, metadata: Metadata) -> PostingShard:
+        """The shard with what the user gave to its images, without those that were deleted.
+
+        Args:
+            shard: whose metadata are those of the photos' files.
+            metadata: of the build's file. Where it repeats what the former build was given, later
+                changes stay.
+        """
+        if not metadata and not self._record:
+            return shard
+        rows = [self._described(image, metadata) for image in shard.postings]
+        return shard._replace(postings=Postings.of([row for row in rows if row is not None]))
+
+    def _described(self, image: ImagePostings, metadata: Metadata) -> ImagePostings | None:
+        now, before = dict(metadata.get(image.image_id, {})), None
+        if self.former is not None and image.image_id in self.former.record:
+            before = self.former.given_to(image)
+        if before is None and not now:
+            return image
+        before = before or Given(size_of(image.metadata))
+        if before.deleted and self.former is not None and not self.former.has(image.image_id):
+            self._deleted += 1
+            return None
+        self._with_fields += bool(before.fields)
+        newer = {name: one for name, one in now.items() if _differs(before.built, name, one)}
+        given = Given(size_of(image.metadata), {**before.fields, **newer}, now)
+        add_given(self._record, image.image_id, given)
+        return replace(image, metadata=with_given(image.metadata, given.fields))
+
+    def finish(
+        self, index: Path, models: Sequence[str | Path], device: str, notice: Notice
+    ) -> None:
+        """Give the new index what its photos and the metadata file did not.
+
+        Args:
+            index: the new index, divided or not, that nobody else writes.
+            models: that it was built with.
+            device: "auto" takes a GPU if there is one.
+            notice: gets a line about what was kept.
+
+        Raises:
+            InputError: if a photo that was sent cannot be used.
+        """
+        write_given(index, self._record)
+        if self.former is None:
+            return
+        self._link_uploads(index)
+        folders = index_folders(index)
+        if self._photos or self._terms:
+            encoder = ResidentEncoder(folders[0], models, device)
+            with open_writer(index) as writer:
+                for image_id, path in self._photos.items():
+                    writer.write([self._photo(encoder.photo(image_id, path))])
+                manifest = Manifest.read(folders[0])
+                quantiser = Quantiser(manifest.scale, manifest.bits)
+                writer.write([self._ready(image_id, quantiser) for image_id in self._terms])
+        for root in {*synced_folders(self._out)} - {_photos_of(folders[0])}:
+            if seen := SeenPhotos.open(self._out, root):
+                seen.save(index)
+        if text := self._summary():
+            notice(text)
+
+    def _photo(self, image: ImagePostings) -> Add:
+        metadata = image.metadata
+        if name := self._uploads.get(image.image_id):
+            metadata = {**metadata, UPLOAD: name}
+        assert self.former is not None
+        given = self.former.given_to(image)
+        fields = given.fields if given else {}
+        return Add(replace(image, metadata=with_given(metadata, fields)))
+
+    def _ready(self, image_id: str, quantiser: Quantiser) -> Add:
+        """An image that was sent as term weights, which have another scale now."""
+        assert self.former is not None
+        image = self.former.image(image_id)
+        assert image is not None
+        scores = (image.impacts * self._scale).astype(np.float32)
+        return Add(replace(image, impacts=quantiser.impacts(scores)))
+
+    def _link_uploads(self, index: Path) -> None:
+        """Link all photos that were sent, each to where its images are."""
+        folders = index_folders(index)
+        places: dict[str, set[int]] = {}
+        for image_id, name in self._uploads.items():
+            places.setdefault(name, set()).add(owner(image_id, len(folders)))
+        for former in index_folders(self._out):
+            for path in uploads_of(former):
+                name = path.relative_to(former / UPLOADS).as_posix()
+                for number in places.get(name, {0}):  # nobody's are kept too
+                    target = folders[number] / UPLOADS / name
+                    if not target.exists():
+                        link_file(path, target)
+
+    def _summary(self) -> str:
+        assert self.former is not None
+        sent, aside = len(self._photos) + len(self._terms), len(self.former.aside)
+        counts = {
+            "images with fields: {}": self._with_fields,
+            "deletions: {}": self._deleted,
+            "images sent or added: {}": sent,
+        }
+        parts = [text.format(f"{count:,}") for text, count in counts.items() if count]
+        text = f"kept of the former index: {', '.join(parts)}" if parts else ""
+        if aside:
+            text += "; " if text else ""
+            text += f"put aside, since their photos show something else: fields of {aside:,}"
+        return text
+
+
+@contextmanager
+def kept_of(
+    out: Path, ids: Sequence[str], models: Sequence[str], vocabulary: str
+) -> Iterator[Kept]:
+    """What is to be kept of the index at `out`, whose shards nobody writes until the block ends.
+
+    Args:
+        out: the index that is going to be replaced, locked by the caller; there may be none.
+        ids: of the images that the new one is built from.
+        models: fingerprints of its models.
+        vocabulary: hash of its terms.
+
+    Raises:
+        InputError: if something that the user gave could not be kept.
+    """
+    with ExitStack() as opened:
+        try:
+            kept = _open(out, models, opened) if is_index(out) else Kept()
+        except InputError as error:
+            if not _was_written(out):
+                kept = Kept()  # a damaged index, made again from its photos
+            else:
+                raise InputError(
+                    f"what was given to {out} cannot be kept ({error}): restore a snapshot, or "
+                    "move the index away or choose another --out to build one without it"
+                ) from error
+        if kept.former is not None:
+            _plan(kept, out, set(ids), vocabulary)
+        yield kept
+
+
+def _open(out: Path, models: Sequence[str], opened: ExitStack) -> Kept:
+    folders = index_folders(out)
+    for folder in folders:
+        if folder != out:
+            opened.enter_context(writing(folder))
+        if Manifest.open(folder).live:
+            apply_log(folder)
+    manifest = Manifest.open(folders[0])
+    former = FormerImages(out, comparable=manifest.models == list(models))
+    opened.callback(former.close)
+    record = {image_id: list(given) for image_id, given in former.record.items()}
+    kept = Kept(former, read_kinds(folders[0]), out, manifest.scale, _record=record)
+    for folder in folders:
+        if Manifest.read(folder).live and not (folder / FILE).is_file():
+            raise InputError("an earlier version wrote to it and did not record what was given")
+    return kept
+
+
+def _was_written(out: Path) -> bool:
+    """Whether an index that cannot be opened may have something that the user gave."""
+    return any(path.exists() for name in (FILE, LIVE, UPLOADS) for path in out.rglob(name))
+
+
+def _plan(kept: Kept, out: Path, ids: set[str], vocabulary: str) -> None:
+    """Find out where the images are that the new stores lack.
+
+    Args:
+        kept: gets them.
+        out: the index that is going to be replaced.
+        ids: of the images of the new stores.
+        vocabulary: hash of that of the new index.
+
+    Raises:
+        InputError: if an image would be lost.
+    """
+    assert kept.former is not None
+    photos = _photos_of(index_folders(out)[0])
+    roots = {root: SeenPhotos.open(out, root) for root in synced_folders(out)}
+    record, lost = kept.former.record, list[str]()
+    folders = index_folders(out)
+    alike = Manifest.read(folders[0]).vocabulary == vocabulary
+    added = {
+        key: one for folder in folders if Manifest.read(folder).live for key, one in _added(folder)
+    }
+    for image_id in set(record) - set(added):  # a merged index has them as built
+        if record[image_id][-1].sent and (image := kept.former.image(image_id)):
+            added[image_id] = image.metadata
+    for image_id, metadata in added.items():
+        sent = record[image_id][-1].sent if image_id in record else None
+        root = next((root for root, one in roots.items() if one and image_id in one.photos), None)
+        if UPLOAD in metadata:
+            kept._uploads[image_id] = metadata[UPLOAD]
+            own = folders[owner(image_id, len(folders))]
+            path = own / UPLOADS / metadata[UPLOAD]
+        elif sent == "terms" and alike:
+            kept._terms.append(image_id)
+            continue
+        elif not sent and (image_id in ids or root == photos is not None):
+            continue  # it is there, or has vanished
+        else:
+            path = root / image_id if root and not sent else None
+        if path is None or not path.is_file():
+            lost.append(image_id)
+        else:
+            kept._photos[image_id] = path
+    if lost:
+        raise InputError(
+            f"{out} has {len(lost):,} images that the new one would lack, such as {lost[0]!r}: "
+            "they were sent as features or terms, or added from photos that are not there. Delete "
+            "them with sparta delete, or choose another --out; nothing was changed"
+        )
+
+
+def _added(folder: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Ids and metadata of a live index's images that are not as they were built."""
+    newest = newest_commit(folder / LUCENE)
+    commit = Commit.of(commit_data(newest) if newest else {}, folder)
+    opened = ColumnState.open(folder, commit.columns)
+    final: dict[str, tuple[str, Mapping[str, Any]] | None] = {}
+    described: dict[str, Mapping[str, Any]] = {}
+    for change in read_changes(folder, opened.log, 0, commit):
+        if isinstance(change, Add):
+            final[change.image_id] = change.image.origin, change.image.metadata
+        elif isinstance(change, Delete):
+            final[change.image_id] = None
+        elif former := final.get(change.image_id):
+            final[change.image_id] = former[0], change.metadata
+        else:
+            described[change.image_id] = change.metadata
+    for name, live in live_images(folder, commit.columns).items():
+        table = ImageTable(folder / name)
+        named = table.rows.column("origin").is_valid().to_numpy(zero_copy_only=False)
+        for document in np.flatnonzero(live & named).tolist():
+            image_id, metadata = table.stored(document)
+            if image_id not in final:
+                final[image_id] = table.origin(document), described.get(image_id, metadata)
+    for image_id, found in final.items():
+        if found is not None and not found[0].startswith(BUILT):
+            yield image_id, found[1]
+
+
+def _photos_of(index: Path) -> Path | None:
+    photos = Manifest.read(index).photos
+    return Path(photos).resolve() if photos else None
+
+
+def _differs(built: Mapping[str, Any], name: str, value: Any) -> bool:
+    return name not in built or built[name] != value
