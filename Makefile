@@ -5,7 +5,7 @@ PROCESSES := 2
 DEMO := demo
 TYPESCRIPT := tests/server/client/typescript
 
-.PHONY: help install demo demo-site lint test test-rooms test-clusters test-training fuzz torture package docker-check docs dead-code clean
+.PHONY: help install demo demo-site lint test test-rooms test-clusters test-training fuzz torture package docker-check docs dead-code golden size clean
 
 help:
 	@echo "make demo             draw photos, index them, search them, and open the server"
@@ -19,6 +19,8 @@ help:
 	@echo "make docker-check     lint docker/, and build, measure and run the image, as far as tools are here"
 	@echo "make docs             the documentation as HTML, in build/docs"
 	@echo "make dead-code        names that nothing uses"
+	@echo "make golden           answers of every engine compared with the accepted ones; ACCEPT=1, PART=small"
+	@echo "make size             lines, modules, commands, flags, words; SIZE='--baseline FILE' beside former ones"
 	@echo "make install          make the virtual environment .venv with everything in it"
 	@echo "make clean            remove the virtual environment and all that was made here"
 
@@ -122,6 +124,15 @@ docs: install
 
 dead-code: install
 	$(BIN)/vulture
+
+# INPUTS keeps the features and answers from one run to the next; remove it to draw again.
+INPUTS := build/golden
+PART := all
+golden: install
+	$(BIN)/python -m tests.golden --inputs $(INPUTS) --part $(PART) $(if $(ACCEPT),--accept)
+
+size: install
+	$(BIN)/python -m tests.size $(SIZE)
 
 clean:
 	rm -rf $(VENV) $(DEMO) build runs/coverage tests/examples

@@ -1,0 +1,306 @@
+"""Every call of the golden answers into the product; no other module here imports it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import asdict
+from functools import partial
+from hashlib import sha256
+from io import StringIO
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+from urllib.parse import quote
+
+import numpy as np
+import tokenizers
+from fastapi.testclient import TestClient
+from numpy.typing import NDArray
+
+from indexer.filters.json_form import read_filter
+from indexer.filters.text import parse_filter
+from indexer.index_writer import write_index
+from indexer.live.changes import Add, Change, Delete, MetadataChange
+from indexer.postings import Postings, PostingShard
+from indexer.search.browsing import Page
+from indexer.search.open import open_searcher
+from indexer.search.paging import Position, page_after
+from indexer.settings import IndexSettings
+from indexer.shards import index_folders
+from indexer.split import split_index
+from indexer.update.writer import open_writer
+from server.app import create_app
+from server.backends import open_backends
+from server.settings import ServerSettings
+from sparta.__main__ import main
+from sparta.errors import InputError
+from sparta.features.store import FeatureStore
+from sparta.substitutes import Substitute, SubstituteTable
+from sparta.tokenizer import WordPieceTokenizer
+from tests.golden.drawn import SPECIAL, Collection
+
+Question = Mapping[str, Any]
+Answer = dict[str, Any]
+Ask = Callable[[Question], Answer]
+ENGINES = ("columns", "lucene")
+FEW = 50  # images that are added last, and stay in memory
+
+# ---- build ----
+
+
+def draw_features(folder: Path, count: int) -> tuple[list[str], str]:
+    """Ids and the hash of the features in a folder, which are made of drawn scenes if missing."""
+    scenes, features = folder / "scenes", folder / "features"
+    if not (features / "store.json").is_file():
+        drawing = ["--count", str(count), "--seed", "7", "--split", "demo"]
+        _run("scenes", "--out", scenes, *drawing)
+        _run("extract", scenes / "images", "--backbone", "pixels", "--out", features)
+    found, store = sha256(), FeatureStore.open(features)
+    for image in store:
+        found.update(f"{image.image_id} {image.width} {image.height}".encode())
+        found.update(image.features.tobytes() + image.boxes.tobytes())
+    return store.ids, found.hexdigest()
+
+
+def build_from_features(inputs: Path, out: Path, metadata: Mapping[str, Answer]) -> None:
+    """An index of features by the model `sample`."""
+    lines = (json.dumps({"image": image_id, **own}) for image_id, own in metadata.items())
+    out.with_suffix(".jsonl").write_text("\n".join(lines), encoding="utf-8")
+    about = ["--metadata", str(out.with_suffix(".jsonl")), "--field", "rating=number"]
+    options = ["--model", "sample", "--no-photo-metadata", *about]
+    _run("index", inputs / "features", "--out", out, *options)
+
+
+def build_from_postings(out: Path, drawn: Collection) -> None:
+    """An index of drawn images."""
+    terms = {term: number for number, term in enumerate(drawn.vocabulary)}
+    inner = tokenizers.Tokenizer(tokenizers.models.WordPiece(terms, unk_token="[UNK]"))
+    inner.normalizer = tokenizers.normalizers.BertNormalizer(strip_accents=False)
+    inner.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    inner.add_special_tokens(list(SPECIAL))
+    table = {word: (Substitute(term, 0.5),) for word, term in drawn.substitutes.items()}
+    write_index(
+        out,
+        (PostingShard(Postings(**images)) for images in drawn.blocks()),
+        WordPieceTokenizer(inner),
+        IndexSettings(models=["m"], features=["f"], photos=None, offset_images=0),
+        np.zeros(len(terms), np.float32),
+        0.5,
+        images=len(drawn.ids),
+        substitutes=SubstituteTable(table),
+        kinds={"rating": "number"},
+    )
+
+
+def divide(whole: Path, out: Path, shards: int) -> None:
+    """Divide an index into shards."""
+    split_index(whole, out, shards)
+
+
+def change(
+    folder: Path, added: Answer, described: Mapping[str, Answer], deleted: Sequence[str]
+) -> None:
+    """Add, describe and delete images; columns are compacted as far as is due after each commit."""
+    adds: list[Change] = [Add(image) for image in Postings(**added)]
+    descriptions: list[Change] = [MetadataChange(*pair) for pair in described.items()]
+    with open_writer(folder) as writer:
+        for changes in (adds[FEW:], descriptions, [*map(Delete, deleted)], adds[:FEW]):
+            writer.write(changes)
+            writer.commit()
+            writer.settle()
+
+
+def _run(*arguments: str | Path) -> None:
+    command = [sys.executable, "-m", "sparta", *map(str, arguments)]
+    subprocess.run(command, check=True, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+
+
+# ---- read ----
+
+
+def vocabulary(folder: Path) -> list[str]:
+    """The terms in id order."""
+    return WordPieceTokenizer.from_folder(index_folders(folder)[0]).vocabulary
+
+
+def postings(folder: Path, engine: str) -> Iterator[tuple[list[str], Iterator[NDArray[Any]]]]:
+    """Of each part of an index its image ids, and the impacts of all of them term by term."""
+    terms = vocabulary(folder)
+    for part in index_folders(folder):
+        searcher: Any = open_searcher(part, engine)
+        with closing(searcher):
+            there = searcher.field_index().live()
+            ids = [searcher.image_id(document) for document in np.flatnonzero(there).tolist()]
+            yield ids, (searcher.finder.term_impacts(term)[there] for term in terms)
+
+
+# ---- ask in Python ----
+
+
+@contextmanager
+def asked_in_python(folder: Path, engine: str) -> Iterator[Ask]:
+    """Asks a searcher of an index."""
+    with closing(open_searcher(folder, engine)) as searcher:
+        yield partial(_ask, searcher)
+
+
+def _ask(searcher: Any, asked: Question) -> Answer:
+    calls = {"fields": _fields, "suggest": _suggestions, "explain": _explanation}
+    try:
+        return calls.get(asked["call"], _found)(searcher, asked)
+    except (InputError, KeyError, ValueError):
+        return {"refused": True}
+
+
+def _fields(searcher: Any, asked: Question) -> Answer:
+    return {"fields": dict(searcher.field_index().kinds), "images": len(searcher)}
+
+
+def _suggestions(searcher: Any, asked: Question) -> Answer:
+    query, k = asked["query"], asked["k"]
+    corrections = [one.word for one in searcher.correct(query)]
+    return {"suggestions": [*map(list, searcher.complete(query, k))], "corrections": corrections}
+
+
+def _explanation(searcher: Any, asked: Question) -> Answer:
+    return asdict(searcher.explain(asked["query"], asked["image"]))
+
+
+def _found(searcher: Any, asked: Question) -> Answer:
+    query, k, allowed = asked["query"], asked["k"], None
+    if (text := asked.get("filter")) is not None:
+        read = parse_filter(text) if isinstance(text, str) else read_filter(text)
+        allowed = searcher.field_index().allowed(read)
+    if asked["call"] == "similar":
+        return _plain(asdict(searcher.similar(asked["images"], k, words=query, allowed=allowed)))
+    substitute, covered = asked.get("substitute", True), asked.get("min_coverage")
+    options = {"substitute": substitute, "min_coverage": covered, "allowed": allowed}
+    order, facets = asked.get("sort"), asked.get("facets", ())
+    pages: list[Answer] = []
+    after = None
+    while len(pages) < asked.get("pages", 1):
+        if pages and after is None:  # the page before was empty
+            pages.append({"hits": []})
+        elif order or facets or not query.strip():
+            page = Page(k, asked.get("offset", 0), order, facets, after)
+            browsed = searcher.browse(query, page, **options)
+            after = browsed.last
+            counts = {name: [*map(list, own)] for name, own in browsed.facets.items()}
+            pages.append(
+                _plain(asdict(browsed.result) | {"total": browsed.total, "facets": counts})
+            )
+        else:
+            search = partial(searcher.search, query, **options)
+            result = page_after(search, k, after) if after else search(k)
+            last = result.hits[-1] if result.hits else None
+            after = last and Position(last.score, last.image_id, last.rank)
+            pages.append(_plain(asdict(result)))
+    if asked.get("explain"):
+        why = searcher.explain_all(query, [image_id for image_id, _ in pages[0]["hits"]])
+        pages[0]["coverage"] = [one.coverage for one in why]
+        pages[0]["explained"] = [[asdict(term) for term in one.terms] for one in why]
+    return pages[0] if len(pages) == 1 else {"pages": [one["hits"] for one in pages]}
+
+
+def _plain(answer: Answer) -> Answer:
+    """What answers of Python, REST and the command line have in common."""
+    hits, terms = answer["hits"], answer.get("terms")
+    names = ("unknown", "substitutions", "conditions", "total", "facets")
+    plain = {name: answer[name] for name in names if answer.get(name) is not None}
+    plain["hits"] = [[hit["image_id"], hit["score"]] for hit in hits]
+    plain["coverage"] = [hit["coverage"] for hit in hits]
+    plain["metadata"] = [hit["metadata"] for hit in hits[:10]]
+    explained = [hit.get("explanation") or hit.get("terms") for hit in hits]
+    if any(explained):
+        plain["explained"] = explained
+    if isinstance(terms, list):
+        plain["terms"] = {one["term"]: one["count"] for one in terms}
+    elif terms is not None:
+        plain["terms"] = terms
+    return plain
+
+
+# ---- ask by REST and by the command line ----
+
+
+@contextmanager
+def asked_by_rest(folder: Path) -> Iterator[Ask]:
+    """Asks a server of an index in this process."""
+    settings = ServerSettings(index=folder, rate=0)
+    app = create_app(open_backends(settings), settings)
+    with TestClient(app, base_url="http://localhost", client=("127.0.0.1", 50_000)) as client:
+        yield partial(_ask_rest, client)
+
+
+def _ask_rest(client: TestClient, asked: Question) -> Answer:
+    call = asked["call"]
+    if call == "search":
+        return _search_rest(client, asked)
+    image, *also = asked.get("images", [asked.get("image", "")])
+    path = f"/v1/{call}" if call in ("fields", "suggest") else f"/v1/images/{quote(image)}/{call}"
+    values = {"q": asked.get("query"), "k": asked.get("k"), "also": also}
+    values["filter"] = asked.get("filter")
+    answer = client.get(path, params={name: value for name, value in values.items() if value})
+    if answer.is_error:
+        return {"refused": True}
+    found: Answer = answer.json()
+    if call == "suggest":
+        return {"suggestions": [[*one.values()] for one in found["suggestions"]]}
+    names = {"fields": ("fields",), "explain": ("score", "terms", "coverage", "against")}
+    return {name: found[name] for name in names[call]} if call in names else _plain(found)
+
+
+def _search_rest(client: TestClient, asked: Question) -> Answer:
+    names = ["k", "filter", "min_coverage", "substitute", "sort", "facets", "offset", "explain"]
+    sent = {"q": asked["query"]} | {name: asked[name] for name in names if name in asked}
+    pages: list[Answer] = []
+    while len(pages) < asked.get("pages", 1):
+        if pages and sent["cursor"] is None:
+            pages.append({"hits": []})
+            continue
+        if isinstance(sent.get("filter"), dict) or asked["k"] == 100:
+            answer = client.post("/v1/search", json=sent)
+        else:
+            listed = {"facets": ",".join(sent["facets"])} if "facets" in sent else {}
+            answer = client.get("/v1/search", params=sent | listed)
+        if answer.is_error:
+            return {"refused": True}
+        found = answer.json()
+        for name, buckets in (found["facets"] or {}).items():
+            found["facets"][name] = [[one["value"], one["count"]] for one in buckets]
+        pages.append(_plain(found))
+        sent["cursor"] = found["cursor"]
+    return pages[0] if len(pages) == 1 else {"pages": [one["hits"] for one in pages]}
+
+
+def can_be_commanded(asked: Question) -> bool:
+    """Whether the command line takes a question."""
+    plain = not isinstance(asked.get("filter"), dict)
+    elsewhere = asked.keys() & {"pages", "facets", "offset"}
+    return asked["call"] in ("search", "similar") and plain and not elsewhere
+
+
+def ask_command(folder: Path, asked: Question) -> Answer:
+    """Asks `sparta search` or `sparta similar`."""
+    flags = {"filter": "--filter", "sort": "--sort", "min_coverage": "--min-coverage", "k": "-k"}
+    given = [str(one) for name in flags if name in asked for one in (flags[name], asked[name])]
+    given += ["--no-substitute"] * (not asked.get("substitute", True))
+    given += ["--explain"] * asked.get("explain", False)
+    words = [asked["query"]]
+    if asked["call"] == "similar":
+        given, words = [*given, "--words", asked["query"]], asked["images"]
+    arguments = ["sparta", asked["call"], "--json", *given, "--", str(folder), *words]
+    out = StringIO()
+    with patch.object(sys, "argv", arguments), redirect_stdout(out), redirect_stderr(StringIO()):
+        try:
+            main()
+        except SystemExit as ended:
+            if ended.code:
+                return {"refused": True}
+    answer = _plain(json.loads(out.getvalue()))
+    del answer["coverage"]  # which an explanation there lacks
+    return answer
