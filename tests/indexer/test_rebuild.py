@@ -46,7 +46,7 @@ Build = Callable[..., list[str]]
 
 def fields_of(index: Path) -> dict[str, dict[str, Any]]:
     """Metadata of all images by id."""
-    found = {}
+    found: dict[str, dict[str, Any]] = {}
     for folder in index_folders(index):
         with closing(open_index(folder)) as searcher:
             assert isinstance(searcher, Browsable)

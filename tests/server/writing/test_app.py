@@ -19,7 +19,6 @@ from indexer.care.aliases import set_alias
 from indexer.dense.build import add_dense
 from indexer.encoding.stores import open_stores
 from indexer.live.changes import Add
-from indexer.postings import ImagePostings
 from indexer.search.open import open_backend, open_dense_lazily, open_index
 from indexer.state import index_version
 from indexer.update.writer import IndexWriter, open_writer
@@ -101,10 +100,10 @@ def test_an_image_that_must_be_new_replaces_none(
     client.delete("/v1/images/a")
     encode = WritableIndex.encode
 
-    def encode_late(index: WritableIndex, image_id: str, body: Image) -> ImagePostings:
+    def encode_late(index: WritableIndex, image_id: str, body: Image) -> Add:
         """Another request adds the image meanwhile."""
         image = encode(index, image_id, body)
-        index.write([Add(image)])
+        index.write([image])
         return image
 
     monkeypatch.setattr(WritableIndex, "encode", encode_late)
