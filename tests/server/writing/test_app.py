@@ -19,10 +19,13 @@ from indexer.care.aliases import set_alias
 from indexer.dense.build import add_dense
 from indexer.encoding.stores import open_stores
 from indexer.live.changes import Add
+from indexer.live.commit import log_path
+from indexer.live.log import read_log
 from indexer.postings import ImagePostings
 from indexer.search.open import open_backend, open_dense_lazily, open_index
 from indexer.state import index_version
 from indexer.update.writer import IndexWriter, open_writer
+from server.json_bodies import MANY
 from server.writing.app import Writing, create_app
 from server.writing.board import COMMIT, Board
 from server.writing.bodies import Image
@@ -146,6 +149,35 @@ def test_many_are_deleted(client: TestClient, index: Path) -> None:
         assert len(searcher) == 1
         assert searcher.metadata(first)
     assert client.post("/v1/images/delete", json=[]).json()["deleted"] == 0
+
+
+def test_what_is_not_there_is_missing_and_not_logged(
+    client: TestClient, index: Path, board: Board
+) -> None:
+    unknown = [f"nothing/{i}" for i in range(3000)] + ["x" * 40_000, ""]
+    first, second, third = sorted(DRAWINGS)[:3]
+    for ids in (unknown, [*unknown, first, second, first]):
+        answer = client.post("/v1/images/delete", json=ids).json()
+        assert (answer["deleted"], answer["missing"]) == (len({*ids} - {*unknown}), unknown)
+    lines = [{"image_id": one, "delete": True} for one in [*unknown, third, third]]
+    body = "\n".join(map(json.dumps, lines))
+    answer = client.post("/v1/images/batch", content=body).json()
+    assert (answer["deleted"], len(answer["errors"])) == (1, len(unknown) + 1)
+    assert {error["detail"] for error in answer["errors"]} == {"the index has no such image"}
+    assert [change.image_id for change in read_log(log_path(index, 1))] == [first, second, third]
+    assert board.counts.images_deleted == 3
+
+
+def test_a_batch_of_too_many_lines_is_not_begun(client: TestClient, index: Path) -> None:
+    line = json.dumps({"image_id": "a", "terms": {"red": 126}}).encode()
+    answer = client.post("/v1/images/batch", content=line + b"\n" * (MANY + 1))
+    assert "more than 100,000 lines" in problem(answer, 413, "body-too-large")
+    assert "a" not in found(index, "red")
+    line = b'{"image_id": "b", "features": {"features": [[' + b'"a",' * 400_000 + b"1]]}}"
+    answer = client.post("/v1/images/batch", content=line).json()
+    assert "more than 300,000 elements" in answer["errors"][0]["detail"]
+    answer = client.put("/v1/images/b", content=line, headers=JSON)
+    assert "more than 300,000 elements" in problem(answer, 413, "body-too-large")
 
 
 def test_a_change_of_nothing_names_the_commit_that_there_is(index: Path) -> None:
