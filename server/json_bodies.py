@@ -128,7 +128,8 @@ def in_parts(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
     """Check an object part by part, up to the first with an error: `FailFast` is of lists alone."""
     if not isinstance(value, dict):
         return check(value)
-    items, checked = iter(value.items()), {}
+    checked: dict[Any, Any] = {}
+    items = iter(value.items())
     while part := dict(islice(items, _PART)):
         checked |= check(part)
     return checked

@@ -15,9 +15,11 @@ from server.problems import ProblemError
 from server.schemas import BatchAnswer, BatchError, DeleteAnswer, WriteAnswer
 from server.writing.bodies import FIELDS, IDS, IMAGE, LINE, BatchLine, ImageBody
 from server.writing.index import WritableIndex
+from server.writing.uploads import check_photo
 from sparta.errors import InputError
 
 AT_ONCE = 256  # lines of a batch that are written together
+MOST_PIXELS = 1_000_000_000  # of all photos of a batch
 JSON = ("application/json", "application/merge-patch+json")
 
 
@@ -87,7 +89,8 @@ def delete_many(index: WritableIndex, body: bytes) -> tuple[DeleteAnswer, int]:
         ValidationError: if the body is no such list.
         OSError: if the disk fails.
     """
-    ids = list(dict.fromkeys(read_json(IDS, body)))
+    given = read_json(IDS, body)
+    ids = list(dict.fromkeys(given))
     there, number = index.write([Delete(image_id) for image_id in ids]) if ids else ([], 0)
     missing = [image_id for image_id, known in zip(ids, there, strict=True) if not known]
     return DeleteAnswer(deleted=sum(there), missing=missing), number
@@ -105,7 +108,7 @@ class Batch:
         self._counts: Counter[str] = Counter()
         self._errors: list[BatchError] = []
         self._waiting: list[tuple[int, Change]] = []
-        self._number = 0
+        self._number = self._pixels = 0
 
     def run(self, body: bytes) -> tuple[BatchAnswer, int]:
         """Write all lines that can be written.
@@ -146,7 +149,16 @@ class Batch:
         """What a line asks for; None for a change of metadata alone."""
         if asked.delete:
             return Delete(asked.image_id)
+        if asked.photo is not None:
+            self._count(check_photo(asked.photo).pixels)
         return Add(self._index.encode(asked.image_id, asked)) if asked.forms else None
+
+    def _count(self, pixels: int) -> None:
+        """Count the pixels of a photo, which take time to decode, whatever the file's size."""
+        if self._pixels + pixels > MOST_PIXELS:
+            most = f"{MOST_PIXELS // 10**6:,} megapixels"
+            raise InputError(f"the photos of a batch have {most} at most: send it in another one")
+        self._pixels += pixels
 
     def _write(self) -> None:
         waiting, self._waiting = self._waiting, []

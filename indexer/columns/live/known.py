@@ -56,7 +56,8 @@ class KnownImages:
         """An image's metadata, None if there is no such image."""
         for own in reversed(list(self._changes.values())):
             if image_id in own:
-                return own[image_id]
+                changed: dict[str, Any] | None = own[image_id]
+                return changed
         place = self._place(image_id)
         return None if place is None else place[0].stored(place[1]).metadata
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from indexer.live.changes import Delete
+from indexer.live.changes import Change, Delete
 from indexer.live.commit import log_path
 from indexer.live.log import ChangeLog, read_log
 from indexer.postings import Postings
@@ -45,12 +45,15 @@ def test_many_are_deleted_in_parts_and_each_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     postings = random_postings(tokenizer, 10)
-    index, parts = make_index(tmp_path / "index", postings), []
-    append = ChangeLog.append
+    index, append = make_index(tmp_path / "index", postings), ChangeLog.append
+    parts: list[int] = []
+
+    def note(log: ChangeLog, changes: Sequence[Change]) -> int:
+        parts.append(len(changes))
+        return append(log, changes)
+
     monkeypatch.setattr(module, "AT_ONCE", 3)
-    monkeypatch.setattr(
-        ChangeLog, "append", lambda log, own: (parts.append(len(own)), append(log, own))[1]
-    )
+    monkeypatch.setattr(ChangeLog, "append", note)
     assert delete_images(index, [*postings.ids[:7], *postings.ids[:4]]) == 3
     assert parts == [3, 3, 1]
     assert [change.image_id for change in read_log(log_path(index, 1))] == postings.ids[:7]

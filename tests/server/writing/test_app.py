@@ -31,11 +31,12 @@ from server.writing.board import COMMIT, Board
 from server.writing.bodies import Image
 from server.writing.encoding import PhotoEncoder
 from server.writing.index import WritableIndex
+from sparta.errors import InputError
 from tests.indexer.dense_parts import random_vectors, write_part
 from tests.indexer.tiny import save_model
 from tests.indexer.tiny_dense import save_dense_model
 from tests.server.fake import DRAWINGS
-from tests.server.writing.test_uploads import photo
+from tests.server.writing.test_uploads import photo, sized
 from tests.tiny import tokenizer
 
 JSON = {"content-type": "application/json"}
@@ -307,6 +308,31 @@ def test_photos(photos: Path, tmp_path: Path) -> None:
     assert (one_["width"], one_["height"], two["bytes"]) == (9, 9, 1)
     assert one_["upload"] == two["upload"]
     assert (index / "uploads" / one_["upload"]).read_bytes() == content
+
+
+def test_photos_that_are_too_large_are_refused_by_their_headers(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def encode(encoder: PhotoEncoder, image_id: str, path: Path) -> ImagePostings:
+        raise InputError("it was decoded")
+
+    monkeypatch.setattr(PhotoEncoder, "photo", encode)
+    large, png = sized("PNG", 16000, 11060), {"content-type": "image/png"}
+    limit = "the photo has 177.0 megapixels; 64 are allowed"
+    encoded = base64.b64encode(large).decode()
+    for answer in (
+        client.post("/v1/images/similar", content=large, headers=png),
+        client.put("/v1/images/a", content=large, headers=png),
+        put(client, "a", photo=encoded),
+    ):
+        assert limit in problem(answer, 422, "invalid-image")
+    # Each photo of a batch, and all of them together.
+    small = base64.b64encode(sized("JPEG", 20000, 12000)).decode()
+    lines = [{"image_id": "a", "photo": one} for one in (encoded, *[small] * 5)]
+    answer = client.post("/v1/images/batch", content="\n".join(map(json.dumps, lines)))
+    details = [error["detail"] for error in answer.json()["errors"]]
+    assert limit in details[0] and details[1:5] == ["it was decoded"] * 4
+    assert "photos of a batch have 1,000 megapixels at most" in details[5]
 
 
 def test_dense_models_follow_photos_and_not_term_weights(
