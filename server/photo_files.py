@@ -11,7 +11,7 @@ from PIL import Image
 from indexer.parts import UPLOAD
 from server.problems import ProblemError
 from server.writing.uploads import upload_path
-from sparta.features.extract.image_files import FORMATS
+from sparta.features.extract.image_files import open_known
 
 
 def find_photo(folder: Path | None, image_id: str) -> Path:
@@ -68,7 +68,7 @@ def media_type(path: Path) -> str:
     """
     with path.open("rb") as file:
         try:
-            with Image.open(file, formats=FORMATS) as image:
+            with open_known(file) as image:
                 found = str(image.format)
         except Exception:  # anything may come out of a damaged file
             return "application/octet-stream"

@@ -7,12 +7,10 @@ from io import BytesIO
 from pathlib import Path
 from threading import BoundedSemaphore, Lock
 
-from PIL import Image
-
 from server.conditional import entity_tag
 from server.problems import ProblemError
 from sparta.errors import first_line
-from sparta.features.extract.image_files import load_photo
+from sparta.features.extract.image_files import small_picture
 
 SIZES = (256, 512)  # pixels of the longer side
 QUALITY = 80
@@ -80,11 +78,6 @@ def picture_tag(path: Path, size: int) -> str:
 
 
 def _small(path: Path, size: int) -> bytes:
-    # Half is enough for a decoding at a fraction: what is left is reduced by averaging.
-    photo = load_photo(path, size // 2)
-    left, top, right, bottom = map(round, photo.extent)
-    image = photo.image.crop((left, top, right, bottom))
-    image.thumbnail((size, size), Image.Resampling.LANCZOS)
     out = BytesIO()
-    image.save(out, "JPEG", quality=QUALITY)
+    small_picture(path, size).save(out, "JPEG", quality=QUALITY)
     return out.getvalue()

@@ -29,6 +29,9 @@ SCHEMA = pa.schema(
     }
 )
 NOT_CHANGES = (ValueError, TypeError, IndexError, EOFError, OSError)  # of Arrow and JSON
+_NOTHING = np.empty(0, np.int32)
+_NO_POSITIONS = _NOTHING.astype(np.int16)
+_NO_INPUTS = Inputs(np.empty((0, 4), np.float32), _NOTHING, _NO_POSITIONS)
 OF_TERMS = ("terms", "impacts", "positions")
 OF_LABELS = ("label_terms", "label_regions")
 Sent = Literal["photo", "features", "terms"]
@@ -144,11 +147,7 @@ def _image(change: Change) -> ImagePostings:
     if isinstance(change, Add):
         return change.image
     metadata = change.metadata if isinstance(change, MetadataChange) else {}
-    nothing = np.empty(0, np.int32)
-    inputs = Inputs(np.empty((0, 4), np.float32), nothing, nothing.astype(np.int16))
-    return ImagePostings(
-        change.image_id, metadata, nothing, nothing, nothing.astype(np.int16), inputs
-    )
+    return ImagePostings(change.image_id, metadata, _NOTHING, _NOTHING, _NO_POSITIONS, _NO_INPUTS)
 
 
 def _lists(starts: NDArray[np.int64], values: Any) -> pa.ListArray:

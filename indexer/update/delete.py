@@ -9,9 +9,11 @@ from indexer.live.changes import Delete
 from indexer.update.writer import open_writer
 from sparta.errors import InputError
 
+AT_ONCE = 4096  # images in a record of the log
+
 
 def delete_images(index: Path, ids: Sequence[str]) -> int:
-    """Delete images, all or none.
+    """Delete images, or none if the index lacks one. An interruption leaves some deleted.
 
     Returns:
         how many images are left.
@@ -28,6 +30,7 @@ def delete_images(index: Path, ids: Sequence[str]) -> int:
                 f"{index} has no image {absent[0]!r}{more}: give ids as sparta search shows them; "
                 "nothing was deleted"
             )
-        writer.write([Delete(image_id) for image_id in ids])
+        for start in range(0, len(ids), AT_ONCE):
+            writer.write([Delete(image_id) for image_id in ids[start : start + AT_ONCE]])
         writer.commit()
         return len(writer)

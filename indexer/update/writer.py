@@ -100,7 +100,7 @@ class IndexWriter:
             self._check(changes, self.__contains__)
 
     def write(self, changes: Sequence[Change]) -> int:
-        """Write changes to the log, all or none.
+        """Write changes to the log, all or none; deletions of images that are not there are none.
 
         Returns:
             the position to sync.
@@ -112,6 +112,9 @@ class IndexWriter:
         changes = [_with_origin(change) for change in changes]
         with self._logging:
             self._check(changes, self.__contains__)
+            changes = self._effective(changes)
+            if not changes:
+                return self._log.end
             position = self._append(changes)
             self._logged += len(changes)
             for change in changes:
@@ -144,6 +147,18 @@ class IndexWriter:
         if records := records_of(record):
             with self._logging:
                 self._given.append(records)
+
+    def _effective(self, changes: Sequence[Change]) -> list[Change]:
+        """Changes without deletions of images that are not there when their turn comes."""
+        there: dict[str, bool] = {}
+        kept = []
+        for change in changes:
+            image_id, deleted = change.image_id, isinstance(change, Delete)
+            if deleted and not there.get(image_id, image_id in self):
+                continue
+            there[image_id] = not deleted
+            kept.append(change)
+        return kept
 
     def _note(self, change: Change) -> None:
         """Remember what an image is after a change of the log."""
@@ -244,7 +259,7 @@ class IndexWriter:
 
     def __contains__(self, image_id: str) -> bool:
         """Whether the index has an image, with all that has been written."""
-        return self._known.metadata(image_id) is not None
+        return image_id in self._known
 
     def __len__(self) -> int:
         """Images at the last commit."""

@@ -6,15 +6,30 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pydantic import BaseModel, TypeAdapter
+
 from indexer.shards import owner
+from server.json_bodies import MANY, read_json
+from server.problems import ProblemError
 from server.schemas import BatchAnswer, DeleteAnswer
+
+
+class _Line(BaseModel):
+    """What says which shard a line is for."""
+
+    image_id: str
+
+
+_LINE = TypeAdapter(_Line)
 
 
 def divided_lines(body: bytes, shards: int) -> dict[int, bytes]:
     """A batch for each shard; lines of others are empty, so that lines keep their numbers.
 
-    What is no object with an id is left to the first shard, which says so.
+    What is no object with an id, or too much, is left to the first shard, which says so.
     """
+    if body.count(b"\n") > MANY:
+        return {0: body}
     lines = body.split(b"\n")
     parts: dict[int, list[bytes]] = {}
     for place, line in enumerate(lines):
@@ -26,8 +41,8 @@ def divided_lines(body: bytes, shards: int) -> dict[int, bytes]:
 
 def _owner_of_line(line: bytes, shards: int) -> int:
     try:
-        return owner(json.loads(line)["image_id"], shards)
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return owner(read_json(_LINE, line).image_id, shards)
+    except (ValueError, ProblemError):
         return 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -63,7 +63,7 @@ class ClusterForwarder(Forwarder):
         content = await request.body() if body is None else body
         parts = {0: content}
         if path == "batch":
-            parts = divided_lines(content, len(self._writers))
+            parts = await run_in_threadpool(divided_lines, content, len(self._writers))
         elif path == "delete":
             parts = divided_ids(content, len(self._writers))
         found = await asyncio.gather(
@@ -72,12 +72,7 @@ class ClusterForwarder(Forwarder):
         failed = [one for one in found if one.status >= 400]
         if failed or path not in ("batch", "delete"):
             return await _response(request, (failed or found)[0], refresh)
-        answers = [json.loads(one.content) for one in found]
-        whole: BaseModel = (
-            batch_answer(answers) if path == "batch" else delete_answer(answers, content)
-        )
-        headers = {"content-type": "application/json"}
-        merged = Written(200, headers, whole.model_dump_json().encode())
+        merged = await run_in_threadpool(_merged, path, found, content)
         return await _response(request, merged, refresh)
 
     async def _written(
@@ -104,11 +99,18 @@ class ClusterForwarder(Forwarder):
         return found
 
 
+def _merged(path: str, found: Sequence[Written], content: bytes) -> Written:
+    """One response of what all writers have answered to their parts of a body."""
+    answers = [json.loads(one.content) for one in found]
+    whole: BaseModel = batch_answer(answers) if path == "batch" else delete_answer(answers, content)
+    return Written(200, {"content-type": "application/json"}, whole.model_dump_json().encode())
+
+
 async def _response(request: Request, found: Written, refresh: Refresh) -> Response:
     """The writer's response, with the version of the whole index."""
     content, media_type = found.content, found.headers.get("content-type")
     if found.status == 200 and refresh == "wait":
-        answer: Mapping[str, Any] = json.loads(content)
+        answer: Mapping[str, Any] = await run_in_threadpool(json.loads, content)
         if "index_version" in answer:
             backends = backends_of(request)
             await run_in_threadpool(len, backends.default.searcher)  # learns of the new commits

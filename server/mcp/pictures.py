@@ -6,9 +6,7 @@ from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from PIL import Image
-
-from sparta.features.extract.image_files import load_photo
+from sparta.features.extract.image_files import small_picture
 
 SIDE = 1024  # pixels; models reduce larger pictures themselves
 QUALITY = 85
@@ -26,10 +24,7 @@ def scaled_down(content: bytes) -> bytes:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "photo"
         path.write_bytes(content)
-        photo = load_photo(path, SIDE // 2)
-    left, top, right, bottom = photo.extent
-    image = photo.image.crop((round(left), round(top), round(right), round(bottom)))
-    image.thumbnail((SIDE, SIDE), Image.Resampling.LANCZOS)
+        image = small_picture(path, SIDE)
     out = BytesIO()
     image.save(out, "JPEG", quality=QUALITY)
     return out.getvalue()

@@ -13,7 +13,7 @@ from PIL import Image
 
 from server.publish.folder import SiteFolder, digest
 from server.publish.stripping import stripped
-from sparta.features.extract.image_files import load_photo
+from sparta.features.extract.image_files import load_photo, small_picture
 
 Format = Literal["webp", "avif"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -99,11 +99,7 @@ def _sizes(photo: Photo, pictures: Pictures) -> Iterator[int]:
 
 def _picture(path: Path, size: int, kind: Format) -> bytes:
     """A photo as a picture without metadata: upright, and no larger than the photo."""
-    photo = load_photo(path, size // 2)
-    left, top, right, bottom = map(round, photo.extent)
-    image = photo.image.crop((left, top, right, bottom))
-    image.thumbnail((size, size), Image.Resampling.LANCZOS)
-    return _encoded(image, kind, QUALITY[kind])
+    return _encoded(small_picture(path, size), kind, QUALITY[kind])
 
 
 def _encoded(image: Image.Image, kind: str, quality: int) -> bytes:

@@ -6,13 +6,14 @@ from fastapi import APIRouter, Request, Response
 
 from server import schemas
 from server.backends import Backend, backends_of
+from server.json_bodies import JsonRoute
 from server.problems import PROBLEM, responses
 from server.routes.filtering import allowed_by, fields_of
 from server.routes.hits import json_response
 from server.routes.parameters import CountBody
 from server.work import Work
 
-router = APIRouter(prefix="/v1/images")
+router = APIRouter(prefix="/v1/images", route_class=JsonRoute)
 
 
 @router.post(
@@ -21,7 +22,7 @@ router = APIRouter(prefix="/v1/images")
     operation_id="count_images",
     response_model=schemas.CountAnswer,
     responses={
-        400: {"description": "The body is not UTF-8", "content": PROBLEM},
+        400: {"description": "The body is not JSON", "content": PROBLEM},
         **responses("invalid-parameter", "unknown-backend", "overloaded"),
     },
 )

@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 from fastapi import Depends, Query, Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import AfterValidator, BaseModel, Discriminator, Tag, ValidationError
+from pydantic import AfterValidator, BaseModel, Discriminator, FailFast, Tag, ValidationError
 from pydantic_core import PydanticCustomError
 
 from server.backends import Backend, backends_of
@@ -66,6 +66,7 @@ OptionalQueryParameter = Annotated[
 ]
 AlsoParameter = Annotated[
     list[str],
+    FailFast(),
     Query(max_length=MAX_IMAGES - 1, description="Ids of further images to be similar to"),
 ]
 WordsParameter = Annotated[
@@ -168,6 +169,7 @@ class SearchBody(Search):
     filter: Annotated[str | dict[str, Any] | None, Query(description=FILTER)] = None
     facets: Annotated[
         list[str],
+        FailFast(),
         Query(
             max_length=MAX_FACETS,
             description="Fields of which to count the values over all matching photos; dates with "
@@ -187,6 +189,7 @@ class Searches(BaseModel):
 
     queries: Annotated[
         list[SearchBody],
+        FailFast(),
         Query(min_length=1, max_length=MAX_QUERIES, description="Answered one by one, in order"),
     ]
 

@@ -22,6 +22,7 @@ from indexer.search.paging import Position, page_after
 from indexer.search.terms.words import Suggester
 from server import schemas
 from server.backends import Backend, backends_of
+from server.json_bodies import JsonRoute
 from server.problems import PROBLEM, ProblemError, responses
 from server.routes import cursor
 from server.routes.cursor import search_key
@@ -49,7 +50,7 @@ MAX_CORRECTED = 10  # unknown words
 
 ATTEMPTS = 5  # at a search whose hits are deleted while they are explained
 
-router = APIRouter(prefix="/v1")
+router = APIRouter(prefix="/v1", route_class=JsonRoute)
 direct = APIRouter(prefix="/v1", route_class=DirectRoute)
 
 
@@ -92,7 +93,7 @@ async def search(request: Request) -> Response:
     operation_id="search_by_body",
     response_model=schemas.SearchAnswer | schemas.SearchAnswers,
     responses={
-        400: {"description": "The body is not UTF-8", "content": PROBLEM},
+        400: {"description": "The body is not JSON", "content": PROBLEM},
         **responses("invalid-parameter", "unknown-backend", "backend-unavailable", "overloaded"),
     },
 )

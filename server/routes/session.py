@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from fastapi import APIRouter, Request, Response
 
 from server import schemas
+from server.json_bodies import JsonRoute
 from server.problems import PROBLEM, ProblemError, responses
 from server.security.access import key_needed
 from server.security.callers import COOKIE, Caller
@@ -16,7 +17,7 @@ from server.security.same_origin import is_of_another_origin
 
 MAX_AGE = 30 * 24 * 3600  # seconds that a browser is signed in
 
-router = APIRouter(prefix="/v1")
+router = APIRouter(prefix="/v1", route_class=JsonRoute)
 
 
 @router.get("/session", summary="Show who sends the requests")
@@ -43,7 +44,7 @@ def _refuse_other_sites(request: Request) -> None:
     status_code=204,
     summary="Sign in with a key",
     responses={
-        400: {"description": "The body is not UTF-8", "content": PROBLEM},
+        400: {"description": "The body is not JSON", "content": PROBLEM},
         **responses("invalid-parameter", "key-needed", "scope-missing", "other-site"),
     },
 )

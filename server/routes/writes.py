@@ -6,7 +6,7 @@ import json
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Query, Request, Response
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 from starlette.concurrency import run_in_threadpool
 
@@ -14,16 +14,18 @@ from indexer.search.browsing import Browsable
 from server import schemas
 from server.backends import backends_of
 from server.image_ids import IMAGE
+from server.json_bodies import read_body
 from server.problems import ProblemError, responses
 from server.routes.filtering import allowed_by
 from server.security.access import requires
-from server.writing.bodies import BatchLine, DeleteBody, ImageBody, Refresh, problem_of
+from server.writing.bodies import DELETE, BatchLine, DeleteBody, ImageBody, Refresh
 from server.writing.forward import Forwarder
 
 REF = "#/components/schemas/{model}"
 BODIES: tuple[type[BaseModel], ...] = (ImageBody, BatchLine, DeleteBody)
 FIELDS = {"type": "object", "additionalProperties": True, "examples": [{"rating": 5}]}
 ALWAYS = ("invalid-parameter", "not-writable", "writing-failed")
+DELETED_AT_ONCE = 4000  # images, between which others write
 
 RefreshParameter = Annotated[
     Refresh,
@@ -82,23 +84,37 @@ async def write_batch(request: Request, refresh: RefreshParameter = "wait") -> R
     summary="Delete images by ids or by a filter",
     operation_id="delete_images",
     response_model=schemas.DeleteAnswer,
-    responses=responses(*ALWAYS),
+    responses=responses(*ALWAYS, "stopping"),
     openapi_extra=_body({"application/json": _json(DeleteBody)}, "Ids, or a filter"),
 )
 async def delete_images(request: Request, refresh: RefreshParameter = "wait") -> Response:
     """Delete images; ids that the index lacks are listed.
 
-    A filter is applied to the images that searches find when the request arrives.
+    A filter is applied to the images that searches find when the request arrives. Many images are
+    deleted 4,000 at a time, and others write in between. A request that fails leaves those deleted
+    that it had deleted until then: send it again.
     """
-    try:
-        asked = DeleteBody.model_validate_json(await request.body())
-    except ValidationError as error:
-        raise ProblemError("invalid-parameter", problem_of(error), "body") from error
+    asked = await read_body(request, DELETE)
     ids = asked.ids
     if ids is None:
         ids = await run_in_threadpool(_filtered, request, asked)
-    body = json.dumps(ids).encode()
-    return await forwarder_of(request).send(request, "delete", refresh, body)
+    whole = schemas.DeleteAnswer(deleted=0, missing=[])
+    for start in range(0, len(ids) or 1, DELETED_AT_ONCE):
+        if request.app.state.stopping:
+            raise ProblemError("stopping", "the server is stopping; send the request again")
+        end = start + DELETED_AT_ONCE
+        part = json.dumps(ids[start:end]).encode()
+        last = end >= len(ids)
+        answer = await forwarder_of(request).send(
+            request, "delete", refresh if last else "none", part
+        )
+        if answer.status_code != 200 or (last and not start):
+            return answer
+        found = schemas.DeleteAnswer.model_validate_json(bytes(answer.body))
+        whole.deleted += found.deleted
+        whole.missing += found.missing
+        whole.index_version = found.index_version
+    return Response(whole.model_dump_json(), media_type="application/json")
 
 
 def _filtered(request: Request, asked: DeleteBody) -> list[str]:

@@ -28,8 +28,10 @@ PUBLIC_FOLDER = "/page/"
 NEEDS: dict[str, Scope] = {"/metrics": "metrics"}
 MAX_BODY = 64 * 1024  # bytes
 MAX_WRITTEN = 64 * 1024 * 1024  # bytes of a photo, or of a batch
+MAX_DELETED = 8 * 1024 * 1024  # bytes of ids: this process reads them, and searches meanwhile
 WRITES = frozenset({"POST", "PUT"})
 WRITTEN = re.compile(r"/v1/images/(?!count$)")  # paths of what may be as large
+DELETED = "/v1/images/delete"
 BEARER = "bearer"  # name of the scheme in the OpenAPI document
 
 
@@ -168,8 +170,9 @@ def _check_body(scope: ASGIScope, path: str) -> None:
 
 
 def _largest_body(scope: ASGIScope, path: str) -> int:
-    written = scope["method"] in WRITES and WRITTEN.match(path)
-    return MAX_WRITTEN if written else MAX_BODY
+    if scope["method"] not in WRITES or not WRITTEN.match(path):
+        return MAX_BODY
+    return MAX_DELETED if (scope["method"], path) == ("POST", DELETED) else MAX_WRITTEN
 
 
 def key_needed(detail: str, error: str = "") -> ProblemError:

@@ -22,11 +22,11 @@ from indexer.shards import index_folders
 from indexer.state import index_version
 from server import problems
 from server.image_ids import IMAGE
+from server.json_bodies import problem_of
 from server.problems import ProblemError, unknown_image
 from server.schemas import BatchAnswer, DeleteAnswer, WriteAnswer
 from server.writing import requests
 from server.writing.board import COMMIT, Board
-from server.writing.bodies import problem_of
 from server.writing.encoding import PhotoEncoder
 from server.writing.index import ExistingImageError, WritableIndex
 from sparta.errors import InputError

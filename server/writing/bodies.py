@@ -6,16 +6,20 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import (
+    AfterValidator,
     Base64Bytes,
     BaseModel,
     ConfigDict,
+    FailFast,
     Field,
-    ValidationError,
+    TypeAdapter,
+    WrapValidator,
     field_validator,
     model_validator,
 )
 
 from indexer.metadata import RESERVED
+from server.json_bodies import in_parts, known_fields
 from sparta.errors import InputError
 from sparta.features.record import ImageFeatures
 
@@ -24,21 +28,31 @@ Fields = Annotated[
     dict[str, Any],
     Field(description="Metadata, by field", examples=[{"taken": "2024-06-01", "tags": ["beach"]}]),
 ]
+Texts = Annotated[list[str], FailFast()]
+Vector = Annotated[list[float], FailFast()]
+Box = tuple[float, float, float, float]
 
 
 class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _check_names(cls, value: Any) -> Any:
+        return known_fields(cls, value)
+
 
 class FeaturesBody(_Body):
     """Features of an image, as models take them."""
 
-    features: list[list[float]] = Field(description="A vector a region", min_length=1)
-    boxes: list[tuple[float, float, float, float]] = Field(
+    features: Annotated[list[Vector], FailFast()] = Field(
+        description="A vector a region", min_length=1
+    )
+    boxes: Annotated[list[Box], FailFast()] = Field(
         description="x1, y1, x2, y2 of each region, relative to the photo's width and height"
     )
-    labels: list[str] = Field(default=[], description="Of each region; empty for none")
-    attributes: list[str] = Field(default=[], description="Of each region; empty for none")
+    labels: Texts = Field(default=[], description="Of each region; empty for none")
+    attributes: Texts = Field(default=[], description="Of each region; empty for none")
     width: int = Field(gt=0, description="Of the photo in pixels")
     height: int = Field(gt=0, description="Of the photo in pixels")
 
@@ -68,7 +82,7 @@ class Image(_Body):
 
     photo: Base64Bytes | None = Field(default=None, description="The file, in base64")
     features: FeaturesBody | None = None
-    terms: dict[str, float] | None = Field(
+    terms: Annotated[dict[str, float], WrapValidator(in_parts)] | None = Field(
         default=None,
         description="Term → its score above the term's offset; all are kept",
         examples=[{"dog": 2.25, "beach": 1.5}],
@@ -123,9 +137,9 @@ def check_fields(metadata: dict[str, Any]) -> dict[str, Any]:
 
 
 class DeleteBody(_Body):
-    """The images to delete: by their ids, or those that a filter lets through."""
+    """The images to delete: by their ids, each once, or those that a filter lets through."""
 
-    ids: list[str] | None = Field(default=None, examples=[["beach/two dogs.jpg"]])
+    ids: list[str] | None = Field(default=None, fail_fast=True, examples=[["beach/two dogs.jpg"]])
     filter: str | dict[str, Any] | None = Field(
         default=None, description="As of a search", examples=["folder:drafts"]
     )
@@ -134,12 +148,13 @@ class DeleteBody(_Body):
     def _check(self) -> DeleteBody:
         if (self.ids is None) == (self.filter is None):
             raise ValueError("give ids or a filter")
+        if self.ids is not None:
+            self.ids = list(dict.fromkeys(self.ids))
         return self
 
 
-def problem_of(error: ValidationError) -> str:
-    """The first error in a body, in one line."""
-    first = error.errors()[0]
-    place = ".".join(map(str, first["loc"]))
-    message = first["msg"].removeprefix("Value error, ")
-    return f"{place}: {message}" if place else message
+IDS: TypeAdapter[list[str]] = TypeAdapter(Texts)
+FIELDS: TypeAdapter[dict[str, Any]] = TypeAdapter(
+    Annotated[dict[str, Any], AfterValidator(check_fields)]
+)
+IMAGE, LINE, DELETE = TypeAdapter(ImageBody), TypeAdapter(BatchLine), TypeAdapter(DeleteBody)

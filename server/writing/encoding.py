@@ -49,10 +49,10 @@ class PhotoEncoder:
         Raises:
             InputError: if it cannot be used, or the index was built from something else.
         """
+        check_photo(photo)
         with NamedTemporaryFile(prefix="visualsparta-photo-") as file:
             file.write(photo)
             file.flush()
-            check_photo(Path(file.name))
             image = self.photo("photo", Path(file.name))
         terms = (self._vocabulary[number] for number in image.terms)
         return dict(zip(terms, image.impacts.tolist(), strict=True))

@@ -134,16 +134,17 @@ class WritableIndex:
             if only_new:
                 self.check_new(change.image_id for change in changes)
             there = self._there(changes)
+            # What the index lacks needs no id that an image may have.
+            changes = [
+                change
+                for change, known in zip(changes, there, strict=True)
+                if known or not isinstance(change, Delete)
+            ]
             position = self._guarded(lambda: self._writer.write(changes))
             self._written += len(changes)
             number = self._written
-            deleted = [isinstance(change, Delete) for change in changes]
-            self._board.count(
-                images_written=len(changes) - sum(deleted),
-                images_deleted=sum(
-                    known and gone for known, gone in zip(there, deleted, strict=True)
-                ),
-            )
+            deleted = sum(isinstance(change, Delete) for change in changes)
+            self._board.count(images_written=len(changes) - deleted, images_deleted=deleted)
         self._guarded(lambda: self._writer.sync(position))
         return there, number
 

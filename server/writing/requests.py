@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Annotated, Any
+from io import BytesIO
 
-from pydantic import AfterValidator, TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from indexer.live.changes import Add, Change, Delete
 from indexer.search.api import UnknownImageError
+from server.json_bodies import MANY, problem_of, read_json
 from server.problems import ProblemError
 from server.schemas import BatchAnswer, BatchError, DeleteAnswer, WriteAnswer
-from server.writing.bodies import BatchLine, ImageBody, check_fields, problem_of
+from server.writing.bodies import FIELDS, IDS, IMAGE, LINE, BatchLine, ImageBody
 from server.writing.index import WritableIndex
+from server.writing.uploads import check_photo
 from sparta.errors import InputError
 
 AT_ONCE = 256  # lines of a batch that are written together
+MOST_PIXELS = 1_000_000_000  # of all photos of a batch
 JSON = ("application/json", "application/merge-patch+json")
-_FIELDS: TypeAdapter[dict[str, Any]] = TypeAdapter(
-    Annotated[dict[str, Any], AfterValidator(check_fields)]
-)
-_IDS: TypeAdapter[list[str]] = TypeAdapter(list[str])
 
 
 def put(
@@ -41,7 +40,7 @@ def put(
 
     Raises:
         ExistingImageError: if there is one, and the image must be new.
-        ProblemError: if the body is something else.
+        ProblemError: if the body is something else, or has too many elements.
         ValidationError, InputError: if it cannot be read, or the image cannot be used.
         OSError: if the disk fails.
     """
@@ -50,7 +49,7 @@ def put(
     if media_type.startswith("image/") or media_type == "application/octet-stream":
         image = ImageBody.model_construct(photo=body, features=None, terms=None, metadata={})
     elif media_type in JSON:
-        image = ImageBody.model_validate_json(body)
+        image = read_json(IMAGE, body)
     else:
         detail = "send a photo as image/jpeg (or other) or application/octet-stream, or JSON"
         raise ProblemError("unsupported-media", detail)
@@ -66,7 +65,7 @@ def update(index: WritableIndex, image_id: str, body: bytes) -> tuple[WriteAnswe
         UnknownImageError: if there is no such image.
         OSError: if the disk fails.
     """
-    metadata, number = index.update(image_id, _FIELDS.validate_json(body))
+    metadata, number = index.update(image_id, read_json(FIELDS, body))
     return WriteAnswer(image_id=image_id, result="updated", metadata=metadata), number
 
 
@@ -90,7 +89,8 @@ def delete_many(index: WritableIndex, body: bytes) -> tuple[DeleteAnswer, int]:
         ValidationError: if the body is no such list.
         OSError: if the disk fails.
     """
-    ids = list(dict.fromkeys(_IDS.validate_json(body)))
+    given = read_json(IDS, body)
+    ids = list(dict.fromkeys(given))
     there, number = index.write([Delete(image_id) for image_id in ids]) if ids else ([], 0)
     missing = [image_id for image_id, known in zip(ids, there, strict=True) if not known]
     return DeleteAnswer(deleted=sum(there), missing=missing), number
@@ -108,15 +108,19 @@ class Batch:
         self._counts: Counter[str] = Counter()
         self._errors: list[BatchError] = []
         self._waiting: list[tuple[int, Change]] = []
-        self._number = 0
+        self._number = self._pixels = 0
 
     def run(self, body: bytes) -> tuple[BatchAnswer, int]:
         """Write all lines that can be written.
 
         Raises:
+            ProblemError: if there are too many lines; none is written then.
             OSError: if the disk fails.
         """
-        for number, line in enumerate(body.split(b"\n"), start=1):
+        if body.count(b"\n") > MANY:
+            detail = f"the batch has more than {MANY:,} lines: send it in parts"
+            raise ProblemError("body-too-large", detail)
+        for number, line in enumerate(BytesIO(body), start=1):
             if line.strip():
                 self._take(number, line)
         self._write()
@@ -126,7 +130,7 @@ class Batch:
     def _take(self, number: int, line: bytes) -> None:
         image_id = None
         try:
-            asked = BatchLine.model_validate_json(line)
+            asked = read_json(LINE, line)
             image_id = asked.image_id
             change = self._change(asked)
             if change is None:
@@ -134,7 +138,7 @@ class Batch:
                 _, self._number = self._index.update(image_id, asked.metadata)
                 self._counts["updated"] += 1
                 return
-        except (ValidationError, ValueError, UnknownImageError) as error:
+        except (ValidationError, ValueError, UnknownImageError, ProblemError) as error:
             self._refuse(number, image_id, error)
             return
         self._waiting.append((number, change))
@@ -145,7 +149,16 @@ class Batch:
         """What a line asks for; None for a change of metadata alone."""
         if asked.delete:
             return Delete(asked.image_id)
+        if asked.photo is not None:
+            self._count(check_photo(asked.photo).pixels)
         return self._index.encode(asked.image_id, asked) if asked.forms else None
+
+    def _count(self, pixels: int) -> None:
+        """Count the pixels of a photo, which take time to decode, whatever the file's size."""
+        if self._pixels + pixels > MOST_PIXELS:
+            most = f"{MOST_PIXELS // 10**6:,} megapixels"
+            raise InputError(f"the photos of a batch have {most} at most: send it in another one")
+        self._pixels += pixels
 
     def _write(self) -> None:
         waiting, self._waiting = self._waiting, []

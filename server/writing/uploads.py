@@ -5,15 +5,20 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from io import BytesIO
 from pathlib import Path
 from tempfile import NamedTemporaryFile
+from typing import NamedTuple
+
+from PIL import Image
 
 from indexer.parts import UPLOADS
 from sparta.atomic import sync
 from sparta.errors import InputError
-from sparta.features.extract.image_files import open_image
+from sparta.features.extract.image_files import LARGE, decoded_pixels, is_large, open_image
 
 _NAME = re.compile(r"[0-9a-f]{2}/[0-9a-f]{64}\.[a-z0-9]{2,5}")
+LARGEST = 256_000_000  # pixels of a photo that is sent
 SUFFIXES = {"JPEG": "jpg", "MPO": "jpg", "JPEG2000": "jp2", "TIFF": "tif"}
 
 
@@ -28,9 +33,10 @@ def keep_upload(index: Path, photo: bytes) -> str:
         its name, for `upload_path`.
 
     Raises:
-        InputError: if it is no image of a known format.
+        InputError: if it is no image of a known format, or too large.
         OSError: if it cannot be written.
     """
+    suffix = check_photo(photo).suffix
     digest = hashlib.sha256(photo).hexdigest()
     folder = index / UPLOADS / digest[:2]
     folder.mkdir(parents=True, exist_ok=True)
@@ -38,7 +44,7 @@ def keep_upload(index: Path, photo: bytes) -> str:
         try:
             file.write(photo)
             file.flush()
-            path = folder / f"{digest}.{check_photo(Path(file.name))}"
+            path = folder / f"{digest}.{suffix}"
             os.fchmod(file.fileno(), 0o644)
             os.fsync(file.fileno())
             Path(file.name).replace(path)
@@ -62,17 +68,37 @@ def has_uploads(index: Path | None) -> bool:
     return index is not None and (index / UPLOADS).is_dir()
 
 
-def check_photo(path: Path) -> str:
-    """The suffix that a photo's file should have.
+class CheckedPhoto(NamedTuple):
+    """A photo that was sent.
+
+    Attributes:
+        suffix: that its file should have.
+        pixels: of it.
+    """
+
+    suffix: str
+    pixels: int
+
+
+def check_photo(photo: bytes) -> CheckedPhoto:
+    """What the header of a photo says; it is not decoded.
 
     Raises:
-        InputError: if it is no image of a known format.
+        InputError: if it is no image of a known format, or decoding it would take too much memory.
     """
     try:
-        with open_image(path) as image:
-            found = str(image.format)
+        with open_image(BytesIO(photo)) as image:
+            found, pixels, large = str(image.format), decoded_pixels(image), is_large(image)
+    except Image.DecompressionBombError:
+        found, pixels, large = "", LARGEST + 1, True
     except Exception as error:  # anything may come out of a damaged file
         raise InputError(
             "the photo cannot be used: not an image, or of an unknown format"
         ) from error
-    return SUFFIXES.get(found, found.lower())
+    if large or pixels > LARGEST:
+        has = f"has {pixels / 1e6:.1f} megapixels" if found else "is too large"
+        raise InputError(
+            f"the photo {has}; {LARGE // 10**6} are allowed, and {LARGEST // 10**6} in a JPEG that "
+            "is not progressive: send it smaller"
+        )
+    return CheckedPhoto(SUFFIXES.get(found, found.lower()), pixels)

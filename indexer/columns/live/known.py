@@ -58,8 +58,20 @@ class KnownImages:
             if image_id in own:
                 changed: dict[str, Any] | None = own[image_id]
                 return changed
+        place = self._place(image_id)
+        return None if place is None else place[0].stored(place[1]).metadata
+
+    def __contains__(self, image_id: str) -> bool:
+        """Whether there is an image; stored metadata is not read."""
+        for own in reversed(list(self._changes.values())):
+            if image_id in own:
+                return own[image_id] is not None
+        return self._place(image_id) is not None
+
+    def _place(self, image_id: str) -> tuple[ImageTable, int] | None:
+        """The table of the state that has an image, and its document number there."""
         for table, live in self._tables:
             document = table.document(image_id)
             if document is not None and live[document]:
-                return table.stored(document).metadata
+                return table, document
         return None

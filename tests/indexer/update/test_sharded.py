@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given, settings
 
 from indexer.live.changes import Add, Delete
+from indexer.live.commit import log_path
+from indexer.live.log import read_log
 from indexer.postings import ImagePostings, Postings
 from indexer.search.open import open_searcher
 from indexer.shards import index_folders
@@ -104,3 +106,17 @@ def test_all_changes_are_written_or_none(
     with pytest.raises(InputError, match="nothing was deleted"):
         delete_images(divided, [ids[0], "nothing"])
     assert sum(len(list((one / "live").glob("log-*"))) for one in index_folders(divided)) >= 3
+
+
+def test_no_shard_logs_deletions_of_what_it_lacks(
+    indexes: Path, small: Postings, tmp_path: Path
+) -> None:
+    divided = tmp_path / "divided"
+    shutil.copytree(indexes / "divided", divided)
+    with open_writer(divided) as writer:
+        gone = [*(f"nothing/{i}" for i in range(3000)), small.ids[0], small.ids[0]]
+        writer.sync(writer.write(list(map(Delete, gone))))
+        logs = [log_path(one, 1) for one in index_folders(divided)]
+        assert sum(len(list(read_log(log))) for log in logs) == 1
+    with closing(open_searcher(divided)) as found:
+        assert len(found) == IMAGES - 1

@@ -19,6 +19,7 @@ from indexer.columns.live import tiers
 from indexer.columns.live.upkeep import Upkeep
 from indexer.live.changes import Add, Change, Delete, MetadataChange
 from indexer.live.commit import Commit, log_path
+from indexer.live.log import read_log
 from indexer.lucene.updater import LuceneUpdater
 from indexer.manifest import Manifest
 from indexer.postings import ImagePostings, Postings
@@ -231,6 +232,30 @@ def test_a_killed_writer_loses_nothing(
     Opened(built).close()
     found = open_index(built)
     assert_same(found, right.searcher(tokenizer))
+
+
+def test_deletions_of_what_is_not_there_are_not_logged(
+    built: Path, pool: list[ImagePostings], small: Postings
+) -> None:
+    log, new = log_path(built, 1), pool[-1].image_id
+    gone = [Delete(f"nothing/{i}") for i in range(20_000)]
+    with open_writer(built) as writer:
+        writer.sync(writer.write(gone))
+        assert log.stat().st_size == 0
+        before = writer.commit()
+        # What is added before, in the same record or the log, is deleted, once.
+        writer.write([Delete(new), Add(pool[-1]), Delete(new), Delete(new)])
+        assert new not in writer
+        writer.write([Add(pool[-1])])
+        writer.write([Delete(new), *gone, Delete(small.ids[0]), Delete(new)])
+        assert new not in writer and small.ids[0] not in writer
+        kinds = [type(change) for change in read_log(log)]
+        assert kinds == [Add, Delete, Add, Delete, Delete]
+        end = log.stat().st_size
+        writer.write([Delete(small.ids[0]), Delete(new)])
+        assert log.stat().st_size == end
+        assert writer.commit().version == before.version + 1
+    assert len(open_index(built)) == IMAGES - 1
 
 
 @pytest.mark.parametrize("name", ["live/log-000001", "manifest.json"])

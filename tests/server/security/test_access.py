@@ -15,7 +15,7 @@ from starlette.routing import Mount, Route
 
 from server.backends import Backend
 from server.security import rate_limit
-from server.security.access import MAX_BODY, in_process, requires
+from server.security.access import MAX_BODY, MAX_DELETED, in_process, requires
 from tests.server.apps import app_of, client_of, make_key
 from tests.server.fake import FakeSearcher
 
@@ -255,6 +255,10 @@ def test_bodies_have_a_limit_and_say_their_length(app: FastAPI, file: Path) -> N
     for path, status in {"batch": 403, "delete": 403, "count": 413, "a/count": 405}.items():
         answer = client.post(f"/v1/images/{path}", content=large, headers=headers)
         assert answer.status_code == status, path
+    larger = b" " * (MAX_DELETED + 1)
+    for method, path, status in (("POST", "delete", 413), ("PUT", "delete", 403)):
+        answer = client.request(method, f"/v1/images/{path}", content=larger, headers=headers)
+        assert answer.status_code == status
     assert client.put("/v1/images/a", content=large, headers=headers).status_code == 403
     assert client.patch("/v1/images/a", content=large, headers=headers).status_code == 413
     chunked = client.post("/v1/sign-in", content=iter([b"{}"]), headers=headers)

@@ -19,19 +19,24 @@ from indexer.care.aliases import set_alias
 from indexer.dense.build import add_dense
 from indexer.encoding.stores import open_stores
 from indexer.live.changes import Add
+from indexer.live.commit import log_path
+from indexer.live.log import read_log
+from indexer.postings import ImagePostings
 from indexer.search.open import open_backend, open_dense_lazily, open_index
 from indexer.state import index_version
 from indexer.update.writer import IndexWriter, open_writer
+from server.json_bodies import MANY
 from server.writing.app import Writing, create_app
 from server.writing.board import COMMIT, Board
 from server.writing.bodies import Image
 from server.writing.encoding import PhotoEncoder
 from server.writing.index import WritableIndex
+from sparta.errors import InputError
 from tests.indexer.dense_parts import random_vectors, write_part
 from tests.indexer.tiny import save_model
 from tests.indexer.tiny_dense import save_dense_model
 from tests.server.fake import DRAWINGS
-from tests.server.writing.test_uploads import photo
+from tests.server.writing.test_uploads import photo, sized
 from tests.tiny import tokenizer
 
 JSON = {"content-type": "application/json"}
@@ -145,6 +150,35 @@ def test_many_are_deleted(client: TestClient, index: Path) -> None:
         assert len(searcher) == 1
         assert searcher.metadata(first)
     assert client.post("/v1/images/delete", json=[]).json()["deleted"] == 0
+
+
+def test_what_is_not_there_is_missing_and_not_logged(
+    client: TestClient, index: Path, board: Board
+) -> None:
+    unknown = [f"nothing/{i}" for i in range(3000)] + ["x" * 40_000, ""]
+    first, second, third = sorted(DRAWINGS)[:3]
+    for ids in (unknown, [*unknown, first, second, first]):
+        answer = client.post("/v1/images/delete", json=ids).json()
+        assert (answer["deleted"], answer["missing"]) == (len({*ids} - {*unknown}), unknown)
+    lines = [{"image_id": one, "delete": True} for one in [*unknown, third, third]]
+    body = "\n".join(map(json.dumps, lines))
+    answer = client.post("/v1/images/batch", content=body).json()
+    assert (answer["deleted"], len(answer["errors"])) == (1, len(unknown) + 1)
+    assert {error["detail"] for error in answer["errors"]} == {"the index has no such image"}
+    assert [change.image_id for change in read_log(log_path(index, 1))] == [first, second, third]
+    assert board.counts.images_deleted == 3
+
+
+def test_a_batch_of_too_many_lines_is_not_begun(client: TestClient, index: Path) -> None:
+    line = json.dumps({"image_id": "a", "terms": {"red": 126}}).encode()
+    answer = client.post("/v1/images/batch", content=line + b"\n" * (MANY + 1))
+    assert "more than 100,000 lines" in problem(answer, 413, "body-too-large")
+    assert "a" not in found(index, "red")
+    line = b'{"image_id": "b", "features": {"features": [[' + b'"a",' * 400_000 + b"1]]}}"
+    answer = client.post("/v1/images/batch", content=line).json()
+    assert "more than 300,000 elements" in answer["errors"][0]["detail"]
+    answer = client.put("/v1/images/b", content=line, headers=JSON)
+    assert "more than 300,000 elements" in problem(answer, 413, "body-too-large")
 
 
 def test_a_change_of_nothing_names_the_commit_that_there_is(index: Path) -> None:
@@ -274,6 +308,31 @@ def test_photos(photos: Path, tmp_path: Path) -> None:
     assert (one_["width"], one_["height"], two["bytes"]) == (9, 9, 1)
     assert one_["upload"] == two["upload"]
     assert (index / "uploads" / one_["upload"]).read_bytes() == content
+
+
+def test_photos_that_are_too_large_are_refused_by_their_headers(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def encode(encoder: PhotoEncoder, image_id: str, path: Path) -> ImagePostings:
+        raise InputError("it was decoded")
+
+    monkeypatch.setattr(PhotoEncoder, "photo", encode)
+    large, png = sized("PNG", 16000, 11060), {"content-type": "image/png"}
+    limit = "the photo has 177.0 megapixels; 64 are allowed"
+    encoded = base64.b64encode(large).decode()
+    for answer in (
+        client.post("/v1/images/similar", content=large, headers=png),
+        client.put("/v1/images/a", content=large, headers=png),
+        put(client, "a", photo=encoded),
+    ):
+        assert limit in problem(answer, 422, "invalid-image")
+    # Each photo of a batch, and all of them together.
+    small = base64.b64encode(sized("JPEG", 20000, 12000)).decode()
+    lines = [{"image_id": "a", "photo": one} for one in (encoded, *[small] * 5)]
+    answer = client.post("/v1/images/batch", content="\n".join(map(json.dumps, lines)))
+    details = [error["detail"] for error in answer.json()["errors"]]
+    assert limit in details[0] and details[1:5] == ["it was decoded"] * 4
+    assert "photos of a batch have 1,000 megapixels at most" in details[5]
 
 
 def test_dense_models_follow_photos_and_not_term_weights(

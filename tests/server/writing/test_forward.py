@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from socketserver import StreamRequestHandler, ThreadingMixIn, UnixStreamServer
@@ -10,10 +11,13 @@ from threading import Thread
 from typing import Any
 
 import pytest
+from fastapi import Request, Response
 from fastapi.testclient import TestClient
 
 from server.app import create_app
 from server.backends import Backend, Backends
+from server.routes import writes
+from server.schemas import DeleteAnswer
 from server.writing import forward as module
 from server.writing.board import Board
 from server.writing.forward import Forwarder
@@ -112,6 +116,51 @@ def test_ids_are_sent_as_a_list(client: TestClient, stub: Stub) -> None:
     client.post("/v1/images/delete", json={"ids": ["a", "b"]})
     assert stub.received.endswith(b'\r\n\r\n["a", "b"]')
     assert client.post("/v1/images/delete", json={}).status_code == 422
+
+
+class Counting(Forwarder):
+    """Says that it has deleted every id but "no", and may stop the server then."""
+
+    def __init__(self, stop_after: int = 99) -> None:
+        super().__init__()
+        self.parts: list[tuple[list[str], str]] = []
+        self._stop_after = stop_after
+
+    async def send(
+        self, request: Request, path: str, refresh: Any, body: bytes | None = None
+    ) -> Response:
+        assert path == "delete" and body is not None
+        ids = json.loads(body)
+        self.parts.append((ids, refresh))
+        request.app.state.stopping = len(self.parts) == self._stop_after
+        missing = [one for one in ids if one == "no"]
+        version = "v.7" if refresh == "wait" else None
+        answer = DeleteAnswer(
+            deleted=len(ids) - len(missing), missing=missing, index_version=version
+        )
+        return Response(answer.model_dump_json(), media_type="application/json")
+
+
+@pytest.mark.parametrize("stop_after", [99, 2])
+def test_many_are_deleted_in_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop_after: int
+) -> None:
+    """Between them others write, and the server may stop."""
+    monkeypatch.setattr(writes, "DELETED_AT_ONCE", 3)
+    keys, forwarder = tmp_path / "keys.json", Counting(stop_after)
+    headers = {"Authorization": f"Bearer {make_key(keys, 'write')}"}
+    backends = Backends([Backend("sparta", FakeSearcher())])
+    app = create_app(backends, settings(keys=keys), forwarder=forwarder)
+    with client_of(app, headers=headers) as client:
+        ids = ["a", "b", "no", "a", "c", "d", "e", "f"]
+        answer = client.post("/v1/images/delete", json={"ids": ids})
+    if stop_after == 2:
+        assert answer.status_code == 503 and "stopping" in answer.json()["detail"]
+        assert len(forwarder.parts) == 2
+    else:
+        assert answer.json() == {"deleted": 6, "missing": ["no"], "index_version": "v.7"}
+        sent = [["a", "b", "no"], ["c", "d", "e"], ["f"]]
+        assert forwarder.parts == [*zip(sent, ["none", "none", "wait"], strict=True)]
 
 
 def test_a_program_without_a_writer_says_so(tmp_path: Path) -> None:
