@@ -10,6 +10,7 @@ import asyncio
 from http import HTTPStatus
 from typing import Any
 
+import httptools
 from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -22,6 +23,7 @@ from server.security_headers import SECURITY_HEADERS
 MAX_CONNECTIONS = 500  # of a process
 MAX_HEAD = 32 * 1024  # bytes of the request line and the headers
 PART = 1024 * 1024  # bytes of a body that extend the time for the rest
+OFFER = {b"connection", b"upgrade", b"http2-settings"}  # headers, and tokens of the first one
 SECONDS = 30.0  # for a request to arrive, and for a client to take some of an answer
 
 
@@ -62,7 +64,8 @@ class LimitedProtocol(HttpToolsProtocol):
         whole = not (self._head or self._receiving)
         self._head += len(data)
         self._begun, self._last = 0, None
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        self._parse(data)
         self._alike = self._declined = None
         if self._refused or self.parser is None:
             return
@@ -73,6 +76,39 @@ class LimitedProtocol(HttpToolsProtocol):
             self._await_request()
         if self._head > MAX_HEAD:
             self._refuse_head()
+
+    def _parse(self, data: bytes) -> None:
+        """Parse a part of a request; an offer of another protocol is ignored (RFC 9110, 7.8)."""
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as offer:
+            self._parse_without_offer(data[offer.args[0] :])
+        except httptools.HttpParserError:
+            self.send_400_response("")
+
+    def _parse_without_offer(self, rest: bytes) -> None:
+        """Parse a request again, whose parser takes what follows the head for another protocol.
+
+        Args:
+            rest: what came after the head.
+        """
+        method = self.parser.get_method()
+        if method == b"CONNECT":
+            self._refuse(HTTPStatus.METHOD_NOT_ALLOWED, "CONNECT: this server is no proxy")
+            return
+        version = self.parser.get_http_version().encode()
+        lines = [b"%b %b HTTP/%b" % (method, self.url, version)]
+        lines += [b"%b: %b" % field for field in self.headers if field[0] not in OFFER]
+        tokens = [
+            one
+            for name, value in self.headers
+            if name == b"connection"
+            for one in value.split(b",")
+        ]
+        kept = [one.strip() for one in tokens if one.strip().lower() not in OFFER]
+        lines += [b"connection: %b" % b", ".join(kept)] if kept else []
+        self.parser = httptools.HttpRequestParser(self)
+        self._parse(b"\r\n".join([*lines, b"", rest]))
 
     def on_message_begin(self) -> None:
         """A request begins."""
@@ -87,7 +123,7 @@ class LimitedProtocol(HttpToolsProtocol):
         size = len(self.url) + sum([len(name) + len(value) for name, value in self.headers])
         if size > MAX_HEAD:
             self._refuse_head()
-        elif not self._answer_at_once():
+        elif not self.parser.should_upgrade() and not self._answer_at_once():
             super().on_headers_complete()
 
     def _answer_at_once(self) -> bool:
@@ -150,6 +186,8 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """The request is complete."""
         self._head = 0
+        if self.parser.should_upgrade():  # it comes again without the offer
+            return
         self._receiving = False
         self._due = None
         if self._answered:

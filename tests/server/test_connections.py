@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import socket
 import time
@@ -190,3 +191,45 @@ def test_a_body_that_proceeds_has_more_time(address: str, monkeypatch: pytest.Mo
             connection.sendall(b"x" * 1000)
         assert answer(connection).startswith(b"HTTP/1.1 422 ")
     assert time.monotonic() - begin > 1.5 * SECONDS
+
+
+OFFERS = [
+    b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n",
+    b"Upgrade: h2c\r\nConnection: keep-alive\r\nConnection: upgrade\r\n",
+    b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n",
+]
+
+
+def ask(connection: socket.socket, *parts: bytes) -> list[str]:
+    """The statuses of the answers to two searches on one connection."""
+    for part in parts:
+        connection.sendall(part)
+        time.sleep(0.02)
+    connection.shutdown(socket.SHUT_WR)
+    return re.findall(r"HTTP/1\.1 (\d+)", answer(connection).decode())
+
+
+@pytest.mark.parametrize("offer", OFFERS, ids=["h2c", "two headers", "websocket"])
+@pytest.mark.parametrize("chunked", [False, True], ids=["length", "chunked"])
+def test_an_offer_of_another_protocol_is_ignored(address: str, offer: bytes, chunked: bool) -> None:
+    body = b'{"q": "red", "k": 1}'
+    framing = b"Transfer-Encoding: chunked\r\n" if chunked else b"Content-Length: 20\r\n"
+    head = b"POST /v1/search HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    sent = b"14\r\n" + body + b"\r\n0\r\n\r\n" if chunked else body
+    post = head + framing + offer + b"\r\n" + sent
+    get = SEARCH[:-2] + offer + b"\r\n"
+    whole = [post, get, post, SEARCH]
+    taken = "411" if chunked else "200"  # bodies say their length
+    assert ask(connect(address), b"".join(whole)) == [taken, "200", taken, "200"]
+    assert ask(connect(address), *whole) == [taken, "200", taken, "200"]
+    pieces = [post[:60], post[60:-30], post[-30:-7], post[-7:] + get]
+    assert ask(connect(address), *pieces) == [taken, "200"]
+    wrong = post.replace(b'"k": 1', b'"k": 0')
+    assert ask(connect(address), wrong, get) == ["411" if chunked else "422", "200"]
+    assert ask(connect(address), head + offer + b"\r\n", get) == ["422", "200"]
+
+
+def test_a_tunnel_is_refused(address: str) -> None:
+    connection = connect(address)
+    connection.sendall(b"CONNECT localhost:443 HTTP/1.1\r\nHost: localhost:443\r\n\r\n")
+    assert problem(answer(connection), 405) == "CONNECT: this server is no proxy"
