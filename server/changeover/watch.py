@@ -100,7 +100,7 @@ class IndexWatch(Generic[Kind]):
     def _show(self, commit: int) -> None:
         """Say that what the writer had committed up to a number is shown."""
         if self._board is not None:
-            self._board.show(self._worker, commit)
+            self._board.show(self._worker, commit, self._current.resource.place)
 
     def look(self) -> None:
         """Change over if the index is another, and close what is no longer used."""

@@ -186,17 +186,17 @@ def test_what_was_committed_before_the_start_is_shown_from_the_first_request_on(
     watched: Watched,
 ) -> None:
     """A worker may open an index just before a commit, and answer after it."""
-    board = Board(1)
+    board, place = Board(1), place_of(watched.folder)
     watched.watch = IndexWatch(
         watched.folder, watched.reopen, watched.current, watched.results.append, board
     )
     commit(watched, 1)
     board.committed()
     watched.current.resource.newer = newer = watched.book(".1")
-    assert board.is_shown(1)  # nobody waits for it yet
+    assert board.is_shown(1, place)  # nobody waits for it yet
     watched.watch.start()
     assert watched.current.resource is newer
-    assert board.is_shown(1) and not board.is_shown(2)
+    assert board.is_shown(1, place) and not board.is_shown(2, place)
     watched.watch.stop()
 
 
@@ -253,13 +253,13 @@ def test_a_commit_that_does_not_continue_the_shown_one_is_opened_anew(watched: W
     watched.problem = InputError("columns are damaged")
     board.committed()
     watch.look()
-    assert watched.current.resource is first and not board.is_shown(1)
+    assert watched.current.resource is first and not board.is_shown(1, first.place)
     watched.problem = None
     watch._retry = 0
     watch.look()
     assert watched.current.resource is not first
     assert watched.results == ["refused", "opened"]
-    assert board.is_shown(1)
+    assert board.is_shown(1, first.place)
 
 
 def test_what_is_replaced_meanwhile_is_not_shown(watched: Watched) -> None:
@@ -278,9 +278,9 @@ def test_what_is_replaced_meanwhile_is_not_shown(watched: Watched) -> None:
     commit(watched, 1)
     board.committed()
     watch.look()
-    assert not board.is_shown(1)
+    assert not board.is_shown(1, place_of(watched.folder))
     watch.look()
-    assert board.is_shown(1)
+    assert board.is_shown(1, place_of(watched.folder))
     assert watched.results == ["opened"]
 
 

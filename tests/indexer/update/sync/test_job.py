@@ -6,10 +6,14 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import indexer.encoding.stores as stores
 import indexer.update.sync.job as module
+from indexer.care.aliases import set_alias
+from indexer.care.snapshots import restore_snapshot, take_snapshot
 from indexer.update.add import add_images
 from indexer.update.delete import delete_images
 from indexer.update.metadata import update_metadata
@@ -215,3 +219,38 @@ def test_photos_that_cannot_be_encoded_are_an_error(
     draw(photos / "new.png", 5)
     with pytest.raises(InputError, match="--model"):
         PhotoSync(built, photos, Encoding([tmp_path / "none"], device="cpu")).run()
+
+
+@pytest.mark.parametrize("how", ["restored", "another name"])
+def test_what_a_copy_lacks_is_not_taken_for_seen(
+    built: Path,
+    photos: Path,
+    encoding: Encoding,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    how: str,
+) -> None:
+    """A restore, or a switched name, between the batches of one run."""
+    snapshot, name = tmp_path / "snapshot", tmp_path / "prod"
+    set_alias(name, built)
+    PhotoSync(name, photos, encoding).run()
+    take_snapshot(built, snapshot)
+    for number in (3, 4):
+        draw(photos / f"{number}.png", number)
+    monkeypatch.setattr(module, "AT_ONCE", 1)
+    extract = stores.extract_stores
+
+    def late(*arguments: Any) -> Any:
+        if "3.png" in images_of(built):  # the second batch
+            monkeypatch.setattr(module, "extract_stores", extract)
+            if how == "restored":
+                restore_snapshot(snapshot, built)
+            else:
+                set_alias(name, snapshot)
+        return extract(*arguments)
+
+    monkeypatch.setattr(module, "extract_stores", late)
+    with pytest.raises(InputError, match="prod was replaced meanwhile: run sparta sync again"):
+        PhotoSync(name, photos, encoding).run()
+    PhotoSync(name, photos, encoding).run()
+    assert sorted(images_of(name)) == [f"{number}.png" for number in range(5)]
