@@ -21,7 +21,7 @@ from indexer.live.commit import Commit
 from indexer.live.given import FILE, Given, add_given, size_of, with_given, write_given
 from indexer.live.history import read_changes
 from indexer.live.origin import BUILT
-from indexer.lucene.commits import commit_data, newest_commit
+from indexer.lucene.commits import read_newest
 from indexer.manifest import Manifest, is_index
 from indexer.metadata import Metadata
 from indexer.parts import LUCENE, UPLOAD, UPLOADS
@@ -204,15 +204,14 @@ def _open(out: Path, models: Sequence[str], opened: ExitStack) -> Kept:
         if folder != out:
             opened.enter_context(writing(folder))
         if Manifest.open(folder).live:
+            if not (folder / FILE).is_file():
+                raise InputError(f"{folder / FILE} is missing")
             apply_log(folder)
     manifest = Manifest.open(folders[0])
     former = FormerImages(out, comparable=manifest.models == list(models))
     opened.callback(former.close)
     record = {image_id: list(given) for image_id, given in former.record.items()}
     kept = Kept(former, read_kinds(folders[0]), out, manifest.scale, _record=record)
-    for folder in folders:
-        if Manifest.read(folder).live and not (folder / FILE).is_file():
-            raise InputError("an earlier version wrote to it and did not record what was given")
     return kept
 
 
@@ -273,8 +272,8 @@ def _plan(kept: Kept, out: Path, ids: set[str], vocabulary: str) -> None:
 
 def _added(folder: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Ids and metadata of a live index's images that are not as they were built."""
-    newest = newest_commit(folder / LUCENE)
-    commit = Commit.of(commit_data(newest) if newest else {}, folder)
+    newest = read_newest(folder / LUCENE)
+    commit = Commit.of(newest.data if newest else {}, folder)
     opened = ColumnState.open(folder, commit.columns)
     final: dict[str, tuple[str, Mapping[str, Any]] | None] = {}
     described: dict[str, Mapping[str, Any]] = {}

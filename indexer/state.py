@@ -25,6 +25,7 @@ class IndexState:
     Attributes:
         version: names the content of the folder; another build, another dense part and the same
             built twice have other versions. Commits of a live index have numbers besides.
+        place: of the folder; see `place_of`.
         manifest: of the index; counts of a live index are those of its build.
         columns: whether it has columns, up to date or not.
         dense: names of its dense parts.
@@ -32,6 +33,7 @@ class IndexState:
     """
 
     version: str
+    place: int
     manifest: Manifest
     columns: bool
     dense: tuple[str, ...]
@@ -44,8 +46,9 @@ class IndexState:
         Raises:
             InputError: if the folder is not an index, has another format, or a part is missing.
         """
+        place = place_of(folder)  # before what it has, which may be replaced meanwhile
         if is_sharded(folder):
-            return cls._of_shards(folder)
+            return cls._of_shards(folder, place)
         manifest = Manifest.open(folder)
         parts = list(manifest.parts.values())
         columns = has_columns(folder)
@@ -57,10 +60,10 @@ class IndexState:
         size = sum(part.bytes for part in parts)
         if manifest.live:
             size += bytes_below(folder / LUCENE) + bytes_below(folder / LIVE)
-        return cls(index_version(folder), manifest, columns, names, size)
+        return cls(index_version(folder), place, manifest, columns, names, size)
 
     @classmethod
-    def _of_shards(cls, folder: Path) -> IndexState:
+    def _of_shards(cls, folder: Path, place: int) -> IndexState:
         """The shards together; the manifest is that of the first with the counts of all."""
         states = [cls.read(one) for one in index_folders(folder)]
         manifests = [state.manifest for state in states]
@@ -72,7 +75,7 @@ class IndexState:
         )
         size = sum(state.bytes for state in states)
         columns = all(state.columns for state in states)
-        return cls(index_version(folder), manifest, columns, (), size)
+        return cls(index_version(folder), place, manifest, columns, (), size)
 
 
 def index_version(folder: Path) -> str:
@@ -87,6 +90,21 @@ def index_version(folder: Path) -> str:
     for name in dense_names(folder):
         digest.update(name.encode() + (dense_folder(folder, name) / MANIFEST).read_bytes())
     return digest.hexdigest()[:VERSION_DIGITS]
+
+
+def place_of(folder: Path) -> int:
+    """A number for the folders that an index's path leads to now, those of its shards among them.
+
+    It is another one once an alias was switched, or a folder was replaced: be it by a copy, whose
+    manifest may be the same file.
+
+    Raises:
+        InputError, OSError: if there is no index.
+    """
+    real = folder.resolve()
+    folders = {path.resolve(): path.stat() for path in (real, *index_folders(real))}
+    names = [(str(path), found.st_dev, found.st_ino) for path, found in folders.items()]
+    return int.from_bytes(hashlib.blake2b(repr(names).encode(), digest_size=8).digest())
 
 
 def bytes_below(folder: Path) -> int:

@@ -19,7 +19,7 @@ from indexer.dense.manifest import DenseManifest, dense_folder, dense_names
 from indexer.dense.row_origins import read_origins
 from indexer.live.commit import FOLDER as LIVE
 from indexer.live.commit import Commit
-from indexer.live.given import read_given
+from indexer.live.given import check_given
 from indexer.live.history import read_changes
 from indexer.lucene.integrity import check_index
 from indexer.lucene.reader import LuceneIndex
@@ -68,7 +68,7 @@ def verify_index(index: Path, progress: Progress = no_progress) -> list[str]:
             files |= _paths(folder, DenseManifest.read(index, name, manifest).parts)
     _check_files(files, problems, progress)
     with _noting(problems):
-        read_given(index)
+        check_given(index, commit.given if commit else None)
     progress("lucene", 0, 1)
     with _noting(problems):
         check_index(index / LUCENE)

@@ -25,7 +25,7 @@ from indexer.search.api import (
 from indexer.search.lazy import LazySearcher
 from indexer.search.numbering import Numbering
 from indexer.shards import index_folders, owner
-from indexer.state import IndexState, index_version
+from indexer.state import IndexState, index_version, place_of
 from server.changeover.leases import lease_of
 from server.problems import ProblemError
 from server.settings import ServerSettings
@@ -134,6 +134,11 @@ class Backends:
         return f"{self._state.version}.{commit}" if commit else self._state.version
 
     @property
+    def place(self) -> int:
+        """Of the index folder they were opened from; 0 for none."""
+        return self._state.place if self._state is not None else 0
+
+    @property
     def figures(self) -> tuple[int, int, float]:
         """Images, bytes of the index's files, and when it was built (Unix time)."""
         if self._state is None:
@@ -168,8 +173,13 @@ class Backends:
         return self._by_name[name]
 
     def refreshed(self) -> Backends | None:
-        """The backends at the newest commit of the index, None if these are at it."""
-        newer = self._live.refreshed() if self._live is not None else None
+        """The backends at the newest commit of the index, None if these are at it.
+
+        Raises:
+            ReplacedError: if that commit does not continue this one: dense parts, uploads and the
+                manifest may be others, too.
+        """
+        newer = self._live.continued() if self._live is not None else None
         if newer is None:
             return None
         beside = [
@@ -275,7 +285,7 @@ def _opened(
             searchers[MILVUS] = open_milvus(index, sparse, settings.milvus, settings.collection)
     elif settings.milvus:
         raise InputError(f"--milvus: {index} is divided into shards, which are not in Milvus")
-    if index_version(index) != state.version:
+    if (index_version(index), place_of(index)) != (state.version, state.place):
         raise InputError(f"{settings.index} was replaced while it was opened: start again")
     return Backends(
         [

@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from indexer.manifest import Manifest
+from indexer.shards import index_folders
 from sparta.atomic import sync
 from sparta.errors import InputError
 
@@ -25,7 +26,8 @@ def set_alias(alias: Path, index: Path) -> Path | None:
         InputError: if `index` is not an index, or something else has the name.
     """
     target = index.resolve()
-    Manifest.open(target)
+    for folder in index_folders(target):
+        Manifest.open(folder)
     if os.path.lexists(alias) and not alias.is_symlink():
         raise InputError(f"{alias} exists and is no alias: choose another name")
     former = alias.resolve() if alias.is_symlink() else None

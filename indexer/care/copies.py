@@ -16,11 +16,11 @@ from indexer.dense.manifest import dense_folder, dense_names
 from indexer.live.commit import FOLDER as LIVE
 from indexer.live.commit import Commit, log_numbers, log_path
 from indexer.live.given import FILE as GIVEN
-from indexer.lucene.commits import newest_commit
+from indexer.lucene.commits import newest_id
 from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import Manifest
 from indexer.parts import LUCENE, MANIFEST, UPLOADS
-from indexer.state import index_version
+from indexer.state import index_version, place_of
 from sparta.errors import InputError
 
 ATTEMPTS = 20  # a writer commits once a second, and replaces few files each time
@@ -45,13 +45,15 @@ def copy_index(index: Path, copy: Path) -> Commit:
         InputError: if the folder is not an index, is damaged, or changes faster than it is copied.
         OSError: if the disk is full.
     """
+    index = index.resolve()  # an alias may be switched meanwhile
     for _ in range(ATTEMPTS):
         state = _state(index)
         copy.mkdir()
         try:
             commit = _copy(index, copy)
-            # A whole index may have taken the place of this one.
-            if index_version(index) == index_version(copy):
+            # A whole index may have taken the place of this one, or a copy of it.
+            place, version, _ = _state(index)
+            if (place, version) == (state[0], index_version(copy)):
                 return commit
         except (FileNotFoundError, InputError):
             if _state(index) == state:
@@ -60,9 +62,9 @@ def copy_index(index: Path, copy: Path) -> Commit:
     raise InputError(f"{index} changes faster than it can be copied: try again")
 
 
-def _state(index: Path) -> tuple[str, Path | None]:
+def _state(index: Path) -> tuple[int, str, str]:
     Manifest.read(index)
-    return index_version(index), newest_commit(index / LUCENE)
+    return place_of(index), index_version(index), newest_id(index / LUCENE)
 
 
 def _copy(index: Path, copy: Path) -> Commit:

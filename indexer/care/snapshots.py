@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from datetime import datetime
+from itertools import chain, count
 from pathlib import Path
 
 from indexer.care.copies import copy_index
@@ -46,7 +47,8 @@ def restore_snapshot(snapshot: Path, index: Path, progress: Progress = no_progre
 
     Args:
         snapshot: is checked whole before anything is changed, and stays as it is.
-        index: the index folder; must not exist, or be an index, which is moved aside.
+        index: the index folder, or a name that stands for it; must not exist, or be an index,
+            which is moved aside.
         progress: stages of `verify_index`.
 
     Returns:
@@ -56,6 +58,8 @@ def restore_snapshot(snapshot: Path, index: Path, progress: Progress = no_progre
         InputError: if the snapshot is damaged, something else is at `index`, another process
             writes it, or the disk is full.
     """
+    if index.is_symlink() and index.exists():
+        index = index.resolve()  # of a name the index that it stands for, which is locked
     check_name(index)
     if index.resolve() == snapshot.resolve():
         raise InputError(f"{index} is the snapshot itself: give another folder")
@@ -90,5 +94,6 @@ def _place(source: Path, out: Path) -> Commit:
 
 
 def _aside(index: Path) -> Path:
-    now = datetime.now().strftime("%Y%m%d-%H%M%S")
-    return index.with_name(f"{index.name}.before-{now}")
+    name = f"{index.name}.before-{datetime.now():%Y%m%d-%H%M%S}"
+    names = chain([name], (f"{name}-{number}" for number in count(2)))
+    return next(path for path in map(index.with_name, names) if not os.path.lexists(path))

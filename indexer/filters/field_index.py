@@ -117,6 +117,8 @@ class FieldIndex:
 
     def _evaluated(self, whole: Filter) -> NDArray[np.bool_]:
         bitmaps = [part.remembered(whole, partial(evaluate, whole, part)) for part in self.parts]
+        # Lucene drops a segment whose images are all deleted, so that a shard may have none.
+        bitmaps = bitmaps or [np.empty(0, np.bool_)]
         found = bitmaps[0] if len(bitmaps) == 1 else np.concatenate(bitmaps)
         if self._live is not None:
             found = found & self._live

@@ -7,6 +7,7 @@ here; a size that is unknown, as of imported features, fits every content of the
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -78,13 +79,36 @@ def size_of(metadata: Mapping[str, Any]) -> int | None:
     return size if isinstance(size, int) else None
 
 
-def open_given(folder: Path) -> ChangeLog:
+def open_given(folder: Path, synced: int = 0) -> ChangeLog:
     """Open the record of an index folder for appending; it is made if there is none.
+
+    Args:
+        folder: of the index.
+        synced: bytes that the last commit knows of.
 
     Raises:
         InputError: if it is damaged.
     """
-    return ChangeLog(folder / FILE)
+    return ChangeLog(folder / FILE, synced)
+
+
+def check_given(folder: Path, synced: int | None) -> None:
+    """Read the record of an index folder.
+
+    Args:
+        folder: of the index.
+        synced: bytes that the last commit knows of; None if nobody has written to the index, so
+            that no record can be unfinished.
+
+    Raises:
+        InputError: if it is missing or damaged.
+    """
+    path = folder / FILE
+    if synced and not path.is_file():
+        raise InputError(f"{path} is missing: restore a snapshot, or what was given is lost")
+    if path.is_file():
+        size = path.stat().st_size if synced is None else synced
+        deque(read_log(path, 0, whole_end(path, size)), 0)
 
 
 def records_of(record: Record) -> list[MetadataChange]:

@@ -31,7 +31,8 @@ class ChangeLog:
     """A log open for appending, by one writer. Safe from any thread.
 
     A record that cannot be written whole is taken back. After a sync that failed, it is unknown
-    what is on the disk, and every later call fails.
+    what is on the disk, and every later call fails. A sync fails, too, once another file is at the
+    path, as after the folder of the index was moved.
 
     Args:
         path: created if there is none; what an earlier writer left unfinished at the end is cut
@@ -110,6 +111,7 @@ class ChangeLog:
             end = self._end
             try:
                 os.fsync(self._file)
+                self.check_place()
             except OSError as error:
                 self._failure = error
                 raise
@@ -119,13 +121,32 @@ class ChangeLog:
         if self._failure is not None:
             raise OSError(f"{self.path} could not be synced before: {self._failure}")
 
+    def check_place(self) -> None:
+        """Check that whoever reads the index finds what is written here.
+
+        Raises:
+            OSError: if not.
+        """
+        if not self.in_place:
+            raise OSError(f"{self.path} was replaced while it was written to")
+
+    @property
+    def in_place(self) -> bool:
+        """Whether the path still leads to the file."""
+        try:
+            return os.path.samestat(os.fstat(self._file), self.path.stat())
+        except OSError:  # nothing is there, or this was closed
+            return False
+
     def close(self) -> None:
         """Close the file; what was not synced may be lost.
 
         Threads may still wait for what was synced before.
         """
         with self._syncing:
-            os.close(self._file)
+            if self._file >= 0:
+                os.close(self._file)
+            self._file = -1  # another file will have the number
 
 
 def read_log(path: Path, start: int = 0, end: int | None = None) -> Iterator[Change]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple, TypeVar
 from zlib import crc32
 
 from sparta.errors import InputError
@@ -10,7 +12,10 @@ from sparta.errors import InputError
 SEGMENTS = "segments_"  # and the number of the commit to the base of 36
 FORMAT = 10  # of the file, since Lucene 9.0
 _ID = 16  # bytes of random identifiers
+_HEADER = 17  # bytes of a magic number, the name of the format and its version
 _FOOTER = 16  # bytes; the last eight are a CRC-32 of all before them
+
+Result = TypeVar("Result")
 
 
 def newest_commit(folder: Path) -> Path | None:
@@ -19,8 +24,51 @@ def newest_commit(folder: Path) -> Path | None:
     return max(found, key=lambda path: int(path.name[len(SEGMENTS) :], 36), default=None)
 
 
-def commit_data(path: Path) -> dict[str, str]:
-    """The user data of a commit.
+class CommitFile(NamedTuple):
+    """A commit.
+
+    Attributes:
+        id: random, in hexadecimal; no other commit of any index has it.
+        data: stored with the commit by who made it.
+    """
+
+    id: str
+    data: dict[str, str]
+
+
+def newest_id(folder: Path) -> str:
+    """The id of the newest commit, empty if there is none."""
+    return _at_newest(folder, lambda path: _id(path.read_bytes())) or ""
+
+
+def read_newest(folder: Path) -> CommitFile | None:
+    """Read the newest commit, None if there is none.
+
+    Raises:
+        InputError: if it is damaged or of another format.
+    """
+    return _at_newest(folder, read_commit)
+
+
+def _at_newest(folder: Path, read: Callable[[Path], Result]) -> Result | None:
+    """What is read of the newest commit, which goes once the next one is there."""
+    newest = newest_commit(folder)
+    while newest is not None:
+        try:
+            return read(newest)
+        except FileNotFoundError:
+            former, newest = newest, newest_commit(folder)
+            if newest == former:
+                raise
+    return None
+
+
+def _id(content: bytes) -> str:
+    return content[_HEADER : _HEADER + _ID].hex()
+
+
+def read_commit(path: Path) -> CommitFile:
+    """Read a commit.
 
     Args:
         path: as `newest_commit` returns it.
@@ -33,7 +81,7 @@ def commit_data(path: Path) -> dict[str, str]:
     if crc32(content[:-8]) != int.from_bytes(content[-8:], "big"):
         raise InputError(f"{path} is damaged: its checksum is wrong; build the index again")
     try:
-        return _user_data(_Fields(content[:-_FOOTER]))
+        return CommitFile(_id(content), _user_data(_Fields(content[:-_FOOTER])))
     except (IndexError, ValueError) as error:
         raise InputError(f"{path} is of another format: build the index again") from error
 

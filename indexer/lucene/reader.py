@@ -15,8 +15,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from indexer.grounding import Grounding, unpack
+from indexer.live.commit import Commit
 from indexer.live.origin import built_origin
 from indexer.lucene.allowed import leaves_of, live_documents, search_allowed
+from indexer.lucene.commits import read_newest
 from indexer.lucene.jvm import declare, in_turn, java, java_path
 from indexer.lucene.loops import list_fields, read_pairs
 from indexer.lucene.schema import CONTENTS, GROUNDING, ID, ORIGIN, RAW
@@ -77,6 +79,7 @@ class LuceneIndex:
     Attributes:
         folder: of the index.
         searcher: Lucene's own `IndexSearcher`.
+        id: of the commit, which no other one has.
         commit_data: what the writer stored with the commit; empty as built.
 
     Raises:
@@ -92,6 +95,7 @@ class LuceneIndex:
         mapped: bool = True,
     ) -> None:
         self.folder = folder
+        self._real = folder.resolve()  # where Lucene looks, whatever an alias leads to later
         self._reader = reader or _open_reader(folder, mapped)
         classes = _classes()
         # Every word of a long query counts; Lucene would stop at 1,024.
@@ -104,6 +108,7 @@ class LuceneIndex:
         white_space = java("org.apache.lucene.analysis.core.WhitespaceAnalyzer")
         self._parser = classes.parser(white_space())
         self._json = _json_of_arrays(classes.json())
+        self.id = _id_of(self._reader)
         commit = self._reader.getIndexCommit()
         self.commit_data: dict[str, str] = self._plain(commit.getUserData())
         # As built, documents are in the order of the ids; in segments merged later, in any.
@@ -122,10 +127,20 @@ class LuceneIndex:
 
     @_reading
     def refreshed(self) -> LuceneIndex | None:
-        """The index at its newest commit, None if that is this one; to be closed by itself."""
-        readers = java("org.apache.lucene.index.DirectoryReader")
-        newer = readers.openIfChanged(self._reader)
-        return LuceneIndex(self.folder, newer, self._origins) if newer is not None else None
+        """The index at its newest commit, None if that is this one; to be closed by itself.
+
+        What was read of this commit is used again only if the newest one continues it: Lucene
+        tells the files of two copies of an index apart by their names alone.
+        """
+        newest = read_newest(self.folder)
+        if newest is None or newest.id == self.id:
+            return None
+        commit, newer = Commit.of(self.commit_data, self.folder), None
+        continued = commit.version and Commit.of(newest.data, self.folder).continues(commit)
+        if continued and self.folder.resolve() == self._real:
+            readers = java("org.apache.lucene.index.DirectoryReader")
+            newer = readers.openIfChanged(self._reader)
+        return LuceneIndex(self.folder, newer, self._origins if newer is not None else None)
 
     @property
     @_reading
@@ -480,6 +495,22 @@ def _by_score_and_id() -> Any:
     field = java("org.apache.lucene.search.SortField")
     by_id = field(ID, java("org.apache.lucene.search.SortField$Type").STRING_VAL)
     return java("org.apache.lucene.search.Sort")(field.FIELD_SCORE, by_id)
+
+
+def _id_of(reader: Any) -> str:
+    """The random id of the commit that a reader is open at, in hexadecimal."""
+    from jnius import cast
+
+    found = cast(_standard_reader_class(), reader).getSegmentInfos().getId()
+    return bytes(one % 256 for one in found).hex()
+
+
+@cache
+def _standard_reader_class() -> Any:
+    index = "org/apache/lucene/index/"
+    declare(index + "SegmentInfos", "(I)V", getId="()[B")
+    signature = f"()L{index}SegmentInfos;"
+    return declare(index + "StandardDirectoryReader", getSegmentInfos=signature)
 
 
 def _is_unicode(text: str) -> bool:

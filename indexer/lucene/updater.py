@@ -36,6 +36,9 @@ class LuceneUpdater:
         self._folder = folder
         options = java("org.apache.lucene.index.IndexWriterConfig")(impact_analyzer())
         options.setRAMBufferSizeMB(BUFFER_MB)
+        options.setCommitOnClose(False)  # whose commit would have the data of the one before
+        self._merges = java("org.apache.lucene.index.ConcurrentMergeScheduler")()
+        options.setMergeScheduler(self._merges)
         with java_errors():
             directory = java("org.apache.lucene.store.FSDirectory").open(java_path(folder))
             self._writer = _writer_class()(directory, options)
@@ -83,17 +86,35 @@ class LuceneUpdater:
             self._writer.commit()
 
     @in_turn
-    def close(self) -> None:
-        """Wait for merges and commit them too; the last call after a commit."""
+    def close(self, data: Mapping[str, str]) -> None:
+        """Wait for merges and commit them too; the last call after a commit.
+
+        Args:
+            data: stored with that commit, if there is something to commit.
+        """
         with java_errors():
+            self._merges.sync()
+            if self._writer.hasUncommittedChanges():
+                self.commit(data)
             self._writer.close()
         (self._folder / "write.lock").unlink(missing_ok=True)
 
     @in_turn
-    def abandon(self) -> None:
-        """Close without what was not committed."""
-        with java_errors():
-            self._writer.rollback()
+    def abandon(self, in_place: bool = True) -> None:
+        """Close without what was not committed.
+
+        Args:
+            in_place: whether the folder is still the one that was opened. Lucene removes from it
+                what it does not know, unless it finds that its lock is gone.
+        """
+        if not in_place:
+            (self._folder / "write.lock").unlink(missing_ok=True)
+        try:
+            with java_errors():
+                self._writer.rollback()
+        except OSError:
+            if in_place:
+                raise
 
 
 def _of(image_id: str) -> Any:
@@ -114,6 +135,7 @@ def _writer_class() -> Any:
         deleteDocuments=f"([L{index}Term;)J",
         setLiveCommitData="(Ljava/lang/Iterable;)V",
         commit="()J",
+        hasUncommittedChanges="()Z",
         close="()V",
         rollback="()V",
     )

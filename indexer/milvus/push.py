@@ -205,7 +205,7 @@ class Update:
     def _changed(self, marker: Marker | None) -> set[str] | None:
         """Keys of the images that may have changed since a marker; None if these are not known."""
         commit = self._searcher.commit
-        if marker is None or marker.commit.version > commit.version:
+        if marker is None or not commit.continues(marker.commit):
             return None
         since = marker.commit
         try:

@@ -224,6 +224,10 @@ class UnavailableError(InputError):
     """Raised by a searcher opened on demand that cannot be opened; the text says why."""
 
 
+class ReplacedError(InputError):
+    """Raised if the newest commit of an index does not continue the one that is open."""
+
+
 class UnanswerableError(InputError):
     """Raised for a search that the engine cannot answer exactly; the text says what to do."""
 
@@ -314,8 +318,19 @@ class Follower(Searcher, Protocol):
 
     commit: Commit
 
-    def refreshed(self) -> Self | None:
-        """A searcher of the newest commit, None if this one is; both are to be closed."""
+    def refreshed(self) -> Searcher | None:
+        """A searcher of the newest commit, None if this one is; both are to be closed.
+
+        What is in the place of the index by now, as a restored snapshot, is opened anew.
+        """
+        ...
+
+    def continued(self) -> Self | None:
+        """As `refreshed`, but only for a commit that continues this one, whose files it shares.
+
+        Raises:
+            ReplacedError: if the newest commit is of another index or of a copy.
+        """
         ...
 
 

@@ -18,7 +18,7 @@ from indexer.live.commit import Commit
 from indexer.lucene.integrity import check_small_index
 from indexer.manifest import Manifest
 from indexer.parts import LUCENE, check_small_parts
-from indexer.search.api import Allowed
+from indexer.search.api import Allowed, ReplacedError
 from indexer.search.lucene import LuceneSearcher, open_lucene
 from indexer.search.preparing import Preparation
 from indexer.search.terms.counted import counted, pairs
@@ -130,6 +130,7 @@ class ColumnSearcher(LuceneSearcher):
     def __init__(self, folder: str | Path, visited: float = 1.0) -> None:
         self._visited, self.approximate = visited, visited < 1
         super().__init__(folder)
+        self.reopen = partial(_open_columns, self._folder, visited)
 
     def _open(self) -> None:
         folder, found = self._folder, ColumnManifest.open(self._folder / FOLDER)
@@ -169,13 +170,10 @@ class ColumnSearcher(LuceneSearcher):
         """
         return self._lucene.opened()
 
-    def refreshed(self) -> LuceneSearcher | None:
-        """A searcher of the newest commit once the index is written to, None before."""
-        from indexer.search.live_columns import LiveColumnSearcher
-
-        if self._lucene.is_newest() or not Manifest.open(self._folder).live:
-            return None
-        return LiveColumnSearcher(self._folder, self._visited)
+    def continued(self) -> None:
+        """Nothing as long as the index is as it was built; see `Follower.continued`."""
+        if not self._lucene.is_newest():
+            raise ReplacedError(f"{self._folder} was written to or replaced: open it again")
 
     def close(self) -> None:
         """Close the index's files, and let the columns be unmapped."""
@@ -214,6 +212,13 @@ class ColumnSearcher(LuceneSearcher):
         if self._documents == self._images and (self._folder / FOLDER / FIELDS).is_file():
             return FieldIndex([FieldPart.open(self._folder / FOLDER)], None)
         return super()._open_fields()
+
+
+def _open_columns(folder: Path, visited: float) -> LuceneSearcher:
+    from indexer.search.live_columns import LiveColumnSearcher
+
+    live = Manifest.open(folder).live
+    return LiveColumnSearcher(folder, visited) if live else ColumnSearcher(folder, visited)
 
 
 def _any_image(columns: ColumnFinder, term_ids: Mapping[str, int], term: str) -> str | None:

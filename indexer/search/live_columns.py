@@ -16,7 +16,7 @@ from indexer.filters.field_index import FieldIndex
 from indexer.grounding import Grounding, Inputs, pack
 from indexer.live.commit import Commit
 from indexer.live.history import read_changes
-from indexer.lucene.commits import commit_data, newest_commit
+from indexer.lucene.commits import newest_id, read_newest
 from indexer.lucene.latest import LatestLucene
 from indexer.parts import LUCENE
 from indexer.search.api import Allowed
@@ -99,13 +99,14 @@ class LiveColumnSearcher(LuceneSearcher):
     engine = "columns"
     _finder: LiveColumnFinder
     _lucene: LatestLucene
-    _at: Path
+    _at: str
     _current: LiveColumns
-    _made_for: Commit | None = None  # the columns
+    _opened = False
 
     def __init__(self, folder: str | Path, visited: float = 1.0) -> None:
         self._visited, self.approximate = visited, visited < 1
         super().__init__(folder)
+        self.reopen = partial(type(self), self._folder, visited)
 
     def _open(self) -> None:
         self._open_newest()
@@ -115,24 +116,25 @@ class LiveColumnSearcher(LuceneSearcher):
     def _open_newest(self) -> None:
         """Answer from the newest commit."""
         while True:
-            newest = newest_commit(self._folder / LUCENE)
+            newest = read_newest(self._folder / LUCENE)
             if newest is None:
                 raise InputError(f"{self._folder / LUCENE} has no commit: build the index again")
             try:
-                self.commit = Commit.of(commit_data(newest), self._folder)
-                columns = self._columns()
+                commit = Commit.of(newest.data, self._folder)
+                columns = self._columns(commit)
                 break
             except (FileNotFoundError, InputError):
                 # The next commit came, and the files of this one went, before they were read?
-                if newest_commit(self._folder / LUCENE) == newest:
+                if newest_id(self._folder / LUCENE) == newest.id:
                     raise
-        self._at, self._current, self._made_for = newest, columns, self.commit
+        self._at, self._current, self.commit = newest.id, columns, commit
+        self._opened = True
         self._finder, self._images = LiveColumnFinder(columns, self._term_ids), len(columns)
         self._forget()
 
-    def refreshed(self) -> LuceneSearcher | None:
-        """A searcher of the newest commit, None if this one is; both are to be closed."""
-        if newest_commit(self._folder / LUCENE) == self._at:
+    def continued(self) -> LuceneSearcher | None:
+        """A searcher of a commit that continues this one; see `Follower.continued`."""
+        if newest_id(self._folder / LUCENE) == self._at:
             return None
         newer = copy(self)
         newer._open_newest()
@@ -140,17 +142,20 @@ class LiveColumnSearcher(LuceneSearcher):
         newer._keep_held_terms(self)
         return newer
 
-    def _columns(self) -> LiveColumns:
-        """The columns of the commit, made from those of a former one if there are any."""
-        commit, folder, former = self.commit, self._folder, self._made_for
-        if former and former.columns == commit.columns:
-            return self._current.after(read_changes(folder, former.log, former.bytes, commit))
+    def _columns(self, commit: Commit) -> LiveColumns:
+        """The columns of a commit, made from those of a former one if there are any."""
+        folder = self._folder
+        if self._opened:
+            former = self.commit
+            self._check_continued(commit)
+            if former.columns == commit.columns:
+                return self._current.after(read_changes(folder, former.log, former.bytes, commit))
         opened = LiveColumns.open(
             folder,
             commit.columns,
             len(self._term_ids),
             self.manifest.bits,
-            self._current if former else None,
+            self._current if self._opened else None,
             self._visited,
         )
         first = ColumnState.open(folder, commit.columns).log

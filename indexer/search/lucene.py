@@ -29,6 +29,7 @@ from indexer.search.api import (
     Explanation,
     Hit,
     Matching,
+    ReplacedError,
     SearchResult,
     SimilarResult,
     TermExplanation,
@@ -92,6 +93,7 @@ class LuceneSearcher:
         quick: whether a search takes at most a millisecond, for any number of images.
         engine: its name, as `--engine` takes it.
         approximate: whether hits may be missing, as only a share of the superblocks is visited.
+        reopen: opens what has taken the place of the index.
 
     Args:
         folder: an index folder made by `sparta index`.
@@ -106,6 +108,7 @@ class LuceneSearcher:
 
     def __init__(self, folder: str | Path) -> None:
         self._folder = folder = Path(folder)
+        self.reopen: Callable[[], LuceneSearcher] = partial(type(self), folder)
         self.manifest = Manifest.open(folder)
         check_small_parts(folder, self.manifest.parts)
         self.tokenizer = WordPieceTokenizer.from_folder(folder)
@@ -145,14 +148,35 @@ class LuceneSearcher:
             vars(self).pop(former, None)
 
     def refreshed(self) -> LuceneSearcher | None:
-        """A searcher of the newest commit, None if this one is; both are to be closed."""
+        """A searcher of the newest commit, None if this one is; see `Follower.refreshed`."""
+        try:
+            return self.continued()
+        except ReplacedError:
+            return self.reopen()
+
+    def continued(self) -> LuceneSearcher | None:
+        """A searcher of a commit that continues this one; see `Follower.continued`."""
         index = self.index.refreshed()
         if index is None:
             return None
         newer = copy(self)
-        newer._use(index)
+        try:
+            newer._use(index)
+            self._check_continued(newer.commit)
+        except BaseException:
+            index.close()  # Java would keep its files
+            raise
         newer._keep_held_terms(self)
         return newer
+
+    def _check_continued(self, commit: Commit) -> None:
+        """Check that what was read of this index is true of another commit.
+
+        Raises:
+            ReplacedError: if not.
+        """
+        if not commit.continues(self.commit) or Manifest.read(self._folder) != self.manifest:
+            raise ReplacedError(f"{self._folder} is another index by now: open it again")
 
     @property
     def finder(self) -> Finder:

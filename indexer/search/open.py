@@ -56,6 +56,12 @@ def open_index(
     folder = Path(folder)
     if engine not in ENGINES:
         raise InputError(f"--engine must be one of {', '.join(ENGINES)}, got {engine!r}")
+    searcher = _opened(folder, engine, progress, visited)
+    searcher.reopen = partial(open_index, folder, engine, visited=visited)
+    return searcher
+
+
+def _opened(folder: Path, engine: str, progress: Progress, visited: float) -> LuceneSearcher:
     live = Manifest.open(folder).live
     # numba takes a second to load, which a search in Lucene does not need.
     if engine == "lucene" or (engine == "auto" and not live and not has_columns(folder)):

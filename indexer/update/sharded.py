@@ -49,6 +49,11 @@ class Writer(Protocol):
         """Segments of columns made since the index was opened."""
         ...
 
+    @property
+    def in_place(self) -> bool:
+        """Whether the folder is still the one that was opened."""
+        ...
+
     def settle(self) -> None:
         """Wait for columns."""
         ...
@@ -131,6 +136,11 @@ class ShardsWriter:
     def segments_made(self) -> int:
         """Segments of columns of all shards made since the index was opened."""
         return sum(shard.segments_made for shard in self._shards)
+
+    @property
+    def in_place(self) -> bool:
+        """Whether the folders of all shards are still those that were opened."""
+        return all(shard.in_place for shard in self._shards)
 
     def settle(self) -> None:
         """Wait for columns; see `IndexWriter.settle`."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from threading import Lock, RLock
 from typing import Any
+from uuid import uuid4
 
 from indexer.columns.live.known import KnownImages
 from indexer.columns.live.state import ColumnState
@@ -64,12 +66,19 @@ class IndexWriter:
             self._lucene = LuceneUpdater(folder / LUCENE, vocabulary)
             opened.callback(self._lucene.abandon)
             with self._read() as index:
-                self._commit = _begun(Commit.of(index.commit_data, folder))
+                found = Commit.of(index.commit_data, folder)
+            self._commit = _begun(found)
+            # Of all commits that follow: a copy of this index has others of the same numbers.
+            self._lineage = partial(
+                replace, lineage=uuid4().hex, parent=found.lineage, began=found.version
+            )
             self._open_log()
             opened.callback(self._log.close)
-            self._given = open_given(folder)
+            self._given = open_given(folder, found.given)
             opened.callback(self._given.close)
-            self._upkeep = Upkeep(folder, len(vocabulary), bits, self._commit.columns)
+            self._upkeep = Upkeep(
+                folder, len(vocabulary), bits, self._commit.columns, lambda: self._log.check_place()
+            )
             opened.callback(self._upkeep.close, 0)
             self.commit()
             opened.pop_all()
@@ -184,14 +193,18 @@ class IndexWriter:
             OSError: if the disk fails.
         """
         with self._committing:
+            self._log.check_place()
             finished = self._logged >= COMPACT_AT and self._upkeep.ready
             if finished:
                 self._begin_log()
             with self._logging:
                 former, end, state = self._commit, self._log.end, self._upkeep.state
-                commit = Commit(former.version + 1, self._log_number, end, state)
-                if former.version and commit == replace(former, version=commit.version):
+                commit = replace(
+                    former, log=self._log_number, bytes=end, columns=state, given=self._given.end
+                )
+                if former.version and commit == former:
                     return former
+                commit = self._next(commit)
                 # What a commit that failed should have applied is still there.
                 self._applying |= self._changed
                 self._changed = {}
@@ -205,6 +218,10 @@ class IndexWriter:
                 # Searchers may be about to open the former ones.
                 self._upkeep.remove_except({former.columns, state})
             return commit
+
+    def _next(self, commit: Commit) -> Commit:
+        """The same as a commit of its own: no two of Lucene's have one version and lineage."""
+        return self._lineage(commit, version=commit.version + 1)
 
     def _begin_log(self) -> None:
         """Finish the log, and write what follows to another one."""
@@ -282,6 +299,11 @@ class IndexWriter:
         """Segments of columns made by compacting and merging since the index was opened."""
         return self._upkeep.made
 
+    @property
+    def in_place(self) -> bool:
+        """Whether the folder is still the one that was opened."""
+        return self._log.in_place
+
     def settle(self) -> None:
         """Wait until columns are compacted and merged as far as that was due at the last commit.
 
@@ -294,16 +316,22 @@ class IndexWriter:
         self.commit()
         self._upkeep.close()
         self.commit()
-        self._lucene.close()
+        self._lucene.close(self._next(self._commit).data())
         self._log.close()
         self._given.close()
 
     def abandon(self) -> None:
-        """Close all files; changes since the last commit stay in the log."""
+        """Close all files; changes since the last commit stay in the log.
+
+        Where another index has taken the place of this one, nothing of it is touched.
+        """
+        in_place = self.in_place
         self._upkeep.close(0)
-        self._lucene.abandon()
-        self._log.close()
-        self._given.close()
+        try:
+            self._lucene.abandon(in_place)
+        finally:
+            self._log.close()
+            self._given.close()
 
 
 def _with_origin(change: Change) -> Change:
@@ -347,10 +375,10 @@ def _opened(folder: Path) -> Iterator[IndexWriter]:
         writer = _begin(folder)
         try:
             yield writer
+            writer.close()
         except BaseException:
             writer.abandon()
             raise
-        writer.close()
 
 
 def apply_log(folder: Path) -> None:

@@ -13,14 +13,21 @@ class Resource(Protocol):
     """Something with a version, to be closed when nobody uses it.
 
     The version of an index that was written to since it was built has the number of its commit
-    after a dot.
+    after a dot. Its place is that of its folder; see `indexer.state.place_of`.
     """
 
     @property
     def version(self) -> str: ...  # noqa: D102
 
+    @property
+    def place(self) -> int: ...  # noqa: D102
+
     def refreshed(self) -> Self | None:
-        """The same at the newest commit, None if this is at it; both are to be closed."""
+        """The same at the newest commit, None if this is at it; both are to be closed.
+
+        Raises:
+            ReplacedError: if that commit does not continue this one.
+        """
         ...
 
     def close(self) -> None: ...  # noqa: D102

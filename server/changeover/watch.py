@@ -12,10 +12,11 @@ from threading import Event, Thread
 from typing import Generic, TypeAlias
 
 from indexer.dense.manifest import FOLDER as DENSE
-from indexer.lucene.commits import newest_commit
+from indexer.lucene.commits import newest_id
 from indexer.parts import LUCENE, MANIFEST
+from indexer.search.api import ReplacedError
 from indexer.shards import index_folders
-from indexer.state import index_version
+from indexer.state import index_version, place_of
 from server.changeover.leases import Current, Kind
 from server.writing.board import Board
 from sparta.errors import InputError
@@ -24,14 +25,17 @@ INTERVAL = 0.5  # seconds between two looks
 TICK = 0.005  # seconds between two looks at the board
 RETRY = 60.0  # seconds after which an index that was refused is tried again
 
-Stamp: TypeAlias = tuple[tuple[int, int, int], ...]
+Stamp: TypeAlias = tuple[int, tuple[tuple[int, int, int], ...]]
 Commits: TypeAlias = tuple[str, ...]
 
 log = logging.getLogger(__name__)
 
 
 class IndexWatch(Generic[Kind]):
-    """Opens an index again when one of its manifests has been replaced, and follows its commits.
+    """Opens an index again when another one is in its place, and follows its commits.
+
+    Another one has another manifest or folder, as that of a copy, or a commit that does not
+    continue the one that is shown.
 
     Requests that run finish on the former one, which is closed then. An index that cannot be
     opened is refused with a warning, and the former one stays.
@@ -96,31 +100,30 @@ class IndexWatch(Generic[Kind]):
     def _show(self, commit: int) -> None:
         """Say that what the writer had committed up to a number is shown."""
         if self._board is not None:
-            self._board.show(self._worker, commit)
+            self._board.show(self._worker, commit, self._current.resource.place)
 
     def look(self) -> None:
         """Change over if the index is another, and close what is no longer used."""
         self._current.close_unused()
         announced = self._board.commit if self._board else 0  # before what it announces is read
         stamp = stamp_of(self._folder)
+        if stamp is None:
+            return
         known = stamp == self._seen
-        if known and self._retry == math.inf:
-            self._follow(announced)
-        if stamp is None or (known and time.monotonic() < self._retry):
-            return
-        self._seen, self._retry = stamp, math.inf
-        try:
-            self._change()
-        except Exception as error:  # whatever is wrong with it, the former index is served
-            if stamp_of(self._folder) != stamp:
-                return  # replaced while it was opened: the next look opens what is there then
-            self._retry = time.monotonic() + RETRY
-            if not known:
-                self._report("refused")
-                log.warning("the rebuilt index is refused, the former one stays: %s", error)
-            return
-        self._commits = ()  # another index numbers its commits anew
+        if not known or self._retry != math.inf:
+            if known and time.monotonic() < self._retry:
+                return
+            self._seen, self._retry = stamp, math.inf
+            if self._is_another() and not self._change(known):
+                return
+            self._commits = ()
         self._follow(announced)  # it may have been written to since it was opened
+
+    def _is_another(self) -> bool:
+        """Whether what is in the folder is not the index that is shown."""
+        shown = self._current.resource
+        built, _, _ = shown.version.partition(".")
+        return (shown.place, built) != (place_of(self._folder), index_version(self._folder))
 
     def _follow(self, announced: int) -> None:
         """Change over to the newest commit, and say so."""
@@ -128,12 +131,16 @@ class IndexWatch(Generic[Kind]):
         if newest is not None and newest != self._commits:
             self._commits, self._followed = newest, False
             self._refresh()
-        if newest is not None and self._followed:
+        # What is shown is what the path leads to, and has been since the board was read.
+        if newest is not None and self._followed and stamp_of(self._folder) == self._seen:
             self._show(announced)
 
     def _refresh(self) -> None:
         try:
             found = self._current.resource.refreshed()
+        except ReplacedError:  # copied into the folder
+            self._followed = self._change()
+            return
         except Exception as error:  # the former commit is served, until there is another one
             log.warning("a commit of the index is refused, the former one stays: %s", error)
             return
@@ -145,12 +152,23 @@ class IndexWatch(Generic[Kind]):
             self._current.change(found)
             self._report("refreshed")
 
-    def _change(self) -> None:
-        built, _, _ = self._current.resource.version.partition(".")
-        if index_version(self._folder) == built:
-            return
+    def _change(self, known: bool = False) -> bool:
+        """Change over to what is in the folder, unless it is refused.
+
+        Args:
+            known: whether it was refused before.
+        """
         start = time.monotonic()
-        found = self._reopen()
+        try:
+            found = self._reopen()
+        except Exception as error:  # whatever is wrong with it, the former index is served
+            if stamp_of(self._folder) != self._seen:
+                return False  # replaced while it was opened: the next look opens what is there then
+            self._retry = time.monotonic() + RETRY
+            if not known:
+                self._report("refused")
+                log.warning("the rebuilt index is refused, the former one stays: %s", error)
+            return False
         self._current.change(found)
         # As at the start: the collector need not look through what stays.
         gc.collect()
@@ -158,23 +176,23 @@ class IndexWatch(Generic[Kind]):
         self._report("opened")
         seconds = time.monotonic() - start
         log.warning("changed over to index %s, opened in %.1f seconds", found.version, seconds)
+        return True
 
 
 def _newest_commits(folder: Path) -> Commits | None:
     """The newest commit of each index in a folder; None while one is being replaced."""
     try:
-        found = [newest_commit(index / LUCENE) for index in index_folders(folder)]
-    except InputError:
+        found = tuple(newest_id(index / LUCENE) for index in index_folders(folder))
+    except (InputError, OSError):
         return None
-    names = tuple(commit.name for commit in found if commit is not None)
-    return names if len(names) == len(found) else None
+    return found if all(found) else None
 
 
 def stamp_of(folder: Path) -> Stamp | None:
-    """What shows that a manifest of an index was replaced; None while one is being replaced."""
+    """What shows that an index or a manifest of it was replaced; None while one is replaced."""
     paths = [folder / MANIFEST, *sorted((folder / DENSE).glob(f"*/{MANIFEST}"))]
     try:
-        stats = [path.stat() for path in paths]
-    except OSError:
+        place, stats = place_of(folder), [path.stat() for path in paths]
+    except (InputError, OSError):
         return None
-    return tuple((found.st_ino, found.st_mtime_ns, found.st_size) for found in stats)
+    return place, tuple((found.st_ino, found.st_mtime_ns, found.st_size) for found in stats)

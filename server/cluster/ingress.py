@@ -39,10 +39,13 @@ class RemoteSearcher(ShardedSearcher):
     @property
     def commit(self) -> Commit:
         """Of the shards' last answers."""
-        return Commit(sum(self._asking.commits.values()))
+        return Commit(sum(one.version for one in self._asking.commits.values()))
 
     def refreshed(self) -> None:
         """Nothing: shards refresh themselves."""
+
+    def continued(self) -> None:
+        """The same."""
 
     def __len__(self) -> int:
         with suppress(UnavailableError):  # there are as many as there were

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 
 from indexer.shards import index_folders
@@ -38,8 +40,9 @@ class Served:
 
     @property
     def application(self) -> str:
-        """The application with its shards."""
-        return INDEX + self.version
+        """The application with its shards; a copy in another folder has its own."""
+        place = blake2b(os.fsencode(self.folder), digest_size=3).hexdigest()
+        return f"{INDEX}{self.version}-{place}"
 
 
 def shard_deployment(number: int) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from threading import Lock
 from typing import NamedTuple, TypeVar
 
-from indexer.lucene.commits import newest_commit
+from indexer.lucene.commits import newest_id
 from indexer.parts import LUCENE
 from indexer.search.api import UnknownImageError
 from indexer.search.open import open_index
@@ -81,11 +81,11 @@ class ShardReplica:
     def _at_newest(self) -> Shared:
         """The searcher of the newest commit, with one user more."""
         with self._lock:
-            newest = newest_commit(self._folder / LUCENE)
-            if newest is not None and newest.name != self._newest:
+            newest = newest_id(self._folder / LUCENE)
+            if newest != self._newest:
                 found = self._open.searcher.refreshed()
                 if found is not None:
                     self._open.close()
                     self._open = Shared(found)
-                self._newest = newest.name
+                self._newest = newest
             return self._open.shared()

@@ -6,10 +6,10 @@ Workers decide who may write; this application answers whoever reaches its socke
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from threading import Lock
+from threading import Condition, Lock
 from time import monotonic
 
 from fastapi import FastAPI, Request, Response
@@ -19,20 +19,22 @@ from starlette.concurrency import run_in_threadpool
 
 from indexer.search.api import UnknownImageError
 from indexer.shards import index_folders
-from indexer.state import index_version
+from indexer.state import index_version, place_of
 from server import problems
 from server.image_ids import IMAGE
 from server.json_bodies import problem_of
 from server.problems import ProblemError, unknown_image
 from server.schemas import BatchAnswer, DeleteAnswer, WriteAnswer
 from server.writing import requests
-from server.writing.board import COMMIT, Board
+from server.writing.board import COMMIT, PLACE, REPLACED, Board
 from server.writing.encoding import PhotoEncoder
 from server.writing.index import ExistingImageError, WritableIndex
 from sparta.errors import InputError
 
 Answer = WriteAnswer | DeleteAnswer | BatchAnswer
 Task = Callable[[WritableIndex], tuple[Answer, int]]
+
+ATTEMPTS = 5  # to write to an index that is replaced meanwhile
 
 
 class Writing:
@@ -47,8 +49,9 @@ class Writing:
     def __init__(self, folder: Path, models: Sequence[str], board: Board) -> None:
         self._folder, self._models, self._board = folder, models, board
         self._index: WritableIndex | None = None
-        self._encoders: dict[tuple[Path, str], PhotoEncoder] = {}  # at most one
+        self._encoders: dict[tuple[int, str], PhotoEncoder] = {}  # at most one
         self._opening, self._choosing = Lock(), Lock()
+        self._users, self._unused = 0, Condition()  # requests that the index is used by
         self._running, self._last = 0, monotonic()
 
     async def answer(self, request: Request, task: Task) -> Response:
@@ -74,7 +77,7 @@ class Writing:
     def _encoder(self) -> PhotoEncoder:
         """Encodes as the index was built that the path leads to now."""
         folder = self._folder.resolve()
-        key = folder, index_version(folder)
+        key = place_of(folder), index_version(folder)
         with self._choosing:
             if key not in self._encoders:
                 shard = index_folders(folder)[0]  # all are encoded alike
@@ -82,29 +85,46 @@ class Writing:
             return self._encoders[key]
 
     def _answer(self, task: Task, wait: bool) -> Response:
+        for _ in range(ATTEMPTS):
+            with self._used() as index:
+                try:
+                    response = _written(index, task, wait)
+                except OSError as error:
+                    if index.is_at(self._folder):
+                        detail = f"{error}: look at the server's disk"
+                        raise ProblemError("writing-failed", detail) from error
+                else:
+                    # Nobody finds a change of an index whose place another one has taken.
+                    if index.is_at(self._folder):
+                        return response
+        raise ProblemError("writing-failed", REPLACED)
+
+    @contextmanager
+    def _used(self) -> Iterator[WritableIndex]:
+        """The index that the path leads to now; it is not closed until the block ends."""
+        with self._opening:
+            try:
+                index = self._opened()
+            except (InputError, OSError) as error:
+                raise ProblemError("not-writable", str(error)) from error
+            with self._unused:
+                self._users += 1
         try:
-            index = self._opened()
-        except (InputError, OSError) as error:
-            raise ProblemError("not-writable", str(error)) from error
-        try:
-            answer, number = task(index)
-            headers = {}
-            if wait:
-                commit = index.wait(number)
-                answer.index_version = f"{index_version(self._folder)}.{commit.version}"
-                headers[COMMIT] = str(commit.number)
-        except OSError as error:
-            raise ProblemError("writing-failed", f"{error}: look at the server's disk") from error
-        return Response(answer.model_dump_json(), headers=headers, media_type="application/json")
+            yield index
+        finally:
+            with self._unused:
+                self._users -= 1
+                self._unused.notify_all()
 
     def _opened(self) -> WritableIndex:
-        with self._opening:
-            if self._index is not None and not self._index.serves(self._folder):
-                self._index.close()
-                self._index = None
-            if self._index is None:
-                self._index = WritableIndex(self._folder, self._encoder(), self._board)
-            return self._index
+        if self._index is not None and not self._index.serves(self._folder):
+            with self._unused:
+                self._unused.wait_for(lambda: self._users == 0)
+            former, self._index = self._index, None
+            former.close()
+        if self._index is None:
+            self._index = WritableIndex(self._folder, self._encoder(), self._board)
+        return self._index
 
     @property
     def idle_seconds(self) -> float:
@@ -115,6 +135,17 @@ class Writing:
         """Commit and close the index."""
         if self._index is not None:
             self._index.close()
+
+
+def _written(index: WritableIndex, task: Task, wait: bool) -> Response:
+    """Write, wait for the commit if that is asked for, and answer."""
+    answer, number = task(index)
+    headers = {}
+    if wait:
+        commit = index.wait(number)
+        answer.index_version = f"{index.version}.{commit.version}"
+        headers = {COMMIT: str(commit.number), PLACE: str(index.place)}
+    return Response(answer.model_dump_json(), headers=headers, media_type="application/json")
 
 
 def create_app(writing: Writing) -> FastAPI:

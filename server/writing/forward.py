@@ -12,7 +12,7 @@ from fastapi import Request, Response
 
 from server.monitoring.metrics import WriterCounts
 from server.problems import ProblemError
-from server.writing.board import COMMIT
+from server.writing.board import COMMIT, PLACE, REPLACED
 from server.writing.bodies import Refresh
 from server.writing.process import WriterAddress
 
@@ -104,14 +104,16 @@ class Forwarder:
             detail = "the writer ended; whether the change is saved is unknown: send it again"
             raise ProblemError("writing-failed", detail) from error
         if commit := answer.headers.get(COMMIT):
-            await self._shown(int(commit))
+            await self._shown(int(commit), int(answer.headers[PLACE]))
         media_type = answer.headers.get("content-type")
         return Response(answer.content, answer.status_code, media_type=media_type)
 
-    async def _shown(self, commit: int) -> None:
+    async def _shown(self, commit: int, place: int) -> None:
         assert self.board is not None
         end = monotonic() + SHOWN_WITHIN
-        while not self.board.is_shown(commit):
+        while not self.board.is_shown(commit, place):
+            if self.board.is_replaced(commit, place):
+                raise ProblemError("writing-failed", REPLACED)
             if monotonic() > end:
                 detail = "the change is saved, but not every worker shows it yet: see the log"
                 raise ProblemError("writing-failed", detail)

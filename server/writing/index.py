@@ -16,6 +16,7 @@ from indexer.live.given import with_given
 from indexer.parts import UPLOAD
 from indexer.postings import ImagePostings
 from indexer.shards import index_folders, owner
+from indexer.state import index_version, place_of
 from indexer.update.sharded import Writer
 from indexer.update.term_weights import WeightReader
 from indexer.update.writer import open_writer
@@ -23,6 +24,7 @@ from server.writing.board import Board
 from server.writing.bodies import Image
 from server.writing.encoding import PhotoEncoder
 from server.writing.uploads import keep_upload, upload_path
+from sparta.errors import InputError
 from sparta.tokenizer import WordPieceTokenizer
 
 COMMIT_EVERY = 0.5  # seconds a change waits at most until it can be found
@@ -57,6 +59,9 @@ class WritableIndex:
         encoder: of images as those of the index.
         board: where commits are announced.
 
+    Attributes:
+        place: of the index; see `place_of`.
+
     Raises:
         InputError: if the index cannot be written, as while another process does.
         OSError: if its files cannot be.
@@ -64,7 +69,7 @@ class WritableIndex:
 
     def __init__(self, folder: Path, encoder: PhotoEncoder, board: Board) -> None:
         folder = folder.resolve()  # an alias may be switched meanwhile
-        self._folder, self._board = folder, board
+        self._folder, self.place, self._board = folder, place_of(folder), board
         self._folders = index_folders(folder)
         self._opened = ExitStack()
         self._writer: Writer = self._opened.enter_context(open_writer(folder))
@@ -244,7 +249,19 @@ class WritableIndex:
 
     def serves(self, folder: Path) -> bool:
         """Whether it is the index that a path leads to, and the disk has not failed."""
-        return self._failure is None and folder.resolve() == self._folder
+        return self._failure is None and self.is_at(folder)
+
+    @property
+    def version(self) -> str:
+        """Of the index, without its commit."""
+        return index_version(self._folder)
+
+    def is_at(self, folder: Path) -> bool:
+        """Whether it is the index that a path leads to, neither a copy nor what was moved away."""
+        try:
+            return place_of(folder) == self.place and self._writer.in_place
+        except (InputError, OSError):  # one is being replaced
+            return False
 
     def close(self) -> None:
         """Commit, and close all files; after a failure, the log keeps what is not committed."""
@@ -252,8 +269,10 @@ class WritableIndex:
             self._closed = True
             self._changed.notify_all()
         self._committer.join()
-        if self._failure is not None:
-            failure = self._failure
+        failure = self._failure
+        if failure is None and not self._writer.in_place:
+            failure = OSError(f"{self._folder} was moved away or replaced")
+        if failure is not None:
             self._opened.__exit__(type(failure), failure, failure.__traceback__)
         else:
             self._opened.close()

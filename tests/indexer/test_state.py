@@ -7,8 +7,10 @@ from shutil import copytree, rmtree
 
 import pytest
 
+from indexer.care.snapshots import take_snapshot
 from indexer.dense.build import add_dense
-from indexer.state import IndexState, index_version
+from indexer.split import split_index
+from indexer.state import IndexState, index_version, place_of
 from sparta.errors import InputError
 from tests.indexer.sealed import change
 from tests.indexer.tiny_dense import save_dense_model
@@ -43,6 +45,28 @@ def test_what_changes_the_answers_changes_the_version(index: Path, tmp_path: Pat
     without = index_version(copy)
     change(copy, created="2001-01-01T00:00:00+00:00")
     assert len({before, without, index_version(copy)}) == 3
+
+
+def test_a_copy_is_at_another_place(index: Path, tmp_path: Path) -> None:
+    alias, copy, divided = tmp_path / "alias", tmp_path / "copy", tmp_path / "divided"
+    alias.symlink_to(index)
+    assert place_of(alias) == place_of(index) == IndexState.read(alias).place
+    take_snapshot(index, copy)
+    assert index_version(copy) == index_version(index)
+    assert place_of(copy) != place_of(index)
+    before = place_of(copy)
+    copy.rename(tmp_path / "moved")
+    assert place_of(tmp_path / "moved") != before
+    copytree(tmp_path / "moved", copy)
+    assert place_of(copy) != before
+    split_index(index, divided, 2)
+    before = place_of(divided)
+    (divided / "shard-001").rename(tmp_path / "shard")
+    copytree(tmp_path / "shard", divided / "shard-001")
+    assert place_of(divided) != before
+    (divided / "shard-001").rename(tmp_path / "away")
+    with pytest.raises(OSError, match="shard-001"):
+        place_of(divided)
 
 
 def test_no_index(tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ import httpx
 import pytest
 
 from eval.bench.soak.workers import workers_of
+from indexer.care.aliases import set_alias
+from indexer.care.snapshots import take_snapshot
 from indexer.columns.rebuild import rebuild_columns
 from indexer.live.changes import Delete
 from indexer.update.writer import open_writer
@@ -55,6 +57,15 @@ def test_it_is_let_go_once_another_index_is_there(index: Path, tmp_path: Path) -
     inherited.look()
     assert inherited.backends is not None
     (index / "manifest.json").rename(tmp_path / "manifest.json")
+    inherited.look()
+    assert inherited.backends is None
+
+
+def test_it_is_let_go_once_its_name_stands_for_a_copy(index: Path, tmp_path: Path) -> None:
+    take_snapshot(index, tmp_path / "copy")
+    set_alias(tmp_path / "prod", index)
+    inherited = Inherited(open_backends(settings(index=tmp_path / "prod")), tmp_path / "prod")
+    set_alias(tmp_path / "prod", tmp_path / "copy")
     inherited.look()
     assert inherited.backends is None
 

@@ -1,7 +1,8 @@
 """Kill builds, writers, servers, pushes, clusters; break files, send hostile requests, report.
 
 python -m tests.torture [--kills 50] [--writes 50] [--server 50] [--damages 200] [--requests 500]
-    [--pushes 30] [--cluster 12] [--shards 24] [--seed 0] [--out eval/results/torture.json]
+    [--pushes 30] [--copies 1000] [--cluster 12] [--shards 24] [--seed 0]
+    [--out eval/results/torture.json]
 
 A suite of which there are to be 0 is left out, and its former result stays in the file.
 """
@@ -20,6 +21,7 @@ from rich.table import Table
 
 from eval.machine import circumstances
 from tests.torture.cluster_kills import kill_parts
+from tests.torture.copies import copy_indexes
 from tests.torture.damages import damage_files
 from tests.torture.kills import kill_builds
 from tests.torture.live_kills import kill_writers
@@ -38,6 +40,7 @@ SUITES: dict[str, tuple[Suite, int]] = {
     "damages": (damage_files, 200),
     "requests": (send_requests, 500),
     "pushes": (kill_pushes, 30),
+    "copies": (copy_indexes, 1000),
     "cluster": (kill_parts, 12),
     "shards": (kill_served, 24),
 }

@@ -10,6 +10,7 @@ import pytest
 from tests.eval.bench.soak.needs import needs_proc
 from tests.torture import __main__ as torture
 from tests.torture import server_kills
+from tests.torture.copies import copy_indexes
 from tests.torture.damages import damage_files
 from tests.torture.kills import kill_builds
 from tests.torture.live_kills import kill_writers
@@ -48,6 +49,12 @@ def test_killed_pushes_to_milvus_continue(tmp_path: Path) -> None:
     assert found["wrong"] == []
     assert found["push"] == {"following, killed": 1, "once, killed": 1}
     assert found["continued"] == {"all images once": 2}
+
+
+def test_copies_that_take_one_anothers_place_are_found(tmp_path: Path) -> None:
+    found = copy_indexes(80, 7, tmp_path, lambda _: None)
+    assert found["wrong"] == []
+    assert found["taken"].keys() >= {"put", "restore", "alias", "move", "overwrite"}
 
 
 def test_damaged_files_are_detected_or_harmless(tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ class Upkeep:
         vocabulary: number of terms.
         bits: of an impact.
         state: number of the state that the last commit names.
+        check: raises `OSError` once another index is in the folder, which is left alone.
 
     Attributes:
         made: segments.
@@ -43,8 +44,15 @@ class Upkeep:
         InputError: if the state is damaged.
     """
 
-    def __init__(self, index: Path, vocabulary: int, bits: int, state: int) -> None:
-        self._index, self._shape = index, (vocabulary, bits)
+    def __init__(
+        self,
+        index: Path,
+        vocabulary: int,
+        bits: int,
+        state: int,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._index, self._shape, self._check = index, (vocabulary, bits), check
         remove_unlisted(index, {state})
         self._state, self._number = state, next_number(index)
         # States that are read, and numbers of segments that are being written.
@@ -130,6 +138,7 @@ class Upkeep:
             # Above all that it lists: files that readers may have open keep their number to
             # themselves, though the next writer counts on from what is still there.
             number = self._next_number()
+            self._check()
             save(self._state, number)
             self._state = number
             self.made += 1
@@ -158,6 +167,7 @@ class Upkeep:
             states: numbers of those that commits name.
         """
         with self._states:
+            self._check()
             remove_unlisted(self._index, {*states, *self._used, self._state}, self._making)
 
     def wait(self) -> None:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from indexer.fields.kinds import Kind
 from indexer.filters.expression import FilterError
+from indexer.live.commit import Commit
 from indexer.query.query import Query
 from indexer.search.api import UnavailableError
 from indexer.search.sharded.facts import Facts, KnownFacts, merged
@@ -52,7 +53,7 @@ class Asking:
 
     def __init__(self, shards: Shards, language: Language) -> None:
         self.shards, self.language = shards, language
-        self.commits: dict[int, int] = {}
+        self.commits: dict[int, Commit] = {}
         self._known = KnownFacts()
 
     def over(self, shards: Shards) -> Asking:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from indexer.live.commit import Commit
 from indexer.manifest import Manifest
+from indexer.search.api import ReplacedError
 from indexer.search.lucene import LuceneSearcher
 from indexer.search.sharded.asking import Asking, Language
 from indexer.search.sharded.searcher import ShardedSearcher
@@ -25,18 +27,29 @@ class LocalSearcher(ShardedSearcher):
         manifest: of the first shard.
     """
 
-    def __init__(self, asking: Asking, shards: LocalShards) -> None:
+    def __init__(
+        self, asking: Asking, shards: LocalShards, reopen: Callable[[], LocalSearcher]
+    ) -> None:
         super().__init__(asking)
-        self._local = shards
+        self._local, self._reopen = shards, reopen
         first = shards.searchers[0]
         self.quick, self.engine = first.quick, first.engine
         self.manifest: Manifest = first.manifest
         self.commit = Commit(sum(one.commit.version for one in shards.searchers))
 
     def refreshed(self) -> LocalSearcher | None:
-        """A searcher of the newest commits, None if this one is; both are to be closed."""
-        newer = self._local.refreshed()
-        return None if newer is None else LocalSearcher(self._asking.over(newer), newer)
+        """A searcher of the newest commits, None if this one is; see `Follower.refreshed`."""
+        try:
+            return self.continued()
+        except ReplacedError:
+            return self._reopen()
+
+    def continued(self) -> LocalSearcher | None:
+        """A searcher of commits that continue these; see `Follower.continued`."""
+        newer = self._local.continued()
+        if newer is None:
+            return None
+        return LocalSearcher(self._asking.over(newer), newer, self._reopen)
 
     def warm_up(self) -> None:
         """Warm up every shard, and learn which terms and fields there are."""
@@ -62,7 +75,8 @@ def open_sharded(folder: Path, open_shard: Callable[[Path], LuceneSearcher]) -> 
     """
     language = read_language(folder)
     shards = LocalShards.open(index_folders(folder), open_shard)
-    return LocalSearcher(Asking(shards, language), shards)
+    reopen = partial(open_sharded, folder, open_shard)
+    return LocalSearcher(Asking(shards, language), shards, reopen)
 
 
 def read_language(folder: Path) -> Language:

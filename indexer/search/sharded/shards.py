@@ -8,6 +8,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Generic, Protocol, TypeVar
 
+from indexer.live.commit import Commit
 from indexer.search.api import UnavailableError
 from indexer.search.lucene import LuceneSearcher
 from indexer.search.sharded.facts import Facts
@@ -30,13 +31,13 @@ class Answer(Generic[Result]):
 
     result: Result
     facts: Facts
-    commit: int
+    commit: Commit
     images: int
 
 
 def answer(shard: LuceneSearcher, task: Task[Result]) -> Answer[Result]:
     """Do a task on a shard, whose searcher is at one commit."""
-    return Answer(task(shard), task.facts.of(shard), shard.commit.version, len(shard))
+    return Answer(task(shard), task.facts.of(shard), shard.commit, len(shard))
 
 
 class ShardsMissingError(UnavailableError):
@@ -193,13 +194,17 @@ class LocalShards:
         """The same; all are there."""
         return self.ask(tasks), []
 
-    def refreshed(self) -> LocalShards | None:
-        """The shards at their newest commits, None if these are at them."""
+    def continued(self) -> LocalShards | None:
+        """The shards at their newest commits, None if these are at them.
+
+        Raises:
+            ReplacedError: if one is of another index, or a copy, by now.
+        """
         newer: list[Shared] = []
         changed = False
         try:
             for shard in self._shards:
-                searcher = shard.searcher.refreshed()
+                searcher = shard.searcher.continued()
                 newer.append(shard.shared() if searcher is None else Shared(searcher))
                 changed = changed or searcher is not None
         finally:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from indexer.filters.expression import Filter
 from indexer.filters.field_index import FieldIndex
+from indexer.live.commit import Commit
 from indexer.query.query import Query
 from indexer.search.api import Explanation, SearchResult
 from indexer.search.browsing import Page, Survey, survey
@@ -164,12 +165,12 @@ class Ids:
 class Frequencies:
     """In how many images each word has an impact, unless the shard is still at a commit."""
 
-    unless: int | None
+    unless: Commit | None
     facts: Facts = NO_FACTS
 
     def __call__(self, shard: LuceneSearcher) -> NDArray[np.int64] | None:
         """Count them."""
-        return None if shard.commit.version == self.unless else shard.word_frequencies()
+        return None if shard.commit == self.unless else shard.word_frequencies()
 
 
 @dataclass(frozen=True)

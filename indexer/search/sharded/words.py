@@ -7,6 +7,7 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
+from indexer.live.commit import Commit
 from indexer.search.sharded.asking import Asking
 from indexer.search.sharded.tasks import Frequencies
 from indexer.search.terms.words import HeldWords, WordList
@@ -22,7 +23,7 @@ class ShardsWords:
 
     def __init__(self, asking: Asking, words: WordList) -> None:
         self._asking, self._words = asking, words
-        self._counted: dict[int, tuple[int, NDArray[np.int64]]] = {}
+        self._counted: dict[int, tuple[Commit, NDArray[np.int64]]] = {}
         self._held: HeldWords | None = None
         self._lock = Lock()
 

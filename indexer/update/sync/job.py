@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from indexer import state
 from indexer.encoding.stores import extract_stores
 from indexer.manifest import Manifest
 from indexer.update.add import add_images
@@ -112,6 +113,7 @@ class PhotoSync:
                 cannot be written to or the photos not be encoded as its own.
         """
         with writing(self._lock):
+            self._began_at = state.place_of(self._index)
             scan = scan or self.scan()
             seen = self._all_seen(scan)
             plan = compare(self.place.root, scan, seen.of(self.place.below))
@@ -162,14 +164,20 @@ class PhotoSync:
                 seen.photos[new] = one._replace(stamp=scan.photos[new])
             for image_id in plan.vanished:
                 del seen.photos[image_id]
-        seen.save(self._index)
+        self._save(seen)
         wanted = sorted(plan.new + plan.changed)
         for first in range(0, len(wanted), AT_ONCE):
             ids = wanted[first : first + AT_ONCE]
             part = _part(progress, first, len(wanted), self._augmentations)
             self._encode(ids, scan, seen, report, part)
-            seen.save(self._index)
+            self._save(seen)
             progress("encode", first + len(ids), len(wanted))
+
+    def _save(self, seen: SeenPhotos) -> None:
+        """Note what the index is up to date with, unless it is a copy by now that may lack it."""
+        if state.place_of(self._index) != self._began_at:
+            raise InputError(f"{self._index} was replaced meanwhile: run sparta sync again")
+        seen.save(self._index)
 
     def _encode(
         self, ids: list[str], scan: Scan, seen: SeenPhotos, report: SyncReport, progress: Progress

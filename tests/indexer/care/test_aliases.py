@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 
 from indexer.care.aliases import set_alias
 from indexer.commands.alias import alias as alias_command
-from indexer.search.open import open_index
+from indexer.search.open import open_index, open_searcher
+from indexer.split import split_index
 from indexer.update.writer import open_writer
 from sparta.errors import InputError
 from sparta.lock import lock_path
@@ -60,3 +61,12 @@ def test_the_command(index: Path, tmp_path: Path) -> None:
     for before in ("", f" (before: {index.resolve()})"):
         done = CliRunner().invoke(app, [str(tmp_path / "prod"), str(index)])
         assert done.stdout == f"{tmp_path / 'prod'} stands for {index.resolve()}{before}\n"
+
+
+def test_a_divided_index_has_names_too(index: Path, tmp_path: Path) -> None:
+    split_index(index, tmp_path / "divided", 2)
+    set_alias(tmp_path / "prod", tmp_path / "divided")
+    assert len(open_searcher(tmp_path / "prod")) == 300
+    shutil.rmtree(tmp_path / "divided" / "shard-001")
+    with pytest.raises(InputError, match="shard-001 is not an index"):
+        set_alias(tmp_path / "other", tmp_path / "divided")

@@ -14,11 +14,13 @@ import pytest
 
 import indexer.care.copies as module
 import indexer.update.writer
+from indexer.care.aliases import set_alias
 from indexer.care.copies import copy_index, link_uploads
 from indexer.dense.build import add_dense
 from indexer.live.changes import Add, Change, Delete, MetadataChange
 from indexer.parts import UPLOADS
 from indexer.postings import Postings
+from indexer.search.api import UnknownImageError
 from indexer.search.lucene import LuceneSearcher
 from indexer.search.open import open_backend, open_index
 from indexer.update.sync.seen import SeenPhotos
@@ -188,3 +190,40 @@ def test_an_index_that_is_never_the_same(
     monkeypatch.setattr(module, "_copy", gone)
     with pytest.raises(InputError, match="index changes faster than it can be copied"):
         copy_index(index, tmp_path / "copy")
+
+
+def test_a_copy_has_the_files_of_one_index_alone(
+    index: Path, make_copy: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two of one build: the name is switched, or a folder moved, while it is copied."""
+    first, second, name = make_copy(index), tmp_path / "second", tmp_path / "prod"
+    copy_index(index, second)
+    for folder, image_id in ((first, "a/00001 é.jpg"), (second, "a/00002 é.jpg")):
+        with open_writer(folder) as writer:
+            writer.write([Delete(image_id)])
+    set_alias(name, first)
+    link = module.link_file
+
+    def switching() -> None:
+        set_alias(name, second)
+
+    def moving() -> None:
+        first.rename(tmp_path / "moved")
+        second.rename(first)
+
+    for replace_index, gone in ((switching, "a/00001 é.jpg"), (moving, "a/00002 é.jpg")):
+        set_alias(name, first)
+
+        def late(source: Path, target: Path, act: Callable[[], None] = replace_index) -> None:
+            monkeypatch.setattr(module, "link_file", link)
+            link(source, target)
+            act()
+
+        monkeypatch.setattr(module, "link_file", late)
+        copy = tmp_path / replace_index.__name__
+        copy_index(name, copy)
+        assert verify_index(copy) == []
+        searcher = open_index(copy)
+        assert len(searcher) == 299
+        with pytest.raises(UnknownImageError, match=gone):
+            searcher.metadata(gone)

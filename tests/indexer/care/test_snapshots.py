@@ -8,13 +8,27 @@ from pathlib import Path
 import pytest
 
 import indexer.care.snapshots as module
+from indexer.care.aliases import set_alias
 from indexer.care.snapshots import restore_snapshot, take_snapshot
+from indexer.filters.text import parse_filter
+from indexer.live.commit import Commit
+from indexer.postings import Postings
+from indexer.search.lucene import LuceneSearcher
 from indexer.search.open import open_index
 from indexer.update.delete import delete_images
 from sparta.errors import InputError
 from sparta.lock import writing
+from tests.indexer.random_postings import random_postings
+from tests.indexer.vocabulary import COMMON, small_tokenizer
 
 Copy = Callable[[Path], Path]
+ALL = parse_filter("path:a*")
+
+
+@pytest.fixture
+def small(tmp_path: Path, make_index: Callable[[Path, Postings], Path]) -> Path:
+    """An index of twenty images."""
+    return make_index(tmp_path / "small", random_postings(small_tokenizer(), 20))
 
 
 def names(folder: Path) -> set[str]:
@@ -35,6 +49,16 @@ def test_there_and_back(index: Path, make_copy: Copy, tmp_path: Path) -> None:
     assert names(tmp_path) == {"own", aside.name, "snapshots", "new"}
     delete_images(own, ["a/00009 é.jpg"])
     assert len(open_index(snapshot)) == 299
+
+
+def test_the_index_that_a_name_stands_for_is_replaced(small: Path, tmp_path: Path) -> None:
+    take_snapshot(small, tmp_path / "snapshot")
+    set_alias(tmp_path / "prod", small)
+    delete_images(small, ["a/00001 é.jpg"])
+    aside = restore_snapshot(tmp_path / "snapshot", tmp_path / "prod")
+    assert aside is not None and aside.name.startswith("small.before-")
+    assert (tmp_path / "prod").resolve() == small
+    assert [len(open_index(path)) for path in (tmp_path / "prod", aside)] == [20, 19]
 
 
 def test_places_that_are_refused(index: Path, make_copy: Copy, tmp_path: Path) -> None:
@@ -86,3 +110,116 @@ def test_the_former_index_returns_if_the_new_one_cannot_be_placed(
         restore_snapshot(index, own)
     assert names(tmp_path) == {"own"}
     assert len(open_index(own)) == 300
+
+
+def deleted(index: Path, *numbers: int) -> None:
+    """Delete images, each with a writer and a commit of its own."""
+    for number in numbers:
+        delete_images(index, [f"a/{number:05d} é.jpg"])
+
+
+def found(searcher: LuceneSearcher) -> set[int]:
+    """The images that a searcher finds and explains, by their numbers."""
+    hits = searcher.search(COMMON, 1000).hits
+    assert len(searcher.explain_all(COMMON, [hit.image_id for hit in hits])) == len(hits)
+    assert {hit.image_id for hit in hits} == set(searcher.ids(searcher.field_index().allowed(ALL)))
+    return {int(hit.image_id[2:7]) for hit in hits}
+
+
+@pytest.mark.parametrize("engine", ["columns", "lucene"])
+def test_a_searcher_refreshed_after_a_restore_finds_what_was_restored(
+    small: Path, tmp_path: Path, engine: str
+) -> None:
+    whole = set(range(20))
+    deleted(small, 1)
+    searcher = open_index(small, engine)
+
+    def refreshed(gone: set[int], same: bool = False) -> None:
+        nonlocal searcher
+        newer = searcher.refreshed()
+        assert (newer is None) == same
+        if newer is not None:
+            searcher.close()
+            searcher = newer
+        assert found(searcher) == whole - gone
+
+    refreshed({1}, same=True)
+    take_snapshot(small, tmp_path / "first")
+    deleted(small, 2)
+    refreshed({1, 2})
+    take_snapshot(small, tmp_path / "second")
+    restore_snapshot(tmp_path / "first", small)
+    refreshed({1})
+    # Its commits overtake those that were there: their numbers and positions in the log.
+    deleted(small, 3)
+    refreshed({1, 3})
+    restore_snapshot(tmp_path / "second", small)
+    deleted(small, 4, 5)
+    restore_snapshot(tmp_path / "first", small)
+    deleted(small, 6, 7, 8)
+    refreshed({1, 6, 7, 8})
+    # The same numbers, positions and names of files as those of the state before.
+    restore_snapshot(tmp_path / "first", small)
+    deleted(small, 9, 6, 7)
+    refreshed({1, 6, 7, 9})
+    restore_snapshot(tmp_path / "second", small)
+    refreshed({1, 2})
+    searcher.close()
+
+
+@pytest.mark.parametrize("engine", ["columns", "lucene"])
+def test_a_searcher_follows_a_name_from_copy_to_copy(
+    small: Path, tmp_path: Path, engine: str
+) -> None:
+    copy, name = tmp_path / "copy", tmp_path / "prod"
+    deleted(small, 1)
+    take_snapshot(small, copy)
+    set_alias(name, small)
+    searcher = open_index(name, engine)
+    deleted(copy, 2)  # continues what the searcher has
+    deleted(small, 3, 4)
+    for folder, gone in ((copy, {1, 2}), (small, {1, 3, 4}), (copy, {1, 2})):
+        set_alias(name, folder)
+        newer = searcher.refreshed()
+        assert newer is not None
+        searcher.close()
+        searcher = newer
+        assert found(searcher) == set(range(20)) - gone
+    searcher.close()
+
+
+def test_another_index_is_restored(
+    small: Path, make_index: Callable[[Path, Postings], Path], tmp_path: Path
+) -> None:
+    other = make_index(tmp_path / "other", random_postings(small_tokenizer(), 7, seed=3))
+    searcher = open_index(small, "columns")
+    for source, images in ((other, 7), (small.rename(tmp_path / "kept"), 20), (other, 7)):
+        restore_snapshot(source, small)
+        newer = searcher.refreshed()
+        assert newer is not None and len(newer) == images
+        searcher.close()
+        searcher = newer
+    searcher.close()
+
+
+@pytest.mark.parametrize("engine", ["columns", "lucene"])
+def test_commits_of_earlier_versions_are_opened_anew(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str
+) -> None:
+    names = ("version", "log", "bytes", "columns")
+    with monkeypatch.context() as patch:
+        now = Commit.data
+        patch.setattr(Commit, "data", lambda self: {name: now(self)[name] for name in names})
+        deleted(small, 1)
+        take_snapshot(small, tmp_path / "first")
+        deleted(small, 2)
+    searcher = open_index(small, engine)
+    assert not searcher.commit.lineage
+    restore_snapshot(tmp_path / "first", small)
+    for numbers, gone in (((), {1}), ((3,), {1, 3}), ((4,), {1, 3, 4})):
+        deleted(small, *numbers)
+        newer = searcher.refreshed()
+        assert newer is not None and found(newer) == set(range(20)) - gone
+        searcher.close()
+        searcher = newer
+    searcher.close()

@@ -46,6 +46,11 @@ def test_deleted_images_are_not_let_through() -> None:
     assert FieldIndex(parts, live).allowed(parse_filter("-iso:1")).tolist() == [False, True, False]
 
 
+def test_a_shard_whose_images_are_all_deleted_lets_none_through() -> None:
+    shard = FieldIndex([], None).among(KINDS)
+    assert shard.allowed(parse_filter("camera:x")).tolist() == []
+
+
 @settings(max_examples=100)
 @given(parts=PARTS, whole=FILTERS)
 def test_parts_are_one_after_another(parts: list[Images], whole: Filter) -> None:

@@ -191,3 +191,25 @@ def test_nothing_is_acknowledged_after_a_failed_sync(
         with pytest.raises(OSError, match=r"log could not be synced before: .*Input/output"):
             call()
     log.close()
+
+
+def test_a_log_that_was_replaced_takes_nothing_more(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    write_log(path, [[deletes("a")]])
+    log = ChangeLog(path)
+    content = path.read_bytes()
+    path.rename(tmp_path / "moved")
+    assert not log.in_place
+    path.write_bytes(content)  # a copy is not the log itself
+    assert not log.in_place
+    log.append(deletes("b"))
+    with pytest.raises(OSError, match="log was replaced while it was written to"):
+        log.sync()
+    log.close()
+    assert path.read_bytes() == content
+    log = ChangeLog(path)
+    log.close()
+    log.close()
+    with pytest.raises(OSError, match=r"Bad file descriptor|Invalid argument"):
+        log.append(deletes("c"))  # another file may have its number by now
+    assert path.read_bytes() == content

@@ -10,7 +10,7 @@ from zlib import crc32
 import pytest
 
 from indexer.live.changes import Delete, MetadataChange
-from indexer.lucene.commits import commit_data, newest_commit
+from indexer.lucene.commits import newest_commit, newest_id, read_commit
 from indexer.lucene.latest import LatestLucene
 from indexer.lucene.reader import LuceneIndex
 from indexer.parts import LUCENE
@@ -38,14 +38,15 @@ def newest(folder: Path) -> Path:
 
 
 def test_every_commit_is_read_as_java_reads_it(built: Path, small: Postings) -> None:
-    assert commit_data(newest(built)) == {}
+    assert read_commit(newest(built)).data == {}
     with open_writer(built) as writer:
         for number, image_id in enumerate(small.ids):  # deletions, and segments that come and go
             writer.write([MetadataChange(image_id, {"n": number}), Delete(small.ids[number // 2])])
             commit = writer.commit()
-            assert commit_data(newest(built)) == commit.data()
+            assert read_commit(newest(built)).data == commit.data()
             with closing(LuceneIndex(built / LUCENE)) as index:
-                assert commit_data(newest(built)) == index.commit_data
+                assert read_commit(newest(built)) == (index.id, index.commit_data)
+                assert newest_id(built / LUCENE) == index.id
 
 
 def test_damage_is_noticed(built: Path) -> None:
@@ -54,11 +55,11 @@ def test_damage_is_noticed(built: Path) -> None:
     for damaged in (b"", content[:-1], content[:30] + bytes([content[30] ^ 1]) + content[31:]):
         path.write_bytes(damaged)
         with pytest.raises(InputError, match=rf"^{path} is (damaged|of another format)"):
-            commit_data(path)
+            read_commit(path)
     other = content[:13] + b"\x63" + content[14:-8]  # a later format, as it would be written
     path.write_bytes(other + crc32(other).to_bytes(8, "big"))
     with pytest.raises(InputError, match="of another format"):
-        commit_data(path)
+        read_commit(path)
 
 
 def test_a_commit_is_open_as_long_as_it_is_read(built: Path, small: Postings) -> None:

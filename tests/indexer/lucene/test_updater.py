@@ -33,7 +33,7 @@ def test_many_blocks_of_images_of_other_sizes(
         own, left = left[:size], left[size:]
         updater.replace(own)
     updater.commit({"a": "b"})
-    updater.close()
+    updater.close({})
     assert left == []
     with closing(LuceneIndex(folder)) as index:
         assert len(index) == len(images)  # those of the same ids were replaced

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Callable
@@ -10,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from indexer.live.changes import Add, Delete
+from indexer.care.aliases import set_alias
+from indexer.care.snapshots import restore_snapshot, take_snapshot
+from indexer.live.changes import Add, Delete, MetadataChange
 from indexer.milvus.collection import Collection
 from indexer.milvus.follow import follow
 from indexer.milvus.push import Pushed
@@ -72,3 +75,54 @@ def test_what_is_written_follows(
     written = [(one.images, one.written) for one in pushes]
     assert written == [(10, 10), (10, 10), (10, 0), (5, 5)]
     assert pushes[0].collection == pushes[2].collection != pushes[3].collection
+
+
+@pytest.mark.parametrize("how", ["restored", "another name"])
+def test_a_copy_that_takes_the_place_of_the_index_is_pushed(
+    uri: str,
+    tmp_path: Path,
+    postings: Postings,
+    make_index: Callable[[Path, Postings], Path],
+    how: str,
+) -> None:
+    first, second, name = make_index(tmp_path / "7", postings), tmp_path / "8", tmp_path / "prod"
+    set_alias(name, first)
+    milvus, aliases = with_aliases(uri)
+
+    def describe(index: Path, *numbers: int) -> None:
+        for number in numbers:  # each a commit, and as many bytes of the log
+            with open_writer(index) as writer:
+                writer.write([MetadataChange(postings.ids[number], {"n": number})])
+
+    def described() -> set[int]:
+        rows = stored(milvus, aliases["copies"]).values()
+        return {one["n"] for row in rows if "n" in (one := json.loads(row["metadata"]))}
+
+    def write() -> None:
+        describe(first, 1)
+        take_snapshot(first, second)
+        describe(first, 2)
+
+    def change_over() -> None:
+        assert described() == {1, 2}
+        if how == "restored":
+            restore_snapshot(second, first)
+            describe(first, 3, 4)
+        else:
+            describe(second, 3, 4)
+            set_alias(name, second)
+
+    def stop() -> None:
+        assert described() == {1, 3, 4}
+        raise KeyboardInterrupt
+
+    def nothing() -> None:
+        assert aliases
+
+    steps = iter([write, nothing, change_over, nothing, nothing, stop])
+    with pytest.raises(KeyboardInterrupt):
+        follow(name, milvus, "copies", nothing_done, print, pause=lambda _: next(steps)())
+
+
+def nothing_done(pushed: Pushed) -> None:
+    assert pushed.images == 300

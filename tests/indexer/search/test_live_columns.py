@@ -18,7 +18,7 @@ from indexer.columns.live.segment import Segment
 from indexer.columns.live.state import state_folder
 from indexer.filters.text import parse_filter
 from indexer.live.changes import Add, Delete, MetadataChange
-from indexer.live.commit import log_path
+from indexer.live.commit import Commit, log_path
 from indexer.postings import Postings
 from indexer.search.browsing import Page
 from indexer.search.live_columns import LiveColumnSearcher
@@ -52,13 +52,13 @@ def test_the_next_commit_is_opened_if_files_of_the_newest_go_meanwhile(
     columns, right = LiveColumnSearcher._columns, LiveReference(small)
     with open_writer(built) as writer:
 
-        def late(searcher: LiveColumnSearcher) -> object:
+        def late(searcher: LiveColumnSearcher, commit: Commit) -> object:
             monkeypatch.setattr(LiveColumnSearcher, "_columns", columns)
             for image_id in small.ids[:3]:  # after two compactions the first log is removed
                 writer.write([Delete(image_id)])
                 commit_and_wait(writer)
             assert not log_path(built, 2).exists()
-            return searcher._columns()
+            return searcher._columns(commit)
 
         writer.write([Delete(small.ids[3])])
         commit_and_wait(writer)

@@ -12,6 +12,7 @@ class Book:
     version: str
     closed: bool = False
     newer: Book | Exception | None = None
+    place: int = 0
 
     def refreshed(self) -> Book | None:
         if isinstance(self.newer, Exception):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import shutil
 import time
 from pathlib import Path
 from threading import Event
@@ -14,7 +15,8 @@ from fastapi.testclient import TestClient
 
 from indexer.care.aliases import set_alias
 from indexer.live.changes import Delete
-from indexer.state import index_version
+from indexer.search.api import ReplacedError
+from indexer.state import index_version, place_of
 from indexer.update.writer import open_writer
 from server.app import create_app
 from server.backends import Backends, open_backends
@@ -36,7 +38,7 @@ class Watched:
         self.folder, self.results = folder, list[str]()
         self.problem: Exception | None = None
         self.write("first")
-        self.current = Current(Book(index_version(folder)))
+        self.current = Current(self.book())
         self.watch = IndexWatch(folder, self.reopen, self.current, self.results.append)
 
     def write(self, content: str) -> None:
@@ -47,7 +49,10 @@ class Watched:
     def reopen(self) -> Book:
         if self.problem:
             raise self.problem
-        return Book(index_version(self.folder))
+        return self.book()
+
+    def book(self, commit: str = "") -> Book:
+        return Book(index_version(self.folder) + commit, place=place_of(self.folder))
 
 
 @pytest.fixture
@@ -102,7 +107,7 @@ def test_replaced_while_it_was_opened(watched: Watched) -> None:
         if len(opened) == 1:
             watched.write("third")
             raise InputError("the files do not fit together")
-        return Book(opened[-1])
+        return watched.book()
 
     watch = IndexWatch(watched.folder, reopen, watched.current, watched.results.append)
     watched.write("second")
@@ -132,13 +137,14 @@ def test_a_dense_part_counts(watched: Watched) -> None:
 
 def commit(watched: Watched, number: int) -> None:
     (watched.folder / "lucene").mkdir(exist_ok=True)
-    (watched.folder / "lucene" / f"segments_{number:x}").touch()
+    path = watched.folder / "lucene" / f"segments_{number:x}"
+    path.write_bytes(bytes(17) + number.to_bytes(16))
 
 
 def test_commits_are_followed(watched: Watched, caplog: pytest.LogCaptureFixture) -> None:
     watched.watch.look()
     first = watched.current.resource
-    first.newer = Book(f"{first.version}.10")
+    first.newer = watched.book(".10")
     watched.watch.look()
     assert watched.current.resource is first  # no commit
     for number in (9, 10):
@@ -165,7 +171,7 @@ def test_a_commit_of_an_index_that_is_being_replaced_is_not_used(watched: Watche
             watched.write("second")
             return super().refreshed()
 
-    watched.current.change(first := Replaced(watched.current.resource.version))
+    watched.current.change(first := Replaced(**vars(watched.book())))
     first.newer = newer = Book("of the second index")
     watched.watch.look()
     commit(watched, 1)
@@ -180,24 +186,24 @@ def test_what_was_committed_before_the_start_is_shown_from_the_first_request_on(
     watched: Watched,
 ) -> None:
     """A worker may open an index just before a commit, and answer after it."""
-    board = Board(1)
+    board, place = Board(1), place_of(watched.folder)
     watched.watch = IndexWatch(
         watched.folder, watched.reopen, watched.current, watched.results.append, board
     )
     commit(watched, 1)
     board.committed()
-    watched.current.resource.newer = newer = Book(f"{watched.current.resource.version}.1")
-    assert board.is_shown(1)  # nobody waits for it yet
+    watched.current.resource.newer = newer = watched.book(".1")
+    assert board.is_shown(1, place)  # nobody waits for it yet
     watched.watch.start()
     assert watched.current.resource is newer
-    assert board.is_shown(1) and not board.is_shown(2)
+    assert board.is_shown(1, place) and not board.is_shown(2, place)
     watched.watch.stop()
 
 
 def test_commits_of_another_index_may_have_the_same_names(watched: Watched) -> None:
     def reopen() -> Book:
         opened = watched.reopen()
-        opened.newer = Book(f"{opened.version}.1")  # committed just after it was opened
+        opened.newer = watched.book(".1")  # committed just after it was opened
         return opened
 
     watch = IndexWatch(watched.folder, reopen, watched.current, watched.results.append)
@@ -207,6 +213,75 @@ def test_commits_of_another_index_may_have_the_same_names(watched: Watched) -> N
     watch.look()
     assert watched.current.resource.version == f"{index_version(watched.folder)}.1"
     assert watched.results == ["opened", "refreshed"]
+
+
+def test_a_copy_is_another_index(watched: Watched) -> None:
+    """Its manifest may be the same file, and its commits may have the same names."""
+    folders = [watched.folder.parent / name for name in ("7", "8")]
+    name = watched.folder.parent / "prod"
+    for folder in folders:
+        shutil.copytree(watched.folder, folder)
+        (folder / "manifest.json").unlink()
+        (folder / "manifest.json").hardlink_to(watched.folder / "manifest.json")
+    name.symlink_to(folders[0])
+    watched.folder = name
+    board, current = Board(1), Current(watched.book())
+    watch = IndexWatch(name, watched.reopen, current, watched.results.append, board)
+    watch.look()
+    for folder in (folders[1], folders[0], folders[1]):
+        name.unlink()
+        name.symlink_to(folder)
+        watch.look()
+        assert current.resource.place == place_of(folder)
+    folders[1].rename(watched.folder.parent / "moved")
+    shutil.copytree(watched.folder.parent / "moved", folders[1])
+    watch.look()
+    assert current.resource.place == place_of(folders[1])
+    assert watched.results == ["opened"] * 4
+
+
+def test_a_commit_that_does_not_continue_the_shown_one_is_opened_anew(watched: Watched) -> None:
+    board = Board(1)
+    board.show(0, 0)
+    watch = IndexWatch(
+        watched.folder, watched.reopen, watched.current, watched.results.append, board
+    )
+    watch.look()
+    first = watched.current.resource
+    commit(watched, 1)
+    first.newer = ReplacedError("an older state")
+    watched.problem = InputError("columns are damaged")
+    board.committed()
+    watch.look()
+    assert watched.current.resource is first and not board.is_shown(1, first.place)
+    watched.problem = None
+    watch._retry = 0
+    watch.look()
+    assert watched.current.resource is not first
+    assert watched.results == ["refused", "opened"]
+    assert board.is_shown(1, first.place)
+
+
+def test_what_is_replaced_meanwhile_is_not_shown(watched: Watched) -> None:
+    class Replaced(Book):
+        def refreshed(self) -> Book | None:
+            watched.write("second")
+            return None
+
+    board = Board(1)
+    board.show(0, 0)
+    watch = IndexWatch(
+        watched.folder, watched.reopen, watched.current, watched.results.append, board
+    )
+    watch.look()
+    watched.current.change(Replaced(**vars(watched.book())))
+    commit(watched, 1)
+    board.committed()
+    watch.look()
+    assert not board.is_shown(1, place_of(watched.folder))
+    watch.look()
+    assert board.is_shown(1, place_of(watched.folder))
+    assert watched.results == ["opened"]
 
 
 # ---- a whole server ----------------------------------------------------------------------------

@@ -5,20 +5,30 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
+from indexer.care.snapshots import restore_snapshot, take_snapshot
+from indexer.live.changes import Add
+from indexer.search.sharded.asking import Asking
+from indexer.search.sharded.open import read_language
+from indexer.update.writer import open_writer
 from server.app import create_app
 from server.backends import open_backends
 from server.cluster import remote, writers
-from server.cluster.ingress import Ingress
+from server.cluster.ingress import Ingress, RemoteSearcher
 from server.cluster.names import Served
+from server.cluster.remote import RemoteShards
 from server.cluster.replica import ShardReplica, shard_folder
 from sparta.errors import InputError
+from sparta.tokenizer import WordPieceTokenizer
+from tests.indexer.random_postings import random_postings
+from tests.indexer.vocabulary import small_tokenizer
 from tests.server.apps import client_of, make_key, settings
 from tests.server.cluster.local import LocalCluster, ReplicaDiedError
 from tests.server.test_sharded import PATHS, folders, without_times
@@ -168,3 +178,44 @@ def test_replicas_need_the_index_that_is_served(indexes: tuple[Path, Path]) -> N
         ShardReplica(Served(**gone), 0, "auto")
     with pytest.raises(InputError, match="is another index than the one that is served"):
         shard_folder(Served(**{**asdict(served), "version": "other"}), 0)
+
+
+def test_a_shard_that_is_restored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, index = folders(tmp_path, 50)
+    shard, snapshot = index / "shard-000", tmp_path / "snapshot"
+    found = LocalCluster(index)
+    found.install(monkeypatch)
+    searcher = RemoteSearcher(Asking(RemoteShards(found.served), read_language(index)))
+    terms = WordPieceTokenizer.from_folder(whole).ids
+
+    def write(image_id: str, term: str) -> None:
+        """In a commit of its own."""
+        one = np.array([terms[term]], np.int32)
+        added = replace(next(iter(random_postings(small_tokenizer(), 1))), image_id=image_id)
+        added = replace(added, terms=one, impacts=one, positions=one.astype(np.int16) * 0)
+        with open_writer(shard) as writer:
+            writer.write([Add(added)])
+
+    def found_by(word: str) -> list[str]:
+        ids = [hit.image_id for hit in searcher.search(word, 99).hits]
+        # Words are counted once for a commit.
+        assert [one.images for one in searcher.complete(word)] == ([len(ids)] if ids else [])
+        return ids
+
+    write("x/1", "zebra")
+    take_snapshot(shard, snapshot)
+    assert found_by("zebra") == ["x/1"]
+    write("x/2", "zebra")
+    assert found_by("zebra") == ["x/1", "x/2"]
+    restore_snapshot(snapshot, shard)
+    write("x/3", "dog")  # a commit of the same number
+    assert found_by("zebra") == ["x/1"]
+    assert "x/3" in found_by("dog")
+
+
+def test_a_copy_has_an_application_of_its_own(tmp_path: Path) -> None:
+    whole, _ = folders(tmp_path, 20)
+    take_snapshot(whole, tmp_path / "copy")
+    served = [Served.of(one) for one in (whole, tmp_path / "copy")]
+    assert served[0].version == served[1].version
+    assert served[0].application != served[1].application

@@ -6,9 +6,11 @@ import base64
 import json
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -16,18 +18,20 @@ from fastapi.testclient import TestClient
 
 from indexer.build import build_index
 from indexer.care.aliases import set_alias
+from indexer.care.snapshots import restore_snapshot, take_snapshot
 from indexer.dense.build import add_dense
 from indexer.encoding.stores import open_stores
-from indexer.live.changes import Add
+from indexer.live.changes import Add, Delete
 from indexer.live.commit import log_path
 from indexer.live.log import read_log
 from indexer.postings import ImagePostings
 from indexer.search.open import open_backend, open_dense_lazily, open_index
-from indexer.state import index_version
+from indexer.state import index_version, place_of
 from indexer.update.writer import IndexWriter, open_writer
+from indexer.verify import verify_index
 from server.json_bodies import MANY
 from server.writing.app import Writing, create_app
-from server.writing.board import COMMIT, Board
+from server.writing.board import COMMIT, PLACE, Board
 from server.writing.bodies import Image
 from server.writing.encoding import PhotoEncoder
 from server.writing.index import WritableIndex
@@ -384,3 +388,140 @@ def test_after_an_alias_is_switched_the_other_index_is_written(
         put(client, "b", terms={"red": 126})
     assert found(tmp_path / "7", "red")[0] == "a"
     assert found(tmp_path / "8", "red")[0] == "b"
+
+
+def copies(drawings: Path, folder: Path) -> tuple[Path, Path, Path]:
+    """An index that was written to, a snapshot of it, and a name for the first."""
+    first = shutil.copytree(drawings, folder / "7")
+    with open_writer(first) as writer:
+        writer.write([Delete(min(DRAWINGS))])
+    take_snapshot(first, folder / "8")
+    set_alias(folder / "prod", first)
+    return first, folder / "8", folder / "prod"
+
+
+@pytest.mark.parametrize("refresh", ["wait", "none"])
+def test_a_write_goes_to_the_copy_that_the_name_stands_for(
+    drawings: Path, tmp_path: Path, refresh: str
+) -> None:
+    first, second, name = copies(drawings, tmp_path)
+    with TestClient(create_app(Writing(name, ["m"], Board(1)))) as client:
+        for number, target in enumerate((first, second, first, second)):
+            set_alias(name, target)
+            url = f"/v1/images/{number}?refresh={refresh}"
+            response = client.put(url, json={"terms": {"red": 120 + number}})
+            assert response.status_code == 200
+            if refresh == "wait":
+                assert response.headers[PLACE] == str(place_of(target))
+                assert found(target, "red")[0] == f"{number}"
+            other = first if target is second else second
+            with open_writer(other):  # the writer of the former folder has ended
+                pass
+    assert found(first, "red")[:2] == ["2", "0"]
+    assert found(second, "red")[:2] == ["3", "1"]
+
+
+@pytest.mark.parametrize("how", ["alias", "moved", "emptied"])
+@pytest.mark.parametrize("when", ["before it is written", "before it is found"])
+def test_a_write_while_the_index_is_replaced_is_in_the_new_one(
+    drawings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, when: str
+) -> None:
+    first, second, name = copies(drawings, tmp_path)
+    before = {path: path.read_bytes() for path in second.rglob("*") if path.is_file()}
+
+    def replace_index() -> None:
+        assert {path: path.read_bytes() for path in before} == before
+        if how == "alias":
+            set_alias(name, second)
+        elif how == "moved":
+            first.rename(tmp_path / "moved")
+            shutil.copytree(second, first)
+        else:
+            shutil.rmtree(first)
+            shutil.copytree(second, first)
+
+    method = "write" if when == "before it is written" else "wait"
+    original = getattr(WritableIndex, method)
+
+    def late(index: WritableIndex, *arguments: Any) -> Any:
+        monkeypatch.setattr(WritableIndex, method, original)
+        replace_index()
+        return original(index, *arguments)
+
+    with TestClient(create_app(Writing(name, ["m"], Board(1)))) as client:
+        put(client, "a", terms={"red": 126})
+        monkeypatch.setattr(WritableIndex, method, late)
+        response = put(client, "b", terms={"red": 127})
+        assert response.status_code == 200
+        assert response.headers[PLACE] == str(place_of(name))
+        assert found(name, "red")[0] == "b"
+        assert "a" not in found(name, "red")
+        assert put(client, "c", terms={"red": 125}).status_code == 200
+        assert found(name, "red")[:2] == ["b", "c"]
+    assert verify_index(name) == []
+    if how == "moved":
+        assert found(tmp_path / "moved", "red")[0] == "a"
+
+
+def test_requests_that_run_end_before_their_index_is_closed(
+    drawings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, second, name = copies(drawings, tmp_path)
+    encode, running, switched = WritableIndex.encode, Event(), Event()
+
+    def slow(index: WritableIndex, image_id: str, body: Image) -> Add:
+        if image_id == "slow" and not running.is_set():
+            running.set()
+            assert switched.wait(60)
+        return encode(index, image_id, body)
+
+    monkeypatch.setattr(WritableIndex, "encode", slow)
+    with (
+        TestClient(create_app(Writing(name, ["m"], Board(1)))) as client,
+        ThreadPoolExecutor(2) as pool,
+    ):
+        first = pool.submit(put, client, "slow", terms={"red": 127})
+        assert running.wait(60)
+        set_alias(name, second)
+        later = pool.submit(put, client, "later", terms={"red": 126})
+        with pytest.raises(TimeoutError):
+            later.result(0.2)
+        switched.set()
+        assert first.result(60).status_code == later.result(60).status_code == 200
+    assert found(second, "red")[:2] == ["slow", "later"]
+
+
+def test_after_a_restore_the_restored_index_is_written(drawings: Path, tmp_path: Path) -> None:
+    index, snapshot, _ = copies(drawings, tmp_path)
+    writing = Writing(index, ["m"], Board(1))
+    with TestClient(create_app(writing)) as client:
+        put(client, "a", terms={"red": 126})
+        with pytest.raises(
+            InputError, match=r"7 is being written by process .*: wait until it ends"
+        ):
+            restore_snapshot(snapshot, index)
+        assert found(index, "red")[0] == "a"
+        writing.close()
+        writing._index = None
+        restore_snapshot(snapshot, index)
+        put(client, "b", terms={"red": 125})
+        assert found(index, "red")[0] == "b"
+
+
+def test_a_copy_that_was_made_of_the_open_index_is_left_alone(
+    drawings: Path, tmp_path: Path
+) -> None:
+    """It has Lucene's lock, and files that the writer does not know any more."""
+    index, _, _ = copies(drawings, tmp_path)
+    with TestClient(create_app(Writing(index, ["m"], Board(1)))) as client:
+        put(client, "a", terms={"red": 126})
+        shutil.copytree(index, tmp_path / "copy")
+        for number in range(3):
+            put(client, f"{number}", terms={"red": 120})
+        index.rename(tmp_path / "moved")
+        (tmp_path / "copy").rename(index)
+        put(client, "b", terms={"red": 125})
+        assert found(index, "red")[:2] == ["a", "b"]
+        assert not {"0", "1", "2"} & set(found(index, "red"))
+    assert verify_index(index) == verify_index(tmp_path / "moved") == []
+    assert found(tmp_path / "moved", "red")[:4] == ["a", "0", "1", "2"]

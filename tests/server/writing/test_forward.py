@@ -93,9 +93,9 @@ def test_the_answer_waits_for_every_worker(
     client: TestClient, stub: Stub, board: Board, monkeypatch: pytest.MonkeyPatch, shown: bool
 ) -> None:
     monkeypatch.setattr(module, "SHOWN_WITHIN", 0.05)
-    stub.answer = answered(b"{}", b"X-Commit: 7")
-    board.show(0, 7)
-    board.show(1, 7 if shown else 6)
+    stub.answer = answered(b"{}", b"X-Commit: 7", b"X-Place: 3")
+    board.show(0, 7, 3)
+    board.show(1, 7 if shown else 6, 3)
     response = client.delete("/v1/images/a")
     if shown:
         assert response.status_code == 200
@@ -187,3 +187,14 @@ def test_writing_needs_its_scope(tmp_path: Path, scope: Any) -> None:
         ):
             response = client.request(method, f"/v1/images/{path}", json={"ids": []})
             assert response.status_code == (403 if scope else 401)
+
+
+def test_a_change_of_an_index_that_was_replaced_is_not_acknowledged(
+    client: TestClient, stub: Stub, board: Board
+) -> None:
+    stub.answer = answered(b"{}", b"X-Commit: 7", b"X-Place: 3")
+    board.show(0, 7, 3)
+    board.show(1, 7, 4)
+    response = client.delete("/v1/images/a")
+    assert response.status_code == 503
+    assert "was replaced while it was written to: send the change again" in response.text

@@ -6,15 +6,21 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import indexer.encoding.stores as stores
 import indexer.update.sync.job as module
+from indexer.care.aliases import set_alias
+from indexer.care.snapshots import restore_snapshot, take_snapshot
+from indexer.live.changes import Delete
 from indexer.update.add import add_images
 from indexer.update.delete import delete_images
 from indexer.update.metadata import update_metadata
 from indexer.update.sync.job import Encoding, PhotoSync, SyncReport
 from indexer.update.sync.seen import SeenPhotos
+from indexer.update.writer import open_writer
 from sparta.errors import InputError
 from tests.indexer.update.sync.conftest import draw, images_of, terms_of
 
@@ -76,10 +82,10 @@ def test_encoding_is_that_of_a_build(
     job: Job, built: Path, photos: Path, encoding: Encoding
 ) -> None:
     right = {image_id: terms_of(built, image_id) for image_id in images_of(built)}
-    delete_images(built, sorted(right))
+    with open_writer(built) as writer:
+        writer.write([Delete(image_id, vanished=True) for image_id in right])
     for path in (built / "live").glob("sync-*"):
         path.unlink()
-    (built / "given.log").unlink()  # else they would stay deleted
     shutil.rmtree(built.with_name("index.features"))
     assert counts(job().run()) == (3, 0, 0, 0, [])
     assert {image_id: terms_of(built, image_id) for image_id in right} == right
@@ -216,3 +222,38 @@ def test_photos_that_cannot_be_encoded_are_an_error(
     draw(photos / "new.png", 5)
     with pytest.raises(InputError, match="--model"):
         PhotoSync(built, photos, Encoding([tmp_path / "none"], device="cpu")).run()
+
+
+@pytest.mark.parametrize("how", ["restored", "another name"])
+def test_what_a_copy_lacks_is_not_taken_for_seen(
+    built: Path,
+    photos: Path,
+    encoding: Encoding,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    how: str,
+) -> None:
+    """A restore, or a switched name, between the batches of one run."""
+    snapshot, name = tmp_path / "snapshot", tmp_path / "prod"
+    set_alias(name, built)
+    PhotoSync(name, photos, encoding).run()
+    take_snapshot(built, snapshot)
+    for number in (3, 4):
+        draw(photos / f"{number}.png", number)
+    monkeypatch.setattr(module, "AT_ONCE", 1)
+    extract = stores.extract_stores
+
+    def late(*arguments: Any) -> Any:
+        if "3.png" in images_of(built):  # the second batch
+            monkeypatch.setattr(module, "extract_stores", extract)
+            if how == "restored":
+                restore_snapshot(snapshot, built)
+            else:
+                set_alias(name, snapshot)
+        return extract(*arguments)
+
+    monkeypatch.setattr(module, "extract_stores", late)
+    with pytest.raises(InputError, match="prod was replaced meanwhile: run sparta sync again"):
+        PhotoSync(name, photos, encoding).run()
+    PhotoSync(name, photos, encoding).run()
+    assert sorted(images_of(name)) == [f"{number}.png" for number in range(5)]
