@@ -27,6 +27,7 @@ from sparta.atomic import check_name
 from sparta.cluster import Cluster
 from sparta.disk import check_room, full_disk_reported
 from sparta.features.store import FeatureStore
+from sparta.image_ids import check_id
 from sparta.lock import writing
 from sparta.progress import Notice, Progress, no_notice, no_progress
 from sparta.substitutes import SubstituteTable
@@ -110,6 +111,8 @@ def build_index(
     with writing(out):
         check_target(out)
         encoder = ImageEncoder.open(stores, models, batch_size, device, pruning.terms, progress)
+        for image_id in encoder.store.ids:
+            check_id(image_id)
         fingerprints = [scorer.fingerprint for scorer in encoder.scorers]
         vocabulary = encoder.tokenizer.vocabulary_hash
         with (

@@ -15,6 +15,7 @@ from indexer.parts import UPLOAD
 from indexer.postings import PostingShard
 from sparta.errors import InputError, first_line
 from sparta.features.extract.photo_metadata import photo_metadata
+from sparta.image_ids import id_problem
 
 ID = "image"
 RESERVED = ("width", "height", UPLOAD)  # those of the photo itself
@@ -42,6 +43,8 @@ def read_metadata(path: Path) -> dict[str, Fields]:
         if taken := [name for name in RESERVED if name in fields]:
             raise InputError(f"{path}, {place}: {taken[0]} is the photo's; rename the field")
         image_id = fields.pop(ID)
+        if problem := id_problem(image_id):
+            raise InputError(f"{path}, {place}: the image id {image_id[:50]!r} {problem}")
         if image_id in found:
             raise InputError(f"{path}, {place}: {image_id!r} is there twice")
         found[image_id] = fields

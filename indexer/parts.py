@@ -12,7 +12,9 @@ from sparta.errors import InputError
 MANIFEST = "manifest.json"
 LUCENE = "lucene"
 UPLOADS = "uploads"  # photos that were sent to a server
-UPLOAD = "upload"  # field of the metadata that names the file of one
+# Field of the metadata that names the file of one; "" for an image that was sent without a photo,
+# so that no file which happens to have its id is shown as its photo.
+UPLOAD = "upload"
 # Larger files are hashed by `sparta verify` alone: a search must not read gigabytes to open.
 HASHED_AT_OPENING = 2**24
 

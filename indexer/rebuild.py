@@ -247,7 +247,7 @@ def _plan(kept: Kept, out: Path, ids: set[str], vocabulary: str) -> None:
     for image_id, metadata in added.items():
         sent = record[image_id][-1].sent if image_id in record else None
         root = next((root for root, one in roots.items() if one and image_id in one.photos), None)
-        if UPLOAD in metadata:
+        if metadata.get(UPLOAD):
             kept._uploads[image_id] = metadata[UPLOAD]
             own = folders[owner(image_id, len(folders))]
             path = own / UPLOADS / metadata[UPLOAD]

@@ -14,14 +14,46 @@ from server.writing.uploads import upload_path
 from sparta.features.extract.image_files import open_known
 
 
-def find_photo(folder: Path | None, image_id: str) -> Path:
-    """The photo file of an indexed image.
+def find_photo(
+    folder: Path | None, index: Path | None, image_id: str, metadata: Mapping[str, object]
+) -> tuple[Path, str]:
+    """The file of an indexed image and its media type.
+
+    Args:
+        folder: with the photos, None without one.
+        index: folder of the index, which has photos that were sent; None without one.
+        image_id: of the image.
+        metadata: of the image.
+
+    Raises:
+        ProblemError: if the file is missing, is not a regular file or no photo, or is outside the
+            folder.
+    """
+    if UPLOAD not in metadata:
+        path = _in_folder(folder, image_id)
+    else:
+        upload = upload_path(index, metadata[UPLOAD]) if index else None
+        if upload is None or not upload.is_file():
+            sent = "its photo is missing" if metadata[UPLOAD] else "without a photo"
+            detail = f"image {image_id!r} was sent to a server, {sent}"
+            raise ProblemError("photo-missing", detail, "image_id")
+        path = upload
+    try:
+        kind = _media_type(path)
+    except OSError as error:
+        detail = f"the file of image {image_id!r} cannot be read"
+        raise ProblemError("photo-missing", detail, "image_id") from error
+    if kind is None:
+        detail = f"the file of image {image_id!r} is not a photo"
+        raise ProblemError("photo-unreadable", detail, "image_id")
+    return path, kind
+
+
+def _in_folder(folder: Path | None, image_id: str) -> Path:
+    """The file in the photos folder that an id names.
 
     An index may come from another machine, so even its image ids are not trusted to stay inside
     the photos folder.
-
-    Raises:
-        ProblemError: if the file is missing, is not a regular file, or is outside the folder.
     """
     missing = f"image {image_id!r} is in the index, but its file is missing from the photos folder"
     if folder is None:
@@ -46,31 +78,17 @@ def find_photo(folder: Path | None, image_id: str) -> Path:
     return path
 
 
-def find_upload(index: Path | None, metadata: Mapping[str, object]) -> Path | None:
-    """The file of a photo that was sent to the server, None if it was not.
+def _media_type(path: Path) -> str | None:
+    """Media type of a photo by its content, not its name; None for anything else.
 
-    Args:
-        index: the index folder, None without one.
-        metadata: of the image.
-    """
-    path = upload_path(index, metadata.get(UPLOAD)) if index else None
-    return path if path and path.is_file() else None
-
-
-def media_type(path: Path) -> str:
-    """Media type of a file by its content, not its name.
-
-    Only images get a type that a browser displays: an HTML page or a scripted SVG in place of a
-    photo is sent as plain bytes.
-
-    Raises:
-        OSError: if the file cannot be read.
+    Whoever may write can name any file of the photos folder as an image. Pages and scripted SVG
+    are no photos either, whatever their names.
     """
     with path.open("rb") as file:
         try:
             with open_known(file) as image:
                 found = str(image.format)
         except Exception:  # anything may come out of a damaged file
-            return "application/octet-stream"
+            return None
     # MPO, which cameras write, is a JPEG with further images appended; browsers know only JPEG.
-    return "image/jpeg" if found == "MPO" else Image.MIME.get(found, "application/octet-stream")
+    return "image/jpeg" if found == "MPO" else Image.MIME.get(found)

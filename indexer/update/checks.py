@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from indexer.live.changes import Add, Change, MetadataChange
+from indexer.live.changes import Add, Change, Delete, MetadataChange
 from indexer.postings import ImagePostings
 from sparta.errors import InputError
-
-LONGEST_ID = 32_766  # bytes of a term in Lucene
+from sparta.image_ids import check_id
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,9 @@ class ChangeCheck:
         """
         there: dict[str, bool] = {}
         for change in changes:
-            _check_id(change.image_id)
+            # An index of an earlier version may have any, which can be deleted.
+            if not (isinstance(change, Delete) and has(change.image_id)):
+                check_id(change.image_id)
             if isinstance(change, MetadataChange):
                 if not there.get(change.image_id, has(change.image_id)):
                     raise InputError(f"{self.folder} has no image {change.image_id!r}")
@@ -71,17 +72,6 @@ class ChangeCheck:
         if ((read.label_regions < 0) | (read.label_regions >= len(read.boxes))).any():
             return "a label token is of a region that it lacks"
         return None
-
-
-def _check_id(image_id: str) -> None:
-    try:
-        size = len(image_id.encode())
-    except UnicodeEncodeError as error:
-        raise InputError(f"the image id {image_id!r} is not UTF-8 text") from error
-    if "\0" in image_id:  # Java would read it as the end
-        raise InputError(f"the image id {image_id[:50]!r} has a NUL")
-    if not 0 < size <= LONGEST_ID:
-        raise InputError(f"the image id {image_id[:50]!r} has {size} bytes, not 1 to {LONGEST_ID}")
 
 
 def _check_metadata(image_id: str, metadata: object) -> None:

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from server import schemas
 from server.client import errors
+from sparta.image_ids import id_problem
 
 Answer = TypeVar("Answer")
 Model = TypeVar("Model", bound=BaseModel)
@@ -211,7 +212,13 @@ def list_backends() -> Operation[list[schemas.BackendInfo]]:
 
 
 def image_path(image_id: str) -> str:
-    """Of an image."""
+    """Of an image.
+
+    Raises:
+        ClientError: if no image can have this id; libraries would ask for another one.
+    """
+    if problem := id_problem(image_id):
+        raise errors.ClientError(f"the image id {image_id[:50]!r} {problem}; nothing was sent")
     # Slashes stay as they are: some proxies refuse or decode escaped ones.
     return f"/v1/images/{quote(image_id)}"
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from indexer.fields.store import read_kinds
 from indexer.manifest import Manifest
-from server.photo_files import find_photo, find_upload
+from server.photo_files import find_photo
 from server.problems import ProblemError
 from server.publish.collection import Collection, open_collection
 from server.publish.folder import SiteFolder
@@ -139,7 +139,7 @@ def _file(
     index: Path, folder: Path | None, image_id: str, metadata: Mapping[str, Any]
 ) -> Path | None:
     try:
-        return find_upload(index, metadata) or find_photo(folder, image_id)
+        return find_photo(folder, index, image_id, metadata)[0]
     except ProblemError:
         return None
 

@@ -13,7 +13,7 @@ from server import schemas
 from server.backends import Backend, backends_of
 from server.conditional import entity_tag, not_modified
 from server.image_ids import IMAGE
-from server.photo_files import find_photo, find_upload, media_type
+from server.photo_files import find_photo
 from server.problems import PROBLEM, ProblemError, responses, unknown_image
 from server.routes.filtering import allowed_by
 from server.routes.hits import (
@@ -57,6 +57,7 @@ router = APIRouter(prefix="/v1/images")
         **responses(
             "unknown-image",
             "photo-missing",
+            "photo-unreadable",
             "photo-forbidden",
             "unknown-backend",
         ),
@@ -65,11 +66,9 @@ router = APIRouter(prefix="/v1/images")
 def get_photo(request: Request, backend: BackendParameter, image_id: str) -> Response:
     """The photo of an indexed image; its media type is read from the file's content."""
     metadata = stored_metadata(backend, image_id)
-    path = find_upload(backend.uploads_with(image_id), metadata) or find_photo(
-        backend.photos, image_id
-    )
+    path, kind = find_photo(backend.photos, backend.uploads_with(image_id), image_id, metadata)
     try:
-        kind, stat = media_type(path), path.stat()
+        stat = path.stat()
     except OSError as error:
         detail = f"the file of image {image_id!r} cannot be read"
         raise ProblemError("photo-missing", detail, "image_id") from error

@@ -13,7 +13,7 @@ from pydantic_core import PydanticCustomError
 from server.backends import Backend
 from server.conditional import not_modified
 from server.image_ids import IMAGE
-from server.photo_files import find_photo, find_upload
+from server.photo_files import find_photo
 from server.problems import ProblemError, responses
 from server.routes.images import stored_metadata
 from server.routes.parameters import BackendParameter
@@ -73,9 +73,7 @@ async def get_thumbnail(
 def thumbnail_answer(request: Request, backend: Backend, image_id: str, size: int) -> Response:
     """Find, reduce and answer with a photo, unless the client has it."""
     metadata = stored_metadata(backend, image_id)
-    path = find_upload(backend.uploads_with(image_id), metadata) or find_photo(
-        backend.photos, image_id
-    )
+    path, _ = find_photo(backend.photos, backend.uploads_with(image_id), image_id, metadata)
     tag = _tag(path, image_id, size)
     headers = {"Cache-Control": CACHE, "ETag": tag}
     if "if-none-match" in request.headers and not_modified(request.headers, tag, 0):

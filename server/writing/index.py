@@ -25,6 +25,7 @@ from server.writing.bodies import Image
 from server.writing.encoding import PhotoEncoder
 from server.writing.uploads import keep_upload, upload_path
 from sparta.errors import InputError
+from sparta.image_ids import check_id
 from sparta.tokenizer import WordPieceTokenizer
 
 COMMIT_EVERY = 0.5  # seconds a change waits at most until it can be found
@@ -93,15 +94,18 @@ class WritableIndex:
             InputError: if it cannot be used.
             OSError: if the photo cannot be kept.
         """
+        check_id(image_id)  # before a photo is kept
         image, sent = self._encode(image_id, body)
         metadata = {**image.metadata, **body.metadata}
         return Add(replace(image, metadata=metadata), body.metadata, sent)
 
     def _encode(self, image_id: str, body: Image) -> tuple[ImagePostings, Sent]:
         if body.terms is not None:
-            return self._read_weights(image_id, body.terms), "terms"
+            image = self._read_weights(image_id, body.terms)
+            return replace(image, metadata={UPLOAD: ""}), "terms"
         if body.features is not None:
-            return self._encoder.features(body.features.record(image_id)), "features"
+            image = self._encoder.features(body.features.record(image_id))
+            return replace(image, metadata={**image.metadata, UPLOAD: ""}), "features"
         assert body.photo is not None
         folder = self._folders[owner(image_id, len(self._folders))]
         name = keep_upload(folder, body.photo)

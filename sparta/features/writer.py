@@ -20,6 +20,7 @@ from sparta.features.record import FeatureSource, ImageFeatures
 from sparta.features.skipped import SKIPPED, Skipped
 from sparta.features.store import FORMAT, HEADER, SCHEMA, FeatureStore, read_header, source_hash
 from sparta.features.unchanged import Stamps, UnchangedImages, load_stamps, stamps_file
+from sparta.image_ids import id_problem
 
 SHARD_SIZE = 512
 
@@ -229,6 +230,8 @@ class StoreWriter:
                 raise ValueError(f"image ids must rise: {after!r} comes after {before!r}")
         dimension = self._header["source"]["dimension"]
         for image in images:
+            if problem := id_problem(image.image_id):
+                raise ValueError(f"the image id {image.image_id[:50]!r} {problem}")
             if image.features.shape[1] != dimension or not np.isfinite(image.features).all():
                 raise ValueError(
                     f"{image.image_id}: expected finite features [n, {dimension}], "

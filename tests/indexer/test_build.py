@@ -17,6 +17,7 @@ from indexer.build import build_index
 from indexer.encoding.term_scores import ImageEncoder
 from indexer.impacts import encode_rows
 from indexer.manifest import Manifest
+from indexer.metadata import read_metadata
 from indexer.search.lucene import LuceneSearcher
 from indexer.settings import OffsetKind, PruningSettings
 from sparta.atomic import MARKER, REPLACED, find_work, make_work
@@ -27,7 +28,7 @@ from sparta.substitutes import SUBSTITUTES, Substitute, SubstituteTable
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.collate import ImageCollator
 from sparta.visualsparta.model import VisualSparta
-from tests.indexer.tiny import SOURCE, save_model, slow_impacts, write_store
+from tests.indexer.tiny import SOURCE, same_but, save_model, slow_impacts, write_store
 
 
 @pytest.mark.parametrize(
@@ -360,3 +361,19 @@ def test_a_disk_that_fills_is_one_line_and_the_next_build_continues(
     assert not out.exists()
     build_index([store], [model_dir], out, device="cpu")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["index"]
+
+
+def test_an_id_that_would_reach_another_image_is_refused(
+    store: FeatureStore, model_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("sparta.features.writer.id_problem", lambda image_id: None)
+        other = same_but(tmp_path / "features", store, rename="x/../y.jpg")
+    with pytest.raises(InputError, match=r"'x/../y.jpg' has the part '\.\.' between slashes"):
+        build_index([other], [model_dir], tmp_path / "index", device="cpu")
+    with pytest.raises(ValueError, match=r"'x/../y.jpg' has the part"):
+        same_but(tmp_path / "more", store, rename="x/../y.jpg")
+    lines = tmp_path / "lines.jsonl"
+    lines.write_text('{"image": "x/../y.jpg", "album": "Crete"}\n')
+    with pytest.raises(InputError, match=r"lines.jsonl, line 1: the image id 'x/../y.jpg' has"):
+        read_metadata(lines)

@@ -14,6 +14,7 @@ from sparta.features.record import ImageFeatures
 from sparta.features.skipped import SKIPPED, Skipped
 from sparta.features.store import FeatureStore
 from sparta.features.writer import SHARD_SIZE, StoreWriter
+from sparta.image_ids import check_id
 from sparta.lock import writing
 from sparta.progress import Progress, no_progress
 
@@ -73,7 +74,9 @@ def _read(
     skipped: list[Skipped] = []
     for row in rows:
         try:
-            images.append(reader[row])
+            image = reader[row]
+            check_id(image.image_id)
+            images.append(image)
         except InputError as error:
             if not skip_bad:
                 raise InputError(

@@ -282,3 +282,25 @@ def test_what_changes_the_index(kind: str) -> None:
             b'{"image_id":"a","delete":true}\n',
         ),
     ]
+
+
+@pytest.mark.parametrize("image_id", ["trash/../a.jpg", "./a.jpg", "/a.jpg", "a//b.jpg", "a/", ""])
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_an_id_that_would_reach_another_image_is_not_sent(kind: str, image_id: str) -> None:
+    def never(request: httpx.Request) -> httpx.Response:
+        raise AssertionError(request.url)
+
+    with connected(kind, LOCAL, never) as client:
+        for ask in (
+            lambda: client.get_image(image_id),
+            lambda: client.get_photo(image_id),
+            lambda: client.get_thumbnail(image_id),
+            lambda: client.similar(image_id),
+            lambda: client.explain("red", image_id),
+            lambda: client.put_photo(image_id, b"photo"),
+            lambda: client.put_image(image_id, terms={"red": 1.0}),
+            lambda: client.update_image(image_id, {"album": "Crete"}),
+            lambda: client.delete_image(image_id),
+        ):
+            with pytest.raises(sparta.ClientError, match="nothing was sent"):
+                ask()

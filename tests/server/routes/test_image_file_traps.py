@@ -107,9 +107,9 @@ def test_links_inside_of_the_folder_are_followed(trapped: str, house: Path) -> N
     assert raw_get(trapped, encoded("in.png"))[2] == (house / "real.png").read_bytes()
 
 
-def test_a_page_named_as_a_photo_is_no_page(trapped: str) -> None:
-    _, headers, _ = raw_get(trapped, encoded("page.png"))
-    assert headers["content-type"] == "application/octet-stream"
+def test_a_page_named_as_a_photo_is_not_served(trapped: str) -> None:
+    status, _, body = raw_get(trapped, encoded("page.png"))
+    assert status == 404 and json.loads(body)["detail"].endswith("'page.png' is not a photo")
 
 
 PARTS = st.sampled_from(

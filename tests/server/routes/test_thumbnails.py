@@ -55,6 +55,7 @@ def test_what_has_no_picture(
             assert response.status_code == 404
             assert response.json()["type"].endswith(f"photo-{kind}")
         monkeypatch.setattr("server.routes.thumbnails.picture_tag", _gone)
+        Image.new("RGB", (4, 4)).save(tmp_path / "garden/one.png")
         response = other.get("/v1/images/garden/one.png/thumbnail")
         assert response.json()["detail"] == "the file of image 'garden/one.png' cannot be read"
 

@@ -223,7 +223,7 @@ def test_a_batch_is_written_as_far_as_it_can_be(client: TestClient, index: Path)
     assert errors[14] == (None, "image_id: Field required")
     assert found(index, "red")[:2] == ["b", known]
     with closing(open_index(index)) as searcher:
-        assert searcher.metadata("b") == {"n": 2}
+        assert searcher.metadata("b") == {"n": 2, "upload": ""}
 
 
 def test_bodies_that_cannot_be_read(client: TestClient) -> None:
@@ -525,3 +525,19 @@ def test_a_copy_that_was_made_of_the_open_index_is_left_alone(
         assert not {"0", "1", "2"} & set(found(index, "red"))
     assert verify_index(index) == verify_index(tmp_path / "moved") == []
     assert found(tmp_path / "moved", "red")[:4] == ["a", "0", "1", "2"]
+
+
+@pytest.mark.parametrize("way", ["trash/%2e%2e", "%2e", "trash%2F..%2F.", "/", "..%2Fimages"])
+def test_an_id_with_dots_reaches_no_other_image(client: TestClient, index: Path, way: str) -> None:
+    assert put(client, "a.jpg", terms={"red": 127}).status_code == 200
+    url = f"/v1/images/{way}/a.jpg"
+    detail = problem(client.put(url, json={"terms": {"red": 1}}), 422, "invalid-image")
+    assert "between slashes: give a path without these" in detail
+    problem(client.patch(url, json={"x": 1}), 404, "unknown-image")
+    problem(client.delete(url), 404, "unknown-image")
+    lines = [{"image_id": "t/../a.jpg", **one} for one in ({"delete": True}, {"terms": {"red": 1}})]
+    batch = client.post("/v1/images/batch", content="\n".join(map(json.dumps, lines)))
+    assert [one["line"] for one in batch.json()["errors"]] == [1, 2]
+    with closing(open_index(index)) as searcher:
+        assert searcher.metadata("a.jpg") == {"upload": ""}
+    assert "a.jpg" in found(index, "red")

@@ -9,6 +9,7 @@ from sparta.errors import InputError
 from sparta.features.readers.base import named_source, without_boxes
 from sparta.features.readers.import_store import import_features
 from sparta.features.record import ImageFeatures
+from sparta.features.skipped import read_skipped
 from sparta.features.writer import SHARD_SIZE
 
 
@@ -84,3 +85,12 @@ def test_an_id_twice_is_once_in_the_store(tmp_path: Path) -> None:
 def test_only_bad_images_make_no_store(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no image could be used; .*skipped\.jsonl says why"):
         import_features(Reader(tmp_path / "in", ["a"], {0}), tmp_path / "out", skip_bad=True)
+
+
+def test_an_image_whose_id_would_reach_another_one_is_malformed(tmp_path: Path) -> None:
+    ids = ["/abs.jpg", "a.jpg", "b/../a.jpg"]
+    with pytest.raises(InputError, match=r"an empty part between slashes.*--skip-bad"):
+        import_features(Reader(tmp_path / "in", ids, set()), tmp_path / "out")
+    store = import_features(Reader(tmp_path / "in", ids, set()), tmp_path / "out", skip_bad=True)
+    assert store.ids == ["a.jpg"]
+    assert [one.image_id for one in read_skipped(store.folder)] == ["/abs.jpg", "b/../a.jpg"]
