@@ -11,7 +11,7 @@ from PIL import Image
 from indexer.metadata import UPLOAD
 from server.problems import ProblemError
 from server.writing.uploads import upload_path
-from sparta.features.extract.image_files import FORMATS
+from sparta.features.extract.image_files import FORMATS, open_photo
 
 
 def find_photo(folder: Path | None, image_id: str) -> Path:
@@ -65,8 +65,9 @@ def media_type(path: Path) -> str:
 
     Raises:
         OSError: if the file cannot be read.
+        PhotoError: if it is no regular file any more.
     """
-    with path.open("rb") as file:
+    with open_photo(path) as file:
         try:
             with Image.open(file, formats=FORMATS) as image:
                 found = str(image.format)

@@ -32,6 +32,7 @@ from server.routes.parameters import (
     WordsParameter,
 )
 from server.work import Wanted, Work
+from sparta.features.extract.image_files import PhotoError
 
 PHOTO_CACHE = "private, no-cache"  # cached, and asked for again every time: it may be replaced
 # OpenAPI documentation of an answer that is a photo; its format tells generated clients not to
@@ -70,7 +71,7 @@ def get_photo(request: Request, backend: BackendParameter, image_id: str) -> Res
     )
     try:
         kind, stat = media_type(path), path.stat()
-    except OSError as error:
+    except (OSError, PhotoError) as error:
         detail = f"the file of image {image_id!r} cannot be read"
         raise ProblemError("photo-missing", detail, "image_id") from error
     headers = {"Cache-Control": PHOTO_CACHE, "ETag": entity_tag(stat)}

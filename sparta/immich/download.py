@@ -79,12 +79,13 @@ def download(
                 name = _present(asset.id, version, out, before)
                 name = name or _fetch(library, asset, out, original, done)
                 lines[name] = metadata(asset, library.address) | {VERSION: version}
-            except PictureError as error:
+            except (PictureError, IsADirectoryError) as error:
                 done.skipped.append(Skipped(asset.id, str(error)))
             progress("download", len(lines) + len(done.skipped), total)
         for name in before.keys() - lines.keys():
-            (out / PHOTOS / name).unlink(missing_ok=True)
-            done.removed += 1
+            if not (out / PHOTOS / name).is_dir():  # which is the user's
+                (out / PHOTOS / name).unlink(missing_ok=True)
+                done.removed += 1
         done.photos = len(lines)
         _write(out / METADATA, ({"image": name} | line for name, line in lines.items()))
         _write(out / SKIPPED, ({"id": s.image_id, "reason": s.reason} for s in done.skipped))

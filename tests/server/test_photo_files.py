@@ -1,9 +1,11 @@
+import os
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
 from server.photo_files import media_type
+from sparta.features.extract.image_files import PhotoError
 
 
 def test_the_type_is_that_of_the_content(tmp_path: Path) -> None:
@@ -27,3 +29,9 @@ def test_a_damaged_or_undocumented_photo_is_plain_bytes(tmp_path: Path, content:
     path = tmp_path / "photo.ppm"
     path.write_bytes(content)
     assert media_type(path) == "application/octet-stream"
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(PhotoError, match="not a regular file"):
+        media_type(tmp_path / "pipe")

@@ -71,14 +71,14 @@ def test_a_file_that_cannot_be_read_is_no_former_one(root: Path) -> None:
     write(root, a="same")
     seen = seen_now(root)
     (root / "a.jpg").unlink()
-    scan = Scan({"b.jpg": Stamp(4, 1)}, [], [])
+    scan = Scan({"b.jpg": Stamp(4, 1)}, [], {})
     plan = compare(root, scan, seen)
     assert (plan.new, plan.vanished) == (["b.jpg"], ["a.jpg"])
 
 
 def test_what_cannot_be_looked_into_has_not_vanished(root: Path) -> None:
     seen = {"a/x.jpg": Seen(Stamp(1, 1)), "b/y.jpg": Seen(Stamp(1, 1)), "c.jpg": Seen(Stamp(1, 1))}
-    plan = compare(root, Scan({"c.jpg": Stamp(1, 1)}, ["a/"], []), seen)
+    plan = compare(root, Scan({"c.jpg": Stamp(1, 1)}, ["a/"], {}), seen)
     assert plan.vanished == ["b/y.jpg"]
 
 
