@@ -79,8 +79,10 @@ def download(
                 name = _present(asset.id, version, out, before)
                 name = name or _fetch(library, asset, out, original, done)
                 lines[name] = metadata(asset, library.address) | {VERSION: version}
-            except (PictureError, IsADirectoryError) as error:
+            except PictureError as error:
                 done.skipped.append(Skipped(asset.id, str(error)))
+            except IsADirectoryError:
+                done.skipped.append(Skipped(asset.id, "a folder has the name of its picture"))
             progress("download", len(lines) + len(done.skipped), total)
         for name in before.keys() - lines.keys():
             if not (out / PHOTOS / name).is_dir():  # which is the user's

@@ -158,5 +158,5 @@ def test_a_folder_in_the_place_of_a_picture_stays(
     for _ in range(2):
         done = run(address, tmp_path)
         assert (done.photos, done.removed) == (first.photos - 1, 0)
-        assert any("Is a directory" in one.reason for one in done.skipped)
+        assert any("a folder has the name" in one.reason for one in done.skipped)
     assert (tmp_path / "photos" / name / "mine").is_dir()

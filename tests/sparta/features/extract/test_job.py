@@ -379,3 +379,9 @@ def test_a_photo_that_can_be_read_again_is_extracted(
     assert Skipped(first, "Permission denied") in read_skipped(out)
     extract_photos(photos, out, "pixels", workers=1)
     assert FeatureStore.open(out).ids == good
+
+
+def test_a_folder_whose_path_is_not_utf8_is_refused(photos: Path, tmp_path: Path) -> None:
+    folder = photos.rename(tmp_path / os.fsdecode(b"caf\xe9"))
+    with pytest.raises(InputError, match=r"caf\\xe9: the path is not UTF-8; rename the folder"):
+        extract_photos(folder, tmp_path / "out", "pixels")

@@ -315,8 +315,10 @@ def test_a_folder_of_any_depth_is_walked(tmp_path: Path) -> None:
     deep = "/".join("d" * 1200)
     subprocess.run(["mkdir", "-p", deep], cwd=tmp_path, check=True)
     (tmp_path / deep / "a.png").touch()
-    assert find_photos(tmp_path) == [f"{deep}/a.png"]
-    subprocess.run(["rm", "-r", "d"], cwd=tmp_path, check=True)  # Python cannot
+    try:
+        assert find_photos(tmp_path) == [f"{deep}/a.png"]
+    finally:
+        subprocess.run(["rm", "-r", "d"], cwd=tmp_path, check=True)  # Python cannot
 
 
 def test_a_folder_that_fails_while_it_is_listed_is_reported(
