@@ -11,7 +11,7 @@ from PIL import Image
 from indexer.parts import UPLOAD
 from server.problems import ProblemError
 from server.writing.uploads import upload_path
-from sparta.features.extract.image_files import open_known
+from sparta.features.extract.image_files import PhotoError, open_known, open_photo
 
 
 def find_photo(
@@ -40,7 +40,7 @@ def find_photo(
         path = upload
     try:
         kind = _media_type(path)
-    except OSError as error:
+    except (OSError, PhotoError) as error:
         detail = f"the file of image {image_id!r} cannot be read"
         raise ProblemError("photo-missing", detail, "image_id") from error
     if kind is None:
@@ -83,8 +83,12 @@ def _media_type(path: Path) -> str | None:
 
     Whoever may write can name any file of the photos folder as an image. Pages and scripted SVG
     are no photos either, whatever their names.
+
+    Raises:
+        OSError: if the file cannot be read.
+        PhotoError: if it is no regular file any more.
     """
-    with path.open("rb") as file:
+    with open_photo(path) as file:
         try:
             with open_known(file) as image:
                 found = str(image.format)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -37,17 +38,27 @@ def choose_photos(paths: Sequence[Path], photos: str | None) -> ChosenPhotos:
             folders outside of the index's.
     """
     for path in paths:
-        if not path.exists():
-            raise InputError(f"{path} does not exist: give photos, or folders of photos")
+        try:
+            path.lstat()
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise InputError(f"{path} does not exist: give photos, or folders of photos") from error
+        except OSError:
+            continue  # it is reported with the photos that cannot be read
     # The last part of a photo's path is its name, even if that is a link.
-    places = [path.resolve() if path.is_dir() else path.parent.resolve() for path in paths]
-    folder = _common_folder(places, Path(photos).resolve() if photos else None)
+    folders = [os.path.isdir(path) for path in paths]  # noqa: PTH112
+    places = [_real(path if one else path.parent) for path, one in zip(paths, folders, strict=True)]
+    folder = _common_folder(places, _real(Path(photos)) if photos else None)
     ids: set[str] = set()
-    for path, place in zip(paths, places, strict=True):
+    for path, place, is_folder in zip(paths, places, folders, strict=True):
         inside = place.relative_to(folder)
-        names = find_photos(place) if path.is_dir() else [path.name]
+        names = find_photos(place) if is_folder else [path.name]
         ids |= {(inside / name).as_posix() for name in names}
     return ChosenPhotos(folder, sorted(ids))
+
+
+def _real(path: Path) -> Path:
+    """A path without links; unlike `resolve`, also of links in a circle and over-long names."""
+    return Path(os.path.realpath(path))
 
 
 def _common_folder(places: Sequence[Path], photos: Path | None) -> Path:

@@ -131,7 +131,8 @@ def _lines(out: Path, choices: Choices, report: Report) -> list[str]:
     originals = f", and the files {exif} EXIF" if pictures.originals else ""
     wide = ", ".join(f"{size}" for size in pictures.sizes)
     lines.append(f"photos: pictures of {wide} pixels without EXIF{originals}")
-    if lacking := report.without_photo:
-        shown = ", ".join(lacking[:SHOWN]) + (", …" if len(lacking) > SHOWN else "")
-        lines.append(f"{len(lacking):,} photos are missing or damaged: {shown}")
+    if lacking := report.skipped:
+        shown = "; ".join(f"{one.image_id}: {one.reason}" for one in lacking[:SHOWN])
+        more = "; …" if len(lacking) > SHOWN else ""
+        lines.append(f"{len(lacking):,} photos are missing or damaged: {shown}{more}")
     return lines

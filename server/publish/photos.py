@@ -13,7 +13,13 @@ from PIL import Image
 
 from server.publish.folder import SiteFolder, digest
 from server.publish.stripping import stripped
-from sparta.features.extract.image_files import load_photo, small_picture
+from sparta.features.extract.image_files import (
+    PhotoError,
+    load_photo,
+    open_photo,
+    reason_of,
+    small_picture,
+)
 
 Format = Literal["webp", "avif"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -49,21 +55,21 @@ class Photo:
     """A photo to publish.
 
     Attributes:
-        path: of its file, None if that is missing.
+        path: of its file, or why it has none.
         longer: its longer side in pixels, None if unknown.
     """
 
-    path: Path | None
+    path: Path | PhotoError
     longer: int | None
 
 
 def publish_photos(
     site: SiteFolder, photos: Iterable[Photo], pictures: Pictures
-) -> Iterator[str | None]:
+) -> Iterator[str | PhotoError]:
     """Write the pictures of photos that are not there yet, as many at once as there are cores.
 
     Yields:
-        the name of each photo's pictures, None if its file is missing or damaged.
+        the name of each photo's pictures, or why its file cannot be used.
     """
     with ThreadPoolExecutor() as pool:
         waiting = []
@@ -75,19 +81,20 @@ def publish_photos(
             yield one.result()
 
 
-def _publish(site: SiteFolder, photo: Photo, pictures: Pictures) -> str | None:
-    if photo.path is None:
-        return None
+def _publish(site: SiteFolder, photo: Photo, pictures: Pictures) -> str | PhotoError:
+    if isinstance(photo.path, PhotoError):
+        return photo.path
     try:
-        content = photo.path.read_bytes()
+        with open_photo(photo.path) as file:
+            content = file.read()
         name = digest(content)
         for size in _sizes(photo, pictures):
             path = f"photos/{size}-{name}.{pictures.format}"
             if not site.has(path):
                 site.put(path, _picture(photo.path, size, pictures.format))
         return name + _publish_original(site, photo.path, name, content, pictures)
-    except Exception:  # anything may come out of a damaged file
-        return None
+    except Exception as error:  # anything may come out of a damaged file
+        return PhotoError(reason_of(error))
 
 
 def _sizes(photo: Photo, pictures: Pictures) -> Iterator[int]:

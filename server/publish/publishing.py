@@ -19,6 +19,8 @@ from server.publish.page import write_page
 from server.publish.photos import Photo, Pictures, publish_photos
 from server.publish.records import Shown
 from sparta.errors import InputError
+from sparta.features.extract.image_files import PhotoError
+from sparta.features.skipped import Skipped
 from sparta.lock import writing
 from sparta.progress import Progress, no_progress
 
@@ -52,7 +54,7 @@ class Report:
 
     Attributes:
         images: their number.
-        without_photo: ids of those whose file is missing or damaged.
+        skipped: those whose photo cannot be used, and why.
         withheld: fields of the metadata that are not published.
         sizes: bytes of each file by its path.
         rewritten: paths of those that were not there before, or were different.
@@ -60,11 +62,16 @@ class Report:
     """
 
     images: int = 0
-    without_photo: list[str] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
     withheld: list[str] = field(default_factory=list)
     sizes: dict[str, int] = field(default_factory=dict)
     rewritten: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
+
+    @property
+    def without_photo(self) -> list[str]:
+        """Ids of the images whose photo cannot be used."""
+        return [one.image_id for one in self.skipped]
 
 
 def publish(index: Path, out: Path, choices: Choices, progress: Progress = no_progress) -> Report:
@@ -82,12 +89,9 @@ def publish(index: Path, out: Path, choices: Choices, progress: Progress = no_pr
     """
     with writing(out), open_collection(index, progress) as collection:
         site = SiteFolder(out)
-        images = _shown(index, collection, site, choices, progress)
         report = Report(len(collection))
+        images = _shown(index, collection, site, choices, report, progress)
         report.withheld = _withheld(collection, choices.fields)
-        if choices.pictures:
-            lacking = [number for number, one in enumerate(images) if one.photo is None]
-            report.without_photo = [collection.ids[number] for number in lacking]
         pictures = choices.pictures or Pictures(())
         first = write_index(
             site,
@@ -109,11 +113,12 @@ def _shown(
     collection: Collection,
     site: SiteFolder,
     choices: Choices,
+    report: Report,
     progress: Progress,
 ) -> list[Shown]:
     """What is published of each document; its pictures are written."""
     metadata = [collection.metadata(document) for document in range(len(collection))]
-    names: Sequence[str | None] = [None] * len(collection)
+    names: list[str | None] = [None] * len(collection)
     if choices.pictures:
         recorded = Manifest.open(index).photos
         folder = choices.photos or (Path(recorded) if recorded else None)
@@ -123,7 +128,9 @@ def _shown(
         )
         names = []
         for name in publish_photos(site, files, choices.pictures):
-            names.append(name)
+            if isinstance(name, PhotoError):
+                report.skipped.append(Skipped(collection.ids[len(names)], str(name)))
+            names.append(name if isinstance(name, str) else None)
             progress("photos", len(names), len(collection))
     return [
         Shown(
@@ -137,11 +144,11 @@ def _shown(
 
 def _file(
     index: Path, folder: Path | None, image_id: str, metadata: Mapping[str, Any]
-) -> Path | None:
+) -> Path | PhotoError:
     try:
         return find_photo(folder, index, image_id, metadata)[0]
-    except ProblemError:
-        return None
+    except ProblemError as error:
+        return PhotoError(error.detail)
 
 
 def _longer(metadata: Mapping[str, Any]) -> int | None:

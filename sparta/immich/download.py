@@ -81,10 +81,13 @@ def download(
                 lines[name] = metadata(asset, library.address) | {VERSION: version}
             except PictureError as error:
                 done.skipped.append(Skipped(asset.id, str(error)))
+            except IsADirectoryError:
+                done.skipped.append(Skipped(asset.id, "a folder has the name of its picture"))
             progress("download", len(lines) + len(done.skipped), total)
         for name in before.keys() - lines.keys():
-            (out / PHOTOS / name).unlink(missing_ok=True)
-            done.removed += 1
+            if not (out / PHOTOS / name).is_dir():  # which is the user's
+                (out / PHOTOS / name).unlink(missing_ok=True)
+                done.removed += 1
         done.photos = len(lines)
         _write(out / METADATA, ({"image": name} | line for name, line in lines.items()))
         _write(out / SKIPPED, ({"id": s.image_id, "reason": s.reason} for s in done.skipped))

@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -43,3 +44,9 @@ def test_an_image_that_was_sent_has_no_file_in_the_folder(tmp_path: Path) -> Non
             find_photo(photos, index, "private.png", {"upload": name})
         with pytest.raises(ProblemError, match=reason):
             find_photo(photos, None, "private.png", {"upload": name})
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ProblemError, match="missing from the photos folder"):
+        find_photo(tmp_path, None, "pipe", {})

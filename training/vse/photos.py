@@ -13,6 +13,7 @@ from torch.utils.data import Dataset
 
 from sparta.errors import InputError
 from sparta.features.extract.augmentations import Crop
+from sparta.features.extract.photos import not_utf8
 from sparta.features.skipped import SKIPPED
 from sparta.vse.photo_folder import PhotoFolder, vision_source
 from sparta.vse.tokenizer import TextTokenizer
@@ -46,7 +47,8 @@ def open_photos(config: VseTrainConfig, out: Path) -> PhotoFolder:
     (out / SKIPPED).write_text("".join(lines), encoding="utf-8")
     if skipped:
         log.warning("%d photos could not be used: see %s", len(skipped), out / SKIPPED)
-    left = set(folder.ids) - {entry.image_id for entry in skipped}
+    bad = {entry.image_id for entry in skipped}
+    left = {one for one in folder.ids if one not in bad and not not_utf8(one)}
     if not left:
         raise InputError(
             f"{data.photos}: no photo could be used; see {out / SKIPPED} for the reasons"

@@ -10,9 +10,11 @@ from indexer.live.given import read_given
 from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import Manifest
 from indexer.parts import LUCENE
-from indexer.update.sync.scan import Scan, Stamp
+from indexer.update.sync.scan import Scan
 from indexer.update.sync.seen import Seen, SeenPhotos
 from sparta.errors import InputError
+from sparta.features.extract.listing import Stamp
+from sparta.features.extract.photos import not_utf8
 from sparta.features.skipped import read_skipped
 from sparta.features.store import FeatureStore, read_header
 from sparta.features.unchanged import load_stamps
@@ -58,6 +60,8 @@ def _recorded(index: Path, manifest: Manifest, root: Path, scan: Scan) -> dict[s
     seen = {}
     for image_id, numbers in load_stamps(folder, read_header(folder)).items():
         recorded, now = Stamp(*numbers), scan.photos.get(image_id)
+        if not now and (image_id in problems or not_utf8(image_id)):
+            continue  # the index never had it
         same = now is not None and now.bytes == recorded.bytes
         seen[image_id] = Seen(now if now and same else recorded, None, problems.get(image_id))
     return seen

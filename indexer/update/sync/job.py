@@ -14,10 +14,11 @@ from indexer.update.sync.beginning import as_built
 from indexer.update.sync.moves import move_and_delete
 from indexer.update.sync.place import Place, place_of
 from indexer.update.sync.plan import Plan, compare, content_hash
-from indexer.update.sync.scan import NOT_UTF8, Scan, scan_photos, stamp_of
+from indexer.update.sync.scan import Scan, scan_photos
 from indexer.update.sync.seen import Seen, SeenPhotos, synced_folders
 from sparta.atomic import work_folder
 from sparta.errors import InputError
+from sparta.features.extract.listing import stamp_of
 from sparta.features.skipped import Skipped, read_skipped
 from sparta.features.store import FeatureStore
 from sparta.lock import writing
@@ -58,6 +59,11 @@ class SyncReport:
     deleted: int = 0
     skipped: list[Skipped] = field(default_factory=list)
     aside: int = 0
+
+    @property
+    def did(self) -> int:
+        """How many images of the index are others than before."""
+        return self.added + self.replaced + self.moved + self.deleted
 
 
 class PhotoSync:
@@ -120,9 +126,8 @@ class PhotoSync:
             if not yes:
                 self._check(plan)
             self._check_ids(plan)
-            unusable = [Skipped(one, reason) for one, reason in plan.unusable.items()]
-            unusable += [Skipped(name, NOT_UTF8) for name in scan.unnamed]
-            report = SyncReport(plan, skipped=unusable)
+            unusable = plan.unusable | scan.problems
+            report = SyncReport(plan, skipped=[Skipped(*one) for one in unusable.items()])
             if not dry:
                 self._write(plan, scan, seen, report, progress)
             return report
@@ -204,9 +209,10 @@ class PhotoSync:
         report.skipped += skipped
         problems = {one.image_id: one.reason for one in skipped}
         for image_id in ids:
-            # A file that was still being written is another one the next time.
+            # A file that was still being written is another one the next time; one that could not
+            # be read to its end is tried again.
             stamp = scan.photos[image_id]
-            if stamp_of(self.place.root / image_id) == stamp:
+            if hashes[image_id] and stamp_of(self.place.root / image_id) == stamp:
                 seen.photos[image_id] = Seen(stamp, hashes[image_id], problems.get(image_id))
 
     def _extract(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,7 +43,7 @@ def place_of(index: Path, photos: Path, built_from: str | None) -> Place:
     """
     if photos.is_file():
         raise InputError(f"{photos} is a file: give the folder of the photos")
-    folder = photos.resolve()
+    folder = Path(os.path.realpath(photos))  # `resolve` raises for links in a circle
     known = synced_folders(index) + ([Path(built_from).resolve()] if built_from else [])
     for inner in known:
         if inner != folder and inner.is_relative_to(folder):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from indexer.update.sync.scan import Scan, Stamp
+from indexer.update.sync.scan import Scan
 from indexer.update.sync.seen import Seen
-from sparta.checksum import sha256
+from sparta.features.extract.image_files import PhotoError, open_photo
+from sparta.features.extract.listing import Stamp
 
 Key = Callable[[str], object]
 VANISHED = 0.2  # share of the photos from which a disk is rather not mounted
@@ -60,7 +62,7 @@ def compare(root: Path, scan: Scan, before: Mapping[str, Seen]) -> Plan:
         scan: its photos.
         before: what was seen.
     """
-    plan = Plan(len(before), len(scan.photos))
+    plan = Plan(len(before), scan.found)
     for image_id, stamp in scan.photos.items():
         former = before.get(image_id)
         if former is None:
@@ -140,6 +142,7 @@ def _grouped(ids: Iterable[str], key_of: Key) -> dict[object, list[str]]:
 def content_hash(path: Path) -> str | None:
     """SHA-256 of a photo's content, None if it cannot be read."""
     try:
-        return sha256(path)
-    except OSError:
+        with open_photo(path) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except (OSError, PhotoError):
         return None

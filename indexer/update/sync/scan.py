@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
-from sparta.features.extract.photos import SUFFIXES
-
-NOT_UTF8 = "the file name is not UTF-8"
-
-
-class Stamp(NamedTuple):
-    """What changes when a file is replaced; both -1 if unknown.
-
-    Attributes:
-        bytes: size.
-        mtime_ns: time of modification.
-    """
-
-    bytes: int
-    mtime_ns: int
+from sparta.features.extract.image_files import PhotoError, reason_of
+from sparta.features.extract.listing import Stamp, read_stamp
+from sparta.features.extract.photos import not_utf8, walk_photos
 
 
 @dataclass(frozen=True)
@@ -29,22 +15,27 @@ class Scan:
     """Photos below a folder.
 
     Attributes:
-        photos: stamp of each, by id.
+        photos: stamp of each that can be read, by id.
         closed: folders that cannot be read, as beginnings of ids; what is in them is unknown.
-        unnamed: names that are not UTF-8, which no id can be.
+        problems: why paths cannot be read, those of closed folders too.
     """
 
     photos: dict[str, Stamp]
     closed: list[str]
-    unnamed: list[str]
+    problems: dict[str, str]
+
+    @property
+    def found(self) -> int:
+        """Photos that are there, whether they can be read or not."""
+        return len(self.photos) + len(self.problems) - len(self.closed)
 
     def hides(self, image_id: str) -> bool:
-        """Whether a photo that was not found may still be there."""
-        return any(image_id.startswith(folder) for folder in self.closed)
+        """Whether a photo that is not among `photos` may still be there."""
+        return image_id in self.problems or any(image_id.startswith(one) for one in self.closed)
 
 
 def scan_photos(root: Path, below: str = "") -> Scan:
-    """Find everything that is named like a photo. Links to folders are not followed.
+    """Find everything that is named like a photo, as `walk_photos` does.
 
     Args:
         root: the folder that ids are relative to.
@@ -52,39 +43,21 @@ def scan_photos(root: Path, below: str = "") -> Scan:
     """
     photos: dict[str, Stamp] = {}
     closed: list[str] = []
-    unnamed: list[str] = []
-
-    def note(error: OSError) -> None:
-        if not isinstance(error, FileNotFoundError):
-            folder = Path(error.filename).relative_to(root).as_posix()
-            closed.append("" if folder == "." else f"{folder}/")
-
-    for folder, _, names in os.walk(root / below, onerror=note):
-        inside = Path(folder).relative_to(root)
-        for name in names:
-            image_id = (inside / name).as_posix()
-            if Path(name).suffix.lower() not in SUFFIXES:
-                continue
-            if is_utf8(image_id):
-                photos[image_id] = stamp_of(root / image_id)
-            else:
-                unnamed.append(os.fsencode(image_id).decode(errors="backslashreplace"))
-    return Scan(dict(sorted(photos.items())), closed, unnamed)
-
-
-def stamp_of(path: Path) -> Stamp:
-    """The stamp of a file, unknown if it cannot be read."""
-    try:
-        status = path.stat()
-    except OSError:
-        return Stamp(-1, -1)
-    return Stamp(status.st_size, status.st_mtime_ns)
-
-
-def is_utf8(name: str) -> bool:
-    """Whether a name is text."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    problems: dict[str, str] = {}
+    for path, error in walk_photos(root / below):
+        image_id = below + path
+        if isinstance(error, FileNotFoundError | NotADirectoryError):
+            continue  # a folder that has gone meanwhile
+        if error:
+            folder = image_id.rstrip("/")
+            closed.append(f"{folder}/" if folder else "")
+            unnamed = not_utf8(folder)
+            problems[unnamed.image_id if unnamed else folder or "."] = reason_of(error)
+        elif unnamed := not_utf8(image_id):
+            problems[unnamed.image_id] = unnamed.reason
+        else:
+            try:
+                photos[image_id] = read_stamp(root / image_id)
+            except (OSError, PhotoError) as reason:
+                problems[image_id] = reason_of(reason)
+    return Scan(dict(sorted(photos.items())), closed, dict(sorted(problems.items())))

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from indexer.live.commit import FOLDER
-from indexer.update.sync.scan import Stamp
 from sparta.atomic import sync
 from sparta.errors import InputError
+from sparta.features.extract.listing import Stamp
 
 VERSION = "1"
 SCHEMA = pa.schema(

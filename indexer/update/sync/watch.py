@@ -10,9 +10,11 @@ import time
 from collections.abc import Callable, Mapping
 
 from indexer.update.sync.job import PhotoSync, SyncReport
-from indexer.update.sync.scan import Scan, Stamp
+from indexer.update.sync.scan import Scan
 from indexer.update.sync.seen import Seen
 from sparta.errors import InputError
+from sparta.features.extract.listing import Stamp
+from sparta.features.skipped import Skipped
 from sparta.progress import Notice, Progress, no_progress
 
 SHARE = 0.1  # of the time in which the folder may be looked at
@@ -35,13 +37,14 @@ def watch(
     Args:
         photos: the index and the folder.
         every: seconds from one look to the next; more if looking takes long.
-        done: gets the report of every run that found something.
+        done: gets the report of every run that found something, or other bad photos than before.
         notice: gets one line for every problem.
         progress: as for `PhotoSync.run`.
         pause: waits for some seconds.
     """
     before = photos.scan()
     problem = ""
+    known: set[Skipped] | None = None
     while True:
         start = time.perf_counter()
         now = photos.scan()
@@ -54,9 +57,12 @@ def watch(
                 notice(str(error))
             problem = str(error)
         else:
-            problem = ""
-            if report.plan:
+            problem, skipped = "", set(report.skipped)
+            # What cannot be read is tried each time, and said once.
+            news = skipped != known and (report.plan or known is not None)
+            if report.did or report.plan.touched or news:
                 done(report)
+            known = skipped
         before = now
         pause(rest)
 
@@ -78,6 +84,6 @@ def stable(now: Scan, before: Scan, seen: Mapping[str, Seen]) -> Scan:
         vanished = image_id not in now.photos
         if image_id in changing or (vanished and (arriving or image_id in before.photos)):
             stamp = seen[image_id].stamp if image_id in seen else None
-        if stamp is not None:
+        if stamp is not None and image_id not in now.problems:
             photos[image_id] = stamp
-    return Scan(photos, now.closed, now.unnamed)
+    return Scan(photos, now.closed, now.problems)

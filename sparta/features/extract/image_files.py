@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import stat
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from io import BytesIO
+from io import BufferedReader, BytesIO
 from pathlib import Path
 from threading import Lock
 from typing import BinaryIO
 
 import numpy as np
-from PIL import ExifTags, Image, ImageOps
+from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 from PIL.JpegImagePlugin import JpegImageFile
 
 from sparta.addresses import download, is_remote
@@ -109,39 +111,92 @@ _one_large = Lock()
 @contextmanager
 def _opened(path: Path) -> Iterator[Image.Image]:
     """Open an image file to decode it, without warnings."""
-    if not is_remote(path):
-        _check(path)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with open_image(path) as image:
             yield image
 
 
-def _check(path: Path) -> None:
+def readable_status(path: Path) -> os.stat_result:
+    """Status of a regular file that this process may read, without opening it.
+
+    Raises:
+        PhotoError: if the path leads to something else.
+        OSError: if it leads nowhere, or may not be read.
+    """
     status = path.stat()
     if stat.S_ISDIR(status.st_mode):
-        raise PhotoError("a folder that cannot be read")
+        try:
+            os.scandir(path).close()
+        except OSError as error:
+            raise PhotoError(f"a folder that cannot be read: {error.strerror}") from error
+        raise PhotoError("a folder, not a photo")
+    _check_regular(status)
+    if not os.access(path, os.R_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+    return status
+
+
+def _check_regular(status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise PhotoError("not a regular file")
-    if not status.st_size:
-        raise PhotoError("the file is empty")
 
 
-def open_image(path: Path | BytesIO) -> Image.Image:
+def open_photo(path: Path) -> BufferedReader | BytesIO:
+    """Open the file of a photo. Never opens a FIFO or a device, and never waits for one.
+
+    Raises:
+        PhotoError: if the path leads to anything but a regular file.
+        OSError: if it leads nowhere, or may not be read.
+        UnreachableError: if another machine has it, and does not answer.
+    """
+    if is_remote(path):
+        return BytesIO(download(path))
+    readable_status(path)
+    file = open(path, "rb", opener=_open_at_once)  # noqa: SIM115
+    try:
+        _check_regular(os.fstat(file.fileno()))  # something else may have taken its place
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+@contextmanager
+def open_image(path: Path | BytesIO) -> Iterator[Image.Image]:
     """Open an image of a documented format; HEIC, whatever the file is named, by pillow-heif.
 
     pillow-heif turns photos upright as the container requires and sets the EXIF orientation to 1.
+
+    Raises:
+        PhotoError: if the path leads to anything but a regular file, or the file is empty.
+        Exception: whatever Pillow raises on damaged files.
     """
-    source = path if isinstance(path, BytesIO) or not is_remote(path) else BytesIO(download(path))
-    if isinstance(source, BytesIO):
-        head = source.getvalue()[:64]
-    else:
-        with source.open("rb") as file:
-            head = file.read(64)
-    if not is_heic(head):
-        return open_known(source)
-    require("pillow_heif").register_heif_opener()
-    return Image.open(source, formats=["HEIF"])
+    with path if isinstance(path, BytesIO) else open_photo(path) as file:
+        head = file.read(64)
+        if not head:
+            raise PhotoError("the file is empty")
+        file.seek(0)
+        if is_heic(head):
+            require("pillow_heif").register_heif_opener()
+            image: Image.Image = Image.open(file, formats=["HEIF"])
+        else:
+            image = open_known(file)
+        with image:
+            yield image
+
+
+def reason_of(error: Exception) -> str:
+    """Why a photo cannot be used, in words and without its path."""
+    if isinstance(error, UnidentifiedImageError):
+        return "not an image, or of an unknown format"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error) or type(error).__name__
 
 
 def open_known(source: Path | BinaryIO) -> Image.Image:

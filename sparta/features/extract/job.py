@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -12,6 +13,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
+from sparta.addresses import is_remote
 from sparta.cluster import Cluster
 from sparta.disk import check_room, full_disk_reported
 from sparta.errors import InputError
@@ -19,7 +21,7 @@ from sparta.features.extract.augmentations import Augmentation
 from sparta.features.extract.detector_settings import DetectorSettings
 from sparta.features.extract.extractor import load_extractor
 from sparta.features.extract.listing import file_stamps, links_outside, listing_hash
-from sparta.features.extract.photos import find_photos
+from sparta.features.extract.photos import find_photos, not_utf8
 from sparta.features.extract.workers import Batches, PhotoWorker, Regions, extract_on
 from sparta.features.skipped import SKIPPED, Skipped
 from sparta.features.writer import SHARD_SIZE, StoreWriter
@@ -113,6 +115,8 @@ def extract_photos(
     started = time.perf_counter()
     chosen = Augmentation(augmentation)
     ids = find_photos(photos) if ids is None else list(ids)
+    if not is_remote(photos) and (unnamed := not_utf8(os.path.realpath(photos))):
+        raise InputError(f"{unnamed.image_id}: the path is not UTF-8; rename the folder")
     if outside := links_outside(photos, ids):
         notice(
             f"{photos}: {outside:,} of {len(ids):,} photos are links that lead out of the folder; "

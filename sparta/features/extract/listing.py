@@ -6,21 +6,50 @@ import hashlib
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
+from sparta.addresses import is_remote
+from sparta.features.extract.image_files import PhotoError, readable_status
 from sparta.features.unchanged import Stamps
 
 
-def file_stamps(folder: Path, ids: Iterable[str]) -> Stamps:
-    """Size in bytes and time of modification in nanoseconds of each photo; -1 if unknown."""
-    return {image_id: _stamp(folder / image_id) for image_id in ids}
+class Stamp(NamedTuple):
+    """What changes when a file is replaced, or can be read again; both -1 if it cannot be read.
+
+    Attributes:
+        bytes: size.
+        mtime_ns: time of modification.
+    """
+
+    bytes: int
+    mtime_ns: int
 
 
-def _stamp(path: Path) -> list[int]:
+UNKNOWN = Stamp(-1, -1)
+
+
+def read_stamp(path: Path) -> Stamp:
+    """The stamp of a photo's file.
+
+    Raises:
+        PhotoError: if it is no regular file.
+        OSError: if it is not there, or may not be read.
+    """
+    status = path.stat() if is_remote(path) else readable_status(path)
+    return Stamp(status.st_size, status.st_mtime_ns)
+
+
+def stamp_of(path: Path) -> Stamp:
+    """The stamp of a photo's file, unknown if it cannot be read."""
     try:
-        status = path.stat()
-    except OSError:
-        return [-1, -1]
-    return [status.st_size, status.st_mtime_ns]
+        return read_stamp(path)
+    except (OSError, PhotoError):
+        return UNKNOWN
+
+
+def file_stamps(folder: Path, ids: Iterable[str]) -> Stamps:
+    """The stamp of each photo, as JSON has it."""
+    return {image_id: list(stamp_of(folder / image_id)) for image_id in ids}
 
 
 def listing_hash(stamps: Stamps) -> str:
@@ -33,6 +62,9 @@ def listing_hash(stamps: Stamps) -> str:
 
 def links_outside(folder: Path, ids: Iterable[str]) -> int:
     """How many photos are links that lead out of the folder."""
-    inside = folder.resolve()
-    links = (path for image_id in ids if (path := folder / image_id).is_symlink())
-    return sum(not path.resolve().is_relative_to(inside) for path in links)
+    if is_remote(folder):
+        return 0
+    inside = os.path.realpath(folder)
+    links = (path for one in ids if os.path.islink(path := folder / one))  # noqa: PTH114
+    # Unlike methods of `Path`, these functions raise nothing for circles and over-long names.
+    return sum(not Path(os.path.realpath(path)).is_relative_to(inside) for path in links)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageOps
 
 from sparta.addresses import UnreachableError, is_remote
 from sparta.errors import InputError
 from sparta.features.extract.augmentations import Augmentation, Crop
-from sparta.features.extract.image_files import load_photo
+from sparta.features.extract.image_files import load_photo, reason_of
 from sparta.features.skipped import Skipped
 
 SUFFIXES = frozenset(
@@ -87,11 +87,8 @@ class Decoder:
         Raises:
             UnreachableError: if another machine has the photos, and does not answer.
         """
-        try:
-            image_id.encode()
-        except UnicodeEncodeError:
-            name = os.fsencode(image_id).decode(errors="backslashreplace")
-            return Skipped(name, "the file name is not UTF-8")
+        if unnamed := not_utf8(image_id):
+            return unnamed
         try:
             box, mirrored = crop or self.augmentation.of(image_id)
             needed = 0 if self.resize else self.side
@@ -107,53 +104,75 @@ class Decoder:
         except UnreachableError:
             raise
         except Exception as error:  # anything may come out of a damaged file
-            return Skipped(image_id, _reason(error))
+            return Skipped(image_id, reason_of(error))
 
 
 def find_photos(folder: Path) -> list[str]:
     """Sorted ids of everything in a folder, at any depth, that is named like a photo.
 
-    Folders that cannot be read are among them, so that they are reported and not overlooked.
-    Links to folders are not followed.
+    Paths that cannot be read are among them, folders too, so that they are reported and not
+    overlooked.
 
     Raises:
         InputError: if the folder does not exist or holds no photo.
     """
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder; give the folder that holds the photos")
-    found, closed = _listed(folder) if is_remote(folder) else _walked(folder)
-    if not found:
-        raise InputError(f"{folder} holds no photo ({', '.join(sorted(SUFFIXES))})")
-    return sorted(found + closed)
+    entries = list(walk_photos(folder))
+    if all(error for _, error in entries):
+        closed = [f"; {path or '.'}: {reason_of(error)}" for path, error in entries if error]
+        suffixes = ", ".join(sorted(SUFFIXES))
+        raise InputError(f"{folder} holds no photo ({suffixes}){''.join(closed)}")
+    return sorted({path or "." for path, _ in entries})
 
 
-def _listed(folder: Path) -> tuple[list[str], list[str]]:
-    """Photos in a folder on another machine."""
-    start = len(f"{folder}/")
-    return [str(path)[start:] for path in folder.rglob("*") if _is_photo(path.name)], []
+def walk_photos(folder: Path) -> Iterator[tuple[str, OSError | None]]:
+    """Paths in a folder, at any depth, that are named like photos, whatever they lead to.
+
+    Links to folders are not followed. A folder that is named like a photo counts as one if it holds
+    neither photos nor folders.
+
+    Yields:
+        path relative to the folder, and None; or the path of a folder that cannot be read, or not
+        to its end ("" for the folder itself), and why.
+    """
+    if is_remote(folder):
+        start = len(f"{folder}/")
+        names = (str(path)[start:] for path in folder.rglob("*"))
+        yield from ((name, None) for name in names if _is_photo(name))
+        return
+    waiting = [""]  # without recursion, which a deep folder would end
+    while waiting:
+        inside = waiting.pop()
+        try:
+            with os.scandir(folder / inside) as entries:
+                useless = _is_photo(inside)
+                for entry in entries:
+                    path = f"{inside}/{entry.name}" if inside else entry.name
+                    try:
+                        if is_folder := entry.is_dir(follow_symlinks=False):
+                            waiting.append(path)
+                    except OSError as error:
+                        yield path, error  # it may be a folder with photos
+                        continue
+                    if not is_folder and _is_photo(path):
+                        yield path, None
+                    useless = useless and not is_folder and not _is_photo(path)
+                if useless:
+                    yield inside, None
+        except OSError as error:
+            yield inside, error
 
 
-def _walked(folder: Path) -> tuple[list[str], list[str]]:
-    """Photos in a folder of this machine, and folders in it that cannot be read."""
-    found: list[str] = []
-    closed: list[str] = []
-
-    def note(error: OSError) -> None:
-        closed.append(Path(error.filename).relative_to(folder).as_posix())
-
-    for root, _, names in os.walk(folder, onerror=note):
-        inside = Path(root).relative_to(folder)
-        found += [(inside / name).as_posix() for name in names if _is_photo(name)]
-    return found, closed
+def not_utf8(image_id: str) -> Skipped | None:
+    """Why a path cannot be an id, None if it can: ids are text."""
+    try:
+        image_id.encode()
+    except UnicodeEncodeError:
+        name = os.fsencode(image_id).decode(errors="backslashreplace")
+        return Skipped(name, "the file name is not UTF-8")
+    return None
 
 
-def _is_photo(name: str) -> bool:
-    return Path(name).suffix.lower() in SUFFIXES
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, UnidentifiedImageError):
-        return "not an image, or of an unknown format"
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror  # without the path
-    return str(error) or type(error).__name__
+def _is_photo(path: str) -> bool:
+    return Path(path).suffix.lower() in SUFFIXES

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from sparta.addresses import is_remote
 from sparta.ahead import work_ahead
 from sparta.cluster import Cluster
 from sparta.errors import InputError
@@ -99,11 +100,24 @@ def _extract_shard(worker: PhotoWorker, batches: Batches) -> list[Regions]:
         InputError: if the machine has none of the photos, whose absence would be taken for damage.
     """
     ids = list(chain.from_iterable(batches))
-    if ids and not any((worker.photos / image_id).exists() for image_id in ids):
+    if ids and all(_is_missing(worker.photos / image_id) for image_id in ids):
         raise InputError(
             f"{worker.photos} has none of the photos: give a folder that all machines share"
         )
     return list(worker(batches))
+
+
+def _is_missing(path: Path) -> bool:
+    """Whether nothing is there, not even a link that leads nowhere."""
+    if is_remote(path):
+        return not path.exists()
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _regions(extractor: Extractor, batch: Decoded) -> Regions:

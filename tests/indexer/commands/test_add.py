@@ -11,6 +11,7 @@ from indexer.search.open import open_index
 from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
+from tests.bad_paths import add_bad_paths
 
 
 def run(*arguments: str | Path) -> str:
@@ -59,3 +60,20 @@ def test_feature_stores_are_added(
         done = CliRunner().invoke(cli, ["add", str(index), *map(str, wrong)])
         assert isinstance(done.exception, InputError)
         assert str(done.exception) == "give photos, or feature stores as --features, and not both"
+
+
+def test_bad_paths_end_no_command(model_dir: Path, tmp_path: Path, photos: Path) -> None:
+    index, device = tmp_path / "index", ("--model", model_dir, "--device", "cpu")
+    reasons = add_bad_paths(photos)
+    skipped = f"{len(reasons)} photos could not be used: see"
+    assert skipped in run("index", photos, "--out", index, *device)
+    extracted = run("extract", photos, "--backbone", "pixels", "--out", tmp_path / "features")
+    assert skipped in extracted
+    synced = run("sync", index, photos, *device)
+    added = run("add", index, photos, *device)
+    for name, reason in reasons.items():
+        assert f"skipped {name}: {reason}" in synced
+        assert f"skipped {name}: {reason}" in added
+    assert f"up to date, {len(reasons)} skipped" in synced
+    named = run("add", index, photos / "0.png", photos / "self.jpg", photos / "pipe.jpg", *device)
+    assert "0 images added, 1 replaced, 2 skipped; 3 in all" in named

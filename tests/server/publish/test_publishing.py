@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 import time
@@ -13,11 +15,13 @@ import numpy as np
 import pytest
 from PIL import ExifTags, Image
 from playwright.sync_api import Browser
+from typer.testing import CliRunner
 
 from eval.bench.publishing.hosts import hosting
 from indexer.postings import Postings
 from server.publish.photos import Pictures
 from server.publish.publishing import Choices, publish
+from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.random_postings import random_postings, write_postings
@@ -149,3 +153,20 @@ def test_a_folder_of_something_else_is_refused(folder: Path, tmp_path: Path) -> 
         publish(folder / "index", tmp_path, Choices())
     with pytest.raises(InputError, match="--field shutter: no image has it; there is"):
         publish(folder / "index", tmp_path / "site", Choices(fields=("shutter",)))
+
+
+def test_photos_that_cannot_be_read_are_named_with_the_reason(folder: Path, tmp_path: Path) -> None:
+    photos = shutil.copytree(folder / "photos", tmp_path / "photos")
+    first, second, *_ = sorted(path for path in photos.rglob("*") if path.is_file())
+    for path in (first, second):
+        path.unlink()
+    os.mkfifo(first)
+    second.symlink_to(second.name)
+    out = tmp_path / "site"
+    done = CliRunner().invoke(
+        cli, ["publish", str(folder / "index"), "--photos", str(photos), "--out", str(out)]
+    )
+    assert done.exit_code == 0, done.output
+    assert "4 photos are missing or damaged: " in done.output
+    for text in ("its file is missing", "is a link to a file that is not there", "not an image"):
+        assert text in done.output

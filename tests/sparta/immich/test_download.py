@@ -146,3 +146,17 @@ def test_damaged_metadata(address: str, tmp_path: Path, line: str, message: str)
     (tmp_path / "metadata.jsonl").write_text(line + "\n")
     with pytest.raises(InputError, match=message):
         run(address, tmp_path)
+
+
+def test_a_folder_in_the_place_of_a_picture_stays(
+    address: str, immich: StubImmich, tmp_path: Path
+) -> None:
+    first = run(address, tmp_path)
+    name = min(names(tmp_path))
+    (tmp_path / "photos" / name).unlink()
+    (tmp_path / "photos" / name / "mine").mkdir(parents=True)
+    for _ in range(2):
+        done = run(address, tmp_path)
+        assert (done.photos, done.removed) == (first.photos - 1, 0)
+        assert any("a folder has the name" in one.reason for one in done.skipped)
+    assert (tmp_path / "photos" / name / "mine").is_dir()

@@ -22,6 +22,7 @@ from sparta.vse.batch import RegionBatch
 from sparta.vse.model import VseModel
 from sparta.vse.photo_folder import PhotoFolder, vision_source
 from sparta.vse.tokenizer import TextTokenizer
+from tests.bad_paths import add_bad_paths
 from tests.sparta.features.extract.tiny_networks import RESNET, SMALL, save
 from training.fit import _strategy, train
 from training.vse.config import VseAugmentationConfig, VseTrainConfig
@@ -168,6 +169,9 @@ def test_photos_that_cannot_be_read_are_left_out_and_listed(
     (line,) = (tmp_path / "skipped.jsonl").read_text().splitlines()
     reason = "not an image, or of an unknown format"
     assert json.loads(line) == {"image_id": "broken.png", "reason": reason}
+    reasons = add_bad_paths(photos)
+    assert open_photos(config, tmp_path).ids == folder.ids
+    assert len((tmp_path / "skipped.jsonl").read_text().splitlines()) == 1 + len(reasons)
     for name in folder.ids:
         (photos / name).write_bytes(b"")
     with pytest.raises(InputError, match="no photo could be used"):

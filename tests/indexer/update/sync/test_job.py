@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Callable
@@ -12,8 +13,10 @@ import pytest
 
 import indexer.encoding.stores as stores
 import indexer.update.sync.job as module
+from indexer.build import build_index
 from indexer.care.aliases import set_alias
 from indexer.care.snapshots import restore_snapshot, take_snapshot
+from indexer.encoding.stores import open_stores
 from indexer.live.changes import Delete
 from indexer.update.add import add_images
 from indexer.update.delete import delete_images
@@ -22,6 +25,7 @@ from indexer.update.sync.job import Encoding, PhotoSync, SyncReport
 from indexer.update.sync.seen import SeenPhotos
 from indexer.update.writer import open_writer
 from sparta.errors import InputError
+from tests.bad_paths import add_bad_paths
 from tests.indexer.update.sync.conftest import draw, images_of, terms_of
 
 Job = Callable[[], PhotoSync]
@@ -257,3 +261,78 @@ def test_what_a_copy_lacks_is_not_taken_for_seen(
         PhotoSync(name, photos, encoding).run()
     PhotoSync(name, photos, encoding).run()
     assert sorted(images_of(name)) == [f"{number}.png" for number in range(5)]
+
+
+def test_paths_that_cannot_be_read_change_nothing(
+    job: Job, built: Path, photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw(photos / "below" / "new.png", 5)
+    reasons = add_bad_paths(photos)
+    report = job().run()
+    assert counts(report)[:4] == (1, 0, 0, 0)
+    assert {one.image_id: one.reason for one in report.skipped} == reasons
+    before = images_of(built)
+    monkeypatch.setattr(module, "extract_stores", nothing)
+    # Photos of the index stay while they cannot be read, and are the same afterwards.
+    (photos / "0.png").rename(photos.parent / "kept.png")
+    os.mkfifo(photos / "0.png")
+    with monkeypatch.context() as patch:
+        scan = os.scandir
+        patch.setattr(os, "scandir", lambda path: scan(_open(Path(path))))
+        report = job().run()
+    skipped = {one.image_id: one.reason for one in report.skipped}
+    assert skipped == reasons | {"0.png": "not a regular file", "below": "Permission denied"}
+    assert not report.plan
+    (photos / "0.png").unlink()
+    (photos.parent / "kept.png").rename(photos / "0.png")
+    report = job().run()
+    assert (len(report.skipped), bool(report.plan)) == (len(reasons), False)
+    assert images_of(built) == before
+
+
+def _open(path: Path) -> Path:
+    if path.name == "below":
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+    return path
+
+
+def test_a_photo_that_could_not_be_read_is_tried_again(
+    job: Job, built: Path, photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job().run()
+    draw(photos / "new.png", 5)
+    draw(photos / "0.png", 6)
+    real = os.open
+
+    def failing(path: str, *arguments: Any, **more: Any) -> int:
+        if Path(path).name in ("new.png", "0.png"):
+            raise OSError(errno.EIO, "Input/output error", path)
+        return real(path, *arguments, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", failing)
+        for _ in range(2):
+            report = job().run()
+            assert counts(report) == (0, 0, 0, 0, ["0.png", "new.png"])
+            assert {one.reason for one in report.skipped} == {"Input/output error"}
+    assert sorted(images_of(built)) == ["0.png", "1.png", "2.png"]
+    assert counts(job().run()) == (1, 1, 0, 0, [])
+
+
+def test_bad_paths_of_the_build_have_not_vanished(
+    built: Path, photos: Path, model_dir: Path, encoding: Encoding
+) -> None:
+    out = built.with_name("again")
+    reasons = add_bad_paths(photos)
+    stores = open_stores([photos], [model_dir], "visual_sparta", out, device="cpu")
+    build_index(stores, [model_dir], out, device="cpu")
+    report = PhotoSync(out, photos, encoding).run()
+    assert ({one.image_id for one in report.skipped}, bool(report.plan)) == ({*reasons}, False)
+
+
+def test_a_folder_that_is_a_circle_is_an_error(
+    built: Path, encoding: Encoding, tmp_path: Path
+) -> None:
+    (tmp_path / "ring").symlink_to("ring")
+    with pytest.raises(InputError, match="ring does not exist"):
+        PhotoSync(built, tmp_path / "ring", encoding).run()

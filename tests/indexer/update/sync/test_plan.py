@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from indexer.update.sync.plan import Plan, compare, content_hash
-from indexer.update.sync.scan import Scan, Stamp, scan_photos
+from indexer.update.sync.scan import Scan, scan_photos
 from indexer.update.sync.seen import Seen
+from sparta.features.extract.listing import Stamp
 
 
 @pytest.fixture
@@ -71,14 +72,14 @@ def test_a_file_that_cannot_be_read_is_no_former_one(root: Path) -> None:
     write(root, a="same")
     seen = seen_now(root)
     (root / "a.jpg").unlink()
-    scan = Scan({"b.jpg": Stamp(4, 1)}, [], [])
+    scan = Scan({"b.jpg": Stamp(4, 1)}, [], {})
     plan = compare(root, scan, seen)
     assert (plan.new, plan.vanished) == (["b.jpg"], ["a.jpg"])
 
 
 def test_what_cannot_be_looked_into_has_not_vanished(root: Path) -> None:
     seen = {"a/x.jpg": Seen(Stamp(1, 1)), "b/y.jpg": Seen(Stamp(1, 1)), "c.jpg": Seen(Stamp(1, 1))}
-    plan = compare(root, Scan({"c.jpg": Stamp(1, 1)}, ["a/"], []), seen)
+    plan = compare(root, Scan({"c.jpg": Stamp(1, 1)}, ["a/"], {}), seen)
     assert plan.vanished == ["b/y.jpg"]
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from indexer.update.sync.scan import Stamp, is_utf8, scan_photos, stamp_of
+from indexer.update.sync.scan import Scan, scan_photos
+from sparta.features.extract.listing import Stamp
 
 
 def test_photos_below_a_folder(tmp_path: Path) -> None:
@@ -19,13 +20,17 @@ def test_photos_below_a_folder(tmp_path: Path) -> None:
     broken = os.fsdecode(b"\xff.jpg")
     (tmp_path / "a" / broken).touch()
     scan = scan_photos(tmp_path)
-    assert list(scan.photos) == ["a/c.PNG", "a/dangling.jpg", "a/deep/d.webp", "b.jpg"]
+    assert list(scan.photos) == ["a/c.PNG", "a/deep/d.webp", "b.jpg"]
     assert scan.photos["b.jpg"] == Stamp(1, 7)
-    assert scan.photos["a/dangling.jpg"] == stamp_of(tmp_path / "none") == Stamp(-1, -1)
-    assert (scan.closed, scan.unnamed) == ([], ["a/\\xff.jpg"])
-    assert not is_utf8(broken)
+    assert scan.closed == []
+    assert scan.problems == {
+        "a/\\xff.jpg": "the file name is not UTF-8",
+        "a/dangling.jpg": "No such file or directory",
+    }
+    assert scan.found == 5
     assert list(scan_photos(tmp_path, "a/deep/").photos) == ["a/deep/d.webp"]
-    assert scan_photos(tmp_path / "missing") == scan_photos(tmp_path, "missing/")
+    nothing = Scan({}, [], {})
+    assert scan_photos(tmp_path / "missing") == scan_photos(tmp_path, "missing/") == nothing
 
 
 def test_what_is_in_a_folder_that_cannot_be_read_is_unknown(
@@ -41,6 +46,6 @@ def test_what_is_in_a_folder_that_cannot_be_read_is_unknown(
 
     monkeypatch.setattr(os, "scandir", closed)
     found = scan_photos(tmp_path)
-    assert found.closed == ["a/"]
+    assert (found.closed, found.problems) == (["a/"], {"a": "Permission denied"})
     assert found.hides("a/b.jpg") and not found.hides("b.jpg")
     assert scan_photos(tmp_path / "whole").hides("b.jpg")

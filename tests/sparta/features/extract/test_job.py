@@ -1,4 +1,5 @@
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -15,7 +16,10 @@ from sparta.errors import InputError
 from sparta.features.extract import job as job
 from sparta.features.extract.grid import grid_boxes
 from sparta.features.extract.job import extract_photos
+from sparta.features.extract.photos import find_photos
+from sparta.features.skipped import Skipped, read_skipped
 from sparta.features.store import FeatureStore
+from tests.bad_paths import add_bad_paths
 
 KILLED = """
 import multiprocessing, os, signal, sys
@@ -349,3 +353,35 @@ def test_real_photo_against_the_plain_path(shared: Path, tmp_path: Path) -> None
     np.testing.assert_allclose(entry.features[49], cells.mean(0), rtol=1e-2, atol=2e-3)
     assert entry.labels[:49] == ("",) * 49
     assert entry.labels[49].count(", ") == 2
+
+
+def test_paths_that_cannot_be_read_are_listed(photos: Path, tmp_path: Path) -> None:
+    good = FeatureStore.open(fresh(photos, tmp_path).folder).ids
+    reasons = add_bad_paths(photos)
+    out = tmp_path / "all"
+    ids = [*find_photos(photos), "vanished.png"]
+    extract_photos(photos, out, "pixels", ids=sorted(ids), workers=2)
+    assert FeatureStore.open(out).ids == good
+    listed = {one.image_id: one.reason for one in read_skipped(out)}
+    assert reasons | {"vanished.png": "No such file or directory"} == {
+        name: reason for name, reason in listed.items() if name in {*reasons, "vanished.png"}
+    }
+
+
+def test_a_photo_that_can_be_read_again_is_extracted(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, *_ = good = fresh(photos, tmp_path).ids
+    out = tmp_path / "closed"
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "access", lambda path, _: Path(path) != photos / first)
+        extract_photos(photos, out, "pixels", workers=1)
+    assert Skipped(first, "Permission denied") in read_skipped(out)
+    extract_photos(photos, out, "pixels", workers=1)
+    assert FeatureStore.open(out).ids == good
+
+
+def test_a_folder_whose_path_is_not_utf8_is_refused(photos: Path, tmp_path: Path) -> None:
+    folder = photos.rename(tmp_path / os.fsdecode(b"caf\xe9"))
+    with pytest.raises(InputError, match=r"caf\\xe9: the path is not UTF-8; rename the folder"):
+        extract_photos(folder, tmp_path / "out", "pixels")

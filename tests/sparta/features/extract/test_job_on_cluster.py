@@ -22,6 +22,7 @@ from sparta.features.extract.augmentations import Augmentation
 from sparta.features.extract.extractor import load_extractor
 from sparta.features.extract.job import extract_photos
 from sparta.features.extract.workers import PhotoWorker, extract_on
+from tests.bad_paths import add_bad_paths
 from tests.s3_server import upload
 
 OPTIONS: dict[str, Any] = {"image_size": 32, "batch_size": 3, "workers": 1}
@@ -126,3 +127,12 @@ def test_other_features_than_the_drivers_are_refused(photos: Path) -> None:
     found = extract_on(HERE, worker, lambda: load_extractor("pixels", None, 64), [[["00.png"]]])
     with pytest.raises(InputError, match=r"the features would be others .*: image_size: 3"):
         list(found)
+
+
+def test_a_shard_of_paths_that_cannot_be_read(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job, "SHARD_SIZE", 1)
+    reasons = add_bad_paths(photos)
+    report = extract_photos(photos, tmp_path / "out", "pixels", cluster=HERE, **OPTIONS)
+    assert (report.images, report.skipped) == (9, 1 + len(reasons))

@@ -1,8 +1,11 @@
+import contextlib
 import errno
 import os
 import struct
+import subprocess
 import sys
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +14,11 @@ from PIL import ExifTags, Image
 
 from sparta.addresses import UnreachableError, folder_at
 from sparta.errors import InputError
+from sparta.features.extract import image_files
 from sparta.features.extract.augmentations import Augmentation, Crop
 from sparta.features.extract.photos import Decoder, Photo, find_photos
 from sparta.features.skipped import Skipped
+from tests.bad_paths import add_bad_paths
 from tests.sparta.features.extract.heic_files import write_heic
 
 
@@ -168,7 +173,7 @@ def test_says_why_a_file_is_no_photo(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert "3600000000 pixels" in reason(tmp_path, "huge.png")
     assert reason(tmp_path, "dot.png") == "1x1 pixels; both sides must be 8 or more"
     assert "floating-point" in reason(tmp_path, "float.tif")
-    assert reason(tmp_path, "folder.jpg") == "a folder that cannot be read"
+    assert reason(tmp_path, "folder.jpg") == "a folder, not a photo"
     assert reason(tmp_path, "broken.jpg") == "No such file or directory"
     assert reason(tmp_path, "pipe.jpg") == "not a regular file"
 
@@ -283,7 +288,7 @@ def test_photos_on_another_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert find_photos(folder) == ["a.heic", "b/c.png", "empty.jpg"]
     for name in ("a.heic", "b/c.png"):
         assert (decode(folder, name).pixels == decode(tmp_path, name).pixels).all()
-    assert reason(folder, "empty.jpg") == "not an image, or of an unknown format"
+    assert reason(folder, "empty.jpg") == "the file is empty"
     assert "gone.jpg" in reason(folder, "gone.jpg")
 
     def fail(*_: object) -> None:
@@ -292,3 +297,68 @@ def test_photos_on_another_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(type(folder), "read_bytes", fail)
     with pytest.raises(UnreachableError, match=r"memory://found/b/c\.png cannot be read"):
         decoder(folder).decode("b/c.png")
+
+
+def test_every_path_that_cannot_be_read_has_a_reason(tmp_path: Path) -> None:
+    scene().save(tmp_path / "good.png")
+    (tmp_path / "below.jpg").mkdir()
+    scene().save(tmp_path / "below.jpg" / "last.png")
+    reasons = add_bad_paths(tmp_path)
+    found = decoder(tmp_path)(find_photos(tmp_path))
+    good = [one.image_id for one in found if isinstance(one, Photo)]
+    assert good == ["below.jpg/last.png", "good.png"]
+    bad = {one.image_id: one.reason for one in found if isinstance(one, Skipped)}
+    assert bad == reasons
+
+
+def test_a_folder_of_any_depth_is_walked(tmp_path: Path) -> None:
+    deep = "/".join("d" * 1200)
+    subprocess.run(["mkdir", "-p", deep], cwd=tmp_path, check=True)
+    (tmp_path / deep / "a.png").touch()
+    try:
+        assert find_photos(tmp_path) == [f"{deep}/a.png"]
+    finally:
+        subprocess.run(["rm", "-r", "d"], cwd=tmp_path, check=True)  # Python cannot
+
+
+def test_a_folder_that_fails_while_it_is_listed_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "a.png").touch()
+    (tmp_path / "disk" / "b.png").touch()
+    scandir = os.scandir
+
+    class Failing(contextlib.ExitStack):
+        def __init__(self, path: Path) -> None:
+            super().__init__()
+            self.entries = self.enter_context(scandir(path))
+
+        def __iter__(self) -> Iterator[os.DirEntry[str]]:
+            yield from self.entries
+            raise OSError(errno.EIO, "Input/output error")
+
+    def failing(path: Path) -> object:
+        return Failing(path) if Path(path).name == "disk" else scandir(path)
+
+    monkeypatch.setattr(os, "scandir", failing)
+    assert find_photos(tmp_path) == ["a.png", "disk", "disk/b.png"]
+
+
+def test_a_pipe_that_takes_the_place_of_a_photo_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.png"
+    scene().save(path)
+    look = image_files.readable_status
+
+    def exchange(one: Path) -> os.stat_result:
+        found = look(one)
+        one.unlink()
+        os.mkfifo(one)
+        return found
+
+    monkeypatch.setattr(image_files, "readable_status", exchange)
+    assert reason(tmp_path, "a.png") == "not a regular file"
+    path.unlink()
+    assert reason(tmp_path, "a.png") == "No such file or directory"
