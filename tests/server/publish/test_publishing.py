@@ -168,5 +168,5 @@ def test_photos_that_cannot_be_read_are_named_with_the_reason(folder: Path, tmp_
     )
     assert done.exit_code == 0, done.output
     assert "4 photos are missing or damaged: " in done.output
-    for text in ("its file is missing", "is a link to a file that is not there", "not an image"):
+    for text in ("its file is missing", "is a link to a file that is not there", "is not a photo"):
         assert text in done.output
