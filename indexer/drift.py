@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 MEANS = "term_means.npy"  # of an index folder: each term's mean impact as built
-REBUILD = 0.5  # from which drift on a rebuild is worth it; docs/results/drift.md measures it
+REBUILD = 0.5  # from which drift on a rebuild is worth it: docs/results/constants.md
 
 
 def drift(built: NDArray[np.floating], now: NDArray[np.floating]) -> float:

@@ -14,7 +14,6 @@ ENTRY_POINTS = "sparta.commands"
 GROUPS = {
     "eval": "Measure models and indexes by the field's protocols.",
     "bench": "Time engines and servers.",
-    "figure": "Draw the papers' figures from trained models and runs.",
     "keys": "Create, list and revoke the API keys of a server.",
 }
 

@@ -42,7 +42,7 @@ def explain(
     from rich.console import Console
     from rich.markup import escape
 
-    from eval.grounding.explained_pairs import explain_all, open_photos
+    from eval.figures.grounding import draw, explain_all, open_photos
     from indexer.commands.answer_tables import terms_table
     from indexer.commands.searching import check_query
     from indexer.search.lucene import LuceneSearcher
@@ -57,7 +57,6 @@ def explain(
     found = explain_all(searcher, [(image, text) for text in query], substitute)
     records = [one.record() for one in found]
     if figure is not None:
-        from eval.figures.grounding import draw
         from eval.plotting import save
 
         pictures = open_photos(photos or searcher.manifest.photos, [image])

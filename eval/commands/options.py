@@ -1,4 +1,4 @@
-"""Options that several commands of `sparta eval`, `bench` and `figure` share."""
+"""Options that several commands of `sparta eval` and `bench` share."""
 
 from __future__ import annotations
 
@@ -49,7 +49,6 @@ STAGES = {
     "images": ("Encoding images", "images"),
     "texts": ("Encoding captions", "captions"),
     "rank": ("Ranking", "queries"),
-    "words": ("Reading words", "words"),
     "search": ("Searching", "queries"),
     "run": ("Writing the run", "queries"),
 }

@@ -1,1 +1,1 @@
-"""The papers' figures, each from trained models or runs, by one command: `sparta figure`."""
+"""Figures: those of the papers, and what in a photo won each term of a query."""

@@ -1,19 +1,24 @@
-"""What won each term of a query in a photo, drawn over it (VisualSparta, figure 3)."""
+"""What won each term of a query in a photo: explained, and drawn over the photo."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from math import ceil
+from pathlib import Path
 from textwrap import fill
+from typing import TYPE_CHECKING, Any
 
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 from PIL import Image
 
-from eval.grounding.explained_pairs import Explained
 from indexer.commands.answer_tables import won_by
-from indexer.search.api import TermExplanation
+from indexer.search.api import Explainer, Explanation, TermExplanation, UnknownImageError
+from sparta.errors import InputError
+from sparta.features.extract.image_files import PhotoError, load_photo
+
+if TYPE_CHECKING:  # an explanation that is only printed needs no matplotlib
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # Okabe and Ito's palette, distinguishable by colour-blind readers; repeated over the regions.
 COLOURS = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#f0e442")
@@ -25,8 +30,75 @@ TAG = 0.3  # share of a photo's width that a tag takes
 RIGHT = 0.6  # from where on there is more room to the left of a box's right edge
 
 
+@dataclass(frozen=True)
+class Explained:
+    """The explanation of one photo's score for one query.
+
+    Attributes:
+        query: the text.
+        explanation: of the photo's score for it.
+    """
+
+    query: str
+    explanation: Explanation
+
+    @property
+    def terms(self) -> list[TermExplanation]:
+        """By falling score."""
+        return sorted(self.explanation.terms, key=lambda term: -term.score)
+
+    def record(self) -> dict[str, Any]:
+        """The explanation as JSON values."""
+        return {"query": self.query, **asdict(self.explanation)}
+
+
+def explain_all(
+    searcher: Explainer, pairs: Iterable[tuple[str, str]], substitute: bool = True
+) -> list[Explained]:
+    """Explain the scores of photos for queries.
+
+    Args:
+        searcher: of the index.
+        pairs: image ids and queries.
+        substitute: whether words that the index lacks are replaced.
+
+    Raises:
+        InputError: if the index lacks an image.
+    """
+    try:
+        return [
+            Explained(query, searcher.explain(query, image, substitute=substitute))
+            for image, query in pairs
+        ]
+    except UnknownImageError as error:
+        raise InputError(f"the index has no image {error.args[0]!r}") from error
+
+
+def open_photos(folder: Path | str | None, image_ids: Iterable[str]) -> dict[str, Image.Image]:
+    """Photos by image id.
+
+    Args:
+        folder: that the ids are relative to; None if none is recorded.
+        image_ids: may repeat.
+
+    Raises:
+        InputError: if the folder is None, or a photo cannot be read.
+    """
+    if folder is None:
+        raise InputError("no folder of photos is recorded: give --photos")
+    found: dict[str, Image.Image] = {}
+    for image_id in dict.fromkeys(image_ids):
+        try:
+            found[image_id] = load_photo(Path(folder) / image_id).image
+        except (OSError, PhotoError) as error:
+            raise InputError(f"photo {image_id!r} in {folder}: {error}; see --photos") from error
+    return found
+
+
 def draw(examples: Sequence[Explained], photos: Mapping[str, Image.Image]) -> Figure:
     """Every photo with the regions that won something, and beside it the terms they won."""
+    from matplotlib.figure import Figure
+
     columns = min(2, len(examples))
     rows = ceil(len(examples) / columns)
     figure = Figure(figsize=(5.4 * columns, 2.8 * rows), layout="constrained")
@@ -61,6 +133,8 @@ def _draw_box(
     axes: Axes, term: TermExplanation, colour: str, tags: list[tuple[float, float]]
 ) -> None:
     """A box, and over it a term's name and score, below those of earlier boxes that are there."""
+    from matplotlib.patches import Rectangle
+
     assert term.box is not None
     left, top, right, bottom = term.box
     box = Rectangle((left, 1 - bottom), right - left, bottom - top, transform=axes.transAxes)

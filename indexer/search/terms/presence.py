@@ -15,7 +15,7 @@ from indexer.search.api import Allowed, Condition
 from indexer.search.terms.query_reader import ReadWord
 
 # Share of the term's largest impact in the index with which an image has a term: one that needs no
-# adjusting to a model; see docs/results/exclusion.md.
+# adjusting to a model; see docs/results/constants.md.
 PRESENT = 0.45
 ROUNDING = 1e-9  # of shares that add up to 1
 CACHED_BYTES = 2**26  # of bitmaps, one a term; of a million images 64 terms

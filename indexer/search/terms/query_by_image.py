@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import TypeVar
 
-TERMS = 10  # of the images; see docs/results/query-by-image.md
+TERMS = 10  # of the images; see docs/results/constants.md
 # Counts add up to at most this, so that Lucene's float32 sums are integers below 2^24, and thus
 # exact, even for impacts of 16 bits.
 COUNTS = 256

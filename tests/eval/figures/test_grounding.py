@@ -13,8 +13,8 @@ from matplotlib.patches import Rectangle
 from PIL import Image
 from typer.testing import CliRunner
 
-from eval.figures.grounding import COLOURS, draw
-from eval.grounding.explained_pairs import every_nth, explain_all, open_photos, read_pairs
+from eval.figures.grounding import COLOURS, draw, explain_all, open_photos
+from eval.figures.papers import every_nth
 from indexer.search.lucene import LuceneSearcher
 from sparta.captions.read import CaptionedPhoto
 from sparta.command_line import cli
@@ -73,29 +73,10 @@ def test_photos_of_the_fixed_rule_stand_at_even_distances() -> None:
         every_nth(photos, 24)
 
 
-def test_pairs_of_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "pairs.tsv"
-    path.write_text("a b.jpg\ttwo dogs\nc.jpg\ta ball\n")
-    assert read_pairs(path) == [("a b.jpg", "two dogs"), ("c.jpg", "a ball")]
-    path.write_text("a b.jpg\ttwo dogs\n\n", encoding="utf-8-sig")  # with a byte order mark
-    assert read_pairs(path) == [("a b.jpg", "two dogs")]
-    for text, message in (
-        ("a.jpg\tdog\nb.jpg dog\n", "line 2: expected an image id, a tab"),
-        ("a.jpg\t \n", "line 1"),
-        ("", "is empty"),
-    ):
-        path.write_text(text)
-        with pytest.raises(InputError, match=message):
-            read_pairs(path)
-    path.write_bytes(b"\xff\xfe\t")
-    with pytest.raises(InputError, match="cannot be read as text"):
-        read_pairs(path)
-
-
 def test_photos_that_cannot_be_drawn(photos: Path, tmp_path: Path) -> None:
     (tmp_path / "bad.png").write_bytes(b"no photo")
     for folder, name, message in (
-        (None, "a.png", "does not name a folder of photos: give --photos"),
+        (None, "a.png", "no folder of photos is recorded: give --photos"),
         (photos, "gone.png", "photo 'gone.png' in .*see --photos"),
         (tmp_path, "bad.png", "photo 'bad.png'"),
     ):
@@ -134,7 +115,7 @@ def test_explain_command(index: Path, photos: Path, tmp_path: Path) -> None:
 
 
 def test_figure_command(index: Path, photos: Path, tmp_path: Path) -> None:
-    out, captions, pairs = (tmp_path / name for name in ("g.png", "captions.jsonl", "pairs.tsv"))
+    out, captions = tmp_path / "g.png", tmp_path / "captions.jsonl"
     captions.write_text(
         "".join(
             json.dumps({"image": f"{name}.png", "split": "val", "captions": ["a dog", "cat"]})
@@ -142,21 +123,16 @@ def test_figure_command(index: Path, photos: Path, tmp_path: Path) -> None:
             for name in "cab"
         )
     )
-    pairs.write_text("b.png\tred ball\nb.png\ttree\na.png\tdog\n")
-    known = ["figure", "grounding", str(index), "--out", str(out)]
-    given = ["--photos", str(photos)]
-    assert run(*known, *given, "--captions", str(captions), "--count", "2")[1] is None
+    known = ["eval", "figure", "grounding", str(index), "--photos", str(photos)]
+    known += ["--count", "2", "--out", str(out)]
+    assert run(*known, "--captions", str(captions))[1] is None
     shown = json.loads(out.with_suffix(".json").read_text())["examples"]
     assert [(one["image_id"], one["query"]) for one in shown] == [
         ("a.png", "a dog"),
         ("b.png", "a dog"),
     ]
-    assert run(*known, *given, "--queries", str(pairs))[1] is None
-    shown = json.loads(out.with_suffix(".json").read_text())["examples"]
-    assert [one["query"] for one in shown] == ["red ball", "tree", "dog"]
-    for both in ([], ["--captions", str(captions), "--queries", str(pairs)]):
-        error = run(*known, *given, *both)[1]
-        assert isinstance(error, InputError) and "--captions or --queries" in str(error)
+    error = run(*known)[1]
+    assert isinstance(error, InputError) and "needs --captions" in str(error)
 
 
 def test_an_index_that_knows_its_photos(index: Path, photos: Path, tmp_path: Path) -> None:

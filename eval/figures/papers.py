@@ -1,0 +1,368 @@
+"""The papers' figures, drawn from trained models, runs or an index: `sparta eval figure NAME`."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from statistics import fmean
+from textwrap import fill
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+import yaml
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+
+from eval.figures.grounding import draw as draw_grounding
+from eval.figures.grounding import explain_all, open_photos
+from eval.plotting import legend, panels
+from eval.recall.bidirectional import measure_recall
+from eval.recall.images import Images
+from eval.recall.model_recall import open_members
+from eval.recall.models import DenseModel
+from eval.recall.score_matrix import DenseScores
+from indexer.dense.text_encoder import load_dense_model
+from indexer.encoding.stores import check_features, check_stores
+from indexer.search.lucene import LuceneSearcher
+from sparta.captions.read import CaptionedPhoto, read_captions
+from sparta.errors import InputError
+from sparta.features.record import ImageFeatures
+from sparta.features.store import FeatureStore
+from sparta.progress import Progress, no_progress
+from sparta.vse.batch import collate_regions
+from sparta.vse.encoders import unit
+from sparta.vse.model import VseModel, view_scores
+from sparta.vse.pooling.gpo import GPO
+
+REGIONS, WORDS = 36, 12  # sizes of sets whose coefficients are drawn, start and end included
+WINDOW = 5  # logged steps that a drawn mean of negatives is taken over
+CELLS = 256  # of the longer side of a map of attention
+WHOLE = 0.999  # share of the photo from which a box locates nothing
+RECALL = "recall.json"  # of a run, written by `sparta eval model`
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What the figures are drawn from, each from some of it, as the command's options say."""
+
+    sources: Sequence[str]
+    features: Path | None = None
+    captions: Path | None = None
+    split: str = "val"
+    photos: Path | None = None
+    image: str | None = None
+    texts: Sequence[str] = ()
+    count: int = 10
+    batch_size: int = 32
+    device: str = "auto"
+    progress: Progress = no_progress
+
+    def needed(self, option: str) -> Any:
+        """The value of an option that a figure cannot do without.
+
+        Raises:
+            InputError: if it is not given.
+        """
+        if (value := getattr(self, option)) is None:
+            raise InputError(f"this figure needs --{option}")
+        return value
+
+
+class Drawn(NamedTuple):
+    """A figure, and its numbers as JSON values."""
+
+    figure: Figure
+    data: dict[str, Any]
+
+
+def draw_coefficients(given: Inputs) -> Drawn:
+    """The pooling coefficients a GPO model has learned (GPO, figure 5); dashed, mean pooling."""
+    model = load_dense_model(given.sources[0])
+    several = len(model.visual_poolings) > 1
+    poolings = [
+        ("image", f"image, view {number}" if several else "image", pooling, REGIONS)
+        for number, pooling in enumerate(model.visual_poolings, 1)
+    ]
+    poolings.append(("text", "text", model.text_pooling, WORDS))
+    curves = [
+        {"side": side, "name": name, "size": size, "weights": pooling.coefficients(size).tolist()}
+        for side, name, pooling, size in poolings
+        if isinstance(pooling, GPO)
+    ]
+    if not curves:
+        raise InputError(
+            f"the model pools by {model.config.visual_pooling} and {model.config.text_pooling}:"
+            " only gpo learns coefficients"
+        )
+    sides = list(dict.fromkeys(curve["side"] for curve in curves))
+    figure, axes = panels(len(sides))
+    for curve in curves:
+        one, size = axes[sides.index(curve["side"])], curve["size"]
+        label = f"{curve['name']}, {size} elements"
+        (line,) = one.plot(range(1, size + 1), curve["weights"], marker=".", label=label)
+        mean = [1 / size] * size
+        one.plot(range(1, size + 1), mean, linestyle="--", linewidth=0.8, color=line.get_color())
+    for one in axes:
+        one.set(xlabel="rank of the value, 1 for the largest", ylabel="weight")
+        one.xaxis.set_major_locator(MaxNLocator(integer=True))
+        legend(one)
+    return Drawn(figure, {"curves": curves})
+
+
+def draw_k_max(given: Inputs) -> Drawn:
+    """RSUM of k-max pooling for every pair of Ks, all for mean pooling (GPO, figure 6)."""
+    found: dict[tuple[str, str], float] = {}
+    for run in map(Path, given.sources):
+        try:
+            config = json.loads((run / "model" / "config.json").read_text(encoding="utf-8"))
+            recall = json.loads((run / RECALL).read_text(encoding="utf-8"))
+            found[_k(config, "visual"), _k(config, "text")] = float(recall["rsum"])
+        except (OSError, ValueError, KeyError) as error:
+            raise InputError(
+                f"{run} is no run of k-max or mean poolings with a {RECALL} of sparta eval model:"
+                f" {error}"
+            ) from error
+    visual, text = (
+        sorted({pair[side] for pair in found}, key=lambda k: (k == "all", len(k), k))
+        for side in (0, 1)
+    )
+    for pair in product(visual, text):
+        if pair not in found:
+            raise InputError(f"there is no run with K {pair[0]} of regions and {pair[1]} of words")
+    rsums = np.array([[found[v, t] for t in text] for v in visual])
+    side = 1.5 + 0.6 * max(rsums.shape)
+    figure, (axes,) = panels(1, width=side + 0.7, height=side)
+    figure.colorbar(axes.imshow(rsums, cmap="viridis", origin="lower"), ax=axes, shrink=0.8)
+    axes.set_xticks(range(len(text)), text)
+    axes.set_yticks(range(len(visual)), visual)
+    axes.set(xlabel="K of the text pooling", ylabel="K of the visual pooling")
+    middle = (rsums.min() + rsums.max()) / 2
+    for (row, column), value in np.ndenumerate(rsums):
+        colour = "white" if value < middle else "black"
+        axes.text(column, row, f"{value:.1f}", ha="center", va="center", color=colour, fontsize=8)
+    return Drawn(figure, {"visual": visual, "text": text, "rsum": rsums.tolist()})
+
+
+def _k(config: dict[str, Any], side: str) -> str:
+    """K of one side's pooling, "all" for mean pooling."""
+    if (pooling := config[f"{side}_pooling"]) not in ("k-max", "mean"):
+        raise ValueError(f"its {side} pooling is {pooling}")
+    return "all" if pooling == "mean" else str(config[f"{side}_pooling_options"]["k"])
+
+
+def draw_negatives(given: Inputs) -> Drawn:
+    """Negatives per step under ADOPT (VSE+2AD, figure C-2): faint as logged, and a moving mean."""
+    runs = [read_negatives(Path(source)) for source in given.sources]
+    figure, (axes,) = panels(1, width=6)
+    for run in runs:
+        formula = "as printed" if run["variant"] == "paper" else "as coded"
+        label = f"{Path(run['run']).name}: formula {formula}"
+        (line,) = axes.plot(run["steps"], moving_mean(run["negatives"]), label=label)
+        faint = {"color": line.get_color(), "alpha": 0.25, "linewidth": 0.8}
+        axes.plot(run["steps"], run["negatives"], **faint)
+    axes.set_ylim(bottom=0)
+    axes.set(xlabel="step", ylabel="negatives K")
+    legend(axes)
+    return Drawn(figure, {"runs": runs})
+
+
+def read_negatives(run: Path) -> dict[str, Any]:
+    """Read a run's logs; where a resumed run repeated steps, its own count.
+
+    Raises:
+        InputError: if the folder is no run of `sparta train`, or nothing of the kind was logged.
+    """
+    settings = run / "config.yaml"
+    if not settings.is_file():
+        raise InputError(f"{run} is no run of sparta train: it has no {settings.name}")
+    config = yaml.safe_load(settings.read_text(encoding="utf-8"))
+    found: dict[int, float] = {}
+    logs = run.glob("logs/version_*/metrics.csv")
+    for path in sorted(logs, key=lambda path: int(path.parent.name.rpartition("_")[2])):
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = [row for row in csv.DictReader(file) if row.get("negatives")]
+        found |= {int(row["step"]): float(row["negatives"]) for row in rows}
+    if not found:
+        raise InputError(
+            f"{run}: its logs have no negatives; runs with objective.kind=adopt log them every few "
+            "steps"
+        )
+    return {
+        "run": str(run),
+        "variant": config["objective"]["variant"],
+        "batch_size": config["batch_size"],
+        "steps": sorted(found),
+        "negatives": [found[step] for step in sorted(found)],
+    }
+
+
+def moving_mean(values: Sequence[float], window: int = WINDOW) -> list[float]:
+    """Mean of each value and those before it, `window` in all where there are so many."""
+    return [fmean(values[max(0, end - window) : end]) for end in range(1, len(values) + 1)]
+
+
+def draw_views(given: Inputs) -> Drawn:
+    """Similarity of models' views, RSUM, and how often each view wins (MV-VSE, figure 4 b to d)."""
+    photos = read_captions(given.needed("captions"), given.split)
+    studies = [_study_views(source, given, photos) for source in given.sources]
+    figure, (left, *rest) = panels(1 + len(studies), width=3.2, height=3.2)
+    names = [study["name"] for study in studies]
+    left.bar(names, [study["similarity"] for study in studies], width=0.5, color="tab:blue")
+    left.set_xlim(-0.6, len(studies) - 0.4)
+    left.set_ylabel("cosine of two views", color="tab:blue")
+    right = left.twinx()
+    right.spines[["top"]].set_visible(False)
+    right.plot(names, [study["rsum"] for study in studies], color="tab:orange", marker="o")
+    right.set_ylabel("RSUM", color="tab:orange")
+    for axes, study in zip(rest, studies, strict=True):
+        views = [str(number) for number in range(1, len(study["selected"]) + 1)]
+        axes.bar(views, [100 * share for share in study["selected"]], width=0.6, color="tab:green")
+        axes.set(ylim=(0, 100), title=study["name"], xlabel="view", ylabel="% of captions")
+    return Drawn(figure, {"models": studies})
+
+
+def _study_views(source: str, given: Inputs, photos: list[CaptionedPhoto]) -> dict[str, Any]:
+    """Statistics of the views of one [NAME=]MODEL; a path may contain a =."""
+    name, _, folder = source.partition("=")
+    name, folder = (source, source) if not folder or "/" in name else (name, folder)
+    (member,) = open_members([folder], [given.needed("features")], False, given.device)
+    if not isinstance(member.model, DenseModel):
+        raise InputError(f"{folder} is no dense model: it has no views")
+    model = member.model
+    if model.model.config.views < 2:
+        raise InputError(f"{model.name} has one view of an image: there is nothing to compare")
+    rows = Images.of(member.store, [photo.image_id for photo in photos])
+    texts = model.embed_texts([text for one in photos for text in one.captions], given.progress)
+    images = model.embed_images(rows, given.batch_size, given.progress)
+    counts = torch.tensor([len(photo.captions) for photo in photos])
+    own = torch.arange(len(photos)).repeat_interleave(counts).to(texts.device)
+    first, second = torch.triu_indices(images.shape[1], images.shape[1], offset=1)
+    cosines = (images @ images.transpose(1, 2))[:, first, second]
+    found = measure_recall("all", [photos], DenseScores(texts, images), given.progress)
+    # Of equally near views the first counts.
+    nearest = (images[own] @ texts[:, :, None])[:, :, 0].argmax(dim=1)
+    wins = torch.bincount(nearest, minlength=images.shape[1])
+    return {
+        "name": name,
+        "similarity": float(cosines.mean()),
+        "selected": (wins / len(texts)).tolist(),
+        "rsum": found.rsum,
+    }
+
+
+def draw_attention(given: Inputs) -> Drawn:
+    """The regions of a photo that each view attends to (MV-VSE, section 4.4 and figure 5)."""
+    name, image_id = given.needed("features"), given.needed("image")
+    store = FeatureStore.open(name)
+    check_stores([store])
+    if image_id not in store.ids:
+        raise InputError(f"--image {image_id!r} is not in {name}; {store.ids[0]!r} is")
+    photo = open_photos(given.photos or store.photos, [image_id])[image_id]
+    model = load_dense_model(given.sources[0])
+    check_features(given.sources[0], model.config, store)
+    found = look(model, store[store.index(image_id)], given.texts)
+    width, height = photo.size
+    rows, columns = (max(1, round(side * CELLS / max(photo.size))) for side in (height, width))
+    figure, (first, *rest) = panels(1 + len(found["similarity"]), height=4.2)
+    first.imshow(photo)
+    first.set_title(image_id, fontsize=9)
+    boxes = np.array(found["boxes"], np.float32)
+    for view, (axes, values) in enumerate(zip(rest, found["similarity"], strict=True)):
+        shown = heat_map(boxes, np.array(values, np.float32), (rows, columns))
+        axes.imshow(photo.convert("L"), cmap="gray")
+        drawn = axes.imshow(shown, cmap="inferno", alpha=0.6, extent=(0, width, height, 0))
+        figure.colorbar(drawn, ax=axes, shrink=0.7)
+        axes.set_title(f"view {view + 1}", fontsize=9)
+        nearest = [
+            text for text, by_view in found["captions"].items() if np.argmax(by_view) == view
+        ]
+        captions = "\n".join(fill(f"“{text}”", 40) for text in nearest)
+        axes.text(0.5, -0.03, captions, transform=axes.transAxes, ha="center", va="top", fontsize=8)
+    for axes in (first, *rest):
+        axes.set_axis_off()
+    return Drawn(figure, found)
+
+
+@torch.no_grad()
+def look(model: VseModel, image: ImageFeatures, captions: Sequence[str]) -> dict[str, Any]:
+    """Cosines [K][n] of an image's views and regions in the joint space, [K] of each caption.
+
+    Raises:
+        InputError: if the image's regions have no boxes.
+    """
+    regions = collate_regions([image], model.config.max_regions)
+    boxes = image.boxes[: regions.regions.shape[1]]
+    if not _placed(boxes).any():
+        raise InputError(f"{image.image_id}: its features have no boxes to draw")
+    views = model.encode_images(regions)
+    visual = regions.regions.float()
+    visual = visual.sqrt() if model.config.square_root else visual
+    projected = [unit(project(visual, regions.lengths)[0]) for project in model.visual_projections]
+    if len(projected) == 1:
+        projected *= len(views[0])
+    similarity = [(one @ view).tolist() for one, view in zip(projected, views[0], strict=True)]
+    scores = view_scores(model.embed_texts(captions), views)[:, 0].tolist()
+    return {
+        "image_id": image.image_id,
+        "boxes": boxes.tolist(),
+        "similarity": similarity,
+        "captions": dict(zip(captions, scores, strict=True)),
+    }
+
+
+def _placed(boxes: NDArray[np.float32]) -> NDArray[np.bool_]:
+    """[n], False for boxes that are the whole photo."""
+    found: NDArray[np.bool_] = (boxes[:, 2:] - boxes[:, :2]).prod(axis=1) < WHOLE
+    return found
+
+
+def heat_map(
+    boxes: NDArray[np.float32], values: NDArray[np.float32], shape: tuple[int, int]
+) -> NDArray[np.float32]:
+    """[rows, columns] mean of the values of the boxes over each cell's centre; NaN if none is."""
+    rows, columns = ((np.arange(size) + 0.5) / size for size in shape)
+    total, count = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
+    placed = _placed(boxes)
+    for (left, top, right, bottom), value in zip(boxes[placed], values[placed], strict=True):
+        inside = np.ix_((rows >= top) & (rows < bottom), (columns >= left) & (columns < right))
+        total[inside] += value
+        count[inside] += 1
+    with np.errstate(invalid="ignore"):
+        return total / count
+
+
+def draw_won(given: Inputs) -> Drawn:
+    """What in photos won each term of their first captions (VisualSparta, figure 3)."""
+    pairs = every_nth(read_captions(given.needed("captions"), given.split), given.count)
+    searcher = LuceneSearcher(given.sources[0])
+    found = explain_all(searcher, pairs)
+    photos = open_photos(given.photos or searcher.manifest.photos, [image for image, _ in pairs])
+    return Drawn(draw_grounding(found, photos), {"examples": [one.record() for one in found]})
+
+
+def every_nth(photos: Sequence[CaptionedPhoto], count: int) -> list[tuple[str, str]]:
+    """Image ids and first captions at even distances in the order of ids, not chosen by hand.
+
+    Raises:
+        InputError: if there are fewer photos.
+    """
+    if count > len(photos):
+        raise InputError(f"--count {count}: the split has {len(photos)} photos")
+    ordered = sorted(photos, key=lambda photo: photo.image_id)
+    return [(one.image_id, one.captions[0]) for one in ordered[:: len(ordered) // count][:count]]
+
+
+FIGURES: dict[str, Callable[[Inputs], Drawn]] = {
+    "coefficients": draw_coefficients,
+    "k-max": draw_k_max,
+    "negatives": draw_negatives,
+    "views": draw_views,
+    "attention": draw_attention,
+    "grounding": draw_won,
+}

@@ -1,1 +1,0 @@
-"""Query by image, measured by how well captions agree."""

@@ -1,0 +1,357 @@
+"""The papers' figures: what each measures, read, and drawn by the command."""
+
+import json
+import math
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from PIL import Image
+from typer.testing import CliRunner
+
+from eval.figures.papers import heat_map, look, moving_mean, read_negatives
+from sparta.captions.read import CaptionedPhoto
+from sparta.command_line import cli
+from sparta.errors import InputError
+from sparta.features.record import ImageFeatures
+from sparta.features.store import FeatureStore
+from sparta.vse.batch import RegionBatch, collate_regions
+from sparta.vse.model import VseModel
+from tests import tiny
+from tests.eval.dense_models import save_dense
+from tests.sparta.vse.models import bigru
+from tests.stores import write_store
+from tests.training.corpus import Corpus, write_corpus
+from tests.training.vse.runs import config
+from training.fit import train
+
+
+def run(*arguments: str) -> BaseException | None:
+    return CliRunner().invoke(cli, ["eval", "figure", *arguments]).exception
+
+
+# ---- coefficients (GPO 5) -----------------------------------------------------------------------
+
+
+def coefficients(*arguments: str) -> dict[str, object] | BaseException:
+    error = run("coefficients", *arguments)
+    if error is not None:
+        return error
+    out = Path(arguments[arguments.index("--out") + 1])
+    assert out.read_bytes().startswith(b"\x89PNG")
+    loaded: dict[str, object] = json.loads(out.with_suffix(".json").read_text())
+    return loaded
+
+
+def slow_coefficients(pooling: torch.nn.Module, size: int) -> list[float]:
+    """Column j of the set has j ones and then zeros: its pooled value is θ_1 + … + θ_j."""
+    steps = torch.triu(torch.ones(size, size + 1), diagonal=1)
+    pooled = pooling(steps[None], torch.tensor([size]))[0].tolist()
+    return [after - before for before, after in pairwise(pooled)]
+
+
+def test_every_pooling_of_a_model(tmp_path: Path) -> None:
+    model = bigru(visual_pooling="gpo", text_pooling="gpo", views=2)
+    model.save_pretrained(tmp_path / "model")
+    folder = str(tmp_path / "model")
+    found = coefficients(folder, "--out", str(tmp_path / "a.png"))
+    assert isinstance(found, dict)
+    expected = [
+        {"side": side, "name": name, "size": size, "weights": slow_coefficients(pooling, size)}
+        for side, name, pooling, sizes in (
+            ("image", "image, view 1", model.visual_poolings[0], (36,)),
+            ("image", "image, view 2", model.visual_poolings[1], (36,)),
+            ("text", "text", model.text_pooling, (12,)),
+        )
+        for size in sizes
+    ]
+    curves = found["curves"]
+    assert isinstance(curves, list) and len(curves) == len(expected)
+    for curve, wanted in zip(curves, expected, strict=True):
+        assert curve["weights"] == pytest.approx(wanted.pop("weights"), abs=1e-5)
+        assert sum(curve.pop("weights")) == pytest.approx(1)
+        assert curve == wanted
+
+
+def test_a_side_without_gpo_is_left_out(tmp_path: Path) -> None:
+    bigru(visual_pooling="gpo").save_pretrained(tmp_path / "model")
+    folder = str(tmp_path / "model")
+    found = coefficients(folder, "--out", str(tmp_path / "a.png"))
+    assert isinstance(found, dict)
+    curves = found["curves"]
+    assert isinstance(curves, list)
+    assert [(curve["name"], curve["size"]) for curve in curves] == [("image", 36)]
+
+
+def test_what_cannot_be_drawn(tmp_path: Path) -> None:
+    mean = str(save_dense(tmp_path / "mean"))
+    out = str(tmp_path / "a.png")
+    for arguments, message in (
+        ([mean, "--out", out], "pools by mean and mean: only gpo"),
+        ([mean, "--out", str(tmp_path / "a.jpg")], "must be a .png file"),
+        ([mean, "--out", str(tmp_path / "no" / "a.png")], "in a folder that exists"),
+    ):
+        error = coefficients(*arguments)
+        assert isinstance(error, InputError) and message in str(error)
+
+
+# ---- k-max (GPO 6) ------------------------------------------------------------------------------
+
+
+def write_grid(folder: Path, rsums: dict[tuple[str, str], float]) -> list[str]:
+    """A run for each pair of Ks, "all" for mean pooling."""
+    pooled = {}
+    for side in ("visual", "text"):
+        for k in {pair[side == "text"] for pair in rsums}:
+            options = {} if k == "all" else {f"{side}_pooling_options": {"k": int(k)}}
+            pooled[side, k] = {f"{side}_pooling": "mean" if k == "all" else "k-max"} | options
+    for (visual, text), rsum in rsums.items():
+        found = folder / f"{visual}-{text}"
+        bigru(**pooled["visual", visual], **pooled["text", text]).save_pretrained(found / "model")
+        (found / "recall.json").write_text(json.dumps({"rsum": rsum}))
+    return [str(path) for path in sorted(folder.iterdir(), reverse=True)]
+
+
+def test_rsum_of_every_pair(tmp_path: Path) -> None:
+    pairs = [(v, t) for v in ("2", "10", "all") for t in ("1", "all")]
+    rsums = {pair: 400.0 + place for place, pair in enumerate(pairs)}
+    runs, out = write_grid(tmp_path / "runs", rsums), tmp_path / "k.png"
+    assert run("k-max", *runs, "--out", str(out)) is None
+    assert out.read_bytes().startswith(b"\x89PNG")
+    found = json.loads(out.with_suffix(".json").read_text())
+    assert (found["visual"], found["text"]) == (["2", "10", "all"], ["1", "all"])
+    assert found["rsum"] == [[400, 401], [402, 403], [404, 405]]
+    error = run("k-max", *runs[1:], "--out", str(out))
+    assert isinstance(error, InputError) and "no run with K all of regions and all" in str(error)
+
+
+def test_runs_that_are_no_part_of_the_grid(tmp_path: Path) -> None:
+    [grid] = write_grid(tmp_path / "grid", {("1", "1"): 1.0})
+    bigru(visual_pooling="gpo").save_pretrained(tmp_path / "gpo" / "model")
+    (tmp_path / "gpo" / "recall.json").write_text('{"rsum": 1}')
+    bigru().save_pretrained(tmp_path / "unmeasured" / "model")
+    for name, message in (
+        ("gpo", "its visual pooling is gpo"),
+        ("unmeasured", "recall.json"),
+        ("none", "config.json"),
+    ):
+        error = run("k-max", grid, str(tmp_path / name), "--out", str(tmp_path / "k.png"))
+        assert isinstance(error, InputError) and message in str(error)
+
+
+# ---- negatives (VSE+2AD C-2) ---------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    return write_corpus(tmp_path_factory.mktemp("corpus"))
+
+
+def write_run(folder: Path, logs: dict[int, str], variant: str = "paper") -> Path:
+    settings = {"objective": {"variant": variant}, "batch_size": 32}
+    folder.mkdir()
+    (folder / "config.yaml").write_text(yaml.safe_dump(settings))
+    for version, text in logs.items():
+        path = folder / "logs" / f"version_{version}" / "metrics.csv"
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+    return folder
+
+
+def test_a_resumed_run_counts_where_it_repeated_steps(tmp_path: Path) -> None:
+    first = "epoch,loss,step,negatives\n0,,9,31.0\n0,,19,30.0\n0,5.5,19,\n1,,29,7.0\n"
+    second = "epoch,step,negatives\n1,29,20.0\n1,39,12.5\n"
+    third = "epoch,step,negatives\n2,49,3.0\n"
+    found = read_negatives(write_run(tmp_path / "run", {0: first, 2: second, 10: third}))
+    assert found["steps"] == [9, 19, 29, 39, 49]
+    assert found["negatives"] == [31.0, 30.0, 20.0, 12.5, 3.0]
+    assert (found["variant"], found["batch_size"]) == ("paper", 32)
+
+
+def test_moving_mean() -> None:
+    values = [4.0, 8.0, 0.0, 2.0]
+    assert moving_mean(values, 2) == [4.0, 6.0, 4.0, 1.0]
+    assert moving_mean(values, 9) == pytest.approx([4.0, 6.0, 4.0, 3.5])
+
+
+def test_real_runs_of_both_formulas(corpus: Corpus, tmp_path: Path) -> None:
+    for variant in ("paper", "code"):
+        objective = {"kind": "adopt", "variant": variant}
+        train(config(corpus, "vse-2ad", objective=objective, epochs=4), tmp_path / variant)
+    runs = [str(tmp_path / variant) for variant in ("paper", "code")]
+    out = tmp_path / "negatives.png"
+    assert run("negatives", *runs, "--out", str(out)) is None
+    assert out.read_bytes().startswith(b"\x89PNG")
+    printed, coded = json.loads(out.with_suffix(".json").read_text())["runs"]
+    assert (printed["variant"], coded["variant"]) == ("paper", "code")
+    assert printed["steps"] == coded["steps"] and len(printed["steps"]) >= 2
+    assert all(1 <= k <= 29 for k in (*printed["negatives"], *coded["negatives"]))
+    # A trained model: as printed most pairs stay negatives, as coded few do.
+    assert printed["negatives"][-1] > 20 > coded["negatives"][-1]
+
+
+def test_what_is_no_such_run(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"is no run of sparta train: it has no config\.yaml"):
+        read_negatives(tmp_path)
+    silent = write_run(tmp_path / "run", {0: "epoch,loss,step\n0,1.0,9\n"})
+    with pytest.raises(InputError, match=r"its logs have no negatives; runs with objective\.kind"):
+        read_negatives(silent)
+
+
+# ---- views (MV-VSE 4) ----------------------------------------------------------------------------
+
+
+def slow_study(
+    folder: Path, store: FeatureStore, captioned: list[CaptionedPhoto]
+) -> tuple[float, list[float]]:
+    """Mean cosine of two views, and each view's share of captions, one image at a time."""
+    model = VseModel.from_pretrained(folder)
+    cosines: list[float] = []
+    wins = [0] * model.config.views
+    for photo in captioned:
+        image = store[store.index(photo.image_id)]
+        with torch.no_grad():
+            views = model.encode_images(collate_regions([image]))[0]
+        for first in range(len(views)):
+            for second in range(first):
+                cosines.append(float(views[first] @ views[second]))
+        for text in model.embed_texts(list(photo.captions)):
+            scores = [float(view @ text) for view in views]
+            wins[scores.index(max(scores))] += 1
+    return sum(cosines) / len(cosines), [count / sum(wins) for count in wins]
+
+
+def test_two_models(
+    views: list[FeatureStore], captioned: list[CaptionedPhoto], captions_file: Path, tmp_path: Path
+) -> None:
+    models = [save_dense(tmp_path / str(seed), seed, views=3) for seed in (0, 1)]
+    out = tmp_path / "views.png"
+    data = ["--features", str(views[0].folder), "--captions", str(captions_file)]
+    data += ["--device", "cpu"]
+    assert run("views", f"0.7={models[0]}", str(models[1]), *data, "--out", str(out)) is None
+    assert out.read_bytes().startswith(b"\x89PNG")
+    found = json.loads(out.with_suffix(".json").read_text())["models"]
+    assert [study["name"] for study in found] == ["0.7", str(models[1])]
+    for study, folder in zip(found, models, strict=True):
+        similarity, selected = slow_study(folder, views[0], captioned)
+        assert study["similarity"] == pytest.approx(similarity, abs=1e-5)
+        assert study["selected"] == pytest.approx(selected)
+        asked = CliRunner().invoke(cli, ["eval", "model", str(folder), *data, "--json"])
+        assert study["rsum"] == pytest.approx(json.loads(asked.stdout)["rsum"])
+    assert found[0]["selected"] != found[1]["selected"]
+
+
+def test_models_without_views(
+    views: list[FeatureStore], models: list[Path], captions_file: Path, tmp_path: Path
+) -> None:
+    one = save_dense(tmp_path / "one")
+    data = ["--features", str(views[0].folder), "--captions", str(captions_file)]
+    for folder, message in ((one, "has one view of an image"), (models[0], "is no dense model")):
+        error = run("views", str(folder), *data, "--out", str(tmp_path / "views.png"))
+        assert isinstance(error, InputError) and message in str(error)
+
+
+# ---- attention (MV-VSE 5) ------------------------------------------------------------------------
+
+
+IMAGE = tiny.image(4, seed=3)
+CAPTIONS = ["a dog", "the red ball", "two men by the sea", "a man's hat"]
+
+
+def slow_similarity(model: VseModel, image: ImageFeatures) -> list[list[float]]:
+    """Each view against each region alone in the joint space, as mean pooling of one shows it."""
+    features = torch.from_numpy(image.features.astype(np.float32))[None]
+    lengths = torch.tensor([len(image.features)])
+    with torch.no_grad():
+        views = model.encode_images(RegionBatch(features, lengths))[0]
+        rows = []
+        for number, view in enumerate(views):
+            shared = len(model.visual_projections) == 1
+            project = model.visual_projections[0 if shared else number]
+            visual = features.sqrt() if model.config.square_root else features
+            row = []
+            for region in range(len(image.features)):
+                vector = project(visual[:, region : region + 1], torch.tensor([1]))[0, 0]
+                norm = math.sqrt(sum(float(x) ** 2 for x in vector))
+                row.append(
+                    sum(float(a) * float(b) for a, b in zip(vector, view, strict=True)) / norm
+                )
+            rows.append(row)
+    return rows
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"views": 2, "visual_pooling": "gpo"},
+        {"views": 3, "view_projections": "separate", "square_root": True},
+        {"visual": "grid"},
+    ],
+)
+def test_similarity_of_regions_and_views(options: dict[str, Any]) -> None:
+    model = bigru(**options)
+    found = look(model, IMAGE, CAPTIONS)
+    expected = slow_similarity(model, IMAGE)
+    for row, wanted in zip(found["similarity"], expected, strict=True):
+        assert row == pytest.approx(wanted, abs=1e-5)
+    assert found["boxes"] == IMAGE.boxes.tolist()
+    assert list(found["captions"]) == CAPTIONS
+    assert {len(scores) for scores in found["captions"].values()} == {len(expected)}
+
+
+def test_regions_beyond_the_models_limit_are_not_shown() -> None:
+    found = look(bigru(max_regions=2), IMAGE, [])
+    assert len(found["boxes"]) == len(found["similarity"][0]) == 2
+    assert found["captions"] == {}
+
+
+def test_heat_map() -> None:
+    boxes = np.array([[0, 0, 0.5, 1], [0.25, 0, 0.75, 0.5], [0, 0, 1, 1]], np.float32)
+    values = np.array([2.0, 4.0, 100.0], np.float32)
+    rows, columns = 6, 8
+    found = heat_map(boxes, values, (rows, columns))
+    for row in range(rows):
+        for column in range(columns):
+            x, y = (column + 0.5) / columns, (row + 0.5) / rows
+            over = [
+                float(value)
+                for (left, top, right, bottom), value in zip(boxes[:2], values, strict=False)
+                if left <= x < right and top <= y < bottom
+            ]
+            if over:
+                assert found[row, column] == pytest.approx(sum(over) / len(over))
+            else:
+                assert math.isnan(found[row, column])
+
+
+def test_an_image_without_places_is_refused() -> None:
+    whole = np.tile(np.array([0, 0, 1, 1], np.float32), (4, 1))
+    image = ImageFeatures("a.jpg", IMAGE.features, whole, ("",) * 4, ("",) * 4, 0, 0)
+    with pytest.raises(InputError, match=r"a\.jpg: its features have no boxes"):
+        look(bigru(), image, [])
+
+
+def test_attention(tmp_path: Path) -> None:
+    write_store(tmp_path / "features", tiny.source(), [IMAGE])
+    (tmp_path / "photos").mkdir()
+    Image.new("RGB", (64, 48), "green").save(tmp_path / "photos" / IMAGE.image_id)
+    bigru(views=2, visual_pooling="gpo").save_pretrained(tmp_path / "model")
+    out = tmp_path / "attention.png"
+    known = [str(tmp_path / "model"), "--features", str(tmp_path / "features"), "--out", str(out)]
+    own = ["--image", IMAGE.image_id]
+    photos = ["--photos", str(tmp_path / "photos")]
+
+    assert run("attention", *known, *own, *photos, "--caption", "a dog") is None
+    assert out.read_bytes().startswith(b"\x89PNG")
+    data = json.loads(out.with_suffix(".json").read_text())
+    assert len(data["similarity"]) == 2 and list(data["captions"]) == ["a dog"]
+    for more, message in (
+        (own, "no folder of photos is recorded: give --photos"),
+        (["--image", "b.jpg", *photos], "--image 'b.jpg' is not in"),
+    ):
+        error = run("attention", *known, *more)
+        assert isinstance(error, InputError) and message in str(error)
