@@ -17,7 +17,6 @@ SLOWEST = (
     "server/test_page.py",
     "server/test_page_selection.py",
     "server/test_processes.py",
-    "eval/bench/soak/test_measure.py",
     "eval/bench/query_latency/test_measure.py",
     "sparta/visualsparta/test_shipped_sample.py",
 )

@@ -21,11 +21,6 @@ def installed() -> bool:
     return find_spec("openvino") is not None
 
 
-def has_bfloat16() -> bool:
-    """Whether OpenVINO computes in bfloat16 on this processor."""
-    return "BF16" in openvino().Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
-
-
 def openvino() -> Any:
     """OpenVINO's package, imported in such a way that it reports nothing to its makers.
 

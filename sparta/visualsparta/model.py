@@ -7,7 +7,6 @@ vocabulary; online, a query's terms are looked up and summed. No network runs at
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -264,15 +263,6 @@ class VisualSparta(PreTrainedModel):
         scores[:, terms] = self.activate(best)
         positions[:, terms] = own_positions(batch).gather(1, columns)
         return TermScores(scores, positions)
-
-    def compile_encoding(self, backend: str = "inductor") -> None:
-        """Have torch compile the transformer and the matching of terms, maximum included.
-
-        The first batches wait for it, minutes on a CPU.
-        """
-        compiled = partial(torch.compile, dynamic=True, backend=backend)
-        self.contextualise = compiled(self.contextualise)  # type: ignore[method-assign]
-        self.match = compiled(self.match)  # type: ignore[method-assign]
 
     def encode_images(self, batch: ImageBatch) -> SparseTermScores:
         """Every positive term score of B images, with the position that won it (equation 14)."""

@@ -11,7 +11,6 @@ from typing import Any
 import httpx
 import pytest
 
-from eval.bench.soak.workers import workers_of
 from indexer.care.aliases import set_alias
 from indexer.care.snapshots import take_snapshot
 from indexer.columns.rebuild import rebuild_columns
@@ -24,6 +23,7 @@ from sparta.errors import InputError
 from tests.server.apps import client_of, settings
 from tests.server.drawings import index_drawings
 from tests.server.served import served
+from tests.torture.soak.workers import workers_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="workers are forks on Linux alone")
 

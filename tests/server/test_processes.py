@@ -14,11 +14,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from eval.bench.soak.workers import workers_of
 from server.processes import _SingleAccept
 from server.security.keys import write_keys
 from server.sockets import listen
 from tests.server.apps import make_key
+from tests.torture.soak.workers import workers_of
 
 
 def start(kind: str, workers: int = 2) -> "subprocess.Popen[str]":

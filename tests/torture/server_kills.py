@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from eval.bench.soak.measure import soak
-from eval.bench.soak.plan import SoakPlan
 from tests.server.drawings import index_drawings
 from tests.server.fake import draw
+from tests.torture.soak.measure import soak
+from tests.torture.soak.plan import SoakPlan
 
 EVERY = 8.0  # seconds: a worker that is killed before it is ready is replaced after five
 IMAGES = 1000

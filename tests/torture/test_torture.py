@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.eval.bench.soak.needs import needs_proc
 from tests.torture import __main__ as torture
 from tests.torture import server_kills
 from tests.torture.copies import copy_indexes
 from tests.torture.damages import damage_files
 from tests.torture.kills import kill_builds
 from tests.torture.live_kills import kill_writers
+from tests.torture.needs import needs_proc
 from tests.torture.push_kills import kill_pushes
 from tests.torture.requests import send_requests
 from tests.torture.server_kills import kill_server

@@ -9,8 +9,6 @@ from eval.bench.query_latency.engines.registry import ENGINES
 from eval.bench.query_latency.timing import Pace
 from sparta.errors import InputError
 
-LEFT_OUT = ("seismic", "kannolo-hnsw")  # approximate: timed where they are named
-
 
 class Choices(NamedTuple):
     """What to measure, before any file is read.
@@ -57,7 +55,7 @@ def check_choices(
     """
     if kind not in KINDS:
         raise InputError(f"--kind must be one of {', '.join(KINDS)}, got {kind!r}")
-    names = [name for name in ENGINES if name not in LEFT_OUT]
+    names = list(ENGINES)
     if engines is not None:
         names = [name.strip() for name in engines.split(",")]
     return Choices(

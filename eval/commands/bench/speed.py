@@ -25,7 +25,7 @@ Kind = Annotated[
 ]
 Engines = Annotated[
     str | None,
-    typer.Option(help="Of those listed below (default: all but seismic and kannolo-hnsw)."),
+    typer.Option(help="Of those listed below (default: all)."),
 ]
 Dense = Annotated[
     list[str] | None,
@@ -64,14 +64,13 @@ def speed(
 ) -> None:
     """Time engines on the same growing collections (VisualSparta, tables 2 and 3, figure 1).
 
-    A collection is made of an index's images: see sparta bench collections for how, and how alike.
-    Engines answer the same queries in turns; the first hundred answers of every cell are verified.
+    A collection is made of an index's images: near-copies, drawn ones or mixtures. Engines answer
+    the same queries in turns; the first hundred answers of every cell are verified.
 
-    Sparse engines: lucene, columns, scipy, bm25s, maxscore, wand, bmp, seismic, kannolo-flat,
-    kannolo-hnsw. Dense engines: numpy, faiss-flat, faiss-hnsw, faiss-ivfpq, mv-flat (several
-    vectors an image), timed at the first --top-n. A million images take 2 to 8 GB of memory an
-    engine, and up to 15 GB on disk during the build: choose a few engines at a time. Cells that OUT
-    holds are not measured again.
+    Sparse engines: lucene, columns, bm25s. Dense engines: numpy, faiss-flat, faiss-hnsw, mv-flat
+    (several vectors an image), timed at the first --top-n. A million images take 2 to 8 GB of
+    memory an engine, and up to 15 GB on disk during the build: choose a few engines at a time.
+    Cells that OUT holds are not measured again.
 
     [bold]Example[/bold]
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from playwright.sync_api import Browser, Page, expect
 from typer.testing import CliRunner
 
-from eval.bench.publishing.hosts import hosting
 from indexer.search.columns import ColumnSearcher
 from indexer.search.open import open_index
 from sparta.command_line import cli
+from tests.server.publish.hosts import hosting
 from tests.test_makefile import dry_run
 
 COUNT = 40  # photos

@@ -17,7 +17,6 @@ from PIL import ExifTags, Image
 from playwright.sync_api import Browser
 from typer.testing import CliRunner
 
-from eval.bench.publishing.hosts import hosting
 from indexer.postings import Postings
 from server.publish.photos import Pictures
 from server.publish.publishing import Choices, publish
@@ -25,6 +24,7 @@ from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.random_postings import random_postings, write_postings
+from tests.server.publish.hosts import hosting
 
 SECRET = "Leica of Aunt Agatha"
 PICTURES = Pictures((64, 512))

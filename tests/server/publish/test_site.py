@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, expect
 
-from eval.bench.publishing.hosts import hosting
 from indexer.postings import Postings
 from indexer.search.columns import ColumnSearcher
 from indexer.search.open import open_index
@@ -19,6 +18,7 @@ from server.publish.publishing import Choices, publish
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.random_postings import random_postings, write_postings
 from tests.server.fake import draw
+from tests.server.publish.hosts import hosting
 
 
 @pytest.fixture(scope="module")

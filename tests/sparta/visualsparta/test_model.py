@@ -267,18 +267,6 @@ def test_half_precision_changes_scores_in_the_third_digit(model: VisualSparta) -
     assert (half.positions == exact.positions).float().mean() > 0.9
 
 
-def test_compiled_encoding_is_the_eager_one(model: VisualSparta) -> None:
-    compiled = tiny.model()
-    compiled.compile_encoding("eager")  # of the compiler, what follows the code; the rest is slow
-    before = torch._dynamo.utils.counters["stats"]["unique_graphs"]
-    for images in (tiny.images(), tiny.images()[:3], tiny.images()[1:]):
-        expected, found = (m.term_scores(tiny.batch(images)) for m in (model, compiled))
-        assert_close(found.scores, expected.scores, **CLOSE)
-        assert torch.equal(found.positions, expected.positions)
-    # The transformer and the matching, once for all shapes.
-    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == before + 2
-
-
 def test_encoded_images_are_the_positive_term_scores(model: VisualSparta) -> None:
     dense, sparse = model.term_scores(tiny.batch()), model.encode_images(tiny.batch())
     assert [a.dtype for a in sparse] == [np.int64, np.int32, np.float32, np.int16]

@@ -12,25 +12,11 @@ from eval.bench.query_latency.collections.corpus import CorpusRows
 from eval.bench.query_latency.collections.draw import Distribution
 from eval.bench.query_latency.collections.impact_source import ImpactSource
 from eval.bench.query_latency.collections.keep_top import keep_top
-from sparta.errors import InputError
 
 CollectionKind = Literal["copies", "mixed", "drawn"]
 KINDS: tuple[CollectionKind, ...] = get_args(CollectionKind)
 NOISE = 0.15  # standard deviation of what every weight is multiplied by
 CHUNK = 2_000  # images made at once
-
-
-def parse_kinds(text: str) -> list[CollectionKind]:
-    """Kinds of collections from a list with commas.
-
-    Raises:
-        InputError: naming --kind, if one is unknown.
-    """
-    names = [name.strip() for name in text.split(",")]
-    kinds = [known for name in names for known in KINDS if known == name]
-    if len(kinds) < len(names):
-        raise InputError(f"--kind takes {', '.join(KINDS)}, with commas, not {text!r}")
-    return kinds
 
 
 def enlarge(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from math import gcd
 from typing import Any
 
 import faiss
@@ -16,10 +15,6 @@ from eval.bench.query_latency.engines.numpy_engine import VECTORS
 from indexer.dense.vectors import EF_CONSTRUCTION, EF_SEARCH, NEIGHBOURS
 
 INDEX = "vectors.faiss"
-PARTS = 128  # of a vector, each coded in 4 bits
-PROBES = 64  # lists visited
-REFINED, LEAST_REFINED = 10, 1000  # candidates compared exactly: times the hits, but at least
-TRAINING = 50  # vectors for each list to train on; FAISS asks for 39 to 256
 
 
 class _Faiss(Engine[Vectors]):
@@ -110,34 +105,3 @@ class FaissHnsw(_Learnt):
         """Read the graph."""
         super().open()
         self._index.hnsw.efSearch = EF_SEARCH
-
-
-class FaissIvfPq(_Learnt):
-    """IVF-PQ."""
-
-    settings = (
-        f"FAISS IVF-PQ: 4·√N lists, {PROBES} visited, {PARTS} codes of 4 bits (fast scan), and "
-        f"exact comparison of the {LEAST_REFINED:,} best ({REFINED}·k if that is more) with the "
-        "vectors, which stay in memory"
-    )
-    promise = Promise.NEAR
-
-    def create(self, dimension: int) -> Any:
-        """Lists and codes learnt from a part of the vectors."""
-        vectors = self.data.open()
-        lists = round(4 * len(vectors) ** 0.5)
-        kind = f"IVF{lists},PQ{gcd(dimension, PARTS)}x4fs,RFlat"
-        index = faiss.index_factory(dimension, kind, faiss.METRIC_INNER_PRODUCT)
-        step = max(1, len(vectors) // (TRAINING * lists))
-        index.train(np.ascontiguousarray(vectors[::step, 0]))
-        return index
-
-    def open(self) -> None:
-        """Read lists and codes."""
-        super().open()
-        faiss.ParameterSpace().set_index_parameter(self._index, "nprobe", PROBES)
-
-    def search(self, query: TermQuery, k: int) -> Answer:
-        """Ask with one vector; all that ask at once want as many hits."""
-        self._index.k_factor = max(REFINED, LEAST_REFINED / k)
-        return super().search(query, k)

@@ -11,20 +11,12 @@ from sparta.errors import InputError
 SPARSE = {
     "lucene": "lucene_engine:LuceneEngine",
     "columns": "columns_engine:ColumnsEngine",
-    "scipy": "scipy_engine:ScipyEngine",
     "bm25s": "bm25s_engine:Bm25sEngine",
-    "maxscore": "impact_index_engine:MaxScore",
-    "wand": "impact_index_engine:Wand",
-    "bmp": "impact_index_engine:BlockMaxPruning",
-    "seismic": "seismic_engine:Seismic",
-    "kannolo-flat": "kannolo_engine:KannoloFlat",
-    "kannolo-hnsw": "kannolo_engine:KannoloHnsw",
 }
 DENSE = {
     "numpy": "numpy_engine:NumpyEngine",
     "faiss-flat": "faiss_engine:FaissFlat",
     "faiss-hnsw": "faiss_engine:FaissHnsw",
-    "faiss-ivfpq": "faiss_engine:FaissIvfPq",
 }
 VIEWS = {"mv-flat": "faiss_engine:FaissFlatViews"}  # for images of several vectors
 ENGINES = SPARSE | DENSE | VIEWS

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from eval.bench.query_latency.collections.queries import TermQuery
 from eval.bench.query_latency.engines.base import Answer
-from eval.bench.query_latency.engines.scipy_engine import ScipyEngine
+from eval.bench.query_latency.engines.bm25s_engine import Bm25sEngine
 from eval.bench.query_latency.ground_truth import WrongAnswer
 from eval.bench.query_latency.measure import measure_latency
 from eval.bench.query_latency.reporting.markdown import markdown
@@ -63,7 +63,7 @@ def test_what_is_measured_is_not_measured_again(
 ) -> None:
     again = Results.open(measured.path.parent)
     assert again.records == measured.records
-    same = plan(tmp_path, ["scipy", "bm25s", "numpy"])
+    same = plan(tmp_path, ["lucene", "bm25s", "numpy"])
     with caplog.at_level(logging.INFO, "eval.bench.query_latency"):
         measure_latency(same, again)
     assert not caplog.records and len(again.records) == len(measured.records)
@@ -73,8 +73,8 @@ def test_an_interrupted_run_goes_on_with_what_was_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     builds: list[Any] = []
-    monkeypatch.setattr(ScipyEngine, "build", _noting(builds, ScipyEngine.build))
-    small = plan(tmp_path / "work", ["scipy", "numpy"], sizes=[1000], top_n=[50], dense=[])
+    monkeypatch.setattr(Bm25sEngine, "build", _noting(builds, Bm25sEngine.build))
+    small = plan(tmp_path / "work", ["bm25s", "numpy"], sizes=[1000], top_n=[50], dense=[])
     results = Results(tmp_path / "speed.json")
     results.begin(RUN)
     timings = iter([1, 2])
@@ -92,12 +92,12 @@ def test_an_interrupted_run_goes_on_with_what_was_whole(
     assert len(results.records) == 1
     measure_latency(small, results)
     assert len(builds) == 1 and len(results.records) == 4
-    first = Cell("copies", "synthetic", "scipy", 1000, 50, 10, 1)
+    first = Cell("copies", "synthetic", "bm25s", 1000, 50, 10, 1)
     assert [results.has(first._replace(k=k, threads=t)) for k in (10, 100) for t in (1, 2)]
 
 
 def _noting(calls: list[object], call: object) -> object:
-    def noted(self: ScipyEngine) -> None:
+    def noted(self: Bm25sEngine) -> None:
         calls.append(self)
         call(self)  # type: ignore[operator]
 
@@ -105,20 +105,20 @@ def _noting(calls: list[object], call: object) -> object:
 
 
 def test_a_wrong_answer_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = ScipyEngine.search
+    right = Bm25sEngine.search
 
-    def wrong(self: ScipyEngine, query: TermQuery, k: int) -> Answer:
+    def wrong(self: Bm25sEngine, query: TermQuery, k: int) -> Answer:
         found = right(self, query, k)
         return Answer(found.documents[::-1], found.scores)
 
-    monkeypatch.setattr(ScipyEngine, "search", wrong)
-    small = plan(tmp_path / "work", ["scipy"], sizes=[1000], top_n=[50])
-    with pytest.raises(WrongAnswer, match="scipy"):
+    monkeypatch.setattr(Bm25sEngine, "search", wrong)
+    small = plan(tmp_path / "work", ["bm25s"], sizes=[1000], top_n=[50])
+    with pytest.raises(WrongAnswer, match="bm25s"):
         measure_latency(small, Results(tmp_path / "speed.json"))
 
 
 def test_tables_and_plots(measured: Results, tmp_path: Path) -> None:
-    measured.engines = {"scipy": {"settings": "plain", "promise": "exact"}}
+    measured.engines = {"bm25s": {"settings": "plain", "promise": "exact"}}
     measured.left_out = {"bmp": "impact-index is not installed"}
     text = markdown(measured)
     assert "- **scipy**: plain. Exact." in text and "- bmp was left out: impact-index" in text
@@ -188,7 +188,7 @@ def test_the_command_needs_nothing_but_a_folder(tmp_path: Path) -> None:
     code, shown, problem = run("--out", tmp_path / "o", *options, *hurry)
     assert code == 0, problem
     assert (
-        "scipy" in shown and "Queries/s by images, threads: 1: copies, synthetic, top-n 50" in shown
+        "bm25s" in shown and "Queries/s by images, threads: 1: copies, synthetic, top-n 50" in shown
     )
     assert {path.name for path in (tmp_path / "o").iterdir()} == {"speed.json", "speed.md"}
 

@@ -102,12 +102,12 @@ def test_the_command_over_an_index_with_dense_parts(
     assert "Encoding one text" in shown and "mv-flat (mv)" in shown
     results = json.loads((tmp_path / "speed.json").read_text())
     cells = {(one["engine"], one["vectors"], one["top_n"]) for one in results["records"]}
-    sparse = {(name, "mean", n) for name in ("columns", "scipy") for n in (5, 12)}
+    sparse = {(name, "mean", n) for name in ("columns", "bm25s") for n in (5, 12)}
     assert cells == sparse | {("numpy", "vse", None), ("mv-flat", "mv", None)}
     assert results["sources"]["mean"]["images"] == 21
     assert {*results["encoders"]} == {"word pieces", "vse", "mv"}
     assert results["runs"][0]["arguments"]["top_n"] == "5,12"
-    mixed = ["--engines", "scipy", "--top-n", "5", "--kind", "mixed"]
+    mixed = ["--engines", "bm25s", "--top-n", "5", "--kind", "mixed"]
     code, _, problem = run(index, *options, *mixed)
     assert code == 0, problem
     results = json.loads((tmp_path / "speed.json").read_text())

@@ -1,1 +1,0 @@
-"""How alike the collections of the benchmarks and real images are."""

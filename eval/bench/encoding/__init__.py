@@ -1,1 +1,0 @@
-"""The speed of encoding and training a VisualSparta of a given size, and what bounds it."""

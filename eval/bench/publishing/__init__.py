@@ -1,1 +1,0 @@
-"""Sizes and times of a published site, measured in a browser."""
