@@ -51,7 +51,7 @@ def test_every_exact_engine_gives_the_same_hits_in_every_cell(measured: Results)
         assert one["overlap_at_10"] == 1 and one["checked"] == one["queries"] == 10
         assert 0 < one["p50_ms"] <= one["p95_ms"] <= one["p99_ms"]
         assert one["queries_per_second"] > 0 and one["memory_bytes"] > 0
-        assert one["build_seconds"] >= 0 and len(one["beside"]) >= 5
+        assert one["build_seconds"] >= 0 and len(one["beside"]) >= 2
 
 
 def test_collections_are_deleted_when_they_are_done(measured: Results) -> None:
@@ -119,9 +119,9 @@ def test_a_wrong_answer_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_tables_and_plots(measured: Results, tmp_path: Path) -> None:
     measured.engines = {"bm25s": {"settings": "plain", "promise": "exact"}}
-    measured.left_out = {"bmp": "impact-index is not installed"}
+    measured.left_out = {"faiss-flat": "faiss is not installed"}
     text = markdown(measured)
-    assert "- **scipy**: plain. Exact." in text and "- bmp was left out: impact-index" in text
+    assert "- **bm25s**: plain. Exact." in text and "- faiss-flat was left out: faiss" in text
     rows = full(measured).rows
     assert len(rows) == len(measured.records) and {len(row) for row in rows} == {17}
     by_title = {sheet.title.partition(":")[0]: sheet for sheet in sheets(measured)}
@@ -183,7 +183,7 @@ def run(*arguments: str | Path) -> tuple[int, str, BaseException | None]:
 
 
 def test_the_command_needs_nothing_but_a_folder(tmp_path: Path) -> None:
-    options = ["--sizes", "1000", "--top-n", "50", "--engines", "scipy,lucene", "--limit", "40"]
+    options = ["--sizes", "1000", "--top-n", "50", "--engines", "bm25s,lucene", "--limit", "40"]
     hurry = ["--warm-up", "0", "--seconds", "0", "-k", "10", "--threads", "1"]
     code, shown, problem = run("--out", tmp_path / "o", *options, *hurry)
     assert code == 0, problem

@@ -96,7 +96,7 @@ def test_the_command_over_an_index_with_dense_parts(
         "mv",
         *HURRY,
     ]
-    engines = ["--engines", "columns,scipy,numpy,mv-flat", "--top-n", "5,12"]
+    engines = ["--engines", "columns,bm25s,numpy,mv-flat", "--top-n", "5,12"]
     code, shown, problem = run(index, *options, *engines)
     assert code == 0, problem
     assert "Encoding one text" in shown and "mv-flat (mv)" in shown

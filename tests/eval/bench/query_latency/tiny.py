@@ -16,7 +16,7 @@ from eval.bench.query_latency.plan import LatencyPlan
 from eval.bench.query_latency.timing import Pace
 
 HURRY = Pace(warm_up=0, seconds=0)
-EXACT = ["lucene", "columns", "bm25s", "bm25s", "maxscore", "wand", "kannolo-flat"]
+EXACT = ["lucene", "columns", "bm25s"]
 
 
 def source(images: int = 40, terms: int = 30, bits: int = 8, seed: int = 0) -> ImpactSource:
