@@ -87,7 +87,8 @@ def _publish(site: SiteFolder, photo: Photo, pictures: Pictures) -> str | PhotoE
     try:
         with open_photo(photo.path) as file:
             content = file.read()
-        name = digest(content)
+        # An original that tells less than one published before is another file.
+        name = digest(content + b"with EXIF" if pictures.exif else content)
         for size in _sizes(photo, pictures):
             path = f"photos/{size}-{name}.{pictures.format}"
             if not site.has(path):

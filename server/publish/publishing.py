@@ -93,13 +93,18 @@ def publish(index: Path, out: Path, choices: Choices, progress: Progress = no_pr
         images = _shown(index, collection, site, choices, report, progress)
         report.withheld = _withheld(collection, choices.fields)
         pictures = choices.pictures or Pictures(())
+        named = sorted({one.photo.partition(".")[0] for one in images if one.photo})
+        names = named and site.put_named("index/pictures", ".bin", bytes.fromhex("".join(named)))
         first = write_index(
             site,
             collection,
             images.__getitem__,
             kinds=read_kinds(index),
             paths=choices.id_key is None,
-            about={"pictures": pictures.about(), "examples": choices.examples},
+            about={
+                "pictures": pictures.about() | {"names": names or None},
+                "examples": choices.examples,
+            },
             progress=progress,
         )
         write_page(site, first, choices.base_url)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from playwright.sync_api import Browser, ConsoleMessage, Page, expect
 
 from indexer.postings import Postings
 from indexer.search.columns import ColumnSearcher
 from indexer.search.open import open_index
+from indexer.update.delete import delete_images
 from server.publish.photos import Pictures
 from server.publish.publishing import Choices, publish
 from sparta.tokenizer import WordPieceTokenizer
@@ -166,3 +169,147 @@ def test_without_network(page: Page, index: Path, engine: ColumnSearcher) -> Non
     wanted = [hit.image_id for hit in engine.search("red cat", 10).hits]
     assert names(page)[:10] == wanted
     page.context.set_offline(False)
+
+
+# ---- photos that are withdrawn ------------------------------------------------------------------
+
+SHOWN = Pictures((64, 512), originals=True)
+KEPT = """async () => (await Promise.all((await caches.keys()).map(async (name) =>
+  (await (await caches.open(name)).keys()).map(({ url }) => decodeURI(new URL(url).pathname)))))
+  .flat().map((path) => path.split("/site/")[1]).filter((path) => /^(index|photos)/.test(path))"""
+FETCH = "async (paths) => { for (const one of paths) await (await fetch(one)).blob(); return 0; }"
+
+
+@pytest.fixture
+def album(tokenizer: WordPieceTokenizer, tmp_path: Path) -> Path:
+    """A site of six photos, its index beside it."""
+    rows = list(random_postings(tokenizer, 6, seed=3))
+    for number, row in enumerate(rows):
+        path = tmp_path / "photos" / row.image_id
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (90, 60), (40 * number, 0, 0)).save(path, "PNG")
+        row.metadata.update(width=90, height=60)
+    write_postings(tmp_path / "index", [Postings.of(rows)], tokenizer)
+    publish_album(tmp_path)
+    return tmp_path
+
+
+def publish_album(album: Path) -> None:
+    publish(album / "index", album / "site", Choices(album / "photos", SHOWN))
+
+
+def files_of(album: Path) -> set[str]:
+    found = (path.relative_to(album / "site").as_posix() for path in (album / "site").rglob("*"))
+    return {path for path in found if path.startswith(("index/", "photos/"))}
+
+
+def kept(page: Page | FirefoxPage) -> list[str]:
+    found: list[str] = page.evaluate(KEPT)
+    return found
+
+
+def eventually(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def visit_all(page: Page | FirefoxPage, album: Path, address: str) -> set[str]:
+    """Let a browser keep all pictures of a site, and the index."""
+    page.goto(f"{address}/site/")
+    eventually(lambda: {"index/index.json"} < set(kept(page)))
+    pictures = {path for path in files_of(album) if path.startswith("photos/")}
+    page.evaluate(FETCH, sorted(pictures))
+    eventually(lambda: pictures <= set(kept(page)))
+    return pictures
+
+
+def check_withdrawal(page: Page | FirefoxPage, album: Path, address: str) -> None:
+    """Withdraw two photos and replace a third; the next visit forgets them and nothing else."""
+    before = visit_all(page, album, address)
+    assert len(before) == 18
+    photos = album / "photos"
+    ids = sorted(path.relative_to(photos).as_posix() for path in photos.rglob("*.*"))
+    delete_images(album / "index", ids[:1])
+    publish_album(album)
+    delete_images(album / "index", ids[1:2])
+    Image.new("RGB", (90, 60), "green").save(photos / ids[2], "PNG")
+    publish_album(album)
+    now = files_of(album)
+    assert len(before & now) == 9  # the site itself has no others either
+    page.goto(f"{address}/site/?q=dog")
+    eventually(lambda: set(kept(page)) <= now)
+    assert before & now <= set(kept(page))
+
+
+def test_withdrawn_photos_are_forgotten(browser: Browser, album: Path) -> None:
+    with hosting(album, ranges=True) as address:
+        page = browser.new_page()
+        check_withdrawal(page, album, address)
+        page.close()
+
+
+def test_withdrawn_photos_are_forgotten_by_firefox(album: Path, tmp_path: Path) -> None:
+    path = find_firefox()
+    if path is None:
+        pytest.skip("Firefox is not installed")
+    (tmp_path / "profile").mkdir()
+    with hosting(album) as address, firefox_page(path, tmp_path / "profile") as page:
+        check_withdrawal(page, album, address)
+
+
+def test_new_data_alone_forgets_while_another_tab_is_open(browser: Browser, album: Path) -> None:
+    with hosting(album) as address:
+        context = browser.new_context()
+        old, new = context.new_page(), context.new_page()
+        visit_all(old, album, address)
+        site, page = album / "site", album / "page"
+        shutil.copytree(site, page)
+        withdrawn = sorted(files_of(album))
+        shutil.rmtree(album / "photos")
+        publish_album(album)
+        for name in ("sw.js", "index.html"):
+            shutil.copy(page / name, site / name)
+        now = files_of(album)
+        new.goto(f"{address}/site/")
+        eventually(lambda: set(kept(new)) <= now)
+        # What the other tab shows, and a browser's own cache may still have, is not kept again.
+        for name in withdrawn:
+            if not (site / name).exists():
+                (site / name).parent.mkdir(exist_ok=True)
+                shutil.copy(page / name, site / name)
+        old.evaluate(FETCH, withdrawn)
+        old.wait_for_timeout(500)
+        assert set(kept(old)) <= now
+        context.close()
+
+
+def test_files_that_an_earlier_script_kept_are_forgotten(browser: Browser, album: Path) -> None:
+    with hosting(album) as address:
+        page = browser.new_page()
+        visit_all(page, album, address)
+        cache = "(await caches.open('sparta-index-/site/'))"
+        page.evaluate(f"async () => {cache}.put('photos/64-0.webp', new Response('x'))")
+        with (album / "site" / "sw.js").open("a") as script:
+            script.write("// another version")
+        page.goto(f"{address}/site/?q=dog")
+        eventually(lambda: "photos/64-0.webp" not in kept(page))
+        page.close()
+
+
+def test_the_pictures_used_last_are_kept(browser: Browser, album: Path) -> None:
+    script = album / "site" / "sw.js"
+    text = script.read_text()
+    assert "const MOST = 1000;" in text
+    script.write_text(text.replace("const MOST = 1000;", "const MOST = 4;"))
+    with hosting(album) as address:
+        page = browser.new_page()
+        page.goto(f"{address}/site/")
+        eventually(lambda: {"index/index.json"} < set(kept(page)))
+        pictures = sorted(path for path in files_of(album) if path.startswith("photos/"))
+        for wanted in (pictures[:4], pictures[:1], pictures[4:6]):
+            page.evaluate(FETCH, wanted)
+        last = {pictures[3], pictures[0], *pictures[4:6]}
+        eventually(lambda: {one for one in kept(page) if one.startswith("photos/")} == last)
+        page.close()
