@@ -21,6 +21,7 @@ from server.publish.publishing import Choices, publish
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.random_postings import random_postings, write_postings
 from tests.server.fake import draw
+from tests.server.publish.firefox import FirefoxPage, find_firefox, firefox_page
 from tests.server.publish.hosts import hosting
 
 
