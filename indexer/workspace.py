@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import secrets
 from dataclasses import asdict
 from pathlib import Path
@@ -121,7 +122,7 @@ def check_target(out: Path) -> None:
             photos that were sent to a server and are nowhere else.
     """
     recover(out)
-    if sent := sum(path.is_file() for path in (out / UPLOADS).rglob("*")):
+    if sent := sum(map(os.path.isfile, (out / UPLOADS).rglob("*"))):
         raise InputError(
             f"{out / UPLOADS} has {sent:,} photos that were sent to a server, and building the "
             "index again would remove them: choose another --out, or move them away"

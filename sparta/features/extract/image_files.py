@@ -9,9 +9,8 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from io import BytesIO
+from io import BufferedReader, BytesIO
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
@@ -107,7 +106,7 @@ def _check_regular(status: os.stat_result) -> None:
         raise PhotoError("not a regular file")
 
 
-def open_photo(path: Path) -> BinaryIO:
+def open_photo(path: Path) -> BufferedReader | BytesIO:
     """Open the file of a photo. Never opens a FIFO or a device, and never waits for one.
 
     Raises:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from indexer.update.sync.scan import Stamp
 from indexer.update.sync.seen import Seen, SeenPhotos, synced_folders
 from sparta.errors import InputError
+from sparta.features.extract.listing import Stamp
 
 
 def test_round_trip(tmp_path: Path) -> None:

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from indexer.update.sync.job import PhotoSync, SyncReport
-from indexer.update.sync.scan import Scan, Stamp
+from indexer.update.sync.scan import Scan
 from indexer.update.sync.seen import Seen
 from indexer.update.sync.watch import stable, watch
+from sparta.features.extract.listing import Stamp
 from tests.indexer.update.sync.conftest import draw, images_of
 
 
