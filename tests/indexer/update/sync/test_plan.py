@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from indexer.update.sync.plan import Plan, compare, content_hash
-from indexer.update.sync.scan import Scan, Stamp, scan_photos
+from indexer.update.sync.scan import Scan, scan_photos
 from indexer.update.sync.seen import Seen
+from sparta.features.extract.listing import Stamp
 
 
 @pytest.fixture
