@@ -108,9 +108,9 @@ def place_of(folder: Path) -> int:
 
 
 def bytes_below(folder: Path) -> int:
-    """Size of all files below a folder, some of which are removed meanwhile."""
+    """Size of all files below a folder, but for those that are removed meanwhile or unreadable."""
     size = 0
     for path in folder.rglob("*"):
-        with suppress(FileNotFoundError):
+        with suppress(OSError):
             size += 0 if path.is_dir() else path.stat().st_size
     return size

@@ -116,7 +116,7 @@ def uploads_of(index: Path) -> list[Path]:
 def _below(index: Path, folder: Path) -> Iterator[str]:
     """The files of a folder of an index, by their paths in the index."""
     for path in folder.rglob("*"):
-        if path.is_file():
+        if os.path.isfile(path):  # noqa: PTH113, which fails for some links
             yield path.relative_to(index).as_posix()
 
 

@@ -173,8 +173,8 @@ def test_photos_that_cannot_be_read_are_named_with_the_reason(folder: Path, tmp_
 
 
 def test_an_original_published_without_exif_is_another_file(folder: Path, tmp_path: Path) -> None:
-    given = {"originals": True, "exif": True}
-    before = published(folder, tmp_path / "site", pictures=replace(PICTURES, **given))
+    whole = replace(PICTURES, originals=True, exif=True)
+    before = published(folder, tmp_path / "site", pictures=whole)
     after = published(folder, tmp_path / "site", pictures=replace(PICTURES, originals=True))
     pictures = {name: content for name, content in after.items() if name.startswith("photos/")}
     assert not any(SECRET.encode() in content for content in pictures.values())

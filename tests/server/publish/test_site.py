@@ -177,7 +177,8 @@ def test_without_network(page: Page, index: Path, engine: ColumnSearcher) -> Non
 SHOWN = Pictures((64, 512), originals=True)
 KEPT = """async () => (await Promise.all((await caches.keys()).map(async (name) =>
   (await (await caches.open(name)).keys()).map(({ url }) => decodeURI(new URL(url).pathname)))))
-  .flat().map((path) => path.split("/site/")[1]).filter((path) => /^(index|photos)/.test(path))"""
+  .flat().map((path) => path.split("/site/")[1])
+  .filter((path) => /^(index|photos)[/]/.test(path))"""
 FETCH = "async (paths) => { for (const one of paths) await (await fetch(one)).blob(); return 0; }"
 
 
