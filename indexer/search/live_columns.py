@@ -89,7 +89,6 @@ class LiveColumnSearcher(LuceneSearcher):
 
     Args:
         folder: an index folder that was written to.
-        visited: see `open_index`.
 
     Raises:
         InputError: if the folder is not an index, has another format, or is damaged.
@@ -102,10 +101,6 @@ class LiveColumnSearcher(LuceneSearcher):
     _at: Path
     _current: LiveColumns
     _made_for: Commit | None = None  # the columns
-
-    def __init__(self, folder: str | Path, visited: float = 1.0) -> None:
-        self._visited, self.approximate = visited, visited < 1
-        super().__init__(folder)
 
     def _open(self) -> None:
         self._open_newest()
@@ -151,7 +146,6 @@ class LiveColumnSearcher(LuceneSearcher):
             len(self._term_ids),
             self.manifest.bits,
             self._current if former else None,
-            self._visited,
         )
         first = ColumnState.open(folder, commit.columns).log
         return opened.after(read_changes(folder, first, 0, commit))

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from indexer.columns.image_table import ImageTable
-from indexer.columns.live.rows import rows_of
+from indexer.columns.postings import rows_of
 from indexer.columns.live.segment import Segment
 from indexer.columns.live.segment_writer import write_segment
 from indexer.columns.live.state import ColumnState, kinds_of, live_images, segment_name
