@@ -160,7 +160,8 @@ def _candidates(scores: Floats, top_n: int) -> Floats:
     """
     images, terms = scores.shape
     depth = max(1, terms // (4 * top_n))
-    groups = scores[:, : terms // depth * depth].reshape(images, depth, -1)
+    width = terms // depth
+    groups = scores[:, : depth * width].reshape(images, depth, width)
     places = np.flatnonzero(scores >= _smallest(groups.max(axis=1), top_n))
     row = places // terms
     counts = np.bincount(row, minlength=images)

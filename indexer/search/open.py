@@ -48,7 +48,6 @@ def open_index(
     if engine not in ENGINES:
         raise InputError(f"--engine must be one of {', '.join(ENGINES)}, got {engine!r}")
     live = Manifest.open(folder).live
-    # numba takes a second to load, which a search in Lucene does not need.
     if engine == "lucene" or (engine == "auto" and not live and not has_columns(folder)):
         return LuceneSearcher(folder)
     if live:

@@ -165,7 +165,9 @@ def test_texts_have_terms_and_impacts(data: st.DataObject) -> None:
     ]
     postings = Postings.of(rows)
     right = [
-        "".join(f"{vocabulary[term]}{DELIMITER}{impact} " for term, impact in zip(*pair, strict=True))
+        "".join(
+            f"{vocabulary[term]}{DELIMITER}{impact} " for term, impact in zip(*pair, strict=True)
+        )
         for pair in ((one.terms.tolist(), one.impacts.tolist()) for one in rows)
     ]
     assert Texts(vocabulary).of(postings) == right
