@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from indexer.encoding.scorer import TermScores
 from indexer.encoding.term_scores import EncodedBatch
 from indexer.postings import Postings, PostingShard
-from indexer.pruning import KeptTerms, prune
+from indexer.pruning import KeptTerms, largest, refuse_damaged
 from indexer.quantisation import QuantisationReport, Quantiser
 
 
@@ -56,50 +56,45 @@ def encode_rows(
     done: list[Postings] = []
     report = QuantisationReport()
     for batch in source.batches(rows):
-        images, error = encode_batch(batch, parameters, keep_terms_at_once)
+        images, error = encode_batch(batch, parameters)
         done.append(images)
         report += error
     return PostingShard(Postings.joined(done), report)
 
 
 def encode_batch(
-    batch: EncodedBatch,
-    parameters: ImpactParameters,
-    keep: Callable[[TermScores, ImpactParameters], KeptTerms] | None = None,
+    batch: EncodedBatch, parameters: ImpactParameters
 ) -> tuple[Postings, QuantisationReport]:
     """Postings of the images of a batch, and what quantising them cost.
 
     Args:
         batch: images with their term scores.
         parameters: of the index.
-        keep: chooses the terms, by default `keep_terms`.
     """
-    kept = (keep or keep_terms)(batch.scored, parameters)
+    kept = keep_terms(batch.scored, parameters)
     impacts = parameters.quantiser.impacts(kept.scores)
     report = parameters.quantiser.report(kept.scores, impacts)
     return batch_postings(batch, kept, impacts), report
 
 
 def keep_terms(scored: TermScores, parameters: ImpactParameters) -> KeptTerms:
-    """Subtract the offset from the term scores of a batch and prune them."""
-    allowed = parameters.allowed
-    wanted = np.flatnonzero(allowed)  # everything below is computed for these terms alone
-    scores, positions = scored.scores[:, wanted], scored.positions[:, wanted]
-    weights = None if parameters.weights is None else parameters.weights[wanted]
-    kept = prune(scores, parameters.offset[wanted], allowed[wanted], parameters.top_n, weights)
-    places = np.flatnonzero(kept > 0)
+    """Subtract the offset from the term scores of a batch, and keep what `prune` keeps.
+
+    Raises:
+        InputError: if a score is not a number.
+    """
+    wanted, weights = np.flatnonzero(parameters.allowed), parameters.weights
+    scores = scored.scores.take(wanted, axis=1)  # everything is computed for these terms alone
+    refuse_damaged(not np.isfinite(scores).all())
+    scores -= parameters.offset[wanted]
+    kept = scores > 0
+    if parameters.top_n is not None and parameters.top_n < len(wanted):
+        keys = scores if weights is None else scores * weights[wanted]
+        kept &= largest(keys, parameters.top_n)
+    places = np.flatnonzero(kept)
     row, column = np.divmod(places, max(1, len(wanted)))
     terms = wanted.astype(np.int32)[column]
-    return KeptTerms(row, terms, kept.ravel()[places], positions.ravel()[places])
-
-
-def keep_terms_at_once(scored: TermScores, parameters: ImpactParameters) -> KeptTerms:
-    """The same as `keep_terms` in a quarter of the time, once it is compiled."""
-    from indexer.largest_terms import largest_terms  # numba, for which a single image is no reason
-
-    wanted = np.flatnonzero(parameters.allowed)
-    chosen = parameters.top_n, parameters.weights
-    return largest_terms(scored.scores, scored.positions, parameters.offset, wanted, *chosen)
+    return KeptTerms(row, terms, scores.ravel()[places], scored.positions[row, terms])
 
 
 def batch_postings(batch: EncodedBatch, kept: KeptTerms, impacts: NDArray[np.int32]) -> Postings:

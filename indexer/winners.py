@@ -1,6 +1,6 @@
-"""What won the terms of many images, read from all their packed groundings at once.
+"""What won the terms of many images, read from all their packed groundings at once in C.
 
-In C, or compiled by numba: calling NumPy for each image would take longer than reading it.
+Where the package was built without a compiler, each is unpacked.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.grounding import UNKNOWN, Layout, Winner, WinningLabel, relative
+from indexer.grounding import UNKNOWN, Layout, Winner, WinningLabel, relative, unpack
 
 try:
     from indexer.columns.native import find_winners
 except ImportError:
-    from indexer.winners_in_numba import find_winners
+    find_winners = None
 
 
 class _Found(NamedTuple):
@@ -60,6 +60,12 @@ def winners(
     Raises:
         ValueError, IndexError, struct.error: if an image is damaged.
     """
+    if find_winners is None:
+        return [
+            winner
+            for one, own in zip(packed, wanted, strict=True)
+            for winner in _unpacked(one, terms[own].tolist(), vocabulary)
+        ]
     data = b"".join(packed)
     places = pairwise(accumulate(map(len, packed), initial=0))
     layouts = [Layout.of(data, start, end) for start, end in places]
@@ -68,6 +74,22 @@ def winners(
     found = _find(np.frombuffer(data, np.uint8), np.array(layouts, np.int64), terms, wanted)
     winner_of = [*_winners(found, vocabulary), UNKNOWN]  # of which -1 is the number
     return [winner_of[number] for number in found.won.tolist()]
+
+
+def _unpacked(packed: bytes, terms: Sequence[int], vocabulary: Sequence[str]) -> Iterator[Winner]:
+    """What won some terms of one image."""
+    found = unpack(packed)
+    inputs, boxes = found.inputs, found.inputs.boxes.tolist()
+    position_of = dict(zip(found.terms.tolist(), found.positions.tolist(), strict=True))
+    for term in terms:
+        place = position_of.get(term, -1)
+        token, label = place - len(boxes), None
+        region = place if token < 0 else int(inputs.label_regions[token])
+        if token >= 0:
+            spoken = inputs.label_terms[inputs.label_regions == region].tolist()
+            words = [vocabulary[word] for word in spoken]
+            label = WinningLabel(vocabulary[inputs.label_terms[token]], _label(words))
+        yield (region, tuple(boxes[region]), label) if place >= 0 else UNKNOWN
 
 
 def _find(

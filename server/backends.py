@@ -256,7 +256,7 @@ def open_backends(settings: ServerSettings) -> Backends:
 
     index = settings.index.resolve()  # an alias may be switched meanwhile
     state = IndexState.read(index)
-    sparse = open_searcher(index, settings.engine, settings.visited)
+    sparse = open_searcher(index, settings.engine)
     try:
         return _opened(index, settings, state, sparse)
     except BaseException:

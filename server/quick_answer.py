@@ -23,7 +23,7 @@ _usual = re.compile(rb"q=([\w.~%+*-]+)(?:&k=([1-9][0-9]?))?").fullmatch
 
 _ANSWER = (
     b'{"query":%b,%b,"hits":[%b],%b,"timings":{"tokenise_ms":%b,"encode_ms":0.0,"search_ms":%b,'
-    b'"total_ms":%b,"explain_ms":null},"missing_images":0,"approximate":%b,"cursor":%b,'
+    b'"total_ms":%b,"explain_ms":null},"missing_images":0,"cursor":%b,'
     b'"total":null,"facets":null,"partial":false,"missing_shards":[]}'
 )
 _NO_WORDS = b'"unknown":[],"corrections":[],"substitutions":[],"conditions":[]'
@@ -84,7 +84,6 @@ def quick_answer(
         hits,
         _words(searcher, found),
         *to_json((times.tokenise_ms, times.search_ms, times.total_ms))[1:-1].split(b","),
-        b"true" if searcher.approximate else b"false",
         b"null" if place is None else b'"%b"' % place.encode(),
     )
 

@@ -21,11 +21,6 @@ MISSING_IMAGES: Any = Field(
     description="Images of the index that a dense model does not find, having no vectors of them",
     examples=[0],
 )
-APPROXIMATE: Any = Field(
-    default=False,
-    description="Whether better photos may be missing, because the server visits only a share of "
-    "the index; scores are exact",
-)
 
 
 class _Answer(BaseModel):
@@ -181,7 +176,6 @@ class SearchAnswer(BaseModel):
     )
     timings: TimingsAnswer
     missing_images: int = MISSING_IMAGES
-    approximate: bool = APPROXIMATE
     cursor: str | None = Field(
         default=None,
         description="Give it back with the same search for the hits after these; null if there are "
@@ -279,7 +273,6 @@ class SimilarAnswer(BaseModel):
     hits: list[HitAnswer]
     timings: TimingsAnswer
     missing_images: int = MISSING_IMAGES
-    approximate: bool = APPROXIMATE
 
 
 class PhotoSearchAnswer(BaseModel):
@@ -292,7 +285,6 @@ class PhotoSearchAnswer(BaseModel):
     )
     hits: list[HitAnswer]
     timings: TimingsAnswer
-    approximate: bool = APPROXIMATE
 
 
 class ExplanationAnswer(BaseModel):

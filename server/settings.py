@@ -84,14 +84,6 @@ class ServerSettings(BaseSettings):
         description="Engine of the inverted index: lucene; columns, which are built if missing; or "
         "auto: columns if the index has them",
     )
-    visited: float = Field(
-        default=1,
-        gt=0,
-        le=1,
-        allow_inf_nan=False,
-        description="Share of the superblocks of columns that a search visits at most, those of "
-        "the highest bounds; below 1 the slowest searches take less time, and hits may be missing",
-    )
     models: Texts = Field(
         default=("photos",),
         description="Model that the index was built with, to encode images that are sent; "

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from threadpoolctl import threadpool_limits
 
 from indexer.columns.layout import (
@@ -35,7 +35,7 @@ from indexer.columns.ordering import topical_order
 from indexer.columns.row_files import Chunk, PostingRows, RowFiles, SpooledRows
 from sparta.progress import Progress, no_progress
 
-STRETCH = 2 * GROUP  # superblocks whose postings are in memory
+STRETCH = GROUP  # superblocks whose postings are in memory
 FILLED = "levels", "bitmaps", "impacts", "postings"
 
 Order = Callable[[SpooledRows], NDArray[np.int32]]
@@ -101,7 +101,7 @@ def lay_out(
     sizes = np.zeros((len(present), (superblocks // GROUP + 1) * GROUP), np.uint8)
 
     def survey(first: int) -> None:
-        _survey(_stretch(rows, order, first), first, row_of, maxima, sizes)
+        _survey(*_stretch(rows, order, first), first, row_of, maxima, sizes)
 
     _for_each(survey, stretches, threads)
     anchors = _anchors(sizes)
@@ -123,7 +123,7 @@ def lay_out(
         # Mapped again each time: the pages of a mapping count as memory in use until it is closed.
         made = [edit(folder, name) for name in FILLED]
         following = bases + anchors[:, first // GROUP].astype(np.int64)
-        _fill(_stretch(rows, order, first), first, row_of, sizes, following, steps, *made)
+        _fill(*_stretch(rows, order, first), first, row_of, following, steps, *made)
 
     def tell(first: int) -> None:
         progress("columns", min((first + STRETCH) * SUPERBLOCK, images), images)
@@ -161,13 +161,24 @@ def _anchors(sizes: NDArray[np.uint8]) -> NDArray[np.uint32]:
     return groups.cumsum(axis=1, dtype=np.uint32) - groups
 
 
-def _stretch(rows: SpooledRows, order: NDArray[np.int32], first: int) -> PostingRows:
-    """Postings of the images of superblock `first` and those after it, in their new order."""
-    return rows.take(order[first * SUPERBLOCK : (first + STRETCH) * SUPERBLOCK])
+def _stretch(
+    rows: SpooledRows, order: NDArray[np.int32], first: int
+) -> tuple[NDArray[np.int32], PostingRows]:
+    """Images of superblock `first` and those after it, in each in the order of a bitmap's bits.
+
+    Returns:
+        positions after that of the first, and the postings.
+    """
+    own = order[first * SUPERBLOCK : (first + STRETCH) * SUPERBLOCK]
+    number = np.arange(PLACES, dtype=np.int32)
+    places = (number % BLOCKS * BLOCK + number // BLOCKS)[:-1]  # the last one stays empty
+    positions = (np.arange(STRETCH, dtype=np.int32)[:, None] * SUPERBLOCK + places).ravel()
+    positions = positions[positions < len(own)]
+    return positions, rows.take(own[positions])
 
 
-@njit(cache=True, nogil=True)
 def _survey(
+    positions: NDArray[np.int32],
     rows: PostingRows,
     first: int,
     row_of: NDArray[np.int32],
@@ -176,62 +187,23 @@ def _survey(
 ) -> None:
     """First pass: the largest impacts of superblocks, and how many postings they have.
 
-    Rows are those of the images from superblock `first` on, here and in the second pass.
+    Rows are those of the images at some positions from superblock `first` on, as `_stretch` returns
+    them, here and in the second pass.
     """
-    for image in range(len(rows.starts) - 1):
-        superblock = first + image // SUPERBLOCK
-        for posting in range(rows.starts[image], rows.starts[image + 1]):
-            row, impact = row_of[rows.terms[posting]], rows.impacts[posting]
-            maxima[row, superblock] = max(maxima[row, superblock], impact)
-            sizes[row, superblock] += 1
+    last = min(first + STRETCH, maxima.shape[1])
+    largest = np.zeros((len(maxima), last - first), maxima.dtype)
+    places = row_of[rows.terms] * np.int32(last - first)
+    places += np.repeat(positions // SUPERBLOCK, np.diff(rows.starts))
+    np.maximum.at(largest.ravel(), places, rows.impacts)
+    maxima[:, first:last] = largest
+    sizes[:, first:last] = np.bincount(places, minlength=largest.size).reshape(largest.shape)
 
 
-@njit(nogil=True, inline="always")
-def _mark(bitmap: NDArray[np.uint8], place: int, level: np.int64) -> None:
-    """Set the bit of a place, and let the level of its block be at least this one."""
-    block = place // BLOCK
-    bitmap[TOPS + place % BLOCK] |= 1 << block
-    shift = 4 * (block % 2)
-    missing = level - (bitmap[block // 2] >> shift & 15)
-    if missing > 0:
-        bitmap[block // 2] += missing << shift
-
-
-@njit(nogil=True, inline="always")
-def _level(impact: np.int64, step: np.int64, inverse: np.int64) -> np.int64:
-    """(impact + step - 1) // step, given 2^32 // step + 1: right for impacts of 16 bits."""
-    return ((impact + step - 1) * inverse) >> 32
-
-
-@njit(nogil=True, inline="always")
-def _write_levels(
-    own: NDArray[Any],
-    step: np.int64,
-    inverse: np.int64,
-    levels: NDArray[np.uint8],
-    impacts: NDArray[Any],
-) -> None:
-    """Write the impacts of a superblock, 0 for images without the term, in the order of places.
-
-    Which images have it a processor could not guess, so that all impacts are put down, and the
-    place moves on only after one.
-    """
-    kept = np.empty(SUPERBLOCK, own.dtype)
-    count = 0
-    for place in range(SUPERBLOCK):
-        level = _level(np.int64(own[place]), step, inverse)
-        levels[place % HALF] |= level << (4 * (place // HALF))
-        kept[count] = own[place]
-        count += int(level > 0)
-    impacts[:count] = kept[:count]
-
-
-@njit(cache=True, nogil=True)
 def _fill(
+    positions: NDArray[np.int32],
     rows: PostingRows,
     first: int,
     row_of: NDArray[np.int32],
-    sizes: NDArray[np.uint8],
     following: NDArray[np.int64],
     steps: NDArray[np.int64],
     levels: NDArray[np.uint8],
@@ -239,36 +211,29 @@ def _fill(
     impacts: NDArray[Any],
     postings: NDArray[Any],
 ) -> None:
-    """Second pass: the dense rows, and the lists of the others.
+    """Second pass: the dense rows, and the lists of the others; `following` is their starts."""
+    shape = len(positions), len(following)
+    turned = csr_array((rows.impacts, row_of[rows.terms], rows.starts), shape=shape).tocsc()
+    ends, impact = turned.indptr.astype(np.int64), turned.data
+    superblock, place = np.divmod(positions[turned.indices], SUPERBLOCK)
+    counts = np.diff(ends)
+    at = np.repeat(following - ends[:-1], counts) + np.arange(len(impact))
+    levelled, dense = ends[len(levels)], ends[len(steps)]
+    impacts[at[levelled:dense]] = impact[levelled:dense]
+    postings[at[dense:]] = impact[dense:].astype(np.int32) << PLACE_BITS | place[dense:]
 
-    Images come in the order of the bits. Impacts of rows with levels are kept until all of a
-    superblock are known. `following` is where each row goes on, and advanced.
-    """
-    images = len(rows.starts) - 1
-    kept = np.zeros((len(levels), SUPERBLOCK), impacts.dtype)
-    inverses = 2**32 // steps + 1
-    for begin in range(0, images, SUPERBLOCK):
-        superblock = first + begin // SUPERBLOCK
-        for number in range(PLACES):
-            place = number % BLOCKS * BLOCK + number // BLOCKS
-            image = begin + place
-            if place == SUPERBLOCK or image >= images:
-                continue
-            for posting in range(rows.starts[image], rows.starts[image + 1]):
-                row, impact = row_of[rows.terms[posting]], np.int64(rows.impacts[posting])
-                if row < len(levels):
-                    kept[row, place] = impact
-                    continue
-                at = following[row]
-                following[row] += 1
-                if row < len(steps):
-                    level = _level(impact, steps[row], inverses[row])
-                    _mark(bitmaps[row - len(levels), superblock], place, level)
-                    impacts[at] = impact
-                else:
-                    postings[at] = impact << PLACE_BITS | place
-        for row in range(len(levels)):
-            after = impacts[following[row] :]
-            _write_levels(kept[row], steps[row], inverses[row], levels[row, superblock], after)
-            following[row] += sizes[row, superblock]
-        kept[:] = 0
+    last = min(first + STRETCH, levels.shape[1])
+    row = np.repeat(np.arange(len(steps), dtype=np.int32), counts[: len(steps)])
+    kept = np.zeros((len(levels), last - first, PLACES), impacts.dtype)
+    kept[row[:levelled], superblock[:levelled], place[:levelled]] = impact[:levelled]
+    impacts[at[:levelled]] = kept[kept > 0]  # by place, not in the order of the bits
+    level = np.zeros((len(steps), last - first, PLACES), np.uint8)
+    step = steps.astype(np.uint32)[row]
+    level[row, superblock[:dense], place[:dense]] = (impact[:dense] + step - 1) // step
+    own = level[: len(levels)]
+    levels[:, first:last] = own[..., :HALF] | own[..., HALF:] << 4
+    own = level[len(levels) :].reshape(-1, last - first, BLOCKS, BLOCK)
+    tops = own.max(axis=3)
+    bitmaps[:, first:last, :TOPS] = tops[..., ::2] | tops[..., 1::2] << 4
+    bits = np.packbits(own.swapaxes(2, 3) > 0, axis=3, bitorder="little")
+    bitmaps[:, first:last, TOPS:] = bits[..., 0]

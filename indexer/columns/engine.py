@@ -1,9 +1,8 @@
-"""The search of columns: in C where the package was built with a compiler, in numba elsewhere.
-
-C needs no time to load or to be compiled, and is faster.
-"""
+"""The search of columns: in C where the package was built with a compiler, in NumPy elsewhere."""
 
 from __future__ import annotations
+
+import logging
 
 try:
     from indexer.columns.native import (
@@ -14,12 +13,17 @@ try:
         occupied,
     )
 except ImportError:
-    from indexer.columns.in_numba import (
+    from indexer.columns.in_numpy import (
         best_documents,
         best_of_newest,
         impacts_at,
         impacts_of_row,
         occupied,
+    )
+
+    logging.getLogger(__name__).warning(
+        "the search kernel is missing, and a search takes some hundred times as long: install a "
+        "wheel of VisualSparta, or a C compiler and VisualSparta again"
     )
 
 __all__ = ["best_documents", "best_of_newest", "impacts_at", "impacts_of_row", "occupied"]

@@ -13,7 +13,6 @@ from indexer.columns.engine import best_documents, impacts_at, impacts_of_row, o
 from indexer.columns.integrity import check_columns
 from indexer.columns.layout import LEVELS, NARROW, Columns
 from indexer.columns.masks import Remembered
-from indexer.columns.visited import most_visited
 
 PAGE = 4096  # bytes
 _ALL: NDArray[np.bool_] = np.empty(0, np.bool_)
@@ -25,13 +24,10 @@ class ColumnIndex:
 
     Args:
         columns: of an index's images.
-        visited: share of the superblocks that a search visits at most, above 0; below 1 hits may
-            be missing.
     """
 
-    def __init__(self, columns: Columns, visited: float = 1.0) -> None:
+    def __init__(self, columns: Columns) -> None:
         self.columns = columns
-        self._most = most_visited([columns.maxima.shape[1]], visited)
         # Plain lists: a few terms are looked up faster there than in arrays.
         self._rows: list[int] = columns.row_of.tolist()
         self._largest: list[int] = columns.maxima.max(axis=1, initial=0).tolist()
@@ -41,19 +37,15 @@ class ColumnIndex:
         self._masks: Remembered[NDArray[np.bool_]] = Remembered()
 
     @classmethod
-    def open(cls, folder: Path, visited: float = 1.0) -> ColumnIndex:
+    def open(cls, folder: Path) -> ColumnIndex:
         """Map the files of a folder that `build_columns` wrote.
-
-        Args:
-            folder: of the files.
-            visited: see the class.
 
         Raises:
             InputError: if they are damaged so that they do not fit together.
         """
         columns = Columns.map(folder)
         check_columns(columns, folder)
-        return cls(columns, visited)
+        return cls(columns)
 
     def __len__(self) -> int:
         """Number of documents."""
@@ -67,7 +59,7 @@ class ColumnIndex:
     def top(
         self, terms: Mapping[int, int], k: int, allowed: NDArray[np.bool_] | None = None
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """The k documents with the largest sums of count × impact, exactly if all are visited.
+        """The k documents with the largest sums of count × impact.
 
         Args:
             terms: vocabulary ids of a query's terms, and how often it contains each.
@@ -96,7 +88,6 @@ class ColumnIndex:
             np.array([*found.values()], np.uint16 if bound < NARROW else np.uint32),
             _ALL if allowed is None else allowed,
             _ALL if allowed is None else self._masks.of(allowed, self._occupied),
-            self._most,
             min(k, len(self)),
         )
 

@@ -100,7 +100,7 @@ class Columns(NamedTuple):
         Raises:
             InputError: if a file is damaged so that it cannot be mapped.
         """
-        # numba takes a plain array ten times as quickly as NumPy's own class for mapped ones.
+        # Slices of NumPy's own class for mapped arrays take longer.
         return cls(*(_map(_file(folder, name)).view(np.ndarray) for name in cls._fields))
 
 

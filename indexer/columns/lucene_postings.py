@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from indexer.columns.layout import reserve
 from indexer.columns.row_files import SpooledRows, impact_type, term_type
 from indexer.lucene.reader import LuceneIndex
 from indexer.lucene.stored import Stored
+
+AT_ONCE = 2**21  # postings in memory, and those of one term
 
 
 def read_images(lucene: LuceneIndex, batch: int = 65_536) -> Iterator[list[Stored]]:
@@ -45,11 +47,13 @@ def read_rows(
             documents.write(found[:, 0].tobytes())
             impacts.write(found[:, 1].astype(impact).tobytes())
     by_term = _mapped(paths[0], np.int32), _mapped(paths[1], impact)
-    starts = np.zeros(lucene.documents + 1, np.int64)
-    _count(by_term[0], starts[1:])
-    np.cumsum(starts, out=starts)
+    lengths = np.zeros(lucene.documents, np.int64)
+    for first in range(0, len(by_term[0]), AT_ONCE):
+        own = by_term[0][first : first + AT_ONCE]
+        lengths += np.bincount(own, minlength=lucene.documents)
+    starts = np.concatenate([[0], np.cumsum(lengths)])
     paths = folder / "terms", folder / "impacts"
-    rows = SpooledRows(starts[:-1], np.diff(starts), frequencies, *paths, impact)
+    rows = SpooledRows(starts[:-1], lengths, frequencies, *paths, impact)
     terms = _created(rows.terms, term_type(len(vocabulary)), int(starts[-1]))
     impacts_by_row = _created(rows.impacts, impact, int(starts[-1]))
     _turn(frequencies, *by_term, starts[:-1].copy(), terms, impacts_by_row)
@@ -71,13 +75,6 @@ def _created(path: Path, dtype: Any, size: int) -> NDArray[Any]:
     return array
 
 
-@njit(cache=True, nogil=True)
-def _count(documents: NDArray[np.int32], counts: NDArray[np.int64]) -> None:
-    for document in documents:
-        counts[document] += 1
-
-
-@njit(cache=True, nogil=True)
 def _turn(
     frequencies: NDArray[np.int64],
     documents: NDArray[np.int32],
@@ -87,11 +84,15 @@ def _turn(
     impacts_out: NDArray[Any],
 ) -> None:
     """Postings by term → by document; free[d] is where document d's next posting goes."""
-    posting = 0
-    for term in range(len(frequencies)):
-        for _ in range(frequencies[term]):
-            place = free[documents[posting]]
-            terms_out[place] = term
-            impacts_out[place] = impacts[posting]
-            free[documents[posting]] += 1
-            posting += 1
+    ends = np.concatenate([[0], np.cumsum(frequencies)])
+    first = 0
+    while first < len(frequencies):
+        last = max(first + 1, int(np.searchsorted(ends, ends[first] + AT_ONCE, "right")) - 1)
+        own, starts = slice(ends[first], ends[last]), ends[first : last + 1] - ends[first]
+        shape = last - first, len(free)
+        turned = csr_array((impacts[own], documents[own], starts), shape=shape).tocsc()
+        counts = np.diff(turned.indptr)
+        places = np.repeat(free - turned.indptr[:-1], counts) + np.arange(len(turned.data))
+        terms_out[places], impacts_out[places] = turned.indices + first, turned.data
+        free += counts
+        first = last

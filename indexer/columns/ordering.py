@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from indexer.columns.layout import BLOCK, SUPERBLOCK
 from indexer.columns.row_files import PostingRows, SpooledRows
@@ -15,7 +15,7 @@ DIMENSIONS = 32
 SAMPLE = 4096  # images, of which the directions are learned
 ITERATIONS = 5
 PIVOTS = 10_000  # images of a part, of which its widest direction is taken
-AT_ONCE = 16_384  # images whose postings are in memory
+AT_ONCE = 4096  # images whose postings are in memory
 
 
 def topical_order(rows: SpooledRows, dimensions: int = DIMENSIONS) -> NDArray[np.int32]:
@@ -39,7 +39,7 @@ def topical_order(rows: SpooledRows, dimensions: int = DIMENSIONS) -> NDArray[np
     points = np.empty((images, directions.shape[1]), np.float32)
     for first in range(0, images, AT_ONCE):
         own = order[first : first + AT_ONCE]
-        _project(rows.take(own), directions, points[first : first + AT_ONCE])
+        points[first : first + AT_ONCE] = _matrix(rows.take(own), directions) @ directions
     for first, half, last in halvings(images):
         own = order[first:last]
         along = points[own] @ _widest(points[own[:: max(1, len(own) // PIVOTS)]])
@@ -81,42 +81,16 @@ def _directions(rows: SpooledRows, dimensions: int) -> NDArray[np.float32]:
     rng = np.random.default_rng(0)
     sample = rows.take(np.sort(rng.choice(images, min(images, SAMPLE), replace=False)))
     directions = rng.standard_normal((vocabulary, dimensions), np.float32)
+    matrix = _matrix(sample, directions)
     for _ in range(ITERATIONS):
-        points = np.empty((len(sample.starts) - 1, directions.shape[1]), np.float32)
-        _project(sample, directions, points)
-        sums = np.zeros_like(directions)
-        _project_back(sample, points, sums)
-        directions = np.ascontiguousarray(np.linalg.qr(sums)[0])
+        directions = np.ascontiguousarray(np.linalg.qr(matrix.T @ (matrix @ directions))[0])
     return directions
 
 
-@njit(cache=True, nogil=True)
-def _project(
-    rows: PostingRows, directions: NDArray[np.float32], points: NDArray[np.float32]
-) -> None:
-    """Set points to impacts @ directions, row by row."""
-    for image in range(len(rows.starts) - 1):
-        point = points[image]
-        point[:] = 0
-        for posting in range(rows.starts[image], rows.starts[image + 1]):
-            impact = np.float32(rows.impacts[posting])
-            direction = directions[rows.terms[posting]]
-            for d in range(len(point)):
-                point[d] += impact * direction[d]
-
-
-@njit(cache=True, nogil=True)
-def _project_back(
-    rows: PostingRows, points: NDArray[np.float32], directions: NDArray[np.float32]
-) -> None:
-    """Add impacts.T @ points to directions."""
-    for image in range(len(rows.starts) - 1):
-        point = points[image]
-        for posting in range(rows.starts[image], rows.starts[image + 1]):
-            impact = np.float32(rows.impacts[posting])
-            direction = directions[rows.terms[posting]]
-            for d in range(len(point)):
-                direction[d] += impact * point[d]
+def _matrix(rows: PostingRows, directions: NDArray[np.float32]) -> csr_array:
+    """[images, vocabulary] impacts, as numbers that directions can be multiplied by."""
+    impacts, terms = rows.impacts.astype(np.float32), rows.terms.astype(np.int32)
+    return csr_array((impacts, terms, rows.starts), shape=(len(rows.starts) - 1, len(directions)))
 
 
 def _widest(points: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from sparta.errors import InputError
@@ -100,27 +99,6 @@ def _read(
     return np.frombuffer(bytearray().join(parts), dtype)
 
 
-@njit(cache=True, nogil=True)
-def _take_in(
-    terms: NDArray[Any],
-    impacts: NDArray[Any],
-    largest: int,
-    frequencies: NDArray[np.int64],
-    totals: NDArray[np.int64],
-    kept_terms: NDArray[Any],
-    kept_impacts: NDArray[Any],
-) -> bool:
-    """Count postings by term and copy them; False if one is out of range, and some are counted."""
-    for i in range(len(terms)):
-        term, impact = np.int64(terms[i]), np.int64(impacts[i])
-        if not (0 <= term < len(frequencies) and 0 <= impact <= largest):
-            return False
-        frequencies[term] += 1
-        totals[term] += impact
-        kept_terms[i], kept_impacts[i] = term, impact
-    return True
-
-
 def term_type(vocabulary: int) -> np.dtype[Any]:
     """The smallest type that holds every term id."""
     return np.dtype(np.uint16 if vocabulary <= 2**16 else np.uint32)
@@ -158,22 +136,20 @@ class RowFiles:
             InputError: if a term is not of the vocabulary or an impact has more bits.
         """
         limits = {TERMS: self.vocabulary - 1, IMPACTS: np.iinfo(self._types[IMPACTS]).max}
-        kept = {name: np.empty(len(chunk.terms), kind) for name, kind in self._types.items()}
-        if not _take_in(
-            chunk.terms,
-            chunk.impacts,
-            limits[IMPACTS],
-            self._frequencies,
-            self.totals,
-            kept[TERMS],
-            kept[IMPACTS],
+        given = {TERMS: chunk.terms, IMPACTS: chunk.impacts}
+        if any(
+            values.min(initial=0) < 0 or values.max(initial=0) > limits[name]
+            for name, values in given.items()
         ):
             raise InputError(
                 f"terms of the postings must be from 0 to {limits[TERMS]:,}, and impacts from 0 to "
                 f"{limits[IMPACTS]:,}"
             )
-        for name, values in kept.items():
-            self._files[name].write(values.data)
+        self._frequencies += np.bincount(chunk.terms, minlength=self.vocabulary)
+        sums = np.bincount(chunk.terms, chunk.impacts, self.vocabulary)  # exact below 2^53
+        self.totals += sums.astype(np.int64)
+        for name, values in given.items():
+            self._files[name].write(values.astype(self._types[name]).data)
         self._lengths.append(np.diff(chunk.starts))
 
     def rows(self) -> SpooledRows:

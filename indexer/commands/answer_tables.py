@@ -37,8 +37,6 @@ def answer_tables(
         yield f"Unknown words: {escape(', '.join(map(_shortened, result.unknown)))}"
     for word, near in corrections.items():
         yield f"Instead of {escape(_shortened(word))} the index has: {escape(', '.join(near))}"
-    if result.approximate:
-        yield "Approximate: only a share of the index was visited, better images may be missing."
 
 
 def _conditions(result: SearchResult) -> Iterator[RenderableType]:

@@ -17,14 +17,6 @@ Engine = Annotated[
         "index has them."
     ),
 ]
-Visited = Annotated[
-    float,
-    typer.Option(
-        metavar="SHARE",
-        help="Visit at most this share of the superblocks of columns, those of the highest bounds: "
-        "the slowest searches take less time, and hits may be missing.",
-    ),
-]
 SubstituteOption = Annotated[
     bool,
     typer.Option(

@@ -14,7 +14,6 @@ from indexer.commands.options import (
     Hits,
     IndexFolder,
     SubstituteOption,
-    Visited,
 )
 from indexer.commands.searching import run_search
 from indexer.dense.manifest import SPARSE
@@ -57,7 +56,6 @@ def search(
     filter_text: FilterOption = None,
     sort: Sort = None,
     min_coverage: MinCoverage = None,
-    visited: Visited = 1.0,
     as_json: AsJson = False,
 ) -> None:
     """Find the images that match a text; without one, all that a filter lets through.
@@ -91,6 +89,5 @@ def search(
         filter_text,
         sort,
         min_coverage,
-        visited,
         as_json,
     )

@@ -25,7 +25,6 @@ def run_search(
     filter_text: str | None = None,
     sort: str | None = None,
     min_coverage: float | None = None,
-    visited: float = 1.0,
     as_json: bool = False,
 ) -> None:
     """Search an index folder and print the answer; see `indexer.commands.search`."""
@@ -36,7 +35,7 @@ def run_search(
     check_query(query, optional=filter_text is not None or sort is not None)
     if explain and backend != SPARSE:
         raise InputError(f"--explain: the scores of {backend} are not sums over terms")
-    searcher = open_backend(index, backend, engine, visited)
+    searcher = open_backend(index, backend, engine)
     allowed = None
     if filter_text is not None:
         from indexer.commands.filtering import allowed_by
@@ -130,7 +129,6 @@ COMMAND = PlainCommand(
         "--no-substitute": PlainOption("substitute", False),
         "--filter": PlainOption("filter_text", str),
         "--sort": PlainOption("sort", str),
-        "--visited": PlainOption("visited", float),
         "--json": PlainOption("as_json", True),
     },
 )

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise, repeat
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -22,12 +22,6 @@ _FIELD, _BYTES, _TEXT = (
     "Ljava/lang/String;",
 )
 LONGEST_TOKEN = 255  # of Lucene's whitespace tokenizer, which cuts longer ones
-
-
-class MakesTexts(Protocol):
-    """What makes the texts of documents; see `Texts`."""
-
-    def of(self, images: Postings) -> list[str]: ...  # noqa: D102
 
 
 class Texts:
@@ -63,7 +57,7 @@ class Documents:
         list: the documents, a `java.util.List`.
     """
 
-    def __init__(self, texts: MakesTexts) -> None:
+    def __init__(self, texts: Texts) -> None:
         self.list = java("java.util.ArrayList")()
         self._texts = texts
         self._made: list[_Document] = []

@@ -11,8 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
-from indexer.lucene.compiled_texts import CompiledTexts
-from indexer.lucene.document import Documents, check_vocabulary
+from indexer.lucene.document import Documents, Texts, check_vocabulary
 from indexer.lucene.segment_writer import SegmentWriter, merge_segments, remove_lock
 from indexer.postings import Postings
 from sparta.progress import Progress, no_progress
@@ -49,7 +48,7 @@ class LuceneWriter:
         check_vocabulary(vocabulary)
         if folder.exists():
             raise FileExistsError(folder)
-        self._folder, self._texts = folder, CompiledTexts(vocabulary)
+        self._folder, self._texts = folder, Texts(vocabulary)
         self._images, self._progress = images, progress
         self._last = ""
         self._parts: list[Path] = []

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from indexer.lucene.adding import add_documents
-from indexer.lucene.document import Documents, MakesTexts, impact_analyzer
+from indexer.lucene.document import Documents, Texts, impact_analyzer
 from indexer.lucene.jvm import declare, in_turn, java, java_errors, java_path
 from indexer.lucene.method_handles import as_callable, method
 from indexer.postings import Postings
@@ -40,7 +40,7 @@ class SegmentWriter:
     """
 
     @in_turn
-    def __init__(self, folder: Path, texts: MakesTexts, free: list[Documents]) -> None:
+    def __init__(self, folder: Path, texts: Texts, free: list[Documents]) -> None:
         folder.mkdir(parents=True)
         self.images = self.postings = 0
         self._texts, self._free = texts, free

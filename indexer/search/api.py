@@ -113,7 +113,6 @@ class SearchResult:
         substitutions: the query's words that a substitute replaced, each once; none for a dense
             model.
         conditions: the query's words with a sign, in order.
-        approximate: whether better images may be missing; scores are exact in any case.
     """
 
     hits: list[Hit]
@@ -121,7 +120,6 @@ class SearchResult:
     timings: Timings
     substitutions: list[Substitution] = field(default_factory=list, kw_only=True)
     conditions: list[Condition] = field(default_factory=list, kw_only=True)
-    approximate: bool = field(default=False, kw_only=True)
 
 
 @dataclass(slots=True)

@@ -35,11 +35,10 @@ class ColumnFinder:
     Args:
         folder: `columns` of the index.
         term_ids: the vocabulary.
-        visited: see `ColumnIndex`.
     """
 
-    def __init__(self, folder: Path, term_ids: dict[str, int], visited: float = 1.0) -> None:
-        self.index = ColumnIndex.open(folder, visited)
+    def __init__(self, folder: Path, term_ids: dict[str, int]) -> None:
+        self.index = ColumnIndex.open(folder)
         self.images = ImageTable(folder)
         self.stored = self.images.stored
         self.document = self.images.document
@@ -118,7 +117,6 @@ class ColumnSearcher(LuceneSearcher):
 
     Args:
         folder: an index folder whose columns match its Lucene index.
-        visited: see `open_index`.
 
     Raises:
         InputError: if the folder is not an index, has another format, or is damaged.
@@ -127,10 +125,9 @@ class ColumnSearcher(LuceneSearcher):
     quick = True
     engine = "columns"
 
-    def __init__(self, folder: str | Path, visited: float = 1.0) -> None:
-        self._visited, self.approximate = visited, visited < 1
+    def __init__(self, folder: str | Path) -> None:
         super().__init__(folder)
-        self.reopen = partial(_open_columns, self._folder, visited)
+        self.reopen = partial(_open_columns, self._folder)
 
     def _open(self) -> None:
         folder, found = self._folder, ColumnManifest.open(self._folder / FOLDER)
@@ -139,7 +136,7 @@ class ColumnSearcher(LuceneSearcher):
         self._preparation = Preparation()
         self._lucene = _LazyLucene(folder, self.manifest, found.lucene)
         self.commit = Commit()
-        self._columns = ColumnFinder(folder / FOLDER, self._term_ids, self._visited)
+        self._columns = ColumnFinder(folder / FOLDER, self._term_ids)
         self._finder, self._images = self._columns, self.manifest.images
         documents = len(self._columns.index)
         if documents != self._images or documents != len(self._columns.images):
@@ -214,11 +211,11 @@ class ColumnSearcher(LuceneSearcher):
         return super()._open_fields()
 
 
-def _open_columns(folder: Path, visited: float) -> LuceneSearcher:
+def _open_columns(folder: Path) -> LuceneSearcher:
     from indexer.search.live_columns import LiveColumnSearcher
 
     live = Manifest.open(folder).live
-    return LiveColumnSearcher(folder, visited) if live else ColumnSearcher(folder, visited)
+    return LiveColumnSearcher(folder) if live else ColumnSearcher(folder)
 
 
 def _any_image(columns: ColumnFinder, term_ids: Mapping[str, int], term: str) -> str | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,7 +88,6 @@ class LiveColumnSearcher(LuceneSearcher):
 
     Args:
         folder: an index folder that was written to.
-        visited: see `open_index`.
 
     Raises:
         InputError: if the folder is not an index, has another format, or is damaged.
@@ -102,11 +100,6 @@ class LiveColumnSearcher(LuceneSearcher):
     _at: str
     _current: LiveColumns
     _opened = False
-
-    def __init__(self, folder: str | Path, visited: float = 1.0) -> None:
-        self._visited, self.approximate = visited, visited < 1
-        super().__init__(folder)
-        self.reopen = partial(type(self), self._folder, visited)
 
     def _open(self) -> None:
         self._open_newest()
@@ -156,7 +149,6 @@ class LiveColumnSearcher(LuceneSearcher):
             len(self._term_ids),
             self.manifest.bits,
             self._current if self._opened else None,
-            self._visited,
         )
         first = ColumnState.open(folder, commit.columns).log
         return opened.after(read_changes(folder, first, 0, commit))

@@ -92,7 +92,6 @@ class LuceneSearcher:
         commit: the state of a live index that is searched.
         quick: whether a search takes at most a millisecond, for any number of images.
         engine: its name, as `--engine` takes it.
-        approximate: whether hits may be missing, as only a share of the superblocks is visited.
         reopen: opens what has taken the place of the index.
 
     Args:
@@ -104,7 +103,6 @@ class LuceneSearcher:
 
     quick = False
     engine = "lucene"
-    approximate = False
 
     def __init__(self, folder: str | Path) -> None:
         self._folder = folder = Path(folder)
@@ -187,7 +185,7 @@ class LuceneSearcher:
         """The same images, found by another engine; queries are read as they are by this one."""
         other = copy(self)
         other._holds, other._reader, other.presence = self._holds, self._reader, self.presence
-        other._finder, other.approximate = finder, False
+        other._finder = finder
         return other
 
     def _keep_held_terms(self, former: LuceneSearcher) -> None:
@@ -266,7 +264,6 @@ class LuceneSearcher:
             found.timings(),
             substitutions=found.read.substitutions,
             conditions=found.conditions,
-            approximate=self.approximate,
         )
 
     def find(
@@ -393,7 +390,6 @@ class LuceneSearcher:
             query,
             substitutions=asked.substitutions,
             conditions=conditions,
-            approximate=self.approximate,
         )
 
     def image_terms(self, image_id: str) -> dict[str, int]:
@@ -421,7 +417,7 @@ class LuceneSearcher:
         hits = self.hits(found)
         end = time.perf_counter()
         timings = Timings(*(1000 * t for t in (read - start, end - read, end - start)))
-        return SimilarResult(hits, [], timings, query, approximate=self.approximate)
+        return SimilarResult(hits, [], timings, query)
 
     def _impacts_of(self, documents: Sequence[int]) -> dict[str, int]:
         """The impacts of some images, added."""

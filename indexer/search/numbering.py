@@ -39,13 +39,7 @@ class Found(NamedTuple):
 
 @runtime_checkable
 class Numbering(Searcher, Protocol):
-    """A searcher whose images have numbers, which stay the same as long as it is open.
-
-    Attributes:
-        approximate: whether its searches may miss images.
-    """
-
-    approximate: bool
+    """A searcher whose images have numbers, which stay the same as long as it is open."""
 
     def find(
         self,

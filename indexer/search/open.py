@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from indexer.columns.manifest import columns_fit, has_columns
-from indexer.columns.visited import check_visited
 from indexer.dense.manifest import ENSEMBLE, SPARSE, dense_names
 from indexer.manifest import Manifest, is_sharded
 from indexer.search.api import Searcher
@@ -32,10 +31,7 @@ log = logging.getLogger(__name__)
 
 
 def open_index(
-    folder: str | Path,
-    engine: str = "auto",
-    progress: Progress = no_progress,
-    visited: float = 1.0,
+    folder: str | Path, engine: str = "auto", progress: Progress = no_progress
 ) -> LuceneSearcher:
     """Open the inverted index of an index folder.
 
@@ -44,33 +40,26 @@ def open_index(
         engine: "columns", which are built from Lucene if missing; "lucene"; or "auto": columns
             where the folder has them. Columns of another state of the Lucene index are rebuilt.
         progress: stage "columns", in images, while columns are built.
-        visited: share of the superblocks of 255 images that a search in columns visits at most,
-            above 0: those that may have the highest scores, and no fewer than 32. Below 1 the time
-            of a search has a bound, and hits may be missing; scores are exact in any case.
 
     Raises:
-        InputError: if the folder is not an index or is damaged, the engine is unknown, or visited
-            is no share or below 1 for another engine than columns.
+        InputError: if the folder is not an index or is damaged, or the engine is unknown.
     """
-    check_visited(visited)
     folder = Path(folder)
     if engine not in ENGINES:
         raise InputError(f"--engine must be one of {', '.join(ENGINES)}, got {engine!r}")
-    searcher = _opened(folder, engine, progress, visited)
-    searcher.reopen = partial(open_index, folder, engine, visited=visited)
+    searcher = _opened(folder, engine, progress)
+    searcher.reopen = partial(open_index, folder, engine)
     return searcher
 
 
-def _opened(folder: Path, engine: str, progress: Progress, visited: float) -> LuceneSearcher:
+def _opened(folder: Path, engine: str, progress: Progress) -> LuceneSearcher:
     live = Manifest.open(folder).live
-    # numba takes a second to load, which a search in Lucene does not need.
     if engine == "lucene" or (engine == "auto" and not live and not has_columns(folder)):
-        _check_all_visited(visited, f"for {folder} in Lucene; give --engine columns")
         return LuceneSearcher(folder)
     if live:
         from indexer.search.live_columns import LiveColumnSearcher
 
-        return LiveColumnSearcher(folder, visited)
+        return LiveColumnSearcher(folder)
     from indexer.search.columns import ColumnSearcher
 
     if not has_columns(folder) or not columns_fit(folder):
@@ -78,48 +67,36 @@ def _opened(folder: Path, engine: str, progress: Progress, visited: float) -> Lu
 
         log.warning("%s: building its columns from Lucene", folder)
         rebuild_columns(folder, progress)
-    return ColumnSearcher(folder, visited)
+    return ColumnSearcher(folder)
 
 
-def _check_all_visited(visited: float, place: str) -> None:
-    if visited != 1:
-        raise InputError(f"--visited is not {place}")
-
-
-def open_searcher(
-    folder: Path, engine: str = "auto", visited: float = 1.0
-) -> LuceneSearcher | LocalSearcher:
+def open_searcher(folder: Path, engine: str = "auto") -> LuceneSearcher | LocalSearcher:
     """Open the inverted index of an index folder, divided into shards or not; see `open_index`.
 
     Raises:
-        InputError: as `open_index`, or if not all of an index in shards is to be visited.
+        InputError: as `open_index`.
     """
     if not is_sharded(folder):
-        return open_index(folder, engine, visited=visited)
-    _check_all_visited(visited, f"for an index in shards, as {folder} is")
+        return open_index(folder, engine)
     from indexer.search.sharded.open import open_sharded
 
     return open_sharded(folder, partial(open_index, engine=engine))
 
 
-def open_backend(
-    folder: Path, name: str = SPARSE, engine: str = "auto", visited: float = 1.0
-) -> Searcher:
+def open_backend(folder: Path, name: str = SPARSE, engine: str = "auto") -> Searcher:
     """Open one backend of an index folder.
 
     Args:
         folder: the index folder.
         name: "sparta" (the inverted index), a dense part's name, or "ensemble" (all dense parts).
         engine: of the inverted index; see `open_index`.
-        visited: likewise.
 
     Raises:
-        InputError: if the folder is not an index or is damaged, it has no such backend, FAISS is
-            not installed, or not all is to be visited by another backend than the inverted index.
+        InputError: if the folder is not an index or is damaged, it has no such backend, or FAISS
+            is not installed.
     """
     if name == SPARSE:
-        return open_searcher(folder, engine, visited)
-    _check_all_visited(visited, f"for the backend {name}")
+        return open_searcher(folder, engine)
     manifest = Manifest.open(folder)
     names = dense_names(folder) if name == ENSEMBLE else [name]
     if name == ENSEMBLE and len(names) < 2:

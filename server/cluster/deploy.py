@@ -52,8 +52,6 @@ def serve_on(address: str, settings: ServerSettings, replicas: int) -> None:
     """
     if settings.workers > 1:
         raise InputError("--workers is not for --ray: give --replicas")
-    if settings.visited != 1:
-        raise InputError("--visited is not for --ray")
     check_exposure(settings)
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     with connected(address, environment=ENVIRONMENT):

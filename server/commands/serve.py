@@ -45,7 +45,6 @@ Index = Annotated[
 ]
 Photos = Annotated[Path | None, _option("photos")]
 Engine = Annotated[str | None, _option("engine")]
-Visited = Annotated[float | None, _option("visited")]
 Models = Annotated[list[str] | None, _option("models")]
 Milvus = Annotated[str | None, _option("milvus")]
 Collection = Annotated[str | None, _option("collection")]
@@ -99,7 +98,6 @@ def serve(
     port: Port = None,
     workers: Workers = None,
     engine: Engine = None,
-    visited: Visited = None,
     models: Models = None,
     milvus: Milvus = None,
     collection: Collection = None,

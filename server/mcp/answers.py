@@ -7,7 +7,6 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from server.schemas import (
-    APPROXIMATE,
     Box,
     ExplanationAnswer,
     HitAnswer,
@@ -62,7 +61,6 @@ class Search(BaseModel):
     conditions: dict[str, int] = Field(
         description="Words with a sign, and how many photos have each"
     )
-    approximate: bool = APPROXIMATE
 
 
 class Similar(BaseModel):
@@ -70,7 +68,6 @@ class Similar(BaseModel):
 
     hits: list[Found]
     words: list[str] = Field(description="Words that describe the photo best, best first")
-    approximate: bool = APPROXIMATE
 
 
 class Word(BaseModel):
@@ -104,14 +101,13 @@ def search(answer: SearchAnswer) -> Search:
         unknown=answer.unknown,
         replaced=replaced,
         conditions=conditions,
-        approximate=answer.approximate,
     )
 
 
 def similar(answer: SimilarAnswer) -> Similar:
     """The answer to a search by image."""
     words = [term.term for term in answer.terms if not term.term.startswith(CONTINUED)]
-    return Similar(hits=_hits(answer.hits), words=words, approximate=answer.approximate)
+    return Similar(hits=_hits(answer.hits), words=words)
 
 
 def explanation(answer: ExplanationAnswer) -> Explanation:

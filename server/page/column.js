@@ -26,7 +26,6 @@ function summary(answer, explains) {
   const time = `${terms ? "terms" : "text"} ${before} · search ${ms(timings.search_ms)}`;
   const parts = hits.length || !unknown.length ? [found, time] : [found];
   if (missing) parts.push(`${plural(missing, "photo", "photos")} unknown to ${backend}`);
-  if (answer.approximate) parts.push("better photos may be missing");
   if (substitutions.length) {
     const arrows = substitutions.map(({ word, term }) => `“${word}” → “${term}”`);
     parts.push(`nearest words: ${arrows.join(", ")}`);

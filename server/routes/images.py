@@ -151,7 +151,6 @@ def similar_answer(
         hits=hits,
         timings=timings,
         missing_images=backend.missing,
-        approximate=result.approximate,
     )
 
 

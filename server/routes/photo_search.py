@@ -90,5 +90,4 @@ def _answer(
         terms=[schemas.QueryTerm(term=term, count=n) for term, n in result.terms.items()],
         hits=hits,
         timings=timings,
-        approximate=result.approximate,
     )

@@ -200,7 +200,6 @@ def _searched(
         conditions=conditions_of(result),
         timings=timings,
         missing_images=backend.missing,
-        approximate=result.approximate,
         total=total,
         facets={name: _buckets(found) for name, found in facets.items()} or None,
         partial=bool(missing),

@@ -97,12 +97,10 @@ class FakeSearcher:
     Attributes:
         drawings: what is indexed.
         closed: whether `close` was called.
-        approximate: whether answers say that better images may be missing.
     """
 
     drawings: dict[str, Drawing] = field(default_factory=lambda: dict(DRAWINGS))
     closed: bool = False
-    approximate: bool = False
     _stored: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def search(
@@ -140,14 +138,7 @@ class FakeSearcher:
             if clause.sign
         ]
         timings = Timings(0.25, 1.0, 1.25)
-        return SearchResult(
-            hits,
-            unknown,
-            timings,
-            substitutions=replaced,
-            conditions=conditions,
-            approximate=self.approximate,
-        )
+        return SearchResult(hits, unknown, timings, substitutions=replaced, conditions=conditions)
 
     def find(
         self,

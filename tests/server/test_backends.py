@@ -114,22 +114,6 @@ def test_answers_are_those_of_the_searcher(client: TestClient, index: Path, name
     searcher.close()
 
 
-@pytest.mark.parametrize("share", [1, 0.5])
-def test_answers_of_which_hits_may_be_missing_say_so(index: Path, share: float) -> None:
-    served = settings(index=index, engine="columns", visited=share)
-    with client_of(create_app(open_backends(served), served)) as client:
-        for path, name, said in (
-            ("search?q=red", "sparta", share < 1),
-            ("search?q=red&explain=true", "sparta", share < 1),
-            ("search?q=red&sort=width", "sparta", False),
-            ("search?q=red", "vse%2B%2B", False),
-            ("images/garden/one.png/similar?", "sparta", share < 1),
-        ):
-            answer = client.get(f"/v1/{path}&backend={name}")
-            assert answer.status_code == 200, answer.text
-            assert answer.json()["approximate"] is said
-
-
 def test_nothing_heavy_is_loaded_until_a_dense_backend_is_asked(index: Path) -> None:
     run = subprocess.run(
         [sys.executable, "-c", LAZY, str(index)], capture_output=True, text=True, check=False

@@ -423,21 +423,6 @@ def test_photos_that_a_dense_model_does_not_know_are_counted(page: Page) -> None
     page.unroute("**/v1/search*")
 
 
-def test_an_approximate_answer_says_so(page: Page) -> None:
-    page.goto("/?q=red")
-    expect(page.locator(".status")).to_contain_text("search")
-    expect(page.locator(".status")).not_to_contain_text("may be missing")
-
-    def approximate(route: Route) -> None:
-        answer = route.fetch()
-        route.fulfill(response=answer, json={**answer.json(), "approximate": True})
-
-    page.route("**/v1/search*", approximate)
-    page.goto("/?q=red")
-    expect(page.locator(".status")).to_contain_text("better photos may be missing")
-    page.unroute("**/v1/search*")
-
-
 def test_two_backends_beside_each_other_by_keyboard(page: Page) -> None:
     search(page, "red blue")
     expect(page.locator(".backend-name")).to_be_hidden()

@@ -71,7 +71,7 @@ def ask(app: FastAPI, query: str, headers: Headers, quickly: bool, **values: Any
 
 def app_with(folder: Path, **values: Any) -> FastAPI:
     quick = Backend("sparta", FakeSearcher(), folder, quick=True, engine="columns")
-    other = Backend("other one", FakeSearcher(approximate=True), quick=True)
+    other = Backend("other one", FakeSearcher(), quick=True)
     return app_of(quick, other, Backend("vse++", FakeDense(), folder), **values)
 
 

@@ -70,9 +70,6 @@ def test_what_names_no_setting_is_listed(monkeypatch: pytest.MonkeyPatch) -> Non
         ("PORT", "9" * 99, r"^SPARTA_PORT: .*\(found '9{60}'…\)$"),
         ("ENGINE", "fast", "^SPARTA_ENGINE: input should be 'auto', 'lucene' or 'columns'"),
         ("EXAMPLES", "[red", "^SPARTA_EXAMPLES: expecting value"),
-        ("VISITED", "0", "^SPARTA_VISITED: input should be greater than 0"),
-        ("VISITED", "1.5", "^SPARTA_VISITED: input should be less than or equal to 1"),
-        ("VISITED", "nan", "^SPARTA_VISITED: input should be a finite number"),
         ("PHOTOS", "/no/such", "^SPARTA_PHOTOS: path does not point to a directory"),
     ],
 )

@@ -10,9 +10,8 @@ from statistics import median
 from tempfile import TemporaryDirectory
 
 from eval.bench.indexing.encoded_images import EncodedImages
-from indexer.impacts import ImpactParameters, batch_postings, keep_terms_at_once
-from indexer.lucene.compiled_texts import CompiledTexts
-from indexer.lucene.document import Documents
+from indexer.impacts import ImpactParameters, batch_postings, keep_terms
+from indexer.lucene.document import Documents, Texts
 from indexer.lucene.segment_writer import SegmentWriter, merge_segments
 from indexer.packing import pack_all
 from indexer.postings import Postings
@@ -63,7 +62,7 @@ def _encode(
 ) -> Postings:
     batches = list(images.batches(range(sample)))
     with _timed(costs, "prune"):
-        kept = [keep_terms_at_once(batch.scored, pruning) for batch in batches]
+        kept = [keep_terms(batch.scored, pruning) for batch in batches]
     with _timed(costs, "quantise"):
         impacts = [pruning.quantiser.impacts(one.scores) for one in kept]
         for one, levels in zip(kept, impacts, strict=True):
@@ -82,7 +81,7 @@ def _keep(postings: Postings, folder: Path, costs: Costs) -> None:
 
 def _write(postings: Postings, images: EncodedImages, folder: Path, costs: Costs) -> None:
     parts = [folder / "0", folder / "1"]
-    texts = CompiledTexts(images.tokenizer.vocabulary)
+    texts = Texts(images.tokenizer.vocabulary)
     free: list[Documents] = []
     for part in parts:
         with _timed(costs, "make text"):

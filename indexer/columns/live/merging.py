@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from indexer.columns.image_table import ImageTable
-from indexer.columns.live.rows import rows_of
 from indexer.columns.live.segment import Segment
 from indexer.columns.live.segment_writer import write_segment
 from indexer.columns.live.state import ColumnState, kinds_of, live_images, segment_name
 from indexer.columns.live.tiers import to_merge
+from indexer.columns.postings import rows_of
 from sparta.progress import Progress, no_progress
 
 IMAGES_AT_ONCE = 65_536  # ids and metadata in memory

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from indexer.columns.engine import best_documents, occupied
 from indexer.columns.live.segment import Segment
-from indexer.columns.visited import most_visited
 
 
 class Segments:
@@ -28,10 +27,9 @@ class Segments:
     Args:
         segments: in order.
         vocabulary: number of terms V.
-        visited: share of each segment's superblocks that a search visits at most; 1 for all.
     """
 
-    def __init__(self, segments: Sequence[Segment], vocabulary: int, visited: float = 1.0) -> None:
+    def __init__(self, segments: Sequence[Segment], vocabulary: int) -> None:
         self.all = tuple(segments)
         self._starts = list(accumulate(map(len, segments), initial=0))
         numbered = sorted(zip(self._starts, segments, strict=False), key=lambda pair: -len(pair[1]))
@@ -45,7 +43,6 @@ class Segments:
         for _, segment in numbered:
             np.maximum(self.largest, segment.largest, out=self.largest)
         self._columns = [segment.index.columns for _, segment in numbered]
-        self._most = most_visited([one.maxima.shape[1] for one in self._columns], visited)
 
     def before(self, image_id: str) -> int:
         """How many images come before an id, deleted ones included."""
@@ -83,9 +80,7 @@ class Segments:
         Returns:
             documents and scores, in no order.
         """
-        return best_documents(
-            self._columns, self._firsts, terms, counts, allowed, some, self._most, k
-        )
+        return best_documents(self._columns, self._firsts, terms, counts, allowed, some, k)
 
 
 def _by_id(ids: Sequence[pa.ChunkedArray]) -> NDArray[np.int32]:

@@ -72,7 +72,6 @@ class LiveColumns:
         vocabulary: int,
         bits: int,
         previous: LiveColumns | None = None,
-        visited: float = 1.0,
     ) -> LiveColumns:
         """Open a state of the columns; `after` then applies its log from the beginning.
 
@@ -82,8 +81,6 @@ class LiveColumns:
             vocabulary: number of terms.
             bits: of an impact.
             previous: columns of an earlier commit, whose segments are shared.
-            visited: share of a segment's superblocks that a search visits at most; below 1 hits
-                may be missing. The newest images are all visited.
 
         Raises:
             InputError: if a file is missing or damaged.
@@ -96,7 +93,7 @@ class LiveColumns:
             for name, segment in zip(state.segments, segments, strict=True)
         ]
         return cls(
-            Segments(segments, vocabulary, visited),
+            Segments(segments, vocabulary),
             [Newest.empty(vocabulary, bits)],
             None if all(own.all() for own in live) else np.concatenate(live),
             {},
@@ -181,8 +178,6 @@ class LiveColumns:
         self, terms: Mapping[int, int], k: int, allowed: NDArray[np.bool_] | None = None
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """The k documents with the largest sums of count × impact; ties by image id.
-
-        Exactly these if all superblocks are visited, see `open`.
 
         Args:
             terms: vocabulary ids of a query's terms, and how often it contains each.

@@ -87,7 +87,7 @@ class Upkeep:
         self._compaction = self._compactor.submit(self._reporting, lambda: self._compact(end))
 
     def _compact(self, end: int) -> None:
-        # numba takes a second to load, and few writers get here.
+        # Few writers get here.
         from indexer.columns.live.compaction import Compaction
         from indexer.columns.live.snapshot import LiveColumns
 

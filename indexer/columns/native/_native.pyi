@@ -12,7 +12,6 @@ def best_documents(
     counts: NDArray[Any],
     allowed: NDArray[np.bool_],
     occupied: NDArray[np.bool_],
-    most: NDArray[np.int64],
     k: int,
     documents: NDArray[np.int32],
     scores: NDArray[np.int64],

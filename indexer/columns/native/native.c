@@ -13,8 +13,10 @@
 enum { SUPERBLOCK = 255, PLACES = 256 }; /* images, and places for them */
 enum { GROUP = 32 }; /* superblocks that share an anchor */
 enum { PLACE_BITS = 8, PLACE_MASK = (1 << PLACE_BITS) - 1 };
-/* As in indexer/columns/visited.py and kernel.py; BATCH is a power of two. */
-enum { LEADERS = 32, BATCH = 64, MANY = 32, BUCKETS = 256 };
+enum { LEADERS = 32 }; /* superblocks of the highest bounds, scored first */
+enum { BATCH = 64 }; /* superblocks scored term by term; a power of two */
+enum { MANY = 32 }; /* images of a superblock whose impacts are added up one by one */
+enum { BUCKETS = 256 };
 enum { FEW = 4 }; /* in place of MANY where AVX2 adds impacts up: it pays from fewer images on */
 enum { LIST_COST = 24 }; /* postings that take as long as finding a list's place in memory */
 enum { AHEAD = 2 }; /* superblocks whose levels are requested from memory before their turn */
@@ -57,7 +59,6 @@ typedef struct {
     const int64_t *rows;                  /* rising */
     const void *counts;                   /* uint16 or uint32 */
     const uint8_t *allowed, *occupied;    /* by document, by superblock; NULL for all */
-    int64_t most;                         /* superblocks that are visited at most */
 } query_t;
 
 typedef struct {
@@ -366,8 +367,7 @@ static int64_t search_segment(const columns_t *columns, query_t *query, const wo
 /* The k-th best score of the segments searched so far is the floor of the next one. */
 static int64_t search_all(const columns_t *segments, int64_t count, const int64_t *firsts,
                           const words_t *words, const uint8_t *allowed, const uint8_t *occupied,
-                          const int64_t *most, scratch_t *scratch, int32_t *documents,
-                          int64_t *scores) {
+                          scratch_t *scratch, int32_t *documents, int64_t *scores) {
     heap_t best = {.size = words->k, .keys = scratch->best};
     int64_t found = 0;
     for (int64_t i = 0; i < words->k; i++) best.keys[i] = 0;
@@ -376,7 +376,6 @@ static int64_t search_all(const columns_t *segments, int64_t count, const int64_
         query_t query = rows_of(columns, words, scratch);
         query.allowed = allowed ? allowed + firsts[n] : NULL;
         query.occupied = occupied;
-        query.most = most ? most[n] : columns->superblocks;
         int64_t own = search_segment(columns, &query, words, best.keys[0], scratch,
                                      documents + found, scores + found);
         for (int64_t i = 0; i < own; i++, found++) {
@@ -389,18 +388,17 @@ static int64_t search_all(const columns_t *segments, int64_t count, const int64_
 }
 
 static PyObject *best_documents(PyObject *self, PyObject *arguments) {
-    PyObject *list, *arrays[8], *result = NULL;
+    PyObject *list, *arrays[7], *result = NULL;
     long long k;
     buffers_t buffers = {.count = 0}, *own = NULL;
     columns_t *segments = NULL;
-    Py_buffer *views[8];
+    Py_buffer *views[7];
     scratch_t scratch;
-    if (!PyArg_ParseTuple(arguments, "O!OOOOOOLOO", &PyList_Type, &list, &arrays[0], &arrays[1],
-                          &arrays[2], &arrays[3], &arrays[4], &arrays[5], &k, &arrays[6],
-                          &arrays[7]))
+    if (!PyArg_ParseTuple(arguments, "O!OOOOOLOO", &PyList_Type, &list, &arrays[0], &arrays[1],
+                          &arrays[2], &arrays[3], &arrays[4], &k, &arrays[5], &arrays[6]))
         return NULL;
     int64_t count = PyList_Size(list), opened = 0, widest = 0, vocabulary = INT64_MAX;
-    if (!acquire_all(&buffers, arrays, 6, 2, views)) goto done;
+    if (!acquire_all(&buffers, arrays, 5, 2, views)) goto done;
     own = calloc(count + 1, sizeof *own);
     segments = calloc(count + 1, sizeof *segments);
     if (!own || !segments) {
@@ -417,11 +415,9 @@ static PyObject *best_documents(PyObject *self, PyObject *arguments) {
     words_t words = {.terms = views[1]->buf, .counts = views[2]->buf, .size = length(views[1]),
                      .k = k, .wide_sums = views[2]->itemsize == 4};
     if (!all_within(words.terms, words.size, 0, vocabulary)) goto done;
-    const int64_t *most = unless_empty(views[5]);
     int64_t room = 0;
     for (int64_t n = 0; n < count; n++) room += k < segments[n].images ? k : segments[n].images;
-    if (length(views[0]) < count || (most && length(views[5]) < count) ||
-        length(views[6]) < room || length(views[7]) < room) {
+    if (length(views[0]) < count || length(views[5]) < room || length(views[6]) < room) {
         PyErr_SetString(PyExc_ValueError, "an array is too short");
         goto done;
     }
@@ -429,7 +425,7 @@ static PyObject *best_documents(PyObject *self, PyObject *arguments) {
     int64_t found = 0;
     Py_BEGIN_ALLOW_THREADS;
     found = search_all(segments, count, views[0]->buf, &words, unless_empty(views[3]),
-                       unless_empty(views[4]), most, &scratch, views[6]->buf, views[7]->buf);
+                       unless_empty(views[4]), &scratch, views[5]->buf, views[6]->buf);
     free_scratch(&scratch);
     Py_END_ALLOW_THREADS;
     result = PyLong_FromLongLong(found);
@@ -548,7 +544,7 @@ done:
 
 /* ---- a piece of text in many words --------------------------------------------------------------- */
 
-enum { SIGN, LETTER };                /* classes of bytes, and results: as in filters/pieces.py */
+enum { SIGN, LETTER };                /* classes of bytes, and results: as in filters/words.py */
 enum { NOT_FOUND, FOUND, UNDECIDED };
 
 static uint8_t piece_in(const uint8_t *texts, int64_t begin, int64_t end, const uint8_t *piece,
@@ -678,8 +674,7 @@ static PyObject *use_avx2(PyObject *self, PyObject *wanted) {
 
 static PyMethodDef methods[] = {
     {"best_documents", best_documents, METH_VARARGS,
-     "(segments, firsts, terms, counts, allowed, occupied, most, k, documents out, scores out) -> "
-     "found"},
+     "(segments, firsts, terms, counts, allowed, occupied, k, documents out, scores out) -> found"},
     {"best_of_newest", best_of_newest, METH_VARARGS,
      "(impacts, images, terms, counts, allowed, k, floor, documents out, scores out) -> found"},
     {"impacts_at", impacts_at, METH_VARARGS, "(columns, positions, rows, impacts out)"},

@@ -2,8 +2,7 @@
 
    Included once for each pair of widths by native.c, which defines IMPACT (an impact), POSTING
    (impact << 8 | place) and SUM (a sum of count x impact, or a bound of one: the caller makes it
-   wide enough for twice the largest sum).
-   The numba functions in indexer/columns/kernel.py are its reference, and read all lists. */
+   wide enough for twice the largest sum). */
 
 /* Add count x impact, image by image: the inner loop of most queries. */
 INLINE void NAME(add)(SUM *restrict sums, const IMPACT *restrict impacts, SUM count,
@@ -25,24 +24,6 @@ INLINE void NAME(superblock_bounds)(const columns_t *columns, const query_t *que
     if (query->occupied)
         for (int64_t s = 0; s < size; s++)
             if (!query->occupied[s]) bounds[s] = 0;
-}
-
-INLINE int64_t NAME(count_from)(const SUM *bounds, int64_t size, SUM least) {
-    uint32_t count = 0; /* narrower than a sum of 64 bits, so that more are compared at once */
-    for (int64_t s = 0; s < size; s++) count += bounds[s] >= least;
-    return count;
-}
-
-/* Set all bounds but the highest to 0; of equal ones the first are kept. */
-INLINE void NAME(keep_highest)(SUM *bounds, int64_t size, int64_t most) {
-    SUM least = 0; /* of those that are kept, bit by bit */
-    for (SUM bit = (SUM)1 << (8 * sizeof(SUM) - 1); bit; bit >>= 1)
-        if (NAME(count_from)(bounds, size, least | bit) >= most) least |= bit;
-    int64_t spare = most - NAME(count_from)(bounds, size, (SUM)(least + 1));
-    for (int64_t s = 0; s < size; s++) {
-        spare -= bounds[s] == least;
-        if (bounds[s] < least || (bounds[s] == least && spare < 0)) bounds[s] = 0;
-    }
 }
 
 /* A bound that about LEADERS superblocks reach. */
@@ -390,8 +371,6 @@ CLONED static void NAME(best_documents)(const columns_t *columns, const query_t 
                                         filter_t *filter, void *scratch, best_t *best) {
     SUM *bounds = scratch;
     NAME(superblock_bounds)(columns, query, bounds);
-    if (query->most < columns->superblocks)
-        NAME(keep_highest)(bounds, columns->superblocks, query->most);
     int64_t least = NAME(leading_bound)(bounds, columns->superblocks);
     if (least < 1) least = 1;
     filter->rows = query->dense;

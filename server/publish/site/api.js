@@ -82,7 +82,6 @@ function complete(index, { hits, unknown, timings, total = null, ...found }, off
     corrections: index.corrections(unknown),
     timings: { ...timings, encode_ms: 0 },
     missing_images: 0,
-    approximate: false,
     total,
     cursor: hits.length === k && last < DEEPEST ? `${last}` : null,
   };

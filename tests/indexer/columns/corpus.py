@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 
 from indexer.columns.builder import build_columns
 from indexer.columns.index import ColumnIndex
-from indexer.columns.layout import BITMAP_SHARE, LEVEL_SHARE, SUPERBLOCK
+from indexer.columns.layout import BITMAP_SHARE, LEVEL_SHARE
 from indexer.columns.live.newest import NewImage
 from indexer.columns.row_files import PostingRows
 
@@ -55,28 +55,6 @@ def built(folder: Path, rows: PostingRows, bits: int) -> ColumnIndex:
     shares = (LEVEL_SHARE, BITMAP_SHARE)  # rows of every kind
     build_columns(folder, chunks_of(rows, 700), VOCABULARY, bits, shares=shares)
     return ColumnIndex.open(folder)
-
-
-def visited_documents(
-    rows: PostingRows,
-    order: NDArray[np.int32],
-    terms: Mapping[int, int],
-    most: int,
-    allowed: NDArray[np.bool_] | None = None,
-) -> NDArray[np.bool_]:
-    """Documents that may be found in the superblocks of the highest bounds, at most so many."""
-    shape = (len(rows.starts) - 1, VOCABULARY)
-    matrix = csr_array((rows.impacts.astype(np.int64), rows.terms, rows.starts), shape=shape)
-    bounds = {}
-    for first in range(0, len(order), SUPERBLOCK):
-        own = order[first : first + SUPERBLOCK]
-        if allowed is None or allowed[own].any():
-            largest = matrix[own].max(axis=0).toarray().ravel()
-            bounds[first] = sum(count * int(largest[term]) for term, count in terms.items())
-    found = np.zeros(len(order), np.bool_)
-    for first in sorted(bounds, key=lambda first: (-bounds[first], first))[:most]:
-        found[order[first : first + SUPERBLOCK]] = True
-    return found if allowed is None else found & allowed
 
 
 def exact_top(

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import indexer.lucene.parallel_writer
-from indexer.lucene.compiled_texts import CompiledTexts
 from indexer.lucene.document import Texts
 from indexer.lucene.jvm import java, start
 from indexer.lucene.parallel_writer import LuceneWriter
 from indexer.lucene.reader import LuceneIndex
+from indexer.lucene.schema import DELIMITER
 from indexer.postings import ImagePostings, Postings
 from indexer.search.lucene import LuceneSearcher
 from sparta.errors import InputError
@@ -146,7 +146,7 @@ def test_an_index_without_images_can_be_opened(
 
 
 @given(data=st.data())
-def test_compiled_texts_are_those_of_python(data: st.DataObject) -> None:
+def test_texts_have_terms_and_impacts(data: st.DataObject) -> None:
     words = st.text("aé犬😀b", min_size=1, max_size=20)
     vocabulary = data.draw(st.lists(words, min_size=1, max_size=9, unique=True))
     terms = st.sets(st.integers(0, len(vocabulary) - 1)).map(sorted)
@@ -164,4 +164,10 @@ def test_compiled_texts_are_those_of_python(data: st.DataObject) -> None:
         for number, own in enumerate(images)
     ]
     postings = Postings.of(rows)
-    assert CompiledTexts(vocabulary).of(postings) == Texts(vocabulary).of(postings)
+    right = [
+        "".join(
+            f"{vocabulary[term]}{DELIMITER}{impact} " for term, impact in zip(*pair, strict=True)
+        )
+        for pair in ((one.terms.tolist(), one.impacts.tolist()) for one in rows)
+    ]
+    assert Texts(vocabulary).of(postings) == right

@@ -19,8 +19,6 @@ from tests.server.apps import settings
 def test_what_cannot_be_served_on_a_cluster() -> None:
     with pytest.raises(InputError, match=r"^--workers is not for --ray: give --replicas$"):
         serve_on("local", settings(workers=2), 1)
-    with pytest.raises(InputError, match=r"^--visited is not for --ray$"):
-        serve_on("local", settings(visited=0.5), 1)
     with pytest.raises(InputError, match=r"^--host 0.0.0.0 lets other machines in"):
         serve_on("local", settings(host="0.0.0.0"), 1)
 

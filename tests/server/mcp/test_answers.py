@@ -34,9 +34,6 @@ def test_pieces_of_a_word_are_one_word() -> None:
     similar = answers.similar(SimilarAnswer.model_validate(answer | FROM))
     assert similar.words == ["boat"]
     assert similar.hits[0].words == {"kayak": 324}
-    assert not similar.approximate
-    capped = answers.similar(SimilarAnswer.model_validate(answer | FROM | {"approximate": True}))
-    assert capped.approximate
 
 
 def test_boxes_are_as_exact_as_a_picture() -> None:

@@ -101,7 +101,6 @@ def test_search(server: Make) -> None:
         "unknown": ["qwx"],
         "replaced": {"azure": "blue"},
         "conditions": {},
-        "approximate": False,
     }
     assert call(server, "search", query="red -blue")["conditions"] == {"-blue": 3}
     [hit] = call(server, "search", query="red", k=1, backend="vse++")["hits"]

@@ -7,17 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from indexer.columns.live import rows as live_rows
-from indexer.columns.live.rows import rows_of
+from indexer.columns.postings import rows_of
 from tests.indexer.columns.corpus import VOCABULARY, built, random_rows
 
 
 @pytest.mark.parametrize(("images", "bits"), [(1, 8), (700, 8), (9000, 8), (1500, 12)])
 @pytest.mark.parametrize("share", [0.0, 0.6, 1.0])
 def test_every_posting_of_a_live_image(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, images: int, bits: int, share: float
+    tmp_path: Path, images: int, bits: int, share: float
 ) -> None:
-    monkeypatch.setattr(live_rows, "STRETCH", 2)
     given = random_rows(images, bits, seed=images)
     columns = built(tmp_path / "columns", given, bits).columns
     live = np.random.default_rng(0).random(images) < share

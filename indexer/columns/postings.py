@@ -1,0 +1,94 @@
+"""Columns → postings, some superblocks at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from indexer.columns.layout import (
+    BLOCK,
+    BLOCKS,
+    GROUP,
+    PLACE_BITS,
+    PLACE_MASK,
+    PLACES,
+    SUPERBLOCK,
+    TOPS,
+    Columns,
+)
+from indexer.columns.row_files import PostingRows, term_type
+
+
+def postings_in(
+    columns: Columns, row: int, after: int, first: int, last: int
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """The postings of rows `row` to `after`, without that, in superblocks `first` to `last`.
+
+    Args:
+        columns: of N images.
+        row: of a term.
+        after: a later row.
+        first: superblock that begins a group.
+        last: a later superblock, without which it ends.
+
+    Returns:
+        rows, positions and impacts, by row and by superblock.
+    """
+    places, kinds = [], []
+    levelled, dense = (min(max(row, end), after) for end in (len(columns.levels), columns.dense))
+    if row < levelled:
+        pairs = columns.levels[row:levelled, first:last]
+        present = np.concatenate([pairs & 15, pairs >> 4], axis=2)
+        places.append(np.flatnonzero(present) % PLACES)
+    if levelled < dense:
+        own = slice(levelled - len(columns.levels), dense - len(columns.levels))
+        bits = columns.bitmaps[own, first:last, TOPS:]
+        number = np.flatnonzero(np.unpackbits(bits, axis=2, bitorder="little")) % PLACES
+        places.append(number % BLOCKS * BLOCK + number // BLOCKS)
+    sizes = columns.sizes[row:after, first:last]
+    totals = sizes.sum(axis=1, dtype=np.int64)
+    begins = columns.bases[row:after] + columns.anchors[row:after, first // GROUP]
+    for values, own in (
+        (columns.impacts, slice(0, dense - row)),
+        (columns.postings, slice(dense - row, None)),
+    ):
+        kinds.append(values[_runs(begins[own], totals[own])])
+    places.append(kinds[1] & PLACE_MASK)
+    superblocks = np.tile(np.arange(first, last, dtype=np.int32), after - row)
+    positions = np.repeat(superblocks * SUPERBLOCK, sizes.ravel()) + np.concatenate(places)
+    impacts = np.concatenate([kinds[0], (kinds[1] >> PLACE_BITS).astype(kinds[0].dtype)])
+    return np.repeat(np.arange(row, after, dtype=np.int32), totals), positions, impacts
+
+
+def _runs(begins: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Numbers from each begin on, so many of each, end to end."""
+    numbers = np.repeat(begins - np.cumsum(sizes) + sizes, sizes)
+    numbers += np.arange(len(numbers))
+    return numbers
+
+
+def rows_of(columns: Columns, live: NDArray[np.bool_]) -> Iterator[PostingRows]:
+    """The postings of all images in the order of the columns, none for deleted images.
+
+    Args:
+        columns: of N images.
+        live: [N] documents that are not deleted.
+    """
+    wanted = live[columns.order]
+    term_of = np.empty(len(columns.maxima), term_type(len(columns.row_of)))
+    present = np.flatnonzero(columns.row_of >= 0)
+    term_of[columns.row_of[present]] = present
+    superblocks = columns.maxima.shape[1]
+    for first in range(0, superblocks, GROUP):
+        last = min(first + GROUP, superblocks)
+        rows, positions, impacts = postings_in(columns, 0, len(term_of), first, last)
+        images = (positions - first * SUPERBLOCK).astype(np.uint16)  # sorted by their digits
+        own = wanted[first * SUPERBLOCK : last * SUPERBLOCK]
+        order = np.argsort(images, kind="stable")
+        order = order[own[images[order]]]
+        lengths = np.bincount(images[order], minlength=len(own))
+        starts = np.concatenate([[0], np.cumsum(lengths)])
+        yield PostingRows(starts, term_of[rows[order]], impacts[order])
