@@ -431,12 +431,12 @@ class CaptionWriter:
         else:
             a = self._mention(rich=0.4 if form == "setting" else 0.7)
         if form == "relating" and b is not None:
-            true = [fact for r in RELATIONS if holds(self.record, fact := Related(a, r, b))]
+            true = [tie for r in RELATIONS if holds(self.record, tie := Related(a, r, b))]
             if not true:
                 return None
             known = self.rng.choice(true)
         slots = self._slots(a, b, known)
-        where = [fact for p in POSITIONS if holds(self.record, fact := Located(a, p))]
+        where = [part for p in POSITIONS if holds(self.record, part := Located(a, p))]
         names = slots.keys() | ({"where"} if where else set())
         possible = [p for p in PATTERNS[form] if set(_SLOT.findall(p)) <= names]
         if not possible:

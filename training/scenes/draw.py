@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -280,7 +280,7 @@ class Brush(Canvas):
             else [self._xy(x2, y1), self._xy(x1, y2)]
         )
 
-    def _filled(self, fill: RGB | None) -> dict[str, RGB | int]:
+    def _filled(self, fill: RGB | None) -> dict[str, Any]:
         fill = fill or self._colours["colour"]
         return {"fill": fill, "outline": shade(fill, 0.62), "width": self._outline}
 
@@ -404,7 +404,8 @@ class Backdrop(Canvas):
 
     def fill(self, numbers: Sequence[float], top: RGB, bottom: RGB | None = None) -> None:
         """A band from y1 to y2."""
-        self._gradient(*numbers, self._tint(top), self._tint(bottom or shade(top, 0.8)))
+        y1, y2 = numbers
+        self._gradient(y1, y2, self._tint(top), self._tint(bottom or shade(top, 0.8)))
 
     def daylight(self, numbers: Sequence[float]) -> None:
         """The sky without clouds in a rectangle, as through a window: x, y, width, height."""
