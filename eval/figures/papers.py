@@ -90,7 +90,7 @@ def draw_coefficients(given: Inputs) -> Drawn:
         for number, pooling in enumerate(model.visual_poolings, 1)
     ]
     poolings.append(("text", "text", model.text_pooling, WORDS))
-    curves = [
+    curves: list[dict[str, Any]] = [
         {"side": side, "name": name, "size": size, "weights": pooling.coefficients(size).tolist()}
         for side, name, pooling, size in poolings
         if isinstance(pooling, GPO)
@@ -164,8 +164,8 @@ def draw_negatives(given: Inputs) -> Drawn:
         formula = "as printed" if run["variant"] == "paper" else "as coded"
         label = f"{Path(run['run']).name}: formula {formula}"
         (line,) = axes.plot(run["steps"], moving_mean(run["negatives"]), label=label)
-        faint = {"color": line.get_color(), "alpha": 0.25, "linewidth": 0.8}
-        axes.plot(run["steps"], run["negatives"], **faint)
+        colour = line.get_color()
+        axes.plot(run["steps"], run["negatives"], color=colour, alpha=0.25, linewidth=0.8)
     axes.set_ylim(bottom=0)
     axes.set(xlabel="step", ylabel="negatives K")
     legend(axes)

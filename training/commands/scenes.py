@@ -37,8 +37,7 @@ def scenes(
     from rich.console import Console
 
     from sparta.progress import progress_bars
-    from training.scenes.corpus import write_scenes
-    from training.scenes.queries import write_queries
+    from training.scenes.corpus import write_queries, write_scenes
 
     if workers != "auto" and not workers.isdecimal():
         raise InputError(f"--workers {workers!r}: expected a number of processes or auto")

@@ -1,4 +1,4 @@
-"""Writing a corpus of rendered scenes to a folder, in parallel, resumable and reproducible."""
+"""A corpus of rendered scenes in a folder: written in parallel, resumable and reproducible."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shutil
 import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -15,13 +15,65 @@ from typing import Any
 
 from sparta.errors import InputError
 from sparta.progress import Progress, no_progress
-from training.scenes.render import Scene, render_scene
-from training.scenes.settings import CorpusSettings, parse_splits
+from training.scenes.captions import SceneObject, SceneRecord, compose_queries
+from training.scenes.draw import Scene, render_scene
 
 BLOCK = 200  # scenes per unit of work, and the most that an interrupted worker loses
 QUALITY = 90  # of the JPEG files
 SETTINGS_FILE = "settings.json"
 STAGE = "draw"  # of the progress
+VERSION = 1  # increase it when the same seed gives other scenes or captions
+
+Splits = tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True)
+class CorpusSettings:
+    """What determines a corpus: with equal settings, corpora are equal byte by byte.
+
+    Attributes:
+        count: number of scenes.
+        seed: of the renderer.
+        splits: (name, share) in the order of the scenes; the shares sum to 1.
+        version: of the renderer.
+    """
+
+    count: int
+    seed: int
+    splits: Splits
+    version: int = VERSION
+
+    def split(self, index: int) -> str:
+        """Name of the split of scene `index`."""
+        bound = 0.0
+        for name, share in self.splits:
+            bound += share * self.count
+            if index < round(bound):
+                return name
+        return self.splits[-1][0]
+
+
+def parse_splits(text: str) -> Splits:
+    """Parse "train" or "train=0.9,val=0.1".
+
+    Raises:
+        InputError: if a share is not a number, or the shares do not sum to 1.
+    """
+    pairs = [part.strip().partition("=") for part in text.split(",")]
+    try:
+        splits = tuple((name, float(share) if mark else 1.0) for name, mark, share in pairs)
+    except ValueError:
+        splits = ()
+    if (
+        not splits
+        or abs(sum(share for _, share in splits) - 1) > 1e-6
+        or not all(name and share > 0 for name, share in splits)
+    ):
+        raise InputError(
+            f"--split {text!r}: expected one name, or names with shares that sum to 1,"
+            " such as train=0.9,val=0.1"
+        )
+    return splits
 
 
 def write_scenes(
@@ -153,3 +205,19 @@ def _write_whole(path: Path, text: str) -> None:
     fresh = path.with_suffix(".tmp")
     fresh.write_text(text, encoding="utf-8")
     fresh.replace(path)
+
+
+def write_queries(corpus: Path, count: int, seed: int) -> int:
+    """Write `queries.jsonl` into the folder of a corpus; returns the number of queries."""
+    lines = (corpus / "scenes.jsonl").read_text(encoding="utf-8").splitlines()
+    scenes = [json.loads(line) for line in lines]
+    queries = compose_queries({scene["image"]: _record(scene) for scene in scenes}, count, seed)
+    text = "".join(json.dumps(asdict(query)) + "\n" for query in queries)
+    (corpus / "queries.jsonl").write_text(text, encoding="utf-8")
+    return len(queries)
+
+
+def _record(scene: dict[str, Any]) -> SceneRecord:
+    """A line of `scenes.jsonl` as the record it was written from."""
+    objects = tuple(SceneObject(**{**item, "box": tuple(item["box"])}) for item in scene["objects"])
+    return SceneRecord(scene["background"], scene["light"], scene["weather"], objects)

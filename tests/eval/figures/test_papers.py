@@ -104,7 +104,7 @@ def test_what_cannot_be_drawn(tmp_path: Path) -> None:
 
 def write_grid(folder: Path, rsums: dict[tuple[str, str], float]) -> list[str]:
     """A run for each pair of Ks, "all" for mean pooling."""
-    pooled = {}
+    pooled: dict[tuple[str, str], dict[str, Any]] = {}
     for side in ("visual", "text"):
         for k in {pair[side == "text"] for pair in rsums}:
             options = {} if k == "all" else {f"{side}_pooling_options": {"k": int(k)}}

@@ -1,18 +1,22 @@
-"""The captions: true, varied, within their vocabulary, telling enough to find the scene."""
+"""Captions are true, varied, within their vocabulary, and tell enough to find the scene; so are
+composed queries."""
 
+import json
+import random
 import re
 import statistics
 from collections import Counter
+from collections.abc import Iterator
 from itertools import product
+from pathlib import Path
 
 import pytest
 
-from tests.training.scenes.lexicon_words import lexicon_words
-from training.scenes import lexicon
-from training.scenes.captions import Caption
-from training.scenes.facts import (
+from training.scenes import captions as words
+from training.scenes.captions import (
     CATEGORIES,
     RELATIONS,
+    Caption,
     Doing,
     Fact,
     Located,
@@ -21,9 +25,36 @@ from training.scenes.facts import (
     SceneObject,
     SceneRecord,
     Setting,
+    compose_queries,
     holds,
+    noun_phrase,
 )
-from training.scenes.render import Scene, render_scene
+from training.scenes.corpus import write_queries, write_scenes
+from training.scenes.draw import Scene, render_scene
+
+GLUE = "a an one the and is are in which wearing dressed"
+"""Words that the grammar adds between slots."""
+_SLOT = re.compile(r"\{(\w+)\}")
+_WORD = re.compile(r"[a-z0-9]+")
+
+
+def lexicon_words() -> set[str]:
+    """Words of all texts in the lexicon, in lower case, split at punctuation."""
+    return {word for text in _texts() for word in _WORD.findall(text.lower())}
+
+
+def _texts() -> Iterator[str]:
+    """Every text of the lexicon."""
+    yield GLUE
+    for patterns in words.PATTERNS.values():
+        yield from (_SLOT.sub(" ", pattern) for pattern in patterns)
+    for table in (
+        words.COLOURS, words.SIZES, words.COUNTS, words.RELATIONS, words.POSITIONS,
+        words.ACTIONS, words.PLACES, words.VIEWS, words.LIGHTS, words.WEATHERS,
+    ):  # fmt: skip
+        yield from (text for texts in table.values() for text in texts)
+    for nouns in (*words.NOUNS.values(), *words.CLOTHES.values()):
+        yield from (text for pair in nouns for text in pair)
 
 
 @pytest.fixture(scope="module")
@@ -115,30 +146,30 @@ def _without_setting(caption: Caption) -> str:
     """The caption's text less the words that state setting, position, relation or action."""
     text = f" {caption.text.lower().rstrip('.')} "
     phrases: list[str] = []
-    tables = (lexicon.PLACES, lexicon.VIEWS, lexicon.LIGHTS, lexicon.WEATHERS)
+    tables = (words.PLACES, words.VIEWS, words.LIGHTS, words.WEATHERS)
     for fact in caption.facts:
         if isinstance(fact, Setting):
             phrases += [p for table in tables for p in table.get(fact.value, ())]
         elif isinstance(fact, Located):
-            phrases += lexicon.POSITIONS[fact.position]
+            phrases += words.POSITIONS[fact.position]
         elif isinstance(fact, Related):
-            phrases += lexicon.RELATIONS[fact.relation]
+            phrases += words.RELATIONS[fact.relation]
         elif isinstance(fact, Doing):
-            phrases += lexicon.ACTIONS[fact.action]
+            phrases += words.ACTIONS[fact.action]
     for phrase in sorted(phrases, key=len, reverse=True):
         text = re.sub(rf"\b{re.escape(phrase)}\b", " ", text)
     return text
 
 
 def test_every_noun_colour_size_and_number_word_comes_from_a_fact(scenes: list[Scene]) -> None:
-    nouns = {w: k for k, pairs in lexicon.NOUNS.items() for pair in pairs for w in pair}
-    colours = {w: k for k, words in lexicon.COLOURS.items() for w in words}
-    sizes = {w: k for k, words in lexicon.SIZES.items() for w in words}
+    nouns = {w: k for k, pairs in words.NOUNS.items() for pair in pairs for w in pair}
+    colours = {w: k for k, texts in words.COLOURS.items() for w in texts}
+    sizes = {w: k for k, texts in words.SIZES.items() for w in texts}
     numbers = {"two": 2, "three": 3, "four": 4, "2": 2, "3": 3, "4": 4, "pair": 2, "couple": 2}
     for caption in (caption for scene in scenes for caption in scene.captions):
         mentions = [who for fact in caption.facts for who in _mentions(fact)]
-        words = re.findall(r"[a-z0-9]+", _without_setting(caption))
-        for word in words:
+        found = re.findall(r"[a-z0-9]+", _without_setting(caption))
+        for word in found:
             if word in nouns:
                 assert nouns[word] in {who.noun for who in mentions}, caption
             if word in colours:
@@ -147,7 +178,7 @@ def test_every_noun_colour_size_and_number_word_comes_from_a_fact(scenes: list[S
                 assert sizes[word] in {who.size for who in mentions}, caption
             if word in numbers:
                 assert numbers[word] in {who.count for who in mentions}, caption
-        assert any(word in nouns for word in words)
+        assert any(word in nouns for word in found)
 
 
 def test_relations_and_setting_words_come_from_facts(scenes: list[Scene]) -> None:
@@ -160,8 +191,8 @@ def test_relations_and_setting_words_come_from_facts(scenes: list[Scene]) -> Non
     }
     for caption in (caption for scene in scenes for caption in scene.captions):
         relations = {fact.relation for fact in caption.facts if isinstance(fact, Related)}
-        for words, relation in markers.items():
-            if re.search(rf"\b{words}\b(?! the picture)", caption.text.lower()):
+        for marker, relation in markers.items():
+            if re.search(rf"\b{marker}\b(?! the picture)", caption.text.lower()):
                 assert relation in relations, caption
         settings = {fact.value for fact in caption.facts if isinstance(fact, Setting)}
         for word, value in (("beach", "beach"), ("kitchen", "kitchen"), ("night", "night")):
@@ -171,7 +202,7 @@ def test_relations_and_setting_words_come_from_facts(scenes: list[Scene]) -> Non
 
 def test_synonyms_vary(scenes: list[Scene]) -> None:
     text = " ".join(c.lower() for scene in [*scenes, *_more()] for c in scene.texts)
-    for words in (
+    for synonyms in (
         ("dog", "puppy", "hound"),
         ("bicycle", "bike"),
         ("car", "automobile"),
@@ -182,7 +213,7 @@ def test_synonyms_vary(scenes: list[Scene]) -> None:
         ("on the beach", "by the sea", "at the seaside"),
         ("two", "a pair of", "a couple of", "2"),
     ):
-        for word in words:
+        for word in synonyms:
             assert re.search(rf"\b{word}\b", text), word
 
 
@@ -197,10 +228,10 @@ def test_captions_are_short_and_long(scenes: list[Scene]) -> None:
 
 
 def test_captions_use_only_words_of_the_lexicon(scenes: list[Scene]) -> None:
-    words = lexicon_words()
-    assert 250 <= len(words) <= 500
+    known = lexicon_words()
+    assert 250 <= len(known) <= 500
     used = {w for scene in scenes for c in scene.texts for w in re.findall(r"\w+", c.lower())}
-    assert used <= words
+    assert used <= known
 
 
 def test_the_most_specific_caption_of_a_scene_finds_it(scenes: list[Scene]) -> None:
@@ -213,3 +244,103 @@ def test_the_most_specific_caption_of_a_scene_finds_it(scenes: list[Scene]) -> N
     ]
     assert statistics.median(matches) == 1
     assert statistics.mean(matches) < 1.5
+
+
+def test_false_facts_do_not_hold() -> None:
+    dog = SceneObject("dog", "brown", "small", "stand", (0.1, 0.6, 0.3, 0.8), 0)
+    cup = SceneObject("cup", "red", "large", None, (0.6, 0.6, 0.8, 0.8), 1)
+    record = SceneRecord("beach", "night", "clear", (dog, cup))
+    the_dog, the_cup = Mention("dog", None, None, 1), Mention("cup", None, None, 1)
+    assert holds(record, Related(the_dog, "left of", the_cup))
+    assert not holds(record, Related(the_cup, "left of", the_dog))
+    assert not holds(record, Related(the_dog, "next to", the_cup))
+    assert not holds(record, Related(the_dog, "in front of", the_cup))
+    assert not holds(record, Mention("dog", "red", None, 1))
+    assert not holds(record, Mention("dog", None, None, 2))
+    assert not holds(record, Doing(the_dog, "swim"))
+    assert not holds(record, Located(the_dog, "right"))
+    assert not holds(record, Setting("light", "day"))
+
+
+def test_noun_phrases_agree_in_number_and_article() -> None:
+    rng = random.Random(0)
+    singles = {noun_phrase(Mention("elephant", None, None, 1), rng) for _ in range(50)}
+    assert singles == {"an elephant", "one elephant"}
+    for _ in range(50):
+        assert noun_phrase(Mention("cactus", "green", None, 2), rng).endswith("green cacti")
+        assert re.search(r"(dress|gown)$", noun_phrase(Mention("woman", "red", "large", 1), rng))
+
+
+# ---- queries ------------------------------------------------------------------------------------
+
+
+def scene(*objects: tuple[str, str]) -> SceneRecord:
+    items = [SceneObject(kind, c, "medium", None, (0, 0, 1, 1), 0) for kind, c in objects]
+    return SceneRecord("beach", "day", "clear", tuple(items))
+
+
+SCENES = {
+    "one": scene(("dog", "black")),
+    "two": scene(("dog", "black"), ("dog", "white")),
+    "three": scene(("dog", "white"), ("dog", "white"), ("dog", "white"), ("car", "black")),
+    "car": scene(("car", "black"), ("moon", "white")),
+}
+ANSWERS = {
+    "black dog": {"one", "two"},
+    "white dog": {"two", "three"},
+    "black car": {"three", "car"},
+    "white moon": {"car"},
+    "two dogs": {"two"},
+    "three dogs": {"three"},
+    "car and dog": {"three"},
+    "car and moon": {"car"},
+}
+SYNONYMS = {"puppy": "dog", "puppies": "dogs", "hound": "dog", "hounds": "dogs"}
+SYNONYMS |= {"automobile": "car", "crescent": "moon"}
+
+
+def plain(query: str) -> str:
+    """A query without articles and synonyms, two objects in alphabetical order."""
+    objects = []
+    for phrase in query.split(" and "):
+        thing, _, colour = phrase.partition(" which is ")
+        words = [SYNONYMS.get(w, w) for w in (*colour.split(), *thing.split())]
+        objects.append(" ".join(w for w in words if w not in ("a", "an", "the", "one")))
+    return " and ".join(sorted(objects))
+
+
+def test_answers_are_all_scenes_a_query_describes() -> None:
+    seen = set()
+    for seed in range(40):
+        for query in compose_queries(SCENES, 4, seed):
+            name = plain(query.query)
+            assert set(query.images) == ANSWERS[name], query
+            seen.add(name)
+    assert seen == ANSWERS.keys()
+
+
+def test_kinds_take_turns_and_no_query_comes_twice() -> None:
+    records = {f"{i}": render_scene(4, i).record for i in range(60)}
+    queries = compose_queries(records, 24, 1)
+    assert Counter(query.kind for query in queries) == {
+        "colour and object": 8,
+        "count and object": 8,
+        "two objects": 8,
+    }
+    assert len({query.query for query in queries}) == 24
+    assert all(query.images for query in queries)
+    assert queries == compose_queries(records, 24, 1)
+    assert queries != compose_queries(records, 24, 2)
+
+
+def test_too_few_scenes_give_fewer_queries() -> None:
+    assert [q.kind for q in compose_queries({"one": SCENES["one"]}, 9, 0)] == ["colour and object"]
+
+
+def test_file_beside_a_corpus(tmp_path: Path) -> None:
+    write_scenes(tmp_path / "out", 12, seed=2)
+    assert write_queries(tmp_path / "out", 6, 2) == 6
+    lines = (tmp_path / "out" / "queries.jsonl").read_text("utf-8").splitlines()
+    records = {f"{i:06d}.jpg": render_scene(2, i).record for i in range(12)}
+    written = [(q["query"], q["kind"], tuple(q["images"])) for q in map(json.loads, lines)]
+    assert written == [(q.query, q.kind, q.images) for q in compose_queries(records, 6, 2)]

@@ -8,8 +8,8 @@ from PIL import Image
 
 from sparta.errors import InputError
 from training.scenes import corpus
-from training.scenes.corpus import write_scenes
-from training.scenes.render import Scene, render_scene
+from training.scenes.corpus import CorpusSettings, parse_splits, write_scenes
+from training.scenes.draw import Scene, render_scene
 
 
 def _bytes(folder: Path) -> dict[str, bytes]:
@@ -106,3 +106,14 @@ def test_numbers_that_make_no_sense_are_refused(
     count, seed, workers = numbers
     with pytest.raises(InputError, match="at least"):
         write_scenes(tmp_path / "out", count, seed, workers=workers)
+
+
+@pytest.mark.parametrize("text", ["", "train=0.5", "train=x,val=y", "train=0.5,=0.5", "a=2,b=-1"])
+def test_shares_that_make_no_sense_are_refused(text: str) -> None:
+    with pytest.raises(InputError, match="--split"):
+        parse_splits(text)
+
+
+def test_splits_follow_the_shares() -> None:
+    settings = CorpusSettings(10, 0, parse_splits("train=0.7, dev=0.2, val=0.1"))
+    assert [settings.split(i) for i in range(10)] == ["train"] * 7 + ["dev"] * 2 + ["val"]

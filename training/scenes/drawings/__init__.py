@@ -1,1 +1,0 @@
-"""Drawings of the objects in scenes."""
