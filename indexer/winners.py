@@ -17,7 +17,7 @@ from indexer.grounding import UNKNOWN, Layout, Winner, WinningLabel, relative, u
 try:
     from indexer.columns.native import find_winners
 except ImportError:
-    find_winners = None
+    find_winners = None  # type: ignore[assignment]
 
 
 class _Found(NamedTuple):

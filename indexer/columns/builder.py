@@ -211,7 +211,10 @@ def _fill(
     impacts: NDArray[Any],
     postings: NDArray[Any],
 ) -> None:
-    """Second pass: the dense rows, and the lists of the others; `following` is their starts."""
+    """Second pass: the dense rows, and the lists of the others.
+
+    `following` is where each row goes on.
+    """
     shape = len(positions), len(following)
     turned = csr_array((rows.impacts, row_of[rows.terms], rows.starts), shape=shape).tocsc()
     ends, impact = turned.indptr.astype(np.int64), turned.data

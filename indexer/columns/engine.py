@@ -22,8 +22,8 @@ except ImportError:
     )
 
     logging.getLogger(__name__).warning(
-        "the search kernel is missing, and a search takes some hundred times as long: install a "
-        "wheel of VisualSparta, or a C compiler and VisualSparta again"
+        "the search kernel is missing, and a search takes some 400 times as long: install a "
+        "wheel of VisualSparta, or a C compiler and then VisualSparta again"
     )
 
 __all__ = ["best_documents", "best_of_newest", "impacts_at", "impacts_of_row", "occupied"]

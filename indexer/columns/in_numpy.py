@@ -1,7 +1,4 @@
-"""The search of columns in NumPy, where the package was built without a C compiler.
-
-The same functions as `indexer.columns.native`, and the same answers, some hundred times as slow.
-"""
+"""The search of columns without a C compiler: the answers of `native`, some 400 times as slow."""
 
 from __future__ import annotations
 
@@ -13,16 +10,19 @@ from numpy.typing import NDArray
 from indexer.columns.layout import SUPERBLOCK, Columns
 from indexer.columns.postings import postings_in
 
-Found = tuple[NDArray[np.int32], NDArray[np.int64]]
+Array = NDArray[Any]
+Longs = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+Found = tuple[NDArray[np.int32], Longs]
 
 
 def best_documents(
     segments: list[Columns],
-    firsts: NDArray[np.int64],
-    terms: NDArray[np.int64],
-    counts: NDArray[Any],
-    allowed: NDArray[np.bool_],
-    occupied: NDArray[np.bool_],
+    firsts: Longs,
+    terms: Longs,
+    counts: Array,
+    allowed: Mask,
+    occupied: Mask,
     k: int,
 ) -> Found:
     """The k best documents of each segment; `occupied` would only save time."""
@@ -39,35 +39,28 @@ def best_documents(
 
 
 def best_of_newest(
-    impacts: NDArray[Any],
-    images: int,
-    terms: NDArray[np.int64],
-    counts: NDArray[Any],
-    allowed: NDArray[np.bool_],
-    k: int,
-    floor: int,
+    impacts: Array, images: int, terms: Longs, counts: Array, allowed: Mask, k: int, floor: int
 ) -> Found:
     """The k best columns of a matrix that reach a score."""
     sums = counts.astype(np.int64) @ impacts[terms, :images].astype(np.int64)
     return _best(np.where(sums >= floor, sums, 0), allowed, k)
 
 
-def _best(sums: NDArray[np.int64], allowed: NDArray[np.bool_], k: int) -> Found:
+def _best(sums: Longs, allowed: Mask, k: int) -> Found:
     """The k largest sums above 0, falling, ties by number."""
-    found = np.flatnonzero(sums * allowed if len(allowed) else sums)
+    if len(allowed):
+        sums = sums * allowed
+    least = np.partition(sums, -k)[-k] if k < len(sums) else 1
+    found = np.flatnonzero(sums >= max(1, least))
     best = found[np.lexsort((found, -sums[found]))[:k]]
     return best.astype(np.int32), sums[best]
 
 
-def impacts_at(
-    columns: Columns, positions: NDArray[np.int64], rows: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def impacts_at(columns: Columns, positions: Longs, rows: Longs) -> Longs:
     """Impacts [d, m] of the images at some positions."""
-    impacts = np.zeros((len(positions), len(rows)), np.int64)
-    for number, row in enumerate(rows.tolist()):
-        if row >= 0:
-            impacts[:, number] = impacts_of_row(columns, row)[columns.order[positions]]
-    return impacts
+    none, documents = np.zeros(len(columns.order), np.uint16), columns.order[positions]
+    own = [impacts_of_row(columns, row) if row >= 0 else none for row in rows.tolist()]
+    return np.array([one[documents] for one in own], np.int64).reshape(len(rows), -1).T
 
 
 def impacts_of_row(columns: Columns, row: int) -> NDArray[np.uint16]:
@@ -78,7 +71,7 @@ def impacts_of_row(columns: Columns, row: int) -> NDArray[np.uint16]:
     return impacts
 
 
-def occupied(order: NDArray[np.int32], allowed: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def occupied(order: NDArray[np.int32], allowed: Mask) -> Mask:
     """[superblocks] whether each has a document that may be found."""
     first = np.arange(0, len(order), SUPERBLOCK)
     return np.logical_or.reduceat(allowed[order], first) if len(first) else np.empty(0, np.bool_)

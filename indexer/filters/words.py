@@ -15,7 +15,7 @@ from indexer.filters.expression import Mode
 try:
     from indexer.columns.native import find_piece
 except ImportError:
-    find_piece = None
+    find_piece = None  # type: ignore[assignment]
 
 MANY = 20_000  # words, which a regular expression at each would take 10 ms
 # Classes of a byte, as native.c has them: a sign, a letter or digit, part of a letter not ASCII.

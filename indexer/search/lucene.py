@@ -478,7 +478,7 @@ class LuceneSearcher:
     def _warm_up_searching(self) -> None:
         self.complete("a")
         everything = np.ones(self._documents, np.bool_)
-        everything.flags.writeable = False  # as what filters let through: numba compiles for it
+        everything.flags.writeable = False  # as what filters let through
         for query in self._queries(range(1)):
             self.search(query, allowed=everything)
 
@@ -567,7 +567,7 @@ class LuceneSearcher:
         self, packed: Sequence[bytes], terms: NDArray[np.int64], wanted: NDArray[np.bool_]
     ) -> list[Winner]:
         """What won some terms of packed groundings; see `indexer.winners.winners`."""
-        # numba takes a second to load, which a search without explanations does not need.
+        # A search without explanations does not need it.
         from indexer.winners import winners
 
         try:

@@ -10,6 +10,9 @@ import pytest
 from PIL import Image
 
 from indexer.build import build_index
+from indexer.columns import engine, in_numpy
+from indexer.columns import index as column_index
+from indexer.columns.live import segments, snapshot
 from indexer.postings import Postings
 from indexer.search.lucene import LuceneSearcher
 from sparta.features.store import FeatureStore
@@ -24,6 +27,14 @@ from tests.reference.searcher import ReferenceSearcher
 @pytest.fixture(scope="session")
 def tokenizer() -> WordPieceTokenizer:
     return small_tokenizer()
+
+
+@pytest.fixture(params=["C", "NumPy"])
+def either_kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Search as with the compiled kernel, and as without."""
+    for module in (column_index, segments, snapshot) if request.param == "NumPy" else ():
+        for name in set(engine.__all__) & vars(module).keys():
+            monkeypatch.setattr(module, name, getattr(in_numpy, name))
 
 
 @pytest.fixture(scope="session")

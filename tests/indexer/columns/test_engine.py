@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -65,6 +67,23 @@ def using_avx2(wanted: bool) -> Iterator[None]:
 
 def test_the_compiled_engine_is_used() -> None:
     assert engine.best_documents is native.best_documents
+
+
+def test_without_it_one_warning_says_what_to_do() -> None:
+    code = """
+import sys
+sys.modules["indexer.columns.native._native"] = None
+from indexer.columns import engine, in_numpy
+from indexer.columns.live import segments, snapshot
+from indexer import winners
+from indexer.filters import words
+assert segments.best_documents is in_numpy.best_documents
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stderr == (
+        "the search kernel is missing, and a search takes some 400 times as long: install a wheel "
+        "of VisualSparta, or a C compiler and then VisualSparta again\n"
+    )
 
 
 @settings(max_examples=300)

@@ -38,6 +38,7 @@ FILTERS = [
 
 @pytest.mark.parametrize("engine", ["lucene", "columns"])
 @pytest.mark.parametrize("text", FILTERS)
+@pytest.mark.usefixtures("either_kernel")
 def test_filtered_answers_equal_the_reference(
     index: Path, exact: ReferenceSearcher, postings: Postings, engine: str, text: str
 ) -> None:

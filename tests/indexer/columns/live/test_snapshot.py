@@ -166,6 +166,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(merging, "IMAGES_AT_ONCE", 5)
 
 
+@pytest.mark.usefixtures("either_kernel")
 def test_every_snapshot_answers_exactly() -> None:
     run_state_machine_as_test(LiveIndex, settings=settings(max_examples=25, stateful_step_count=25))
 
