@@ -11,9 +11,10 @@ from indexer.columns.manifest import FOLDER as COLUMNS
 from indexer.columns.manifest import ColumnManifest, has_columns
 from indexer.dense.manifest import DenseManifest, dense_folder, dense_names
 from indexer.live.commit import FOLDER as LIVE
-from indexer.manifest import Manifest, is_sharded
+from indexer.manifest import Manifest, is_index, is_sharded
 from indexer.parts import LUCENE, MANIFEST
 from indexer.shards import index_folders
+from sparta.errors import InputError
 
 VERSION_DIGITS = 12
 
@@ -102,6 +103,8 @@ def place_of(folder: Path) -> int:
         InputError, OSError: if there is no index.
     """
     real = folder.resolve()
+    if not is_index(real):
+        raise InputError(f"{folder} is not an index: it has no {MANIFEST}")
     folders = {path.resolve(): path.stat() for path in (real, *index_folders(real))}
     names = [(str(path), found.st_dev, found.st_ino) for path, found in folders.items()]
     return int.from_bytes(hashlib.blake2b(repr(names).encode(), digest_size=8).digest())

@@ -110,7 +110,7 @@ def link_uploads(index: Path, copy: Path) -> None:
 def uploads_of(index: Path) -> list[Path]:
     """The photos that were sent to a server of an index."""
     found = (index / UPLOADS).rglob("*")
-    return [path for path in found if path.is_file() and not path.name.startswith(".")]
+    return [path for path in found if os.path.isfile(path) and path.name[:1] != "."]  # noqa: PTH113
 
 
 def _below(index: Path, folder: Path) -> Iterator[str]:

@@ -71,9 +71,9 @@ def test_both_workers_show_what_was_waited_for(
     os.kill(writer_of(pid, index), signal.SIGKILL)
     assert client.patch("/v1/images/new/5.jpg", json={"n": None, "m": 1}).status_code in (200, 503)
     answer = client.patch("/v1/images/new/5.jpg", json={"n": None, "m": 1})
-    assert answer.json()["metadata"] == {"m": 1}
+    assert answer.json()["metadata"] == {"upload": "", "m": 1}
     for _ in range(4):
-        assert client.get("/v1/images/new/5.jpg").json()["metadata"] == {"m": 1}
+        assert client.get("/v1/images/new/5.jpg").json()["metadata"] == {"upload": "", "m": 1}
 
 
 def test_writes_that_nobody_waits_for_survive_a_kill(
