@@ -53,7 +53,7 @@ class Kept:
     # Images that the new stores lack: the file of each photo, and those given by terms.
     _photos: dict[str, Path] = field(default_factory=dict)
     _uploads: dict[str, str] = field(default_factory=dict)
-    _terms: list[str] = field(default_factory=list)
+    _terms: dict[str, None] = field(default_factory=dict)
     _record: dict[str, list[Given]] = field(default_factory=dict)
     _with_fields: int = 0
     _deleted: int = 0
@@ -72,6 +72,8 @@ class Kept:
         return shard._replace(postings=Postings.of([row for row in rows if row is not None]))
 
     def _described(self, image: ImagePostings, metadata: Metadata) -> ImagePostings | None:
+        if image.image_id in self._photos or image.image_id in self._terms:
+            return image  # what was sent takes its place
         now, before = dict(metadata.get(image.image_id, {})), None
         if self.former is not None and image.image_id in self.former.record:
             before = self.former.given_to(image)
@@ -252,7 +254,7 @@ def _plan(kept: Kept, out: Path, ids: set[str], vocabulary: str) -> None:
             own = folders[owner(image_id, len(folders))]
             path = own / UPLOADS / metadata[UPLOAD]
         elif sent == "terms" and alike:
-            kept._terms.append(image_id)
+            kept._terms[image_id] = None
             continue
         elif not sent and (image_id in ids or root == photos is not None):
             continue  # it is there, or has vanished
