@@ -55,7 +55,7 @@ def cxc(
     from eval.cxc.files import read_judgements, read_sentences
     from eval.cxc.measure import measure_cxc
     from eval.cxc.relevance import relevant_items
-    from eval.recall.model_recall import open_members
+    from eval.recall.model import open_members
     from eval.report import report
     from sparta.progress import progress_bars
 

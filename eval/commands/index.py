@@ -61,8 +61,7 @@ def index(
     """
     from rich.console import Console
 
-    from eval.recall.index_recall import measure_index_recall
-    from eval.recall.trec import check_file, write_qrels, write_run
+    from eval.recall.index import check_file, measure_index_recall, write_qrels, write_run
     from eval.report import report
     from indexer.dense.manifest import SPARSE
     from indexer.search.open import open_backend

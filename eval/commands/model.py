@@ -74,9 +74,9 @@ def model(
     from rich.console import Console
     from transformers.utils import logging
 
-    from eval.recall.caption_prior import ReferenceImages
-    from eval.recall.model_recall import measure_model_recall, open_members
+    from eval.recall.model import measure_model_recall, open_members
     from eval.recall.protocols import choose
+    from eval.recall.scores import ReferenceImages
     from eval.report import report
     from sparta.captions.read import read_captions
     from sparta.progress import progress_bars

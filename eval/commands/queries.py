@@ -29,7 +29,7 @@ def queries(
     """
     from rich.console import Console
 
-    from eval.recall.judged_queries import measure_first_hits, read_judged_queries
+    from eval.recall.index import measure_first_hits, read_judged_queries
     from eval.report import report
     from indexer.search.open import open_index
     from sparta.progress import progress_bars

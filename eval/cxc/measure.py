@@ -17,11 +17,10 @@ from eval.cxc.relevance import (
     RelevantItems,
 )
 from eval.progress_parts import after, part_of
-from eval.recall.bidirectional import recall_table
 from eval.recall.images import Images
-from eval.recall.model_recall import EvaluatedModel
+from eval.recall.model import EvaluatedModel
 from eval.recall.protocols import coco_number
-from eval.recall.score_matrix import DenseScores, mean_of
+from eval.recall.scores import DenseScores, mean_of, recall_table
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.metrics import Block, Recall, ranks_by_block, recall

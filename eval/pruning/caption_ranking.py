@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eval.recall.score_matrix import SparseScores
+from eval.recall.scores import SparseScores
 from indexer.pruning import prune
 from sparta.captions.read import CaptionedPhoto
 from sparta.metrics import LARGEST_BLOCK, Recall, ranks, recall

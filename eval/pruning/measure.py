@@ -12,13 +12,12 @@ import torch
 from eval.progress_parts import part_of
 from eval.pruning.caption_ranking import overlap
 from eval.pruning.choices import PruningChoice
-from eval.pruning.index_folders import Indexes
-from eval.pruning.pruned_index import PrunedIndex
+from eval.pruning.pruned_index import Indexes, PrunedIndex
 from eval.pruning.query_groups import QueryGroups
 from eval.pruning.results import PruningRow, PruningStudy
 from eval.pruning.term_scores import TermScoreMatrix
 from eval.recall.images import Images
-from eval.recall.score_matrix import check_memory
+from eval.recall.scores import check_memory
 from indexer.encoding.asked import AskedTerms, asked_terms, trained_frequencies
 from indexer.encoding.stores import check_stores
 from indexer.encoding.term_scores import ImageEncoder

@@ -1,10 +1,13 @@
-"""Images pruned in one way: their weights in memory, or a real index of them."""
+"""One pruning of the term scores as an index: in memory to rank, as a folder to weigh."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +17,7 @@ from torch import Tensor
 
 from eval.pruning.choices import PruningChoice
 from eval.pruning.term_scores import TermScoreMatrix
+from eval.recall.index import measure_index_recall
 from indexer.columns.manifest import FOLDER as COLUMNS
 from indexer.encoding.asked import AskedTerms
 from indexer.impacts import ImpactParameters, encode_rows
@@ -21,7 +25,12 @@ from indexer.index_writer import write_index
 from indexer.parts import LUCENE, part_sizes
 from indexer.pruning import largest_kept, prune
 from indexer.quantisation import Quantiser
+from indexer.search.lucene import LuceneSearcher
 from indexer.settings import IndexSettings
+from sparta.captions.read import CaptionedPhoto
+from sparta.errors import InputError
+from sparta.metrics import Recall
+from sparta.progress import Progress
 
 SHARD = 512  # images whose scores or postings are handled at once
 
@@ -123,3 +132,47 @@ class PrunedIndex:
             quantiser.scale,
             images=len(images.rows),
         )
+
+
+@dataclass(frozen=True)
+class Indexes:
+    """What to do with the index of a choice.
+
+    Attributes:
+        folder: to keep it in, under the name of the choice; None removes it.
+        photos: whose captions to search it for, None for no search.
+    """
+
+    folder: Path | None
+    photos: Sequence[CaptionedPhoto] | None
+
+    def measure(
+        self, pruned: PrunedIndex, bits: int, progress: Progress
+    ) -> tuple[Recall | None, IndexBytes | None]:
+        """Build the index, unless it is neither kept nor searched; its recall and its size.
+
+        Raises:
+            InputError: if its folder exists.
+        """
+        if self.folder is None and self.photos is None:
+            return None, None
+        with self._place(pruned.choice.name(bits)) as place:
+            size = pruned.build(bits, place)
+            if self.photos is None:
+                return None, size
+            searcher = LuceneSearcher(place)
+            found = measure_index_recall(searcher, self.photos, progress=progress).recall
+            searcher.close()
+        return found, size
+
+    @contextmanager
+    def _place(self, name: str) -> Iterator[Path]:
+        if self.folder is None:
+            with TemporaryDirectory() as work:
+                yield Path(work) / name
+            return
+        place = self.folder / name
+        if place.exists():
+            raise InputError(f"--indexes: {place} exists: remove it or choose another folder")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        yield place

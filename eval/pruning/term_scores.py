@@ -8,7 +8,7 @@ from itertools import islice
 
 import numpy as np
 
-from eval.recall.score_matrix import check_memory
+from eval.recall.scores import check_memory
 from indexer.encoding.scorer import TermScores
 from indexer.encoding.term_scores import EncodedBatch, ImageEncoder
 from indexer.grounding import Inputs

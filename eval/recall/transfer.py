@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from rich.table import Table
 
-from eval.recall.model_recall import EvaluatedModel, ModelRecall, measure_model_recall, open_members
+from eval.recall.model import EvaluatedModel, ModelRecall, measure_model_recall, open_members
 from eval.recall.protocols import choose
 from sparta.captions.read import CaptionedPhoto, ImageKey, read_captions
 from sparta.errors import InputError

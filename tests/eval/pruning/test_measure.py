@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 
 from eval.pruning.choices import PruningChoice, parse_choices
 from eval.pruning.measure import measure_pruning
+from eval.pruning.query_groups import short_queries
 from eval.pruning.results import PruningStudy
-from eval.pruning.short_queries import short_queries
-from eval.recall.index_recall import measure_index_recall
-from eval.recall.score_matrix import check_memory
+from eval.recall.index import measure_index_recall
+from eval.recall.scores import check_memory
 from indexer.search.open import open_index
 from sparta.captions.read import CaptionedPhoto
 from sparta.command_line import cli

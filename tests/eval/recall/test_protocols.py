@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 from torchmetrics.retrieval import RetrievalHitRate
 
-from eval.recall.bidirectional import ProtocolRecall, measure_recall
 from eval.recall.protocols import choose, coco_number
-from eval.recall.score_matrix import DenseScores
+from eval.recall.scores import DenseScores, ProtocolRecall, measure_recall
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
 

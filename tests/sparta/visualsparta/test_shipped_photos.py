@@ -5,7 +5,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from eval.recall.index_recall import measure_index_recall
+from eval.recall.index import measure_index_recall
 from indexer.search.open import open_index
 from sparta.captions.read import read_captions
 from sparta.command_line import cli

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from eval.recall.index_recall import measure_index_recall
-from eval.recall.judged_queries import measure_first_hits, read_judged_queries
+from eval.recall.index import measure_first_hits, measure_index_recall, read_judged_queries
 from indexer.build import build_index
 from indexer.search.lucene import LuceneSearcher
 from sparta.captions.read import read_captions

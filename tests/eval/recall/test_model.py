@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 from typer.testing import CliRunner
 
-from eval.recall.bidirectional import measure_recall
-from eval.recall.score_matrix import DenseScores
+from eval.recall.scores import DenseScores, measure_recall
 from sparta.captions.read import CaptionedPhoto
 from sparta.command_line import cli
 from sparta.errors import InputError

@@ -1,0 +1,368 @@
+"""Score matrices, recall in both directions, and captions compared by probability."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import accumulate, pairwise
+from math import log
+from statistics import fmean
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from rich.table import Table
+from torch import Tensor
+
+from eval.progress_parts import after
+from sparta.captions.read import CaptionedPhoto
+from sparta.errors import InputError
+from sparta.metrics import LARGEST_BLOCK, Recall, ranks_by_block, recall
+from sparta.progress import Progress, no_progress
+
+BYTES_PER_SCORE = 6  # float32 score, int16 position
+LARGEST = 8 * 10**9  # bytes
+
+
+class Scores(Protocol):
+    """A matrix of T texts × N images that is never whole in memory.
+
+    All parts are float32, on the device of the embeddings or weights.
+    """
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """T and N."""
+        ...
+
+    def rows(self, texts: slice) -> Tensor:
+        """Scores of some texts for all images, [t, N]."""
+        ...
+
+    def columns(self, images: slice) -> Tensor:
+        """Scores of some images for all texts, [n, T]."""
+        ...
+
+    def select(self, texts: slice, images: slice) -> Scores:
+        """The submatrix of some texts and images."""
+        ...
+
+
+@dataclass(frozen=True)
+class DenseScores:
+    """Inner products; the maximum over an image's views (MV-VSE, equation 6).
+
+    Attributes:
+        texts: [T, D] float32.
+        images: [N, K, D] float32.
+    """
+
+    texts: Tensor
+    images: Tensor
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """T and N."""
+        return len(self.texts), len(self.images)
+
+    def rows(self, texts: slice) -> Tensor:
+        """Scores of some texts for all images, [t, N]."""
+        return view_maximum(self.texts[texts][:, None], self.images)
+
+    def columns(self, images: slice) -> Tensor:
+        """Scores of some images for all texts, [n, T]."""
+        return view_maximum(self.images[images], self.texts[:, None])
+
+    def between_texts(self, texts: slice) -> Tensor:
+        """Scores of some texts for all texts, [t, T]."""
+        return self.texts[texts] @ self.texts.T
+
+    def between_images(self, images: slice) -> Tensor:
+        """Scores of some images for all images, [n, N], by the best pair of their views."""
+        return view_maximum(self.images[images], self.images)
+
+    def select(self, texts: slice, images: slice) -> DenseScores:
+        """The submatrix of some texts and images."""
+        return DenseScores(self.texts[texts], self.images[images])
+
+
+def view_maximum(queries: Tensor, items: Tensor) -> Tensor:
+    """Best inner product of each pair over all pairs of their views.
+
+    Args:
+        queries: [Q, K, D] float.
+        items: [N, L, D] float, on the same device.
+
+    Returns:
+        [Q, N].
+    """
+    products = (query @ item.T for query in queries.unbind(1) for item in items.unbind(1))
+    return reduce(torch.maximum, products)
+
+
+@dataclass(frozen=True)
+class SparseScores:
+    """Equation 12 of VisualSparta: the sum of the scores of a text's terms.
+
+    Attributes:
+        terms: [S] int64, the terms of all texts one text after another, as rows of `weights`;
+            repeated terms count repeatedly.
+        starts: [T + 1] int64, text i has the terms starts[i] to starts[i + 1].
+        weights: [U, N] float32, each term's score in every image.
+    """
+
+    terms: Tensor
+    starts: Tensor
+    weights: Tensor
+
+    @classmethod
+    def of(cls, texts: Sequence[Sequence[int]], weights: Tensor) -> SparseScores:
+        """Build from each text's terms, given as rows of `weights` [U, N]."""
+        lengths = torch.tensor([0, *map(len, texts)])
+        terms = torch.tensor([term for text in texts for term in text], dtype=torch.int64)
+        return cls(terms.to(weights.device), lengths.cumsum(0).to(weights.device), weights)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """T and N."""
+        return len(self.starts) - 1, self.weights.shape[1]
+
+    def rows(self, texts: slice) -> Tensor:
+        """Scores of some texts for all images, [t, N]."""
+        some = self.select(texts, slice(None))
+        return F.embedding_bag(some.terms, some.weights, some.starts[:-1], mode="sum")
+
+    def columns(self, images: slice) -> Tensor:
+        """Scores of some images for all texts, [n, T]."""
+        weights = self.weights[:, images].contiguous()
+        return F.embedding_bag(self.terms, weights, self.starts[:-1], mode="sum").T
+
+    def select(self, texts: slice, images: slice) -> SparseScores:
+        """The submatrix of some texts and images."""
+        first, end, _ = texts.indices(self.shape[0])
+        starts = self.starts[first : end + 1]
+        terms = self.terms[starts[0] : starts[-1]]
+        return SparseScores(terms, starts - starts[0], self.weights[:, images])
+
+
+@dataclass(frozen=True)
+class MeanScores:
+    """The ensemble of GPO section 5.1.1: the mean of several models' scores.
+
+    Attributes:
+        members: at least one, over the same texts and images.
+    """
+
+    members: Sequence[Scores]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """T and N."""
+        return self.members[0].shape
+
+    def rows(self, texts: slice) -> Tensor:
+        """Scores of some texts for all images, [t, N]."""
+        return mean_of([member.rows(texts) for member in self.members])
+
+    def columns(self, images: slice) -> Tensor:
+        """Scores of some images for all texts, [n, T]."""
+        return mean_of([member.columns(images) for member in self.members])
+
+    def select(self, texts: slice, images: slice) -> MeanScores:
+        """The submatrix of some texts and images."""
+        return MeanScores([member.select(texts, images) for member in self.members])
+
+
+def mean_of(parts: Sequence[Tensor]) -> Tensor:
+    """Mean of tensors of one shape, at least one."""
+    return sum(parts[1:], parts[0]) / len(parts)
+
+
+def check_memory(images: int, terms: int) -> None:
+    """Refuse term scores that would not fit in memory.
+
+    Raises:
+        InputError: if the scores of so many images would take more than 8 GB.
+    """
+    needed = BYTES_PER_SCORE * images * terms
+    if needed > LARGEST:
+        raise InputError(
+            f"the scores of {images:,} images for {terms:,} terms take {needed / 1e9:.1f} GB, "
+            f"over {LARGEST / 1e9:g} GB: choose at most "
+            f"{LARGEST // (BYTES_PER_SCORE * terms):,} images"
+        )
+
+
+@dataclass(frozen=True)
+class ProtocolRecall:
+    """Recall in both directions by a protocol, with ties="pessimistic" (see `sparta.metrics`).
+
+    Attributes:
+        protocol: its name.
+        folds: galleries measured separately; all figures, median ranks too, are means over them.
+        images: of all folds together.
+        captions: of all folds together.
+        text_to_image: each caption searches for its photo.
+        image_to_text: each photo searches for any of its captions.
+    """
+
+    protocol: str
+    folds: int
+    images: int
+    captions: int
+    text_to_image: Recall
+    image_to_text: Recall
+
+    @property
+    def rsum(self) -> float:
+        """The sum of the six recalls."""
+        return sum(self.text_to_image[:3]) + sum(self.image_to_text[:3])
+
+    def record(self) -> dict[str, Any]:
+        """The figures for programs."""
+        ways = {
+            "text_to_image": self.text_to_image._asdict(),
+            "image_to_text": self.image_to_text._asdict(),
+        }
+        return {**vars(self), **ways, "rsum": self.rsum}
+
+    def table(self) -> Table:
+        """The figures for a terminal."""
+        mean = f", mean of {self.folds} folds" if self.folds > 1 else ""
+        title = f"{self.protocol}: {self.images:,} images, {self.captions:,} captions{mean}"
+        table = recall_table(
+            title, {"text → image": self.text_to_image, "image → text": self.image_to_text}
+        )
+        table.caption = f"RSUM {self.rsum:.1f}"
+        return table
+
+
+def recall_table(title: str, ways: dict[str, Recall]) -> Table:
+    """One row for each direction."""
+    table = Table(title=title, title_justify="left", caption_justify="left", min_width=len(title))
+    for column in ("", "R@1", "R@5", "R@10", "median rank"):
+        table.add_column(column, justify="right" if column else "left")
+    for way, found in ways.items():
+        shares = (f"{share:.1f}" for share in found[:3])
+        table.add_row(way, *shares, f"{found.median_rank:g}")
+    return table
+
+
+def measure_recall(
+    protocol: str,
+    folds: Sequence[Sequence[CaptionedPhoto]],
+    scores: Scores,
+    progress: Progress = no_progress,
+) -> ProtocolRecall:
+    """Recall in both directions, averaged over the folds.
+
+    Args:
+        protocol: what chose the folds.
+        folds: not empty; their photos one after another are the columns of the scores, and those
+            photos' captions one after another the rows.
+        scores: of all captions for all photos.
+        progress: of the stage "rank", in queries of both directions.
+    """
+    texts, images, total = 0, 0, sum(scores.shape)
+    found = []
+    for fold in folds:
+        captions = [len(photo.captions) for photo in fold]
+        rows, columns = slice(texts, texts + sum(captions)), slice(images, images + len(fold))
+
+        part = scores.select(rows, columns)
+        found.append(_both_directions(part, captions, after(texts + images, total, progress)))
+        texts, images = rows.stop, columns.stop
+    ways = [Recall(*map(fmean, zip(*way, strict=True))) for way in zip(*found, strict=True)]
+    return ProtocolRecall(protocol, len(folds), images, texts, *ways)
+
+
+def _both_directions(
+    scores: Scores, captions: Sequence[int], progress: Progress
+) -> tuple[Recall, Recall]:
+    """Text → image and image → text recall of one fold; `captions` counts those of each photo."""
+    texts, images = scores.shape
+    photos = [[photo] for photo, count in enumerate(captions) for _ in range(count)]
+    captions_of = [range(first, end) for first, end in pairwise(accumulate(captions, initial=0))]
+    text_to_image = ranks_by_block(
+        scores.rows, images, photos, ties="pessimistic", progress=progress
+    )
+    image_to_text = ranks_by_block(
+        scores.columns,
+        texts,
+        captions_of,
+        ties="pessimistic",
+        progress=after(texts, texts + images, progress),
+    )
+    return recall(text_to_image), recall(image_to_text)
+
+
+SAMPLE = 2000  # reference images at most; more change little
+
+
+@dataclass(frozen=True)
+class ReferenceImages:
+    """The images u over which a caption's mean is taken.
+
+    Attributes:
+        image_ids: at least one, none of them a measured image.
+        temperature: τ, of the model's training.
+    """
+
+    image_ids: Sequence[str]
+    temperature: float
+
+    @classmethod
+    def sample(cls, image_ids: Sequence[str], temperature: float) -> ReferenceImages:
+        """All images, or `SAMPLE` of them, drawn with a fixed seed."""
+        if len(image_ids) > SAMPLE:
+            chosen = np.random.default_rng(0).choice(len(image_ids), SAMPLE, replace=False)
+            image_ids = [image_ids[place] for place in sorted(chosen.tolist())]
+        return cls(image_ids, temperature)
+
+
+@dataclass(frozen=True)
+class CaptionPosterior:
+    """τ log P(v | q), up to a constant: comparable between captions, and between images as f is.
+
+    Attributes:
+        scores: f, of T texts and N images.
+        normalisers: [T] float32, on the scores' device.
+    """
+
+    scores: Scores
+    normalisers: Tensor
+
+    @classmethod
+    def of(cls, scores: Scores, reference: Scores, temperature: float) -> CaptionPosterior:
+        """Build from the scores of the same texts for reference images."""
+        return cls(scores, log_mean_exp(reference, temperature))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """T and N."""
+        return self.scores.shape
+
+    def rows(self, texts: slice) -> Tensor:
+        """Scores of some texts for all images, [t, N]."""
+        return self.scores.rows(texts) - self.normalisers[texts, None]
+
+    def columns(self, images: slice) -> Tensor:
+        """Scores of some images for all texts, [n, T]."""
+        return self.scores.columns(images) - self.normalisers
+
+    def select(self, texts: slice, images: slice) -> CaptionPosterior:
+        """The part of the matrix that some texts and images span."""
+        return CaptionPosterior(self.scores.select(texts, images), self.normalisers[texts])
+
+
+def log_mean_exp(scores: Scores, temperature: float) -> Tensor:
+    """Each text's τ log mean_u exp(f(q, u) / τ) over all images: [T] float32."""
+    texts, images = scores.shape
+    size = max(1, LARGEST_BLOCK // images)
+    parts = [
+        (scores.rows(slice(start, min(start + size, texts))) / temperature).logsumexp(dim=1)
+        for start in range(0, texts, size)
+    ]
+    return temperature * (torch.cat(parts) - log(images))

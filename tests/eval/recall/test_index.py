@@ -1,0 +1,309 @@
+"""Recall and first hits of an index, on answers known by hand, and runs read by a public tool."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from itertools import pairwise
+from pathlib import Path
+from urllib.parse import unquote
+
+import ir_measures
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ir_measures import Success
+from typer.testing import CliRunner
+
+from eval.recall.index import (
+    JudgedQuery,
+    encode_id,
+    measure_first_hits,
+    measure_index_recall,
+    read_judged_queries,
+    strictly_falling,
+    write_qrels,
+    write_run,
+)
+from indexer.build import build_index
+from indexer.dense.build import add_dense
+from indexer.search.lucene import LuceneSearcher
+from indexer.search.open import open_index
+from indexer.settings import PruningSettings
+from sparta.captions.read import CaptionedPhoto
+from sparta.command_line import cli
+from sparta.errors import InputError
+from sparta.features.store import FeatureStore
+from sparta.metrics import recall
+from tests.eval.dense_models import save_dense
+from tests.eval.recall.ranked import RankedSearcher
+
+
+def ranked(**places: int | None) -> tuple[RankedSearcher, list[CaptionedPhoto]]:
+    """A query for image "0" per place, among 25 images; None: not found."""
+    others = [str(i) for i in range(1, 25)]
+    answers = {
+        query: others[:3] if place is None else [*others[: place - 1], "0", *others[place - 1 :]]
+        for query, place in places.items()
+    }
+    return RankedSearcher(answers, [str(i) for i in range(25)]), [
+        CaptionedPhoto("0", "val", tuple(places))
+    ]
+
+
+def test_ranks_known_by_hand() -> None:
+    searcher, photos = ranked(a=1, b=2, c=5, d=6, e=10, f=11, g=25, h=None)
+    seen: list[tuple[object, ...]] = []
+    found = measure_index_recall(searcher, photos, progress=lambda *step: seen.append(step))
+    assert found.recall == (12.5, 37.5, 62.5, 8.0)  # the median lies between ranks 6 and 10
+    assert (found.queries, found.images) == (8, 25)
+    assert found.query_ms == 2.0 and found.seconds > 0
+    assert seen == [("search", done, 8) for done in range(1, 9)]
+    # More hits are asked for only where ten do not hold the image, and never in vain.
+    assert searcher.searches[5:] == [("f", 10), ("f", 25), ("g", 10), ("g", 25), ("h", 10)]
+
+
+@pytest.mark.parametrize("substitute", [True, False])
+def test_substitutes_are_a_choice(substitute: bool, tmp_path: Path) -> None:
+    searcher, photos = ranked(a=1, b=20)
+    measure_index_recall(searcher, photos, substitute=substitute)
+    write_run(searcher, photos, tmp_path / "run", 3, "tag", substitute)
+    assert searcher.substituted == {substitute}
+
+
+def test_the_median_counts_all_images() -> None:
+    searcher, photos = ranked(a=25, b=24, c=3)
+    assert measure_index_recall(searcher, photos).recall.median_rank == 24
+    searcher, photos = ranked(a=None, b=None, c=3)
+    assert measure_index_recall(searcher, photos).recall.median_rank == 26
+
+
+def test_depth_bounds_the_search() -> None:
+    searcher, photos = ranked(a=3, b=4, c=20)
+    found = measure_index_recall(searcher, photos, depth=3)
+    assert found.recall == (0, pytest.approx(100 / 3), pytest.approx(100 / 3), 11)
+    assert {k for _, k in searcher.searches} == {3}
+
+
+def test_every_image_of_the_index_takes_part() -> None:
+    searcher, _ = ranked(a=1)
+    searcher.answers = {"zero": ["7", "0"], "one": ["1"], "again": ["1", "2"]}
+    photos = [CaptionedPhoto("0", "val", ("zero",)), CaptionedPhoto("1", "val", ("one", "again"))]
+    assert measure_index_recall(searcher, photos).recall.at_1 == pytest.approx(200 / 3)
+
+
+def test_photos_that_are_not_indexed_are_refused() -> None:
+    searcher, photos = ranked(a=1)
+    photos += [CaptionedPhoto("x.jpg", "val", ("a",)), CaptionedPhoto("y.jpg", "val", ("a",))]
+    with pytest.raises(InputError, match=r"2 of 3 captioned .* not in the index, 'x\.jpg'"):
+        measure_index_recall(searcher, photos)
+
+
+@pytest.fixture(scope="module")
+def index(
+    tmp_path_factory: pytest.TempPathFactory, views: list[FeatureStore], models: list[Path]
+) -> Path:
+    out = tmp_path_factory.mktemp("index") / "index"
+    build_index(views, models, out, device="cpu")
+    return out
+
+
+def test_command(index: Path, captions_file: Path, captioned: list[CaptionedPhoto]) -> None:
+    searcher = LuceneSearcher(index)
+    ranks = []
+    for photo in captioned:
+        for text in photo.captions:
+            ids = [hit.image_id for hit in searcher.search(text, 21).hits]
+            ranks.append(ids.index(photo.image_id) + 1 if photo.image_id in ids else 22)
+    searcher.close()
+    arguments = ["eval", "index", str(index), "--captions", str(captions_file)]
+    run = CliRunner().invoke(cli, [*arguments, "--json"])
+    assert run.exit_code == 0, run.output
+    found = json.loads(run.stdout)
+    for k in (1, 5, 10):
+        assert found["recall"][f"at_{k}"] == pytest.approx(100 * sum(r <= k for r in ranks) / 42)
+    assert (found["queries"], found["images"]) == (42, 21)
+    run = CliRunner().invoke(cli, arguments, env={"COLUMNS": "200"})
+    assert run.exit_code == 0, run.output
+    for cell in (
+        "R@10",
+        "median rank",
+        "42",
+        "21",
+        "ms per query",
+        f"{found['recall']['at_10']:.1f}",
+    ):
+        assert cell in run.stdout
+
+
+def test_a_dense_backend_of_the_index(
+    index: Path,
+    views: list[FeatureStore],
+    captions_file: Path,
+    captioned: list[CaptionedPhoto],
+    tmp_path: Path,
+) -> None:
+    """It finds what the model itself finds: the same inner products, asked one by one."""
+    model = save_dense(tmp_path / "model")
+    both = tmp_path / "index"
+    shutil.copytree(index, both)
+    add_dense(both, views[0], "vse++", model, device="cpu")
+    options = ["--captions", str(captions_file), "--json"]
+    asked = CliRunner().invoke(cli, ["eval", "index", *options, str(both), "--backend", "vse++"])
+    assert asked.exit_code == 0, (asked.output, asked.exception)
+    found = json.loads(asked.stdout)
+    features = ["--features", str(views[0].folder), "--device", "cpu"]
+    direct = CliRunner().invoke(cli, ["eval", "model", *options, str(model), *features])
+    assert found["recall"] == pytest.approx(json.loads(direct.stdout)["text_to_image"])
+    assert (found["queries"], found["images"]) == (42, 21)
+    asked = CliRunner().invoke(cli, ["eval", "index", *options, str(both), "--backend", "gpo"])
+    assert isinstance(asked.exception, InputError) and "gpo" in str(asked.exception)
+
+
+def test_command_with_the_wrong_split(index: Path, captions_file: Path) -> None:
+    arguments = ["eval", "index", str(index), "--captions", str(captions_file), "--split"]
+    run = CliRunner().invoke(cli, [*arguments, "other"])
+    assert isinstance(run.exception, InputError) and "elsewhere.jpg" in str(run.exception)
+    run = CliRunner().invoke(cli, [*arguments, "nowhere"])
+    assert isinstance(run.exception, InputError) and "nowhere" in str(run.exception)
+
+
+def judged(query: str, images: set[str], kind: str = "query") -> JudgedQuery:
+    return JudgedQuery(query=query, images=frozenset(images), kind=kind)
+
+
+def test_first_hits_by_kind() -> None:
+    answers = {"a": ["1", "2"], "b": ["2", "1"], "c": ["3"], "none": []}
+    searcher = RankedSearcher(answers, ["1", "2", "3", "4"])
+    queries = [
+        judged("a", {"1"}, "x"),
+        judged("b", {"1", "3"}, "x"),
+        judged("c", {"1", "2", "3", "4"}, "y"),
+        judged("none", {"1"}, "y"),
+    ]
+    steps: list[tuple[str, int, int]] = []
+    found = measure_first_hits(searcher, queries, lambda *step: steps.append(step))
+    assert found.right == {"x": 1, "y": 1}
+    assert found.queries == {"x": 2, "y": 2}
+    assert found.share == 50.0
+    assert found.chance == pytest.approx(100 * (1 + 2 + 4 + 1) / 4 / 4)
+    assert steps == [("search", done, 4) for done in range(1, 5)]
+    assert searcher.searches == [(query.query, 1) for query in queries]
+
+
+def test_malformed_files_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "queries.jsonl"
+    with pytest.raises(InputError, match=r"queries\.jsonl cannot be read"):
+        read_judged_queries(path)
+    path.write_text("")
+    with pytest.raises(InputError, match=r"queries\.jsonl has no query"):
+        read_judged_queries(path)
+    path.write_text('{"query": "a", "images": []}\n{"query": "a", "images": "x.jpg"}\n')
+    with pytest.raises(InputError, match=re.escape(f"{path}:2: ")):
+        read_judged_queries(path)
+
+
+def test_a_byte_order_mark_and_empty_last_lines_are_no_queries(tmp_path: Path) -> None:
+    path = tmp_path / "queries.jsonl"
+    path.write_bytes(b'\xef\xbb\xbf{"query": "a", "images": ["x.jpg"]}\n\n\n')
+    assert read_judged_queries(path) == [judged("a", {"x.jpg"})]
+
+
+def test_command_of_queries(tmp_path: Path, views: list[FeatureStore], models: list[Path]) -> None:
+    index, queries = tmp_path / "index", tmp_path / "queries.jsonl"
+    build_index(views, models, index, device="cpu")
+    searcher = open_index(index)
+    first = searcher.search("dog", 1).hits[0].image_id
+    searcher.close()
+    lines = [{"query": "dog", "images": [first]}, {"query": "dog", "images": [], "kind": "wrong"}]
+    queries.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    arguments = ["eval", "queries", str(index), "--queries", str(queries)]
+    run = CliRunner().invoke(cli, [*arguments, "--json"])
+    assert run.exit_code == 0, run.output
+    found = json.loads(run.stdout)
+    assert found["right"] == {"query": 1, "wrong": 0}
+    assert found["share"] == 50.0
+    run = CliRunner().invoke(cli, arguments, env={"COLUMNS": "200"})
+    for cell in ("query", "wrong", "100.0 %", "50.0 %", "random order"):
+        assert cell in run.stdout
+
+
+@pytest.fixture(scope="module")
+def tied(
+    tmp_path_factory: pytest.TempPathFactory, views: list[FeatureStore], models: list[Path]
+) -> Path:
+    """Impacts of two bits, so that many images tie."""
+    out = tmp_path_factory.mktemp("trec") / "index"
+    build_index(views, models, out, PruningSettings(bits=2), device="cpu")
+    return out
+
+
+def success(run: Path, qrels: Path) -> dict[int, float]:
+    measures = {k: Success @ k for k in (1, 5, 10)}
+    found = ir_measures.calc_aggregate(
+        list(measures.values()),
+        list(ir_measures.read_trec_qrels(str(qrels))),
+        list(ir_measures.read_trec_run(str(run))),
+    )
+    return {k: 100 * found[measure] for k, measure in measures.items()}
+
+
+def test_ir_measures_finds_our_recall(tied: Path, captions_file: Path, tmp_path: Path) -> None:
+    run, qrels = tmp_path / "out.trec", tmp_path / "out.qrels"
+    arguments = ["eval", "index", str(tied), "--captions", str(captions_file), "--json"]
+    found = CliRunner().invoke(cli, [*arguments, "--run", str(run), "--qrels", str(qrels)])
+    assert found.exit_code == 0, found.output
+    ours = json.loads(found.stdout)["recall"]
+    theirs = success(run, qrels)
+    assert {k: ours[f"at_{k}"] for k in (1, 5, 10)} == pytest.approx(theirs)
+    assert 0 < theirs[1] < theirs[10]
+    lines = [line.split(" ") for line in run.read_text().splitlines()]
+    assert {len(line) for line in lines} == {6} and {line[-1] for line in lines} == {"sparta"}
+
+
+def test_ties_keep_our_order_and_ids_have_no_spaces(tmp_path: Path) -> None:
+    """A tool that breaks ties by document id in descending order would turn all of these round."""
+    ids = [f"a folder/{number:02d} é#.jpg" for number in range(12)]
+    photos = [CaptionedPhoto(image_id, "val", (f"query {image_id}",)) for image_id in ids]
+    searcher = RankedSearcher({photo.captions[0]: ids for photo in photos}, ids)
+    run, qrels = tmp_path / "out.trec", tmp_path / "out.qrels"
+    write_run(searcher, photos, run, depth=10, tag="a tag")
+    write_qrels(photos, qrels)
+    expected = recall(torch.arange(1, 13))
+    assert success(run, qrels) == pytest.approx(dict(zip((1, 5, 10), expected, strict=False)))
+    rows = [line.split(" ") for line in run.read_text(encoding="ascii").splitlines()]
+    assert len(rows) == 120
+    assert [unquote(row[2]) for row in rows[:10]] == ids[:10]
+    assert unquote(rows[0][0]) == f"{ids[0]}#0" and rows[0][-1] == "a%20tag"
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.one_of(st.integers(0, 20), st.floats(-1, 1, width=32)), max_size=30))
+def test_scores_fall_strictly_and_stay_close(scores: list[float]) -> None:
+    ordered = sorted(scores, reverse=True)
+    found = strictly_falling(ordered)
+    assert all(first > second for first, second in pairwise(found))
+    np.testing.assert_allclose(found, ordered, rtol=1e-5, atol=1e-5)
+    printed = [np.float32(f"{score:.9g}") for score in found]
+    assert all(first > second for first, second in pairwise(printed))
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_ids_survive(image_id: str) -> None:
+    encoded = encode_id(image_id)
+    assert unquote(encoded) == image_id
+    assert encoded.isascii() and not set(" \t\n#") & set(encoded)
+
+
+def test_a_folder_that_is_not_there_is_refused_before_searching(
+    tied: Path, captions_file: Path, tmp_path: Path
+) -> None:
+    arguments = ["eval", "index", str(tied), "--captions", str(captions_file)]
+    for option in ("--run", "--qrels"):
+        found = CliRunner().invoke(cli, [*arguments, option, str(tmp_path / "no" / "out")])
+        assert isinstance(found.exception, InputError)
+        assert f"{option} {tmp_path}" in str(found.exception)
