@@ -190,7 +190,9 @@ def test_transfer_to_another_set(
     message = str(refused.exception)
     assert "kind: 'pixels' against 'grid'" in message and "Give --transfer" in message
     found = run([dense[0]], [other.folder], captions_file, "--transfer")
-    assert found.exit_code == 0 and "transferred: kind: 'pixels' against 'grid'" in found.stdout
+    assert found.exit_code == 0 and "transferred: kind: 'pixels' against 'grid'" in " ".join(
+        found.stdout.split()
+    )
     answer = figures(run([dense[0]], [other.folder], captions_file, "--transfer", "--json"))
     assert answer["models"][0]["other_features_than_trained_on"]
     agree(answer, expected(dense_matrix(dense[0], other, captioned), captioned))
