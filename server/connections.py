@@ -79,22 +79,28 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _parse(self, data: bytes) -> None:
         """Parse a part of a request; an offer of another protocol is ignored (RFC 9110, 7.8)."""
+        rest = memoryview(data)
         try:
-            self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade as offer:
-            self._parse_without_offer(data[offer.args[0] :])
+            while rest and not self._refused:  # every request of a pipeline may have an offer
+                try:
+                    self.parser.feed_data(rest)
+                    return
+                except httptools.HttpParserUpgrade as offer:
+                    rest = rest[offer.args[0] :]
+                    self._parse_without_offer()
         except httptools.HttpParserError:
             self.send_400_response("")
 
-    def _parse_without_offer(self, rest: bytes) -> None:
-        """Parse a request again, whose parser takes what follows the head for another protocol.
+    def _parse_without_offer(self) -> None:
+        """Parse a head again, since its parser takes what follows for another protocol.
 
-        Args:
-            rest: what came after the head.
+        Raises:
+            HttpParserError: if it is none.
         """
         method = self.parser.get_method()
-        if method == b"CONNECT":
+        if method == b"CONNECT" and not self._refused:
             self._refuse(HTTPStatus.METHOD_NOT_ALLOWED, "CONNECT: this server is no proxy")
+        if self._refused:
             return
         version = self.parser.get_http_version().encode()
         lines = [b"%b %b HTTP/%b" % (method, self.url, version)]
@@ -108,7 +114,7 @@ class LimitedProtocol(HttpToolsProtocol):
         kept = [one.strip() for one in tokens if one.strip().lower() not in OFFER]
         lines += [b"connection: %b" % b", ".join(kept)] if kept else []
         self.parser = httptools.HttpRequestParser(self)
-        self._parse(b"\r\n".join([*lines, b"", rest]))
+        self.parser.feed_data(b"\r\n".join([*lines, b"", b""]))
 
     def on_message_begin(self) -> None:
         """A request begins."""

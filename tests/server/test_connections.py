@@ -200,13 +200,15 @@ OFFERS = [
 ]
 
 
-def ask(connection: socket.socket, *parts: bytes) -> list[str]:
-    """The statuses of the answers to two searches on one connection."""
+def ask(connection: socket.socket, count: int, *parts: bytes) -> list[str]:
+    """The statuses of so many answers to what is sent on one connection."""
     for part in parts:
         connection.sendall(part)
         time.sleep(0.02)
-    connection.shutdown(socket.SHUT_WR)
-    return re.findall(r"HTTP/1\.1 (\d+)", answer(connection).decode())
+    raw = b""
+    while raw.count(b"\r\n\r\n") < count and (received := connection.recv(65_536)):
+        raw += received
+    return re.findall(r"HTTP/1\.1 (\d+)", raw.decode())
 
 
 @pytest.mark.parametrize("offer", OFFERS, ids=["h2c", "two headers", "websocket"])
@@ -220,13 +222,20 @@ def test_an_offer_of_another_protocol_is_ignored(address: str, offer: bytes, chu
     get = SEARCH[:-2] + offer + b"\r\n"
     whole = [post, get, post, SEARCH]
     taken = "411" if chunked else "200"  # bodies say their length
-    assert ask(connect(address), b"".join(whole)) == [taken, "200", taken, "200"]
-    assert ask(connect(address), *whole) == [taken, "200", taken, "200"]
+    assert ask(connect(address), 4, b"".join(whole)) == [taken, "200", taken, "200"]
+    assert ask(connect(address), 4, *whole) == [taken, "200", taken, "200"]
     pieces = [post[:60], post[60:-30], post[-30:-7], post[-7:] + get]
-    assert ask(connect(address), *pieces) == [taken, "200"]
+    assert ask(connect(address), 2, *pieces) == [taken, "200"]
     wrong = post.replace(b'"k": 1', b'"k": 0')
-    assert ask(connect(address), wrong, get) == ["411" if chunked else "422", "200"]
-    assert ask(connect(address), head + offer + b"\r\n", get) == ["422", "200"]
+    assert ask(connect(address), 2, wrong, get) == ["411" if chunked else "422", "200"]
+    assert ask(connect(address), 2, head + offer + b"\r\n", get) == ["422", "200"]
+
+
+def test_every_request_of_a_pipeline_may_have_an_offer(address: str) -> None:
+    one = SEARCH[:-2] + OFFERS[0] + b"\r\n"
+    assert ask(connect(address), 1000, 1000 * one) == ["200"] * 1000
+    large = SEARCH[:-2] + OFFERS[0] + b"X: " + connections.MAX_HEAD * b"x" + b"\r\n\r\n"
+    assert ask(connect(address), 2, one + large) == ["200", "431"]
 
 
 def test_a_tunnel_is_refused(address: str) -> None:
