@@ -26,8 +26,9 @@ from indexer.workspace import Workspace, check_target
 from sparta.atomic import check_name
 from sparta.cluster import Cluster
 from sparta.disk import check_room, full_disk_reported
+from sparta.errors import InputError
 from sparta.features.store import FeatureStore
-from sparta.image_ids import check_id
+from sparta.image_ids import id_problem
 from sparta.lock import writing
 from sparta.progress import Notice, Progress, no_notice, no_progress
 from sparta.substitutes import SubstituteTable
@@ -112,7 +113,11 @@ def build_index(
         check_target(out)
         encoder = ImageEncoder.open(stores, models, batch_size, device, pruning.terms, progress)
         for image_id in encoder.store.ids:
-            check_id(image_id)
+            if problem := id_problem(image_id):
+                raise InputError(
+                    f"{encoder.store.folder}: the image id {image_id[:50]!r} {problem}; extract "
+                    "or import the features again, into another folder"
+                )
         fingerprints = [scorer.fingerprint for scorer in encoder.scorers]
         vocabulary = encoder.tokenizer.vocabulary_hash
         with (

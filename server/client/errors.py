@@ -24,6 +24,10 @@ class ClientError(Exception):
         self.status = None if problem is None else problem.status
 
 
+class NotSentError(ClientError):
+    """The client sent nothing, since no image can have the id that was given."""
+
+
 def answered(response: httpx.Response) -> ClientError:
     """The error of a server's answer."""
     problem = _problem(response)

@@ -215,10 +215,10 @@ def image_path(image_id: str) -> str:
     """Of an image.
 
     Raises:
-        ClientError: if no image can have this id; libraries would ask for another one.
+        NotSentError: if no image can have this id; libraries would ask for another one.
     """
     if problem := id_problem(image_id):
-        raise errors.ClientError(f"the image id {image_id[:50]!r} {problem}; nothing was sent")
+        raise errors.NotSentError(f"the image id {image_id[:50]!r} {problem}; nothing was sent")
     # Slashes stay as they are: some proxies refuse or decode escaped ones.
     return f"/v1/images/{quote(image_id)}"
 

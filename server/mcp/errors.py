@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from mcp.server.mcpserver.exceptions import ToolError
 
-from server.client.errors import ClientError
+from server.client.errors import ClientError, NotSentError
 
 # By the last part of a problem's type, or by the status of errors that have none.
 ADVICE = {
@@ -42,6 +42,8 @@ def _reason(error: ClientError) -> str:
 
 
 def _advice(error: ClientError) -> str:
+    if isinstance(error, NotSentError):
+        return ""  # the reason says what to do
     if error.problem is None:
         return ADVICE["unreachable"]
     kind = error.problem.type.rpartition(":")[2]

@@ -369,7 +369,7 @@ def test_an_id_that_would_reach_another_image_is_refused(
     with monkeypatch.context() as patch:
         patch.setattr("sparta.features.writer.id_problem", lambda image_id: None)
         other = same_but(tmp_path / "features", store, rename="x/../y.jpg")
-    with pytest.raises(InputError, match=r"'x/../y.jpg' has the part '\.\.' between slashes"):
+    with pytest.raises(InputError, match=r"features: the image id 'x/../y.jpg' has .*again"):
         build_index([other], [model_dir], tmp_path / "index", device="cpu")
     with pytest.raises(ValueError, match=r"'x/../y.jpg' has the part"):
         same_but(tmp_path / "more", store, rename="x/../y.jpg")

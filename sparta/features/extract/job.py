@@ -25,6 +25,7 @@ from sparta.features.extract.photos import find_photos, not_utf8
 from sparta.features.extract.workers import Batches, PhotoWorker, Regions, extract_on
 from sparta.features.skipped import SKIPPED, Skipped
 from sparta.features.writer import SHARD_SIZE, StoreWriter
+from sparta.image_ids import id_problem
 from sparta.lock import writing
 from sparta.progress import Notice, Progress, no_notice, no_progress
 
@@ -186,5 +187,9 @@ def _fill(
             skipped += bad
             done += len(good) + len(bad)
             report(done)
+        # The keys of a bucket are texts, of which some cannot be ids.
+        problems = {one.image_id: id_problem(one.image_id) for one in images}
+        skipped += [Skipped(key, f"the id {why}") for key, why in problems.items() if why]
+        images = [one for one in images if not problems[one.image_id]]
         writer.write_shard(sorted(images, key=attrgetter("image_id")), skipped)
         check_room(writer.folder, (len(plan) - number) * writer.shard_bytes)

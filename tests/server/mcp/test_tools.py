@@ -156,6 +156,19 @@ def test_unknown_images_and_backends(server: Make) -> None:
     )
 
 
+def test_an_id_that_would_reach_another_image_is_refused(photos: Path) -> None:
+    def server() -> MCPServer:
+        app = app_of(Backend("sparta", FakeSearcher(), photos))
+        return mcp_server(application_client(app), app, write=True)
+
+    reason = "the image id 'x/../garden/one.png' has the part '..' between slashes: give a path "
+    more: dict[str, dict[str, str]] = {"explain": {"query": "red"}, "add": {"photo": "cGhvdG8="}}
+    for tool in ("image", "similar", "explain", "add"):
+        given = {"image_id": "x/../garden/one.png", **more.get(tool, {})}
+        text = error(server, tool, **given)
+        assert text == reason + "without these; nothing was sent."
+
+
 def test_wrong_arguments_are_named(server: Make) -> None:
     assert "k\n  Input should be less than or equal to 100" in error(
         server, "search", query="red", k=101

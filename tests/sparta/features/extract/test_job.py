@@ -4,14 +4,17 @@ import signal
 import subprocess
 import sys
 import time
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from fsspec.implementations.memory import MemoryFile  # type: ignore[import-untyped]
 from PIL import Image
 from transformers import AutoModel
 
+from sparta.addresses import folder_at
 from sparta.errors import InputError
 from sparta.features.extract import job as job
 from sparta.features.extract.grid import grid_boxes
@@ -196,6 +199,20 @@ def test_links_that_lead_out_of_the_folder_are_counted(tmp_path: Path) -> None:
         f"{folder}: 1 of 2 photos are links that lead out of the folder; "
         "a server will not show them"
     ]
+
+
+def test_keys_of_a_bucket_that_cannot_be_ids_are_skipped(tmp_path: Path) -> None:
+    folder, out = folder_at("memory://keys"), tmp_path / "out"
+    buffer = BytesIO()
+    Image.new("RGB", (40, 40), "red").save(buffer, "PNG")
+    keys = ["/keys/a.png", "/keys/b//c.png", "/keys/./d.png", "/keys/e/../f.png"]
+    for key in keys:
+        folder.fs.store[key] = MemoryFile(folder.fs, key, buffer.getvalue())  # type: ignore[attr-defined]
+    report = extract_photos(folder, out, "pixels", image_size=32, workers=0)
+    assert report.images == 1 and FeatureStore.open(out).ids == ["a.png"]
+    reasons = {one.image_id: one.reason for one in read_skipped(out)}
+    assert reasons.keys() == {"b//c.png", "./d.png", "e/../f.png"}
+    assert reasons["./d.png"].startswith("the id has the part '.' between slashes")
 
 
 CHANGED = (
