@@ -1,4 +1,4 @@
-"""Processes of a server killed while clients write through it and search: see `bench soak`."""
+"""Processes of a server killed while clients write through it and search."""
 
 from __future__ import annotations
 
