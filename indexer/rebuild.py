@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -302,7 +303,7 @@ def _added(folder: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 def _photos_of(index: Path) -> Path | None:
     photos = Manifest.read(index).photos
-    return Path(photos).resolve() if photos else None
+    return Path(os.path.realpath(photos)) if photos else None  # of links in a circle, too
 
 
 def _differs(built: Mapping[str, Any], name: str, value: Any) -> bool:

@@ -318,3 +318,17 @@ def test_photos_that_were_sent_are_encoded_again(
         path.unlink()
     with pytest.raises(InputError, match="2 images that the new one would lack"):
         build_photos(drawn, index, shards=shards)
+
+
+def test_the_folder_it_was_built_from_may_have_become_a_circle(drawn: Path, tmp_path: Path) -> None:
+    index, moved = tmp_path / "index", tmp_path / "moved"
+    build_photos(drawn, index)
+    update_metadata(index, {"0.jpg": {"album": "Crete"}})
+    drawn.rename(moved)
+    drawn.symlink_to("photos")
+    encoding = Encoding(["sample"], device="cpu")
+    assert not PhotoSync(index, moved, encoding).run(dry=True).plan.vanished
+    with pytest.raises(InputError, match="photos does not exist"):
+        PhotoSync(index, drawn, encoding).run()
+    build_photos(moved, index)
+    assert fields_of(index)["0.jpg"]["album"] == "Crete"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
@@ -54,7 +55,9 @@ def _recorded(index: Path, manifest: Manifest, root: Path, scan: Scan) -> dict[s
     except (InputError, OSError):
         return None
     photos = store.photos
-    if store.fingerprint != manifest.features[0] or not photos or photos.resolve() != root:
+    if store.fingerprint != manifest.features[0] or not photos:
+        return None
+    if Path(os.path.realpath(photos)) != root:
         return None
     problems = {one.image_id: one.reason for one in read_skipped(folder)}
     seen = {}

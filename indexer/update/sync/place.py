@@ -44,7 +44,7 @@ def place_of(index: Path, photos: Path, built_from: str | None) -> Place:
     if photos.is_file():
         raise InputError(f"{photos} is a file: give the folder of the photos")
     folder = Path(os.path.realpath(photos))  # `resolve` raises for links in a circle
-    known = synced_folders(index) + ([Path(built_from).resolve()] if built_from else [])
+    known = synced_folders(index) + ([Path(os.path.realpath(built_from))] if built_from else [])
     for inner in known:
         if inner != folder and inner.is_relative_to(folder):
             raise InputError(
