@@ -36,6 +36,7 @@ from sparta.errors import InputError
 from tests.server.apps import settings
 from tests.server.drawings import index_drawings
 from tests.server.fake import DRAWINGS, draw
+from tests.torture.kills import Report
 
 ENGINES = ("columns", "lucene")  # of a worker each
 SHARDS = 2
@@ -44,9 +45,7 @@ IDS = [*DRAWINGS, *(f"new/{number}.jpg" for number in range(5))]
 Images = dict[str, tuple[int, int | None]]  # id → impact of "red", and a field
 
 
-def copy_indexes(
-    count: int, seed: int, work: Path, report: Callable[[str], None]
-) -> dict[str, Any]:
+def copy_indexes(count: int, seed: int, work: Path, report: Report) -> dict[str, Any]:
     """Take so many steps, half of them with shards; returns which, and what was wrong after one."""
     wrong: list[dict[str, Any]] = []
     taken: Counter[str] = Counter()
@@ -95,6 +94,7 @@ class Steps:
         self._searchers = [open_searcher(self._name, engine) for engine in ENGINES]
         self._writer = ExitStack()
         self._client: TestClient | None = None
+        self._waited: tuple[int, int] | None = None  # commit and place of a write in this step
         for close in (*(one.close for one in self._currents), self._close_writer):
             opened.callback(close)
         opened.callback(lambda: [one.close() for one in self._searchers])
@@ -139,8 +139,6 @@ class Steps:
             images.pop(image_id, None)
         if there:
             self._waited = int(found.headers[COMMIT]), int(found.headers[PLACE])
-
-    _waited: tuple[int, int] | None = None
 
     def _shown(self) -> list[str]:
         """Whether both workers say that they show what was written in this step."""
@@ -195,17 +193,12 @@ class Steps:
             aside = restore_snapshot(*places)
         assert aside is not None
         shutil.rmtree(aside)
-        others = {
+        self._images[target] = {
             key: image
-            for key, image in self._images[target].items()
-            if owner(key, self._shards) != number
+            for folder in (source, target)
+            for key, image in self._images[folder].items()
+            if (owner(key, self._shards) == number) == (folder == source)
         }
-        restored = {
-            key: image
-            for key, image in self._images[source].items()
-            if owner(key, self._shards) == number
-        }
-        self._images[target] = others | restored
         return []
 
     def move(self) -> None:
