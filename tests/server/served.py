@@ -16,6 +16,8 @@ from typing import IO
 
 import httpx
 
+from tests.server.apps import make_key
+
 # In command lines: of a process of its own, and of the one that workers are forks of.
 SPAWNED, FORKING = b"spawn_main", b"forkserver"
 
@@ -41,6 +43,21 @@ def served(
         finally:
             process.kill()  # where it has not ended; its workers end with it
             process.wait()
+
+
+@contextmanager
+def written(index: Path, *options: str) -> Iterator[tuple[httpx.Client, int]]:
+    """Serve an index; yields a client that may write, and the server's process id.
+
+    Each request has a connection of its own, so that all workers answer.
+    """
+    keys = index.parent / "keys.json"
+    headers = {"Authorization": f"Bearer {make_key(keys, 'write')}", "Connection": "close"}
+    with (
+        served(index, *options, "--keys", str(keys)) as (address, pid),
+        httpx.Client(base_url=address, headers=headers, timeout=60) as client,
+    ):
+        yield client, pid
 
 
 def _address(process: subprocess.Popen[bytes], printed: IO[bytes]) -> str:

@@ -14,12 +14,6 @@ from sparta.errors import InputError
 from tests.server.apps import make_key, settings
 from tests.server.certificates import make_certificate
 
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "keys.json"
-
-
 EXPOSED: list[dict[str, Any]] = [
     {"host": "0.0.0.0"},
     {"host": "::"},
