@@ -95,7 +95,7 @@ class Steps:
         self._writer = ExitStack()
         self._client: TestClient | None = None
         self._waited: tuple[int, int] | None = None  # commit and place of a write in this step
-        for close in (*(one.close for one in self._currents), self._close_writer):
+        for close in (*(one.close for one in self._currents), self.close):
             opened.callback(close)
         opened.callback(lambda: [one.close() for one in self._searchers])
 
@@ -145,13 +145,10 @@ class Steps:
         waited, self._waited = self._waited, None
         return ["not shown"] if waited and not self._board.is_shown(*waited) else []
 
-    def _close_writer(self) -> None:
-        self._writer.close()
-        self._client = None
-
     def close(self) -> None:
         """End the writer, as a server does when nobody writes."""
-        self._close_writer()
+        self._writer.close()
+        self._client = None
 
     def alias(self) -> None:
         """Let the name stand for another folder."""
@@ -172,7 +169,7 @@ class Steps:
         if self._shards == 1:
             take_snapshot(source, out)
         else:  # copied by hand, while nobody writes
-            self._close_writer()
+            self.close()
             shutil.copytree(source, out)
         self._images[out] = dict(self._images[source])
         return out
@@ -189,7 +186,7 @@ class Steps:
         except InputError as error:
             if "is being written by process" not in str(error):
                 return [str(error)]
-            self._close_writer()
+            self.close()
             aside = restore_snapshot(*places)
         assert aside is not None
         shutil.rmtree(aside)
@@ -212,7 +209,7 @@ class Steps:
 
     def overwrite(self) -> None:
         """Make the files of a folder those of another one, as rsync does."""
-        self._close_writer()
+        self.close()
         source, target = self._any(), self._any()
         wanted = {path.relative_to(source): path for path in source.rglob("*") if path.is_file()}
         for path in [*target.rglob("*")]:
