@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from sparta.errors import InputError
@@ -42,6 +43,21 @@ def ray_cluster(nodes: int) -> Iterator[Any]:
 def kill_node(cluster: Any, node: Any) -> None:
     """End all processes of a node by SIGKILL."""
     cluster.remove_node(node, allow_graceful=False)
+
+
+def actors(nodes: Iterable[Any], name: str) -> list[int]:
+    """Process ids of the actors on some nodes whose name contains a text, from /proc."""
+    raylets = {one.process.pid for node in nodes for one in node.all_processes.get("raylet", [])}
+    found = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(status.read_text().rpartition(")")[2].split()[1])
+            title = (status.parent / "cmdline").read_bytes().decode(errors="replace")
+        except OSError:  # the process has just ended
+            continue
+        if parent in raylets and title.startswith("ray::") and name in title:
+            found.append(int(status.parent.name))
+    return found
 
 
 def open_nothing() -> None:

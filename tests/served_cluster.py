@@ -18,7 +18,7 @@ from server.cluster.deploy import serve_on
 from server.settings import ServerSettings
 from sparta.cluster import connected
 from sparta.extras import require
-from tests.ray_cluster import SYSTEM
+from tests.ray_cluster import SYSTEM, actors
 from tests.redis_server import redis_server
 
 NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20, "memory": 2**30}
@@ -52,24 +52,9 @@ class ServedCluster:
         chosen = self.settings.model_copy(update={"index": index})
         serve_on(self.nodes.address, chosen, replicas)
 
-    def pids(self, name: str, *nodes: Any) -> list[int]:
-        """Processes of actors whose name has a text in it, on some nodes or all."""
-        chosen = nodes or self.nodes.list_all_nodes()
-        raylets = {process.process.pid for node in chosen for process in _raylets(node)}
-        found = []
-        for status in Path("/proc").glob("[0-9]*/stat"):
-            try:
-                parent = int(status.read_text().rpartition(")")[2].split()[1])
-                title = (status.parent / "cmdline").read_bytes().decode(errors="replace")
-            except OSError:
-                continue
-            if parent in raylets and title.startswith("ray::") and name in title:
-                found.append(int(status.parent.name))
-        return found
-
     def kill(self, name: str, draw: random.Random, number: signal.Signals = signal.SIGKILL) -> bool:
         """Kill an actor's process; whether there was one."""
-        found = self.pids(name)
+        found = actors(self.nodes.list_all_nodes(), name)
         if found:
             os.kill(draw.choice(found), number)
         return bool(found)
@@ -84,7 +69,7 @@ class ServedCluster:
 
     def kill_node(self, node: Any) -> None:
         """Kill all processes of a node."""
-        for pid in self.pids("", node):
+        for pid in actors([node], ""):
             os.kill(pid, signal.SIGKILL)
         self.nodes.remove_node(node, allow_graceful=False)
 
@@ -155,10 +140,6 @@ def served_cluster(nodes: int, work: Path, **values: Any) -> Iterator[ServedClus
         finally:
             cluster.shutdown()
             del os.environ["RAY_REDIS_ADDRESS"]
-
-
-def _raylets(node: Any) -> list[Any]:
-    return node.all_processes.get("raylet", [])
 
 
 def free_port() -> int:

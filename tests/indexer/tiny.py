@@ -70,6 +70,7 @@ def write_store(
     shards: int = 3,
 ) -> FeatureStore:
     random = np.random.default_rng(seed)
+    digits = len(str(shards - 1))  # so that the ids rise
     writer = StoreWriter(folder, source, augmentation=augmentation)
     for shard in range(shards):
         images = []
@@ -77,7 +78,7 @@ def write_store(
             features = random.standard_normal((5, source.dimension)).astype(np.float16)
             boxes = np.sort(random.random((5, 4)).astype(np.float32))
             labels, attributes = (part[i % 5 :] + part[: i % 5] for part in (LABELS, ATTRIBUTES))
-            name = f"{shard}/{i}.jpg"
+            name = f"{shard:0{digits}}/{i}.jpg"
             images.append(ImageFeatures(name, features, boxes, labels, attributes, 40 + i, 30))
         writer.write_shard(images)
     return writer.finish()

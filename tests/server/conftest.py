@@ -21,6 +21,20 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return draw(tmp_path_factory.mktemp("photos"))
 
 
+@pytest.fixture(scope="session")
+def drawings(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index of the photos, which no test changes."""
+    from tests.server.drawings import index_drawings  # which loads torch
+
+    return index_drawings(tmp_path_factory.mktemp("drawings") / "index", photos)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Where a server has its keys; there are none yet."""
+    return tmp_path / "keys.json"
+
+
 @pytest.fixture
 def searcher() -> FakeSearcher:
     return FakeSearcher()

@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
+from indexer.build import build_index
+from indexer.encoding.stores import open_stores
 from indexer.grounding import Inputs
 from indexer.postings import ImagePostings, Postings
 from indexer.settings import IndexSettings
@@ -14,9 +16,10 @@ from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.random_postings import write_postings
-from tests.indexer.tiny import SOURCE
+from tests.indexer.tiny import SOURCE, save_model
 from tests.server.fake import DRAWINGS, VOCABULARY, Drawing
 from tests.stores import write_store
+from tests.tiny import tokenizer
 
 TERMS = ["[PAD]", "[UNK]", *sorted(VOCABULARY), "dark"]
 
@@ -63,6 +66,14 @@ def index_drawings(folder: Path, photos: Path, features: str = "f") -> Path:
     rows = Postings.of([postings_of(i, DRAWINGS[i]) for i in sorted(DRAWINGS)])
     write_postings(folder, [rows], WordPieceTokenizer(inner), settings)
     return folder
+
+
+def index_photos(photos: Path, folder: Path) -> tuple[Path, Path, list[FeatureStore]]:
+    """An index of photos as `sparta index` makes it, with its model and the features it is of."""
+    model, index = save_model(folder / "model", tokenizer()), folder / "index"
+    stores = open_stores([photos], [model], "visual_sparta", index, device="cpu")
+    build_index(stores, [model], index, device="cpu")
+    return index, model, stores
 
 
 def store_drawings(folder: Path) -> FeatureStore:

@@ -1,36 +1,105 @@
-"""A server in a process of its own, as `sparta serve` starts it."""
+"""A server in a process of its own, as `sparta serve` starts it, and its workers."""
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO
 
 import httpx
 
+from tests.server.apps import make_key
+
+# In command lines: of a process of its own, and of the one that workers are forks of.
+SPAWNED, FORKING = b"spawn_main", b"forkserver"
+
 
 @contextmanager
-def served(index: Path, *options: str) -> Iterator[tuple[str, int]]:
-    """Serve an index on a free port until the block ends; yields address and process id."""
+def served(
+    index: Path, *options: str, output: IO[bytes] | None = None
+) -> Iterator[tuple[str, int]]:
+    """Serve an index on a free port until the block ends; yields address and process id.
+
+    Args:
+        index: to serve.
+        options: of `sparta serve`.
+        output: file for what the server prints; by default a temporary one.
+    """
     command = [sys.executable, "-m", "sparta", "serve", str(index), "--port", "0", *options]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    try:
-        address = re.search(r"http://[\d.:]+", process.stderr.readline())
-        assert address
-        while process.poll() is None:
-            try:
+    with nullcontext(output) if output else TemporaryFile() as printed:
+        process = subprocess.Popen(command, stderr=printed)
+        try:
+            yield _address(process, printed), process.pid
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(120) == 0
+        finally:
+            process.kill()  # where it has not ended; its workers end with it
+            process.wait()
+
+
+@contextmanager
+def written(index: Path, *options: str) -> Iterator[tuple[httpx.Client, int]]:
+    """Serve an index; yields a client that may write, and the server's process id.
+
+    Each request has a connection of its own, so that all workers answer.
+    """
+    keys = index.parent / "keys.json"
+    headers = {"Authorization": f"Bearer {make_key(keys, 'write')}", "Connection": "close"}
+    with (
+        served(index, *options, "--keys", str(keys)) as (address, pid),
+        httpx.Client(base_url=address, headers=headers, timeout=60) as client,
+    ):
+        yield client, pid
+
+
+def _address(process: subprocess.Popen[bytes], printed: IO[bytes]) -> str:
+    """Wait until the server answers, however long its start takes."""
+    while True:
+        # pread does not move the file position, which the server shares.
+        text = os.pread(printed.fileno(), 1 << 20, 0).decode(errors="replace")
+        assert process.poll() is None, text
+        if address := re.search(r"http://[\d.:]+", text):
+            with suppress(httpx.TransportError):
                 httpx.get(f"{address[0]}/readyz", timeout=60)
-                break
-            except httpx.TransportError:
-                time.sleep(0.01)
-        yield address[0], process.pid
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(120) == 0
-    finally:
-        process.kill()  # where it has not ended; its workers end with it
+                return address[0]
+        time.sleep(0.01)
+
+
+def workers_of(server: int) -> list[int]:
+    """What a server's first process has started, or its forks, the first in front; from /proc.
+
+    These are its workers and, while something is written, the process that writes.
+    """
+    found = []
+    for child in _children(server):
+        with suppress(OSError):  # the process has just ended
+            line = _command_line(child)
+            own = [child] if SPAWNED in line or line == _command_line(server) else []
+            own += _children(child) if FORKING in line else []
+            found += [(_started(one), one) for one in own]
+    return [worker for _, worker in sorted(found)]
+
+
+def _command_line(process: int) -> bytes:
+    return Path(f"/proc/{process}/cmdline").read_bytes()
+
+
+def _children(process: int) -> list[int]:
+    try:
+        children = Path(f"/proc/{process}/task/{process}/children").read_text()
+    except OSError:  # it has ended
+        return []
+    return [int(child) for child in children.split()]
+
+
+def _started(process: int) -> int:
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[19])

@@ -45,6 +45,13 @@ def answer(connection: socket.socket) -> bytes:
     return b"".join(parts)
 
 
+def exchanged(address: str, sent: bytes) -> bytes:
+    """Everything that the server answers to bytes on a connection of their own."""
+    with connect(address) as connection:
+        connection.sendall(sent)
+        return answer(connection)
+
+
 def problem(raw: bytes, status: int) -> str:
     """The detail of an answer that is a problem."""
     head, _, body = raw.partition(b"\r\n\r\n")
@@ -73,9 +80,7 @@ def problem(raw: bytes, status: int) -> str:
     ],
 )
 def test_what_is_no_http_is_a_problem(address: str, sent: bytes) -> None:
-    with connect(address) as connection:
-        connection.sendall(sent)
-        assert "HTTP/1.1" in problem(answer(connection), 400)
+    assert "HTTP/1.1" in problem(exchanged(address, sent), 400)
 
 
 @pytest.mark.parametrize(
@@ -89,26 +94,21 @@ def test_what_is_no_http_is_a_problem(address: str, sent: bytes) -> None:
     ],
 )
 def test_a_large_head_is_refused(address: str, sent: bytes) -> None:
-    with connect(address) as connection:
-        connection.sendall(sent)
-        assert "more than 32,768 bytes" in problem(answer(connection), 431)
+    assert "more than 32,768 bytes" in problem(exchanged(address, sent), 431)
 
 
 def test_refusals_are_counted(address: str) -> None:
     for sent in (b"\0\0\0\0", b"\0\0\0\0", b"GET / HTTP/1.1\r\nA: " + b"b" * 40_000):
-        with connect(address) as connection:
-            connection.sendall(sent)
-            answer(connection)
+        exchanged(address, sent)
     found = httpx.get(f"{address}/metrics", timeout=60).text
     for code, count in {400: 2, 431: 1}.items():
         assert f'visualsparta_connections_refused_total{{code="{code}"}} {count}.0\n' in found
 
 
 def test_a_large_body_is_no_large_head(address: str) -> None:
-    with connect(address) as connection:
-        head = b"GET /livez HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n"
-        connection.sendall(head + b"Connection: close\r\n\r\n" + b"x" * 100_000)
-        assert answer(connection).startswith(b"HTTP/1.1 200 ")
+    head = b"GET /livez HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n"
+    sent = head + b"Connection: close\r\n\r\n" + b"x" * 100_000
+    assert exchanged(address, sent).startswith(b"HTTP/1.1 200 ")
 
 
 @pytest.mark.parametrize(
@@ -133,17 +133,13 @@ def test_a_slow_request_is_ended(address: str, begun: bytes) -> None:
 
 
 def test_a_slow_head_is_told(address: str) -> None:
-    with connect(address) as connection:
-        connection.sendall(SEARCH[:-2])
-        assert "not complete" in problem(answer(connection), 408)
+    assert "not complete" in problem(exchanged(address, SEARCH[:-2]), 408)
 
 
 @pytest.mark.parametrize("sent", [b"", b"\r\n"])
 def test_an_idle_connection_is_closed(address: str, sent: bytes) -> None:
     begin = time.monotonic()
-    with connect(address) as connection:
-        connection.sendall(sent)
-        assert answer(connection) == b""
+    assert exchanged(address, sent) == b""
     assert SECONDS * 0.9 < time.monotonic() - begin < 20
 
 
@@ -239,6 +235,5 @@ def test_every_request_of_a_pipeline_may_have_an_offer(address: str) -> None:
 
 
 def test_a_tunnel_is_refused(address: str) -> None:
-    connection = connect(address)
-    connection.sendall(b"CONNECT localhost:443 HTTP/1.1\r\nHost: localhost:443\r\n\r\n")
-    assert problem(answer(connection), 405) == "CONNECT: this server is no proxy"
+    sent = b"CONNECT localhost:443 HTTP/1.1\r\nHost: localhost:443\r\n\r\n"
+    assert problem(exchanged(address, sent), 405) == "CONNECT: this server is no proxy"

@@ -22,8 +22,7 @@ from server.inherited import Inherited, can_be_inherited
 from sparta.errors import InputError
 from tests.server.apps import client_of, settings
 from tests.server.drawings import index_drawings
-from tests.server.served import served
-from tests.torture.soak.workers import workers_of
+from tests.server.served import served, workers_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="workers are forks on Linux alone")
 

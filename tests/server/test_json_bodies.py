@@ -32,11 +32,6 @@ def numbers(count: int) -> bytes:
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "keys.json"
-
-
-@pytest.fixture
 def client(file: Path) -> TestClient:
     headers = {"Authorization": f"Bearer {make_key(file, 'write')}"}
     return client_of(app_of(Backend("sparta", FakeSearcher()), keys=file), headers=headers)

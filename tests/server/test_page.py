@@ -12,6 +12,7 @@ from indexer.grounding import Box
 from server.backends import Backend
 from tests.server.fake import DRAWINGS, LEFT, RIGHT, WHOLE, FakeDense, FakeSearcher
 from tests.server.live import serving
+from tests.server.pages import PHONE, visited, width
 
 WORDS = ".words .chip"
 PHOTOS = re.compile("/(file|thumbnail)([?].*)?$")
@@ -26,19 +27,10 @@ def address(photos: Path) -> Iterator[str]:
 
 @pytest.fixture
 def page(browser: Browser, address: str) -> Iterator[Page]:
-    """The start page; an error or a request to another host fails the test."""
-    context = browser.new_context(
-        viewport={"width": 1100, "height": 800}, base_url=address, reduced_motion="reduce"
-    )
-    page = context.new_page()
-    problems: list[str] = []
-    page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on("console", lambda m: problems.append(m.text) if "Content Security" in m.text else None)
-    page.on("request", lambda r: None if r.url.startswith(address) else problems.append(r.url))
-    page.goto("/")
-    yield page
-    context.close()
-    assert problems == []
+    """The start page."""
+    with visited(browser, address) as page:
+        page.goto("/")
+        yield page
 
 
 def search(page: Page, query: str) -> None:
@@ -352,30 +344,22 @@ def test_words_are_completed_while_they_are_typed(page: Page) -> None:
 
 
 def test_the_page_fits_a_phone(browser: Browser, address: str) -> None:
-    context = browser.new_context(
-        viewport={"width": 360, "height": 700},
-        has_touch=True,
-        is_mobile=True,
-        base_url=address,
-        reduced_motion="reduce",
-    )
-    page = context.new_page()
-    page.goto("/?q=red+blue+green")
-    expect(page.locator(".card")).to_have_count(5)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360
-    page.goto(f"/?q=red+blue+green+{'x' * 400}")
-    expect(page.locator(".words s")).to_be_visible()
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360
-    card = page.locator(".card").nth(0)
-    card.locator(".chip", has_text="red").tap()
-    expect_box(card.locator(".photo"), RIGHT, "red")
-    page.goto(f"/?like={quote('garden/one.png')}")
-    page.locator(".opener").nth(0).tap()
-    assert page.locator(".why").evaluate("e => e.scrollWidth <= e.clientWidth")
-    page.get_by_role("link", name="More like this").tap()
-    expect(page.locator(".query-image h2")).to_have_text("Photos similar to garden/two.jpg")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360
-    context.close()
+    with visited(browser, address, **PHONE) as page:
+        page.goto("/?q=red+blue+green")
+        expect(page.locator(".card")).to_have_count(5)
+        assert width(page) <= 360
+        page.goto(f"/?q=red+blue+green+{'x' * 400}")
+        expect(page.locator(".words s")).to_be_visible()
+        assert width(page) <= 360
+        card = page.locator(".card").nth(0)
+        card.locator(".chip", has_text="red").tap()
+        expect_box(card.locator(".photo"), RIGHT, "red")
+        page.goto(f"/?like={quote('garden/one.png')}")
+        page.locator(".opener").nth(0).tap()
+        assert page.locator(".why").evaluate("e => e.scrollWidth <= e.clientWidth")
+        page.get_by_role("link", name="More like this").tap()
+        expect(page.locator(".query-image h2")).to_have_text("Photos similar to garden/two.jpg")
+        assert width(page) <= 360
 
 
 def column(page: Page, backend: str) -> Locator:
@@ -462,21 +446,15 @@ def test_one_backends_error_leaves_the_others_answer(page: Page) -> None:
 
 
 def test_a_phone_compares_side_by_side(browser: Browser, address: str) -> None:
-    context = browser.new_context(
-        viewport={"width": 360, "height": 700},
-        has_touch=True,
-        is_mobile=True,
-        base_url=address,
-        reduced_motion="reduce",
-    )
-    page = context.new_page()
-    page.goto(f"/?q=red+blue+green+{'x' * 400}&compare=vse%2B%2B")
-    expect(page.locator(".card")).to_have_count(10)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360
-    left, right = (column(page, name).bounding_box() for name in ("sparta", "vse++"))
-    assert left and right and left["y"] == right["y"] and right["x"] >= left["x"] + left["width"]
-    assert page.locator(".backends select").first.is_visible()
-    context.close()
+    with visited(browser, address, **PHONE) as page:
+        page.goto(f"/?q=red+blue+green+{'x' * 400}&compare=vse%2B%2B")
+        expect(page.locator(".card")).to_have_count(10)
+        assert width(page) <= 360
+        left, right = (column(page, name).bounding_box() for name in ("sparta", "vse++"))
+        assert (
+            left and right and left["y"] == right["y"] and right["x"] >= left["x"] + left["width"]
+        )
+        assert page.locator(".backends select").first.is_visible()
 
 
 def test_one_backend_leaves_nothing_to_choose(browser: Browser, photos: Path) -> None:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from server.backends import Backend
 from tests.server.fake import FakeDense, FakeSearcher
 from tests.server.live import serving
+from tests.server.pages import violations, visited
 
 
 @pytest.fixture(scope="module")
@@ -24,19 +23,8 @@ def address(photos: Path) -> Iterator[str]:
 
 @pytest.fixture(params=["light", "dark"])
 def page(browser: Browser, address: str, request: pytest.FixtureRequest) -> Iterator[Page]:
-    context = browser.new_context(
-        base_url=address,
-        color_scheme=request.param,
-        reduced_motion="reduce",
-        bypass_csp=True,  # for axe-core, which is put into the page
-    )
-    yield context.new_page()
-    context.close()
-
-
-def violations(page: Page) -> list[str]:
-    answer = cast(dict[str, Any], Axe().run(page).response)
-    return [f"{v['id']}: {v['nodes'][0]['target']}" for v in answer["violations"]]
+    with visited(browser, address, bypass_csp=True, color_scheme=request.param) as page:
+        yield page
 
 
 def test_every_state_of_the_page(page: Page) -> None:

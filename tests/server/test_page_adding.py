@@ -11,19 +11,15 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
-from indexer.build import build_index
-from indexer.encoding.stores import open_stores
 from server.backends import Backend
 from server.security.access import MAX_WRITTEN
-from tests.indexer.tiny import save_model
 from tests.server.apps import make_key
+from tests.server.drawings import index_photos
 from tests.server.fake import FakeSearcher
 from tests.server.live import serving
+from tests.server.pages import PHONE, sign_in, violations, visited, width
 from tests.server.served import served
-from tests.server.test_page_accessibility import violations
-from tests.server.test_page_sign_in import sign_in
 from tests.server.writing.test_uploads import photo
-from tests.tiny import tokenizer
 
 DRAG = """([type, x, y, names]) => {
   const dataTransfer = new DataTransfer();
@@ -101,22 +97,12 @@ def index() -> Index:
 
 @pytest.fixture
 def page(browser: Browser, address: str, key: str, index: Index) -> Iterator[Page]:
-    context = browser.new_context(
-        viewport={"width": 1100, "height": 800},
-        base_url=address,
-        reduced_motion="reduce",
-        bypass_csp=True,  # for axe-core
-    )
-    page = context.new_page()
-    errors: list[str] = []
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.route("**/v1/images/*", index.answer)
-    page.goto("/?q=red")
-    sign_in(page, key)
-    expect(page.locator(".card")).to_have_count(3)
-    yield page
-    context.close()
-    assert errors == []
+    with visited(browser, address, bypass_csp=True) as page:
+        page.route("**/v1/images/*", index.answer)
+        page.goto("/?q=red")
+        sign_in(page, key)
+        expect(page.locator(".card")).to_have_count(3)
+        yield page
 
 
 def add(page: Page, *names: str) -> None:
@@ -263,24 +249,20 @@ def test_an_error_after_adding_is_shown(page: Page) -> None:
 
 
 def test_a_phone_adds_photos(browser: Browser, address: str, key: str, index: Index) -> None:
-    context = browser.new_context(
-        viewport={"width": 360, "height": 700}, base_url=address, has_touch=True, is_mobile=True
-    )
-    page = context.new_page()
-    page.route("**/v1/images/*", index.answer)
-    page.goto("/")
-    sign_in(page, key)
-    header = page.locator("body > header")
-    expect(header).to_be_visible()
-    size = header.bounding_box()
-    assert size and size["height"] < 70
-    index.problems["long.jpg"] = [refused(422, "long " * 60)]
-    add(page, "long.jpg", "b.jpg")
-    expect(panel(page).get_by_role("status")).to_have_text("1 photo added, 1 not")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360
-    box = panel(page).bounding_box()
-    assert box and box["x"] >= 0 and box["x"] + box["width"] <= 360
-    context.close()
+    with visited(browser, address, **PHONE) as page:
+        page.route("**/v1/images/*", index.answer)
+        page.goto("/")
+        sign_in(page, key)
+        header = page.locator("body > header")
+        expect(header).to_be_visible()
+        size = header.bounding_box()
+        assert size and size["height"] < 70
+        index.problems["long.jpg"] = [refused(422, "long " * 60)]
+        add(page, "long.jpg", "b.jpg")
+        expect(panel(page).get_by_role("status")).to_have_text("1 photo added, 1 not")
+        assert width(page) <= 360
+        box = panel(page).bounding_box()
+        assert box and box["x"] >= 0 and box["x"] + box["width"] <= 360
 
 
 def test_without_keys_nothing_is_added(browser: Browser, photos: Path, tmp_path: Path) -> None:
@@ -299,10 +281,7 @@ def test_a_photo_is_found_once_it_was_added(
     browser: Browser, photos: Path, folder: Path, keys: Path, key: str
 ) -> None:
     """With a server that encodes and writes."""
-    model = save_model(folder / "model", tokenizer())
-    index = folder / "index"
-    stores = open_stores([photos], [model], "visual_sparta", index, device="cpu")
-    build_index(stores, [model], index, device="cpu")
+    index, model, _ = index_photos(photos, folder)
     with served(index, "--keys", str(keys), "--model", str(model)) as (address, _):
         page = browser.new_page(base_url=address)
         page.goto("/")

@@ -16,7 +16,7 @@ from server.backends import Backend
 from tests.server.drawings import index_drawings
 from tests.server.fake import DRAWINGS, FakeSearcher
 from tests.server.live import serving
-from tests.server.test_page_accessibility import violations
+from tests.server.pages import PHONE, violations, visited, width
 
 TAKEN = ["2023-05-01", "2024-06-01", "2024-06-01T12:00:00", "2024-07-03", None]
 CAMERAS = ["Canon", "Canon", 'The "old" one', "Nikon", "Nikon"]
@@ -39,13 +39,8 @@ def address(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @pytest.fixture
 def page(browser: Browser, address: str) -> Iterator[Page]:
-    context = browser.new_context(base_url=address, reduced_motion="reduce", bypass_csp=True)
-    page = context.new_page()
-    problems: list[str] = []
-    page.on("pageerror", lambda error: problems.append(str(error)))
-    yield page
-    context.close()
-    assert problems == []
+    with visited(browser, address, bypass_csp=True) as page:
+        yield page
 
 
 def values(page: Page, field: str) -> list[str]:
@@ -116,12 +111,11 @@ def test_a_wrong_filter_is_an_error(page: Page) -> None:
 
 
 def test_a_phone_shows_filters(browser: Browser, address: str) -> None:
-    page = browser.new_page(viewport={"width": 360, "height": 700}, base_url=address)
-    page.goto("/?q=red+green+blue&filter=taken%3A2024")
-    page.get_by_text("Filter", exact=True).click()
-    expect(page.locator(".timeline button").first).to_be_visible()
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360
-    page.close()
+    with visited(browser, address, **PHONE) as page:
+        page.goto("/?q=red+green+blue&filter=taken%3A2024")
+        page.get_by_text("Filter", exact=True).click()
+        expect(page.locator(".timeline button").first).to_be_visible()
+        assert width(page) <= 360
 
 
 def test_photos_without_fields_have_no_filters(browser: Browser, photos: Path) -> None:

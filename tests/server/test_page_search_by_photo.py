@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, expect
 from server.backends import Backend
 from tests.server.fake import FakeSearcher
 from tests.server.live import serving
-from tests.server.test_page_accessibility import violations
+from tests.server.pages import PHONE, violations, visited, width
 from tests.server.test_page_adding import DRAG
 from tests.server.writing.test_uploads import photo
 
@@ -29,22 +29,14 @@ def address(photos: Path) -> Iterator[str]:
 @pytest.fixture
 def page(browser: Browser, address: str) -> Iterator[Page]:
     """A server without keys, which finds two photos for every one that is sent."""
-    context = browser.new_context(
-        viewport={"width": 1100, "height": 800}, base_url=address, reduced_motion="reduce"
-    )
-    page = context.new_page()
-    problems: list[str] = []
-    page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on("console", lambda m: problems.append(m.text) if "Content Security" in m.text else None)
-    found = page.request.get("/v1/search?q=blue&k=2&explain=true").json()
-    answer = {name: found[name] for name in ("backend", "index_version", "hits", "timings")}
-    body = json.dumps(answer | {"terms": [{"term": "blue", "count": 256}]})
-    page.route(SIMILAR, lambda route: route.fulfill(body=body))
-    page.goto("/?q=red")
-    expect(page.locator(".card")).to_have_count(3)
-    yield page
-    context.close()
-    assert problems == []
+    with visited(browser, address) as page:
+        found = page.request.get("/v1/search?q=blue&k=2&explain=true").json()
+        answer = {name: found[name] for name in ("backend", "index_version", "hits", "timings")}
+        body = json.dumps(answer | {"terms": [{"term": "blue", "count": 256}]})
+        page.route(SIMILAR, lambda route: route.fulfill(body=body))
+        page.goto("/?q=red")
+        expect(page.locator(".card")).to_have_count(3)
+        yield page
 
 
 def choose(page: Page, name: str, content: bytes) -> None:
@@ -102,14 +94,10 @@ def test_why_a_photo_cannot_be_searched_for(page: Page) -> None:
 
 
 def test_a_phone_searches_by_a_photo(browser: Browser, address: str) -> None:
-    context = browser.new_context(
-        viewport={"width": 360, "height": 700}, base_url=address, bypass_csp=True
-    )
-    page = context.new_page()
-    page.goto("/")
-    expect(page.get_by_role("button", name="Search by a photo")).to_be_visible()
-    assert violations(page) == []
-    page.evaluate(DRAG, ["dragover", 200, 400, ["a.jpg"]])
-    assert violations(page) == []
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360
-    context.close()
+    with visited(browser, address, **PHONE, bypass_csp=True) as page:
+        page.goto("/")
+        expect(page.get_by_role("button", name="Search by a photo")).to_be_visible()
+        assert violations(page) == []
+        page.evaluate(DRAG, ["dragover", 200, 400, ["a.jpg"]])
+        assert violations(page) == []
+        assert width(page) <= 360

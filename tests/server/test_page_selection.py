@@ -15,9 +15,8 @@ from tests.server.apps import make_key
 from tests.server.drawings import index_drawings
 from tests.server.fake import FakeSearcher
 from tests.server.live import serving
+from tests.server.pages import PHONE, sign_in, violations, visited, width
 from tests.server.served import served
-from tests.server.test_page_accessibility import violations
-from tests.server.test_page_sign_in import sign_in
 
 
 @pytest.fixture(scope="module")
@@ -44,22 +43,12 @@ def address(photos: Path, keys: Path, write_key: str) -> Iterator[str]:
 
 @pytest.fixture
 def page(browser: Browser, address: str, keys: Path) -> Iterator[Page]:
-    """Five hits, signed in with a key for searching; requests that are refused end up in a log."""
-    context = browser.new_context(
-        viewport={"width": 1100, "height": 800},
-        base_url=address,
-        reduced_motion="reduce",
-        bypass_csp=True,  # for axe-core
-    )
-    page = context.new_page()
-    problems: list[str] = []
-    page.on("pageerror", lambda error: problems.append(str(error)))
-    page.goto("/?q=red+blue")
-    sign_in(page, make_key(keys))
-    expect(page.locator(".card")).to_have_count(5)
-    yield page
-    context.close()
-    assert problems == []
+    """Five hits, signed in with a key for searching."""
+    with visited(browser, address, bypass_csp=True) as page:
+        page.goto("/?q=red+blue")
+        sign_in(page, make_key(keys))
+        expect(page.locator(".card")).to_have_count(5)
+        yield page
 
 
 def selected(page: Page) -> list[str]:
@@ -191,19 +180,15 @@ def test_in_both_columns_a_photo_is_the_same(page: Page) -> None:
 
 
 def test_a_phone_selects(browser: Browser, address: str, write_key: str) -> None:
-    context = browser.new_context(
-        viewport={"width": 360, "height": 700}, base_url=address, has_touch=True, is_mobile=True
-    )
-    page = context.new_page()
-    page.goto("/?q=red+blue")
-    sign_in(page, write_key)
-    page.get_by_label("Select photo 1").tap()
-    bar = page.get_by_role("region", name="Selected photos").bounding_box()
-    assert bar and bar["x"] >= 0 and bar["x"] + bar["width"] <= 360 and bar["height"] < 70
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360
-    page.get_by_role("button", name="Delete…").tap()
-    expect(page.get_by_role("dialog")).to_be_visible()
-    context.close()
+    with visited(browser, address, **PHONE) as page:
+        page.goto("/?q=red+blue")
+        sign_in(page, write_key)
+        page.get_by_label("Select photo 1").tap()
+        bar = page.get_by_role("region", name="Selected photos").bounding_box()
+        assert bar and bar["x"] >= 0 and bar["x"] + bar["width"] <= 360 and bar["height"] < 70
+        assert width(page) <= 360
+        page.get_by_role("button", name="Delete…").tap()
+        expect(page.get_by_role("dialog")).to_be_visible()
 
 
 def test_without_keys_nothing_is_selected(browser: Browser, photos: Path, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from server.backends import Backend
 from tests.server.apps import make_key
 from tests.server.fake import FakeSearcher
 from tests.server.live import serving
+from tests.server.pages import sign_in, visited
 
 KEY = "Sign in with a key"
 
@@ -34,15 +35,9 @@ def address(photos: Path, file: Path, key: str, request: pytest.FixtureRequest) 
 
 
 @pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    context = browser.new_context(viewport={"width": 1100, "height": 800})
-    yield context.new_page()
-    context.close()
-
-
-def sign_in(page: Page, key: str) -> None:
-    page.get_by_label("Key", exact=True).fill(key)
-    page.keyboard.press("Enter")
+def page(browser: Browser, address: str) -> Iterator[Page]:
+    with visited(browser, address) as page:
+        yield page
 
 
 def test_a_key_is_asked_for_and_shows_photos_until_signed_out(

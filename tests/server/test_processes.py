@@ -18,7 +18,7 @@ from server.processes import _SingleAccept
 from server.security.keys import write_keys
 from server.sockets import listen
 from tests.server.apps import make_key
-from tests.torture.soak.workers import workers_of
+from tests.server.served import workers_of
 
 
 def start(kind: str, workers: int = 2) -> "subprocess.Popen[str]":

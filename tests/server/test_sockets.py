@@ -2,25 +2,8 @@ import socket
 
 import pytest
 
-from server.sockets import is_loopback, listen, url
+from server.sockets import listen, url
 from sparta.errors import InputError
-
-
-@pytest.mark.parametrize(
-    ("host", "expected"),
-    [
-        ("127.0.0.1", True),
-        ("127.9.9.9", True),
-        ("::1", True),
-        ("localhost", True),
-        ("0.0.0.0", False),
-        ("::", False),
-        ("192.168.1.5", False),
-        ("example.org", False),
-    ],
-)
-def test_loopback(host: str, expected: bool) -> None:
-    assert is_loopback(host) is expected
 
 
 def test_url() -> None:

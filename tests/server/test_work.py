@@ -19,7 +19,7 @@ from server.backends import Backend
 from server.monitoring.metrics import Metrics
 from server.problems import ProblemError
 from server.routes import hits as hits_module
-from server.work import CLIENT_GONE, ClientGoneError, Wanted, Work
+from server.work import CLIENT_GONE, Wanted, Work
 from tests.server.apps import app_of, client_of
 from tests.server.fake import FakeSearcher
 from tests.server.live import serving
@@ -89,14 +89,6 @@ def test_work_of_clients_that_have_gone_does_not_begin() -> None:
 
     asyncio.run(hang_up())
     assert len(started) == 2
-
-
-def test_what_runs_notices_that_its_client_has_gone() -> None:
-    wanted = Wanted()
-    wanted.check()
-    wanted.withdraw()
-    with pytest.raises(ClientGoneError):
-        wanted.check()
 
 
 class Slow(FakeSearcher):

@@ -36,6 +36,7 @@ from sparta.errors import InputError
 from tests.server.apps import settings
 from tests.server.drawings import index_drawings
 from tests.server.fake import DRAWINGS, draw
+from tests.torture.kills import Report
 
 ENGINES = ("columns", "lucene")  # of a worker each
 SHARDS = 2
@@ -44,9 +45,7 @@ IDS = [*DRAWINGS, *(f"new/{number}.jpg" for number in range(5))]
 Images = dict[str, tuple[int, int | None]]  # id → impact of "red", and a field
 
 
-def copy_indexes(
-    count: int, seed: int, work: Path, report: Callable[[str], None]
-) -> dict[str, Any]:
+def copy_indexes(count: int, seed: int, work: Path, report: Report) -> dict[str, Any]:
     """Take so many steps, half of them with shards; returns which, and what was wrong after one."""
     wrong: list[dict[str, Any]] = []
     taken: Counter[str] = Counter()
@@ -95,7 +94,8 @@ class Steps:
         self._searchers = [open_searcher(self._name, engine) for engine in ENGINES]
         self._writer = ExitStack()
         self._client: TestClient | None = None
-        for close in (*(one.close for one in self._currents), self._close_writer):
+        self._waited: tuple[int, int] | None = None  # commit and place of a write in this step
+        for close in (*(one.close for one in self._currents), self.close):
             opened.callback(close)
         opened.callback(lambda: [one.close() for one in self._searchers])
 
@@ -140,20 +140,15 @@ class Steps:
         if there:
             self._waited = int(found.headers[COMMIT]), int(found.headers[PLACE])
 
-    _waited: tuple[int, int] | None = None
-
     def _shown(self) -> list[str]:
         """Whether both workers say that they show what was written in this step."""
         waited, self._waited = self._waited, None
         return ["not shown"] if waited and not self._board.is_shown(*waited) else []
 
-    def _close_writer(self) -> None:
-        self._writer.close()
-        self._client = None
-
     def close(self) -> None:
         """End the writer, as a server does when nobody writes."""
-        self._close_writer()
+        self._writer.close()
+        self._client = None
 
     def alias(self) -> None:
         """Let the name stand for another folder."""
@@ -174,7 +169,7 @@ class Steps:
         if self._shards == 1:
             take_snapshot(source, out)
         else:  # copied by hand, while nobody writes
-            self._close_writer()
+            self.close()
             shutil.copytree(source, out)
         self._images[out] = dict(self._images[source])
         return out
@@ -191,21 +186,16 @@ class Steps:
         except InputError as error:
             if "is being written by process" not in str(error):
                 return [str(error)]
-            self._close_writer()
+            self.close()
             aside = restore_snapshot(*places)
         assert aside is not None
         shutil.rmtree(aside)
-        others = {
+        self._images[target] = {
             key: image
-            for key, image in self._images[target].items()
-            if owner(key, self._shards) != number
+            for folder in (source, target)
+            for key, image in self._images[folder].items()
+            if (owner(key, self._shards) == number) == (folder == source)
         }
-        restored = {
-            key: image
-            for key, image in self._images[source].items()
-            if owner(key, self._shards) == number
-        }
-        self._images[target] = others | restored
         return []
 
     def move(self) -> None:
@@ -219,7 +209,7 @@ class Steps:
 
     def overwrite(self) -> None:
         """Make the files of a folder those of another one, as rsync does."""
-        self._close_writer()
+        self.close()
         source, target = self._any(), self._any()
         wanted = {path.relative_to(source): path for path in source.rglob("*") if path.is_file()}
         for path in [*target.rglob("*")]:

@@ -10,9 +10,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
-from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -28,54 +26,51 @@ from tests.indexer.live_index import QUERIES, LiveReference
 from tests.indexer.random_postings import random_postings, shards_of, write_postings
 from tests.indexer.search.queries import answer
 from tests.indexer.vocabulary import small_tokenizer
-from tests.torture.kills import counted
+from tests.torture.kills import Processes, Report, Row, repeat
 
 IMAGES = 60
 TOKENIZER = small_tokenizer()
 BUILT = random_postings(TOKENIZER, IMAGES)
 POOL = list(random_postings(TOKENIZER, 2 * IMAGES, seed=1))
-PRELOADED = ["indexer.update.writer", "tests.torture.live_kills"]
+PRELOADED = ("indexer.update.writer", "tests.torture.live_kills")
 MOST_WRITES = 30  # before a kill
+RIGHT = {
+    "visible": ("a commit",),
+    "recovered": ("all that was acknowledged",),
+    "verify": ("no damage",),
+}
 
 State = list[Any]  # answers to some queries
 
 
-def kill_writers(
-    count: int, seed: int, work: Path, report: Callable[[str], None]
-) -> dict[str, Any]:
+def kill_writers(count: int, seed: int, work: Path, report: Report) -> dict[str, Any]:
     """Kill so many writers of one index; returns what happened, and what should not have."""
-    rng = random.Random(seed)
-    with ProcessPoolExecutor(1, get_context("spawn")) as whole:
-        place = _Place(work / "index", whole)
-        rows = []
-        for number in range(count):
-            rows.append(row := place.kill(rng, from_start=bool(number % 2)))
-            report(f"kill {number + 1} of {count}, {row['killed_at']}: {row['recovered']}")
-    outcomes = ("visible", "recovered", "verify")
-    summary = {key: counted(rows, key) for key in outcomes}
-    writes = sum(row["acknowledged"] for row in rows)
-    bad = [row for row in rows if not row["right"]]
-    return {"kills": count, "seed": seed, "acknowledged": writes, **summary, "wrong": bad}
+    with Processes(*PRELOADED) as processes:
+        place = _Place(work / "index", processes)
+        found = repeat(count, seed, report, place.kill, RIGHT)
+    return {**found, "acknowledged": place.acknowledged}
 
 
 class _Place:
-    """An index whose writers are killed one after another."""
+    """An index whose writers are killed one after another.
 
-    def __init__(self, index: Path, whole: ProcessPoolExecutor) -> None:
+    Attributes:
+        acknowledged: writes of all writers.
+    """
+
+    def __init__(self, index: Path, processes: Processes) -> None:
         write_postings(index, shards_of(BUILT, 30), TOKENIZER)
-        self._index, self._whole = index, whole
-        self._forks: Any = get_context("forkserver")
-        self._forks.set_forkserver_preload(PRELOADED)
+        self._index, self._processes = index, processes
         self._writes, self._images = 0, LiveReference(BUILT)
         self._opening = 0.0  # seconds, as last measured
+        self.acknowledged = 0
 
-    def kill(self, rng: random.Random, from_start: bool) -> dict[str, Any]:
+    def kill(self, rng: random.Random, number: int) -> Row:
         """Kill a writer, look at the index, let another writer recover it and look again."""
-        here, there = self._forks.Pipe(duplex=False)
-        child = self._forks.Process(target=_write, args=(self._index, self._writes, there))
-        child.start()
+        here, there = self._processes.pipe()
+        child = self._processes.start(_write, self._index, self._writes, there)
         there.close()
-        if from_start:
+        if number % 2:
             seen, after = 0, rng.uniform(0, 1.5 * self._opening)
         else:
             seen, after = self._wait(here, rng.randrange(MOST_WRITES)), rng.uniform(0, 0.02)
@@ -83,12 +78,13 @@ class _Place:
         child.kill()
         child.join()
         acknowledged = seen + _count(here)
+        self.acknowledged += acknowledged
         # One more may be in the log: written when the kill came, and not acknowledged.
         after_writes = list(_references(self._images, self._writes, acknowledged + 1))
         states = [_state_of(reference) for reference in after_writes]
         visible = self._find(_look, states)
         recovered = self._find(_recover, states[-2:])
-        problems = self._whole.submit(verify_index, self._index).result()
+        problems = self._processes.run(verify_index, self._index)
         if recovered is not None:
             recovered += acknowledged
             self._writes, self._images = self._writes + recovered, after_writes[recovered]
@@ -98,7 +94,6 @@ class _Place:
             "visible": "wrong" if visible is None else "a commit",
             "recovered": "wrong" if recovered is None else "all that was acknowledged",
             "verify": "; ".join(problems) or "no damage",
-            "right": visible is not None and recovered is not None and not problems,
         }
 
     def _wait(self, here: Connection, writes: int) -> int:
@@ -112,7 +107,7 @@ class _Place:
 
     def _find(self, look: Callable[[Path], State], states: list[State]) -> int | None:
         """Which of some states the index has, None if it has another."""
-        found = self._whole.submit(look, self._index).result()
+        found = self._processes.run(look, self._index)
         return states.index(found) if found in states else None
 
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 import os
 import random
 import signal
-from collections.abc import Callable
 from contextlib import closing
-from multiprocessing import get_context
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,41 +26,30 @@ from indexer.update.writer import open_writer
 from tests.indexer.random_postings import random_postings, shards_of, write_postings
 from tests.indexer.vocabulary import small_tokenizer
 from tests.milvus_server import milvus_server
-from tests.torture.kills import counted
+from tests.torture.kills import Processes, Report, Row, repeat
 
 AT_ONCE = 4  # images in a call
 MOST_CALLS = 10  # that write, before a kill
 TOKENIZER = small_tokenizer()
 BUILT = random_postings(TOKENIZER, 24)
 POOL = list(random_postings(TOKENIZER, 48, seed=1))
-PRELOADED = ["tests.torture.push_kills"]
+RIGHT = {"push": None, "continued": ("all images once",)}
 
 
-def kill_pushes(count: int, seed: int, work: Path, report: Callable[[str], None]) -> dict[str, Any]:
+def kill_pushes(count: int, seed: int, work: Path, report: Report) -> dict[str, Any]:
     """Kill so many pushes; returns what happened, and what should not have happened."""
-    rng = random.Random(seed)
     (work / "milvus").mkdir()
     write_postings(work / "index", shards_of(BUILT, 12), TOKENIZER)
-    with milvus_server(work / "milvus") as uri:
-        rows = []
-        for number in range(count):
-            row = _kill(work / "index", uri, f"kills_{number // 2}", rng, bool(number % 2))
-            rows.append(row)
-            report(f"push {number + 1} of {count}, {row['push']}: {row['continued']}")
-    bad = [row for row in rows if row["continued"] != "all images once"]
-    summary = {key: counted(rows, key) for key in ("push", "continued")}
-    return {"kills": count, "seed": seed, **summary, "wrong": bad}
+    with milvus_server(work / "milvus") as uri, Processes("tests.torture.push_kills") as processes:
+        return repeat(count, seed, report, partial(_kill, processes, work / "index", uri), RIGHT)
 
 
-def _kill(index: Path, uri: str, name: str, rng: random.Random, following: bool) -> dict[str, Any]:
+def _kill(processes: Processes, index: Path, uri: str, rng: random.Random, number: int) -> Row:
     """Kill a push, let another one continue, and compare the collection with the index."""
     _write(index, rng)
-    forks: Any = get_context("forkserver")
-    forks.set_forkserver_preload(PRELOADED)
+    name, following = f"kills_{number // 2}", bool(number % 2)
     calls = rng.randrange(1, MOST_CALLS + 1)
-    given = (index, uri, name, calls, following, rng.random())
-    child = forks.Process(target=_push_until, args=given)
-    child.start()
+    child = processes.start(_push_until, index, uri, name, calls, following, rng.random())
     child.join()
     ended = "killed" if child.exitcode == -signal.SIGKILL else f"ended with {child.exitcode}"
     milvus = Milvus(uri)

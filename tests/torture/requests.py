@@ -1,23 +1,15 @@
-"""Hostile and random requests to a running server, and checks of every answer.
-
-Part of `make torture`, on a tiny index; of any server:
-
-python -m tests.torture.requests http://127.0.0.1:8000 --requests 500 --seed 0
-"""
+"""Hostile and random requests to a server of a tiny index, and checks of every answer."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import socket
 import string
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -26,6 +18,7 @@ from urllib.parse import quote, urlsplit
 from server.backends import open_backends
 from server.settings import ServerSettings
 from tests.server.live import serving
+from tests.torture.kills import Report
 from tests.torture.tiny_index import add_vectors, build, make_corpus
 
 CLIENTS = 16
@@ -36,52 +29,31 @@ PROBLEM = "application/problem+json"
 NO_ANSWER = b"HTTP/1.1 599 No Answer\r\n\r\n"  # in place of one, and as wrong as any other 5xx
 
 
-@dataclass
-class RequestReport:
-    """What became of the requests.
-
-    Attributes:
-        statuses: how many answers had each status; 0 for connections closed without one.
-        slowest_livez: seconds.
-        failures: a line for every answer that was wrong.
-    """
-
-    statuses: Counter[int] = field(default_factory=Counter)
-    slowest_livez: float = 0.0
-    failures: list[str] = field(default_factory=list)
-
-
-def send_requests(
-    count: int, seed: int, work: Path, report: Callable[[str], None]
-) -> dict[str, Any]:
+def send_requests(count: int, seed: int, work: Path, report: Report) -> dict[str, Any]:
     """Serve a tiny index and send it so many; returns what happened, and what should not have."""
     corpus, index = make_corpus(work / "corpus"), work / "index"
     build(corpus, index, 5)
     add_vectors(corpus, index)
     with serving(*open_backends(ServerSettings(index=index))) as address:
         found = torment(address, count, seed)
-    slowest = f"{1000 * found.slowest_livez:.0f} ms"
-    report(f"{count} requests, slowest /livez {slowest}")
-    statuses = {str(status): times for status, times in sorted(found.statuses.items())}
-    return {
-        "requests": count,
-        "seed": seed,
-        "answers": statuses,
-        "slowest_livez": slowest,
-        "wrong": found.failures,
-    }
+    report(f"{count} requests, slowest /livez {found['slowest_livez']}")
+    return {"requests": count, "seed": seed, **found}
 
 
-def torment(address: str, requests: int = 500, seed: int = 0) -> RequestReport:
+def torment(address: str, requests: int, seed: int = 0) -> dict[str, Any]:
     """Send requests, many at once, while /livez is watched.
 
     Args:
         address: of the server, without a path.
         requests: how many.
         seed: of the requests; the same one gives the same requests.
+
+    Returns:
+        answers: status → how many; 0 for connections closed without an answer.
+        slowest_livez: milliseconds.
+        wrong: a line for every answer that was wrong.
     """
-    report, over = RequestReport(), Event()
-    rng = random.Random(seed)
+    rng, over, statuses, wrong = random.Random(seed), Event(), Counter[str](), []
     kinds: Sequence[Callable[[random.Random], bytes]] = (_search, _search, _image, _malformed)
     made = [rng.choice(kinds)(rng) for _ in range(requests)]
     stays = [rng.random() < 0.8 for _ in made]  # the others hang up at once
@@ -90,14 +62,14 @@ def torment(address: str, requests: int = 500, seed: int = 0) -> RequestReport:
         answers = pool.map(lambda one: send(address, *one), zip(made, stays, strict=True))
         for request, stay, answer in zip(made, stays, answers, strict=True):
             if stay:
-                report.statuses[status_of(answer)] += 1
-                if wrong := check_answer(answer):
-                    report.failures.append(f"{request[:120]!r}: {wrong}")
+                statuses[str(status_of(answer))] += 1
+                if problem := check_answer(answer):
+                    wrong.append(f"{request[:120]!r}: {problem}")
         over.set()
-        report.slowest_livez = watch.result()
-    if report.slowest_livez > LIVEZ_BOUND:
-        report.failures.append(f"/livez took {report.slowest_livez:.1f} s")
-    return report
+    if watch.result() > LIVEZ_BOUND:
+        wrong.append(f"/livez took {watch.result():.1f} s")
+    slowest = f"{1000 * watch.result():.0f} ms"
+    return {"answers": dict(sorted(statuses.items())), "slowest_livez": slowest, "wrong": wrong}
 
 
 def send(address: str, request: bytes, stay: bool = True) -> bytes:
@@ -207,23 +179,3 @@ def _malformed(rng: random.Random) -> bytes:
             _get("/livez", "Content-Length: -1"),
         ]
     )
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Print the report; 1 if an answer was wrong."""
-    parser = argparse.ArgumentParser(prog="python -m tests.torture.requests")
-    parser.add_argument("address", help="of a running server")
-    parser.add_argument("--requests", type=int, default=500)
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args(arguments)
-    report = torment(given.address, given.requests, given.seed)
-    counts = ", ".join(f"{status}: {count}" for status, count in sorted(report.statuses.items()))
-    sys.stdout.write(f"answers by status: {counts}\n")
-    sys.stdout.write(f"slowest /livez: {1000 * report.slowest_livez:.0f} ms\n")
-    for failure in report.failures:
-        sys.stdout.write(f"wrong: {failure}\n")
-    return int(bool(report.failures))
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

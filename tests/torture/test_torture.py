@@ -1,22 +1,32 @@
-"""A short form of `make torture`."""
+"""A short form of `make torture`, and wrong answers that its judges must find."""
 
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Callable
 from pathlib import Path
+from time import perf_counter
 
 import pytest
 
+from server.schemas import HitAnswer, SearchAnswer
+from server.sockets import listen, url
+from tests.indexer.random_postings import random_postings
+from tests.indexer.vocabulary import small_tokenizer
 from tests.torture import __main__ as torture
-from tests.torture import server_kills
+from tests.torture import requests, soak
+from tests.torture.build_kills import kill_builds
 from tests.torture.copies import copy_indexes
 from tests.torture.damages import damage_files
-from tests.torture.kills import kill_builds
 from tests.torture.live_kills import kill_writers
-from tests.torture.needs import needs_proc
 from tests.torture.push_kills import kill_pushes
-from tests.torture.requests import send_requests
-from tests.torture.server_kills import kill_server
+from tests.torture.requests import check_answer, send_requests
+from tests.torture.soak_judge import PREFIX, Judge
+
+needs_proc = pytest.mark.skipif(
+    not Path("/proc/self/smaps_rollup").exists(), reason="no /proc on this system"
+)
 
 
 def test_the_build_after_a_killed_one_succeeds(tmp_path: Path) -> None:
@@ -34,14 +44,16 @@ def test_a_killed_writer_loses_nothing_that_it_acknowledged(tmp_path: Path) -> N
 
 
 @needs_proc
+@pytest.mark.parametrize("writes", [True, False])
 def test_a_server_whose_processes_die_loses_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: bool
 ) -> None:
-    monkeypatch.setattr(server_kills, "EVERY", 4.0)
-    found = kill_server(2, 7, tmp_path, lambda _: None)
+    monkeypatch.setattr(soak, "KILLED_EVERY", 4.0)
+    monkeypatch.setattr(soak, "CHANGED_EVERY", 6.0)
+    found = soak.soak(0.2, 7, tmp_path, lambda _: None, writes)
     assert found["wrong"] == []
-    assert found["kills"] > 0
-    assert found["happened"]["images written"] > 0
+    assert found["happened"]["kills"] > 0
+    assert found["happened"]["images written" if writes else "reloads"] > 0
 
 
 def test_killed_pushes_to_milvus_continue(tmp_path: Path) -> None:
@@ -60,13 +72,16 @@ def test_copies_that_take_one_anothers_place_are_found(tmp_path: Path) -> None:
 def test_damaged_files_are_detected_or_harmless(tmp_path: Path) -> None:
     found = damage_files(12, 7, tmp_path, lambda _: None)
     assert found["wrong"] == []
-    assert sum(found["outcomes"].values()) == 12
+    assert sum(found["outcome"].values()) == 12
 
 
-def test_hostile_requests_are_answered(tmp_path: Path) -> None:
-    found = send_requests(40, 7, tmp_path, lambda _: None)
+def test_hostile_requests_are_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = send_requests(150, 1, tmp_path / "in time", lambda _: None)
     assert found["wrong"] == []
-    assert {"200", "404", "422"} <= found["answers"].keys()
+    assert {"200", "400", "404", "405", "422", "431"} <= found["answers"].keys()
+    monkeypatch.setattr(requests, "LIVEZ_BOUND", 0.0)
+    [slow] = send_requests(2, 1, tmp_path / "late", lambda _: None)["wrong"]
+    assert slow.startswith("/livez took")
 
 
 def test_results_are_written_and_decide_the_status(
@@ -74,8 +89,107 @@ def test_results_are_written_and_decide_the_status(
 ) -> None:
     out = tmp_path / "torture.json"
     for wrong in ([], [{"killed_at": "change 7"}]):
-        suites = {"kills": (lambda *_, w=wrong: {"next_build": {"succeeded": 3}, "wrong": w}, 3)}
-        monkeypatch.setattr(torture, "SUITES", suites)
+        found = {"next_build": {"succeeded": 3}, "wrong": wrong}
+        monkeypatch.setattr(torture, "SUITES", {"kills": (lambda *_, f=found: f, 3, "builds")})
         assert torture.main(["--kills", "3", "--out", str(out)]) == bool(wrong)
         assert json.loads(out.read_text())["kills"]["wrong"] == wrong
         assert "next_build: succeeded" in capsys.readouterr().out
+
+
+# ---- judges --------------------------------------------------------------------------------------
+
+PROBLEM = b"HTTP/1.1 %d x\r\nContent-Type: application/problem+json\r\n%s\r\n%s"
+
+
+@pytest.mark.parametrize(
+    ("answer", "wrong"),
+    [
+        (b"", None),
+        (b"HTTP/1.1 200 OK\r\n\r\n{}", None),
+        (PROBLEM % (404, b"", b'{"status": 404}'), None),
+        (PROBLEM % (503, b"Retry-After: 1\r\n", b'{"status": 503}'), None),
+        (PROBLEM % (503, b"", b'{"status": 503}'), "status 503"),
+        (PROBLEM % (500, b"", b'{"status": 500}'), "status 500"),
+        (b"HTTP/1.1 404 x\r\nContent-Type: text/plain\r\n\r\nno", "status 404 with text/plain"),
+        (b"HTTP/1.1 404 x\r\n\r\nno", "status 404 with None"),
+        (PROBLEM % (404, b"", b'{"status": 400}'), "a problem of another status"),
+        (PROBLEM % (404, b"", b"{"), "cannot be read"),
+        (PROBLEM % (404, b"", b"[]"), "cannot be read"),
+    ],
+)
+def test_wrong_answers_to_hostile_requests(answer: bytes, wrong: str | None) -> None:
+    found = check_answer(answer)
+    assert found == wrong or (wrong and found and wrong in found)
+
+
+def test_no_answer_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(requests, "TIMEOUT", 0.1)
+    with listen("127.0.0.1", 0) as socket:
+        answer = requests.send(url("127.0.0.1", socket.getsockname()[1]), b"GET / HTTP/1.1")
+    assert check_answer(answer) == "status 599"
+
+
+QUERY, OWN = "dog the", PREFIX + "0/0"
+DOG = small_tokenizer().vocabulary.index("dog")
+IMAGES = random_postings(small_tokenizer(), 20)
+Hits = list[tuple[str, float]]
+
+
+def judged(judge: Judge, hits: Hits, version: str = "built.3") -> list[str]:
+    """What a judge finds wrong with an answer."""
+    found = [
+        HitAnswer.model_construct(image_id=image_id, score=score, explanation=None)
+        for image_id, score in hits
+    ]
+    now = perf_counter()
+    judge.check(QUERY, SearchAnswer.model_construct(index_version=version, hits=found), now, now)
+    return judge.described()
+
+
+@pytest.mark.parametrize(
+    ("change", "wrong"),
+    [
+        (lambda hits: hits, None),
+        (lambda hits: hits[::-1], "not in order"),
+        (lambda hits: hits[:-1], "is missing"),
+        (lambda hits: hits[:2] + hits[3:], "are not"),
+        (lambda hits: [(hits[0][0], hits[0][1] + 1), *hits[1:]], "are not"),
+        (lambda hits: [*hits[:4], (OWN, hits[4][1] + 0.5)], "never sent"),
+    ],
+)
+def test_wrong_answers_about_images_that_stay(
+    change: Callable[[Hits], Hits], wrong: str | None
+) -> None:
+    judge = Judge([QUERY], 5)
+    best = judge.serves(IMAGES, "built")[QUERY]
+    found = judged(judge, change(list(best)))
+    assert found == [] if wrong is None else wrong in "".join(found)
+    assert "never served" in judged(judge, list(best), "another.3")[-1]
+
+
+def test_wrong_answers_about_images_that_are_written() -> None:
+    judge = Judge([QUERY], 5)
+    best = list(judge.serves(IMAGES, "built")[QUERY])
+    first, second = ((OWN, float(impact)) for impact in (2000, 3000))
+    judge.written.sent(OWN, {DOG: 2000})
+    assert judged(judge, best) == judged(judge, [first, *best[:4]]) == []  # under way
+    judge.written.found(OWN)
+    assert "is missing" in judged(judge, best)[-1]
+    judge.written.sent(OWN, {DOG: 3000})
+    judge.written.found(OWN)
+    assert "has 2000.0 of [3000.0]" in judged(judge, [first, *best[:4]])[-1]
+    judge.written.sent(OWN, None)
+    assert judge.wrong_count == 2 == len(judged(judge, [second, *best[:4]]))  # not yet deleted
+    judge.written.found(OWN)
+    assert "has 3000.0 of [0.0]" in judged(judge, [second, *best[:4]])[-1]
+    judge.check_images("at the end", [(OWN, {DOG: 3000})], math.inf, math.inf)
+    assert judge.described()[-1].startswith("at the end")
+
+
+def test_memory_that_grows_and_tracebacks_are_seen() -> None:
+    assert soak.growth([(400.0 + n, 200.0) for n in range(50)]) == {
+        "all workers": 30.0,
+        "oldest worker, private": 0.0,
+    }
+    error = 'File "x.py", line 1, in f\n    f()\nValueError: no\n'
+    assert soak.tracebacks(f"said\n{soak.TRACEBACK}:\n  {error}") == ["ValueError: no"]

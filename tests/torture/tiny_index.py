@@ -10,6 +10,7 @@ from indexer.build import build_index
 from indexer.dense.build import add_dense
 from indexer.search.open import open_backend, open_index
 from indexer.settings import PruningSettings
+from sparta.cluster import connected
 from sparta.features.store import FeatureStore
 from tests.indexer.search.queries import answer
 from tests.indexer.tiny import save_model, write_store
@@ -31,20 +32,21 @@ class Corpus:
         return self.folder / "features"
 
 
-def make_corpus(folder: Path) -> Corpus:
+def make_corpus(folder: Path, shards: int = 3) -> Corpus:
     """Write a feature store, a model and a dense model."""
     corpus = Corpus(folder)
-    write_store(corpus.features)
+    write_store(corpus.features, shards=shards)
     save_model(folder / "model", small_tokenizer(), untrained=["cat"])
     save_dense_model(folder / "vse")
     return corpus
 
 
-def build(corpus: Corpus, out: Path, top_n: int) -> None:
-    """Build the corpus's index, as `sparta index` does."""
-    store = FeatureStore.open(corpus.features)
+def build(corpus: Corpus, out: Path, top_n: int, address: str | None = None) -> None:
+    """Build the corpus's index, as `sparta index` does; on a Ray cluster if one has an address."""
+    stores, models = [FeatureStore.open(corpus.features)], [corpus.folder / "model"]
     pruning = PruningSettings(top_n=top_n, asked="none")
-    build_index([store], [corpus.folder / "model"], out, pruning, device="cpu")
+    with connected(address) as cluster:
+        build_index(stores, models, out, pruning, device="cpu", cluster=cluster)
 
 
 def add_vectors(corpus: Corpus, out: Path) -> None:

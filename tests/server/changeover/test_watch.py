@@ -6,6 +6,8 @@ import gc
 import logging
 import shutil
 import time
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -21,14 +23,29 @@ from indexer.update.writer import open_writer
 from server.app import create_app
 from server.backends import Backends, open_backends
 from server.changeover import watch as module
-from server.changeover.leases import Current
+from server.changeover.leases import Current, keep_lease, lease_of
 from server.changeover.watch import IndexWatch, stamp_of
 from server.writing.board import Board
 from sparta.atomic import replace_folder, work_folder
 from sparta.errors import InputError
 from tests.server.apps import client_of, settings
-from tests.server.changeover.test_leases import Book
 from tests.server.drawings import index_drawings
+
+
+@dataclass
+class Book:
+    version: str
+    closed: bool = False
+    newer: Book | Exception | None = None
+    place: int = 0
+
+    def refreshed(self) -> Book | None:
+        if isinstance(self.newer, Exception):
+            raise self.newer
+        return self.newer
+
+    def close(self) -> None:
+        self.closed = True
 
 
 class Watched:
@@ -39,7 +56,12 @@ class Watched:
         self.problem: Exception | None = None
         self.write("first")
         self.current = Current(self.book())
-        self.watch = IndexWatch(folder, self.reopen, self.current, self.results.append)
+        self.watch = self.watching()
+
+    def watching(self, board: Board | None = None) -> IndexWatch[Book]:
+        """Another watch of the folder, of a worker whose processes share a board."""
+        given = () if board is None else (board,)
+        return IndexWatch(self.folder, self.reopen, self.current, self.results.append, *given)
 
     def write(self, content: str) -> None:
         new = self.folder / "new"
@@ -187,9 +209,7 @@ def test_what_was_committed_before_the_start_is_shown_from_the_first_request_on(
 ) -> None:
     """A worker may open an index just before a commit, and answer after it."""
     board, place = Board(1), place_of(watched.folder)
-    watched.watch = IndexWatch(
-        watched.folder, watched.reopen, watched.current, watched.results.append, board
-    )
+    watched.watch = watched.watching(board)
     commit(watched, 1)
     board.committed()
     watched.current.resource.newer = newer = watched.book(".1")
@@ -243,9 +263,7 @@ def test_a_copy_is_another_index(watched: Watched) -> None:
 def test_a_commit_that_does_not_continue_the_shown_one_is_opened_anew(watched: Watched) -> None:
     board = Board(1)
     board.show(0, 0)
-    watch = IndexWatch(
-        watched.folder, watched.reopen, watched.current, watched.results.append, board
-    )
+    watch = watched.watching(board)
     watch.look()
     first = watched.current.resource
     commit(watched, 1)
@@ -270,9 +288,7 @@ def test_what_is_replaced_meanwhile_is_not_shown(watched: Watched) -> None:
 
     board = Board(1)
     board.show(0, 0)
-    watch = IndexWatch(
-        watched.folder, watched.reopen, watched.current, watched.results.append, board
-    )
+    watch = watched.watching(board)
     watch.look()
     watched.current.change(Replaced(**vars(watched.book())))
     commit(watched, 1)
@@ -282,6 +298,44 @@ def test_what_is_replaced_meanwhile_is_not_shown(watched: Watched) -> None:
     watch.look()
     assert board.is_shown(1, place_of(watched.folder))
     assert watched.results == ["opened"]
+
+
+# ---- leases: what was replaced is closed when its last user has gone, and not before -------------
+
+
+def test_the_last_user_lets_it_be_closed() -> None:
+    old, new = Book("1"), Book("2")
+    current = Current(old)
+    first, second = current.take(), current.take()
+    assert first is second and first.resource is old
+    current.change(new)
+    third = current.take()
+    assert third.resource is current.resource is new
+    for lease in (first, second):
+        current.close_unused()
+        assert not old.closed
+        lease.give_back()
+    current.close_unused()
+    assert old.closed and not new.closed
+    current.close()
+    assert new.closed
+
+
+def test_at_the_end_all_are_closed() -> None:
+    books = [Book("1"), Book("2")]
+    current = Current(books[0])
+    current.take()
+    current.change(books[1])
+    current.close()
+    assert all(book.closed for book in books)
+
+
+def test_a_request_keeps_its_lease() -> None:
+    scope: dict[str, object] = {}
+    assert lease_of(scope) is None
+    lease = Current(Book("1")).take()
+    keep_lease(scope, lease)
+    assert lease_of(scope) is lease
 
 
 # ---- a whole server ----------------------------------------------------------------------------
@@ -295,6 +349,14 @@ def rebuild(index: Path, photos: Path, features: str, damaged: bool = False) -> 
             file = new / "columns" / "images.arrow"
             file.write_bytes(bytes(file.stat().st_size))  # found only when Lucene is open
         replace_folder(new, index, work)
+
+
+def changing(index: Path, monkeypatch: pytest.MonkeyPatch) -> TestClient:
+    """A client of a server that looks at its index again and again."""
+    monkeypatch.setattr(module, "INTERVAL", 0.01)
+    served = settings(index=index, rate=0)
+    opened = partial(open_backends, served)
+    return client_of(create_app(opened(), served, reopen=opened))
 
 
 def mapped(index: Path) -> list[str]:
@@ -318,7 +380,6 @@ def test_a_server_changes_over(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(module, "INTERVAL", 0.01)
     changed = Event()
     record = IndexWatch.look
 
@@ -328,13 +389,12 @@ def test_a_server_changes_over(
 
     monkeypatch.setattr(IndexWatch, "look", look)
     index = index_drawings(tmp_path / "index", photos)
-    served = settings(index=index, rate=0)
-    app = create_app(open_backends(served), served, reopen=lambda: open_backends(served))
+    serving = changing(index, monkeypatch)
     gc.collect()
     gc.freeze()
     gc.disable()
     try:
-        with client_of(app) as client:
+        with serving as client:
             first = ask(client)
             assert first == index_version(index)
             rebuild(index, photos, "second")
@@ -371,11 +431,8 @@ def test_a_server_changes_over(
 def test_a_server_follows_what_is_written(
     tmp_path: Path, photos: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "INTERVAL", 0.01)
     index = index_drawings(tmp_path / "index", photos)
-    served = settings(index=index, rate=0)
-    app = create_app(open_backends(served), served, reopen=lambda: open_backends(served))
-    with client_of(app) as client:
+    with changing(index, monkeypatch) as client:
 
         def wait_for(version: str) -> list[str]:
             end = time.monotonic() + 60
@@ -399,14 +456,11 @@ def test_a_server_follows_what_is_written(
 def test_an_alias_is_switched_under_a_server(
     tmp_path: Path, photos: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "INTERVAL", 0.01)
     for name in ("7", "8"):
         index_drawings(tmp_path / name, photos, features=name)
     alias = tmp_path / "prod"
     set_alias(alias, tmp_path / "7")
-    served = settings(index=alias, rate=0)
-    app = create_app(open_backends(served), served, reopen=lambda: open_backends(served))
-    with client_of(app) as client:
+    with changing(alias, monkeypatch) as client:
         assert ask(client) == index_version(tmp_path / "7")
         set_alias(alias, tmp_path / "8")
         while ask(client) != index_version(tmp_path / "8"):

@@ -17,14 +17,17 @@ from indexer.care.snapshots import restore_snapshot, take_snapshot
 from indexer.live.changes import Add
 from indexer.search.sharded.asking import Asking
 from indexer.search.sharded.open import read_language
+from indexer.shards import owner
 from indexer.update.writer import open_writer
 from server.app import create_app
 from server.backends import open_backends
 from server.cluster import remote, writers
+from server.cluster.dividing import divided_lines
 from server.cluster.ingress import Ingress, RemoteSearcher
 from server.cluster.names import Served
 from server.cluster.remote import RemoteShards
 from server.cluster.replica import ShardReplica, shard_folder
+from server.json_bodies import MANY
 from sparta.errors import InputError
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.random_postings import random_postings
@@ -219,3 +222,25 @@ def test_a_copy_has_an_application_of_its_own(tmp_path: Path) -> None:
     served = [Served.of(one) for one in (whole, tmp_path / "copy")]
     assert served[0].version == served[1].version
     assert served[0].application != served[1].application
+
+
+# ---- batches: each line is read within limits, and goes to its shard -----------------------------
+
+
+SHARDS = 3
+
+
+def test_each_line_goes_to_its_shard_and_keeps_its_number() -> None:
+    lines = [json.dumps({"image_id": f"a{i}", "delete": True}).encode() for i in range(20)]
+    parts = divided_lines(b"\n".join(lines), SHARDS)
+    for place, line in enumerate(lines):
+        own = parts[owner(f"a{place}", SHARDS)].split(b"\n")
+        assert own[place] == line and sum(line in part for part in parts.values()) == 1
+
+
+def test_what_cannot_be_read_is_left_to_the_first() -> None:
+    wide = b'{"image_id": "a", "metadata": {"a": [' + b"1," * 400_000 + b"1]}}"
+    lines = [b"no JSON", b"[1]", b'{"image_id": 3}', b"[" * 100_000, b"9" * 10**6, wide]
+    assert divided_lines(b"\n".join(lines), SHARDS) == {0: b"\n".join(lines)}
+    many = b'{"image_id": "a"}' + b"\n" * (MANY + 1)
+    assert divided_lines(many, SHARDS) == {0: many}

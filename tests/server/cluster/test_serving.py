@@ -34,7 +34,7 @@ from tests.served_cluster import ServedCluster, patiently, served_cluster
 from tests.served_load import QUERIES, Expected, Load, ranking
 from tests.server.apps import client_of, make_key, settings
 from tests.server.test_sharded import PATHS, without_times
-from tests.torture.shard_kills import kill_one, shards_and_answers
+from tests.torture.cluster_kills import kill_one, shards_and_answers
 
 pytest.importorskip("ray.serve", reason="extra [ray] is not installed")
 pytestmark = [pytest.mark.timeout(600), needs_redis]

@@ -15,13 +15,7 @@ import pytest
 
 from tests.server.apps import make_key
 from tests.server.certificates import AUTHORITY, make_certificate
-from tests.server.drawings import index_drawings
 from tests.server.fake import DRAWINGS, FakeSearcher
-
-
-@pytest.fixture(scope="module")
-def index(tmp_path_factory: pytest.TempPathFactory, photos: Path) -> Path:
-    return index_drawings(tmp_path_factory.mktemp("index") / "index", photos)
 
 
 def start(*arguments: str) -> "subprocess.Popen[str]":
@@ -30,8 +24,8 @@ def start(*arguments: str) -> "subprocess.Popen[str]":
 
 
 @pytest.fixture(scope="module")
-def address(index: Path) -> Iterator[str]:
-    process = start(str(index), "--port", "0", "--example", "red", "--example", "green blue")
+def address(drawings: Path) -> Iterator[str]:
+    process = start(str(drawings), "--port", "0", "--example", "red", "--example", "green blue")
     assert process.stderr is not None
     lines = [process.stderr.readline() for _ in range(2)]
     found = re.search(r"http://127\.0\.0\.1:\d+", lines[0])
@@ -98,32 +92,27 @@ def test_many_at_once_get_their_own_answers(address: str) -> None:
         assert list(pool.map(ask, queries)) == [expected[query] for query in queries]
 
 
-def test_a_port_in_use_is_an_error(index: Path, address: str) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["INDEX", "--port", "PORT"], "port PORT on 127.0.0.1 is in use"),
+        ([str(Path(__file__).parent), "--port", "0"], "is not an index"),
+        (["INDEX", "--port", "0", "--host", "0.0.0.0"], "create one with: sparta keys create NAME"),
+    ],
+)
+def test_what_cannot_be_served_is_an_error(
+    drawings: Path, address: str, arguments: list[str], message: str
+) -> None:
     port = address.rpartition(":")[2]
-    process = start(str(index), "--port", port)
+    given = {"INDEX": str(drawings), "PORT": port}
+    process = start(*(given.get(one, one) for one in arguments))
     _, errors = process.communicate(timeout=120)
     assert process.returncode == 1
-    assert f"port {port} on 127.0.0.1 is in use" in errors
+    assert message.replace("PORT", port) in " ".join(errors.split())
     assert "Traceback" not in errors
 
 
-def test_a_folder_that_is_not_an_index_is_an_error(tmp_path: Path) -> None:
-    process = start(str(tmp_path), "--port", "0")
-    _, errors = process.communicate(timeout=120)
-    assert process.returncode == 1
-    assert "is not an index" in errors
-    assert "Traceback" not in errors
-
-
-def test_a_server_for_others_without_a_key_is_an_error(index: Path) -> None:
-    process = start(str(index), "--port", "0", "--host", "0.0.0.0")
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 1
-    assert "create one with: sparta keys create NAME" in " ".join(errors.split())
-    assert "Traceback" not in errors
-
-
-def test_a_server_for_others_with_tls_and_no_key_in_its_log(index: Path, tmp_path: Path) -> None:
+def test_a_server_for_others_with_tls_and_no_key_in_its_log(drawings: Path, tmp_path: Path) -> None:
     certificate, secret = make_certificate(tmp_path)
     file = tmp_path / "keys.json"
     key = make_key(file)
@@ -131,7 +120,7 @@ def test_a_server_for_others_with_tls_and_no_key_in_its_log(index: Path, tmp_pat
     options += ["--tls-certificate", str(certificate), "--tls-key", str(secret)]
     access, slow = tmp_path / "access.log", tmp_path / "slow.log"
     options += ["--access-log", str(access), "--slow-query-ms", "0", "--slow-query-log", str(slow)]
-    process = start(str(index), *options)
+    process = start(str(drawings), *options)
     assert process.stderr is not None
     found = re.search(r"https://127\.0\.0\.1:(\d+)", process.stderr.readline())
     assert found

@@ -8,7 +8,6 @@ import signal
 import time
 from pathlib import Path
 
-import httpx
 import pytest
 
 from indexer.care.aliases import set_alias
@@ -16,11 +15,10 @@ from indexer.care.snapshots import restore_snapshot, take_snapshot
 from server.commands.serve import _index_of
 from sparta.errors import InputError
 from sparta.lock import lock_path
-from tests.server.apps import make_key
 from tests.server.commands.test_serve_writes import hits, writer_of
 from tests.server.drawings import index_drawings
 from tests.server.fake import draw
-from tests.server.served import served
+from tests.server.served import written
 
 
 def test_a_name_is_set_and_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,12 +38,7 @@ def test_a_name_is_set_and_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_copies_take_one_anothers_place_under_a_server(tmp_path: Path, photos: Path) -> None:
     first, second, name = tmp_path / "7", tmp_path / "8", tmp_path / "prod"
     set_alias(name, index_drawings(first, photos))
-    keys = tmp_path / "keys.json"
-    headers = {"Authorization": f"Bearer {make_key(keys, 'write')}", "Connection": "close"}
-    with (
-        served(name, "--workers", "2", "--rate", "0", "--keys", str(keys)) as (address, pid),
-        httpx.Client(base_url=address, headers=headers, timeout=60) as client,
-    ):
+    with written(name, "--workers", "2", "--rate", "0") as (client, pid):
 
         def put(image_id: str) -> None:
             response = client.put(f"/v1/images/{image_id}", json={"terms": {"purple": 9}})

@@ -8,10 +8,9 @@ import httpx
 
 from indexer.dense.build import add_dense
 from tests.indexer.tiny_dense import save_dense_model
-from tests.server.apps import make_key
 from tests.server.drawings import index_drawings, store_drawings
 from tests.server.fake import DRAWINGS
-from tests.server.served import served
+from tests.server.served import written
 
 BACKENDS = ("one", "views", "ensemble")
 TRIES = 6  # connections of their own, so that both workers answer
@@ -24,12 +23,7 @@ def test_every_worker_shows_what_was_waited_for(tmp_path: Path, photos: Path) ->
         model = save_dense_model(tmp_path / name, name, views, seed=views)
         add_dense(index, store, name, model, device="cpu")
     gone, replaced, *rest = sorted(DRAWINGS)
-    keys = tmp_path / "keys.json"
-    headers = {"Authorization": f"Bearer {make_key(keys, 'write')}", "Connection": "close"}
-    with (
-        served(index, "--workers", "2", "--keys", str(keys)) as (address, _),
-        httpx.Client(base_url=address, headers=headers, timeout=60) as client,
-    ):
+    with written(index, "--workers", "2") as (client, _):
         for _ in range(TRIES):
             assert found(client) == [set(DRAWINGS)] * 3
         assert client.delete(f"/v1/images/{gone}").json()["result"] == "deleted"

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from fastapi.testclient import TestClient
 
@@ -19,10 +18,9 @@ from indexer.milvus.ranking import best_rows
 from server.app import create_app
 from server.backends import open_backends
 from tests.milvus_server import free_port
-from tests.server.apps import client_of, make_key, settings
-from tests.server.drawings import index_drawings
+from tests.server.apps import client_of, settings
 from tests.server.fake import DRAWINGS
-from tests.server.served import served
+from tests.server.served import written
 
 ONE = "garden/one.png"
 SEARCHES: list[dict[str, Any]] = [
@@ -37,20 +35,15 @@ SEARCHES: list[dict[str, Any]] = [
 ]
 
 
-@pytest.fixture(scope="module")
-def index(tmp_path_factory: pytest.TempPathFactory, photos: Path) -> Path:
-    return index_drawings(tmp_path_factory.mktemp("milvus") / "index", photos)
-
-
 def client_for(index: Path, uri: str, collection: str) -> TestClient:
     chosen = settings(index=index, milvus=uri, collection=collection)
     return client_of(create_app(open_backends(chosen), chosen))
 
 
 @pytest.fixture(scope="module")
-def client(index: Path, uri: str) -> Iterator[TestClient]:
-    push(index, Milvus(uri), "served")
-    with client_for(index, uri, "served") as client:
+def client(drawings: Path, uri: str) -> Iterator[TestClient]:
+    push(drawings, Milvus(uri), "served")
+    with client_for(drawings, uri, "served") as client:
         yield client
 
 
@@ -130,31 +123,25 @@ def test_what_it_cannot_do(client: TestClient, monkeypatch: pytest.MonkeyPatch) 
     assert refused.json()["detail"].startswith(wanted)
 
 
-def test_one_that_is_not_there(index: Path, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_is_not_there(drawings: Path, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(finder, "SECONDS", 0.5)
     for address, collection, reason in (
         (uri, "gone", f"{uri} does not have all of the collection gone_"),
         (away := f"milvus://127.0.0.1:{free_port()}", "served", f"{away} does not answer, or not"),
         ("there", "served", "'there' is no address of Milvus: give one such as milvus://"),
     ):
-        with client_for(index, address, collection) as client:
+        with client_for(drawings, address, collection) as client:
             failed = client.get("/v1/search", params={"q": "red", "backend": "milvus"})
             assert failed.status_code == 503
             assert failed.json()["detail"].startswith(reason)
             assert client.get("/v1/search", params={"q": "red"}).status_code == 200
 
 
-def test_it_follows_an_index_that_is_written_to(index: Path, uri: str, tmp_path: Path) -> None:
-    live, keys = tmp_path / "index", tmp_path / "keys.json"
-    shutil.copytree(index, live)
-    options = ["--milvus", uri, "--collection", "written", "--keys", str(keys)]
-    headers = {"Authorization": f"Bearer {make_key(keys, 'write')}"}
+def test_it_follows_an_index_that_is_written_to(drawings: Path, uri: str, tmp_path: Path) -> None:
+    live = shutil.copytree(drawings, tmp_path / "index")
     milvus, params = Milvus(uri), {"q": "purple", "backend": "milvus"}
     push(live, milvus, "written")
-    with (
-        served(live, *options) as (address, _),
-        httpx.Client(base_url=address, headers=headers, timeout=60) as client,
-    ):
+    with written(live, "--milvus", uri, "--collection", "written") as (client, _):
         assert client.get("/v1/search", params=params).json()["hits"] == []
         client.put("/v1/images/new.jpg", json={"terms": {"purple": 9}}).raise_for_status()
         assert client.get("/v1/search", params=params).json()["hits"] == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import time
 from collections.abc import Iterator
@@ -14,27 +15,19 @@ import httpx
 import pytest
 
 from indexer.search.open import open_index
-from tests.server.apps import make_key
-from tests.server.drawings import index_drawings
 from tests.server.fake import DRAWINGS
-from tests.server.served import served
+from tests.server.served import written
 
 
 @pytest.fixture(scope="module")
-def index(tmp_path_factory: pytest.TempPathFactory, photos: Path) -> Path:
-    return index_drawings(tmp_path_factory.mktemp("index") / "index", photos)
+def index(drawings: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return shutil.copytree(drawings, tmp_path_factory.mktemp("written") / "index")
 
 
 @pytest.fixture(scope="module")
 def server(index: Path) -> Iterator[tuple[httpx.Client, int]]:
-    keys = index.with_name("keys.json")
-    key = make_key(keys, "write")
-    headers = {"Authorization": f"Bearer {key}", "Connection": "close"}
-    with (
-        served(index, "--workers", "2", "--keys", str(keys)) as (address, pid),
-        httpx.Client(base_url=address, headers=headers, timeout=60) as client,
-    ):
-        yield client, pid
+    with written(index, "--workers", "2") as server:
+        yield server
 
 
 def writer_of(pid: int, index: Path) -> int:
@@ -58,8 +51,8 @@ def test_both_workers_show_what_was_waited_for(
     for number in range(6):
         image_id = f"new/{number}.jpg"
         body = {"terms": {"red": 110 + number}, "metadata": {"n": number}}
-        written = client.put(f"/v1/images/{image_id}", json=body).json()
-        assert written["result"] == "created"
+        answer = client.put(f"/v1/images/{image_id}", json=body).json()
+        assert answer["result"] == "created"
         for _ in range(6):  # connections of their own, so both workers answer
             assert hits(client, "red")[0] == image_id
     deleted = client.post("/v1/images/delete", json={"filter": "n:0..2"}).json()
@@ -87,8 +80,8 @@ def test_writes_that_nobody_waits_for_survive_a_kill(
     # The next writer applies what was acknowledged.
     while client.patch("/v1/images/b0", json={"x": 1}).status_code != 200:
         time.sleep(0.1)
-    written = [image_id for image_id in hits(client, "blue") if image_id not in DRAWINGS]
-    assert written == [f"b{number}" for number in reversed(range(20))]
+    added = [image_id for image_id in hits(client, "blue") if image_id not in DRAWINGS]
+    assert added == [f"b{number}" for number in reversed(range(20))]
 
 
 def test_the_index_is_whole_afterwards(server: tuple[httpx.Client, int], index: Path) -> None:

@@ -18,7 +18,10 @@ from PIL import Image
 
 from server.backends import Backend
 from server.client.async_client import AsyncClient
+from server.mcp import answers
+from server.mcp.pictures import SIDE, scaled_down
 from server.mcp.service import application_client, mcp_server
+from server.schemas import ExplanationAnswer, SimilarAnswer
 from tests.server.apps import app_of
 from tests.server.fake import FakeDense, FakeSearcher
 
@@ -237,3 +240,81 @@ def test_tools_that_write_are_offered_on_demand(server: Make) -> None:
         return {tool.name for tool in listed.tools}
 
     assert names(make) - names(server) == {"add", "delete"}
+
+
+# ---- photos for the eyes of a model --------------------------------------------------------------
+
+
+def picture_file(image: Image.Image, kind: str, **options: object) -> bytes:
+    out = BytesIO()
+    image.save(out, kind, **options)
+    return out.getvalue()
+
+
+def shown(content: bytes) -> Image.Image:
+    picture = Image.open(BytesIO(scaled_down(content)))
+    assert picture.format == "JPEG"
+    return picture
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [((3000, 1500), (SIDE, SIDE // 2)), ((901, 3001), (307, SIDE)), ((40, 30), (40, 30))],
+)
+@pytest.mark.parametrize("kind", ["JPEG", "PNG"])
+def test_large_photos_are_scaled_down(
+    kind: str, size: tuple[int, int], expected: tuple[int, int]
+) -> None:
+    picture = shown(picture_file(Image.new("RGB", size, "teal"), kind))
+    assert picture.size == expected
+    red, green, blue = picture.getpixel((0, 0))  # type: ignore[misc]
+    assert red < 10 and abs(green - 128) < 10 and abs(blue - 128) < 10
+
+
+def test_photos_are_upright_and_of_one_colour_model() -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6  # a quarter turn
+    assert shown(picture_file(Image.new("RGB", (60, 30)), "JPEG", exif=exif)).size == (30, 60)
+    transparent = shown(picture_file(Image.new("RGBA", (20, 20), (0, 0, 0, 0)), "PNG"))
+    assert transparent.mode == "RGB" and transparent.getpixel((5, 5)) == (255, 255, 255)
+
+
+# ---- answers: short, and without what only an index knows ----------------------------------------
+
+
+def term(term: str, word: str, score: int) -> dict[str, Any]:
+    box = (1 / 7, 2 / 7, 3 / 7, 1.0)
+    found: dict[str, Any] = {"count": 1, "impact": score, "score": score, "region": 0, "sign": ""}
+    found["similarity"] = None
+    return {"term": term, "word": word, "box": box, "label": None, **found}
+
+
+PIECES = [term("kay", "kayak", 156), term("##ak", "kayak", 168), term("on", "on", 0)]
+IMAGE: dict[str, Any] = {"image_id": "a.jpg", "url": None, "metadata": {}, "score": 324}
+FROM = {"backend": "sparta", "index_version": "1"}
+
+
+def test_pieces_of_a_word_are_one_word() -> None:
+    answer = {
+        "image_id": "b.jpg",
+        "url": None,
+        "terms": [{"term": name, "count": 1} for name in ("boat", "##ak")],
+        "hits": [{"rank": 1, "view": None, "coverage": None, "explanation": PIECES, **IMAGE}],
+        "also": [],
+        "query": "",
+        "unknown": [],
+        "substitutions": [],
+        "conditions": [],
+        "timings": {"tokenise_ms": 0, "encode_ms": 0, "search_ms": 0, "total_ms": 0},
+    }
+    similar = answers.similar(SimilarAnswer.model_validate(answer | FROM))
+    assert similar.words == ["boat"]
+    assert similar.hits[0].words == {"kayak": 324}
+
+
+def test_boxes_are_as_exact_as_a_picture() -> None:
+    answer = {"query": "kayak on", "terms": PIECES, "against": [], "coverage": 0.5, **IMAGE}
+    found = answers.explanation(ExplanationAnswer.model_validate(answer | FROM))
+    words = [(word.word, word.score) for word in found.words]
+    assert words == [("kayak", 156), ("kayak", 168), ("on", 0)]
+    assert found.words[0].box == (0.143, 0.286, 0.429, 1)

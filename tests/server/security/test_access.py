@@ -48,11 +48,6 @@ OPEN = ["/", "/page/app.js", "/page/style.css", "/livez", "/readyz"]
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "keys.json"
-
-
-@pytest.fixture
 def app(photos: Path, file: Path) -> FastAPI:
     app = app_of(Backend("sparta", FakeSearcher(), photos), keys=file, rate=1, concurrency=2)
     router = APIRouter()
@@ -63,6 +58,12 @@ def app(photos: Path, file: Path) -> FastAPI:
 
     app.include_router(router)
     return app
+
+
+@pytest.fixture
+def elsewhere(app: FastAPI) -> TestClient:
+    """A client on another machine."""
+    return client_of(app, address=ELSEWHERE)
 
 
 def ask(client: TestClient, path: str, key: str = "", method: str = "GET") -> Any:
@@ -89,10 +90,9 @@ def test_paths_beside_the_open_ones_need_a_key(app: FastAPI, path: str) -> None:
     assert ask(client_of(app, address=ELSEWHERE), path).status_code == 401
 
 
-def test_the_page_and_health_are_open(app: FastAPI, file: Path) -> None:
+def test_the_page_and_health_are_open(elsewhere: TestClient, file: Path) -> None:
     make_key(file)
-    client = client_of(app, address=ELSEWHERE)
-    assert [ask(client, path).status_code for path in OPEN] == [200] * len(OPEN)
+    assert [ask(elsewhere, path).status_code for path in OPEN] == [200] * len(OPEN)
 
 
 def test_every_route_is_guarded_or_open(app: FastAPI) -> None:
@@ -108,15 +108,14 @@ def test_every_route_is_guarded_or_open(app: FastAPI) -> None:
     assert plain <= paths | {"/docs/oauth2-redirect"}
 
 
-def test_a_key_for_searching_changes_nothing(app: FastAPI, file: Path) -> None:
-    client = client_of(app, address=ELSEWHERE)
+def test_a_key_for_searching_changes_nothing(elsewhere: TestClient, file: Path) -> None:
     search, write = make_key(file), make_key(file, "write")
     metrics, admin = make_key(file, "metrics"), make_key(file, "admin")
     expected = {search: (200, 403, 403), write: (200, 200, 403), admin: (200, 200, 200)}
     for key, statuses in (expected | {metrics: (403, 403, 403)}).items():
         asked = (SEARCH, "GET"), ("/v1/change", "POST"), ("/v1/keys", "GET")
-        assert tuple(ask(client, path, key, how).status_code for path, how in asked) == statuses
-    refused = ask(client, "/v1/keys", search).json()
+        assert tuple(ask(elsewhere, path, key, how).status_code for path, how in asked) == statuses
+    refused = ask(elsewhere, "/v1/keys", search).json()
     assert refused["type"].endswith(":scope-missing")
     assert "needs a key of scope admin; the key" in refused["detail"]
 
@@ -143,19 +142,19 @@ def test_without_the_middleware_scopes_are_refused() -> None:
         TestClient(app).get("/")
 
 
-def test_a_key_is_revoked_at_once(app: FastAPI, file: Path) -> None:
-    client, key = client_of(app, address=ELSEWHERE), make_key(file)
-    assert ask(client, SEARCH, key).status_code == 200
+def test_a_key_is_revoked_at_once(elsewhere: TestClient, file: Path) -> None:
+    key = make_key(file)
+    assert ask(elsewhere, SEARCH, key).status_code == 200
     file.write_text('{"format_version": 1, "keys": []}')
-    answer = ask(client, SEARCH, key)
+    answer = ask(elsewhere, SEARCH, key)
     assert answer.status_code == 401
     assert 'error="invalid_token"' in answer.headers["www-authenticate"]
 
 
-def test_keys_in_addresses_are_no_keys(app: FastAPI, file: Path) -> None:
-    client, key = client_of(app, address=ELSEWHERE), make_key(file)
+def test_keys_in_addresses_are_no_keys(elsewhere: TestClient, file: Path) -> None:
+    key = make_key(file)
     for name in ("key", "api_key", "x-api-key", "access_token", "sparta_key"):
-        assert client.get(f"{SEARCH}&{name}={key}").status_code == 401
+        assert elsewhere.get(f"{SEARCH}&{name}={key}").status_code == 401
 
 
 def test_answers_never_show_a_key(app: FastAPI, file: Path) -> None:
@@ -204,10 +203,9 @@ def test_an_address_without_a_key_has_a_rate(app: FastAPI, file: Path) -> None:
     assert statuses(client_of(app, address="192.0.2.8"), 1) == [401]
 
 
-def test_guesses_count(app: FastAPI, file: Path) -> None:
+def test_guesses_count(elsewhere: TestClient, file: Path) -> None:
     make_key(file)
-    client = client_of(app, address=ELSEWHERE)
-    assert statuses(client, 11, "sparta_00000000_a") == [401] * 10 + [429]
+    assert statuses(elsewhere, 11, "sparta_00000000_a") == [401] * 10 + [429]
 
 
 def test_this_machine_without_keys_has_no_limits(app: FastAPI) -> None:

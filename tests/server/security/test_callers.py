@@ -22,11 +22,6 @@ def request(headers: dict[str, str], client: str | None = "127.0.0.1") -> dict[s
     return sent | {"client": client and (client, 5000)}
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "keys.json"
-
-
 def add(file: Path, scope: Scope, expires: datetime | None = None) -> tuple[str, str]:
     key, text = new_key("a", scope, expires)
     write_keys(file, [*KeyRing(file), key])

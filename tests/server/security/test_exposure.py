@@ -14,12 +14,6 @@ from sparta.errors import InputError
 from tests.server.apps import make_key, settings
 from tests.server.certificates import make_certificate
 
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "keys.json"
-
-
 EXPOSED: list[dict[str, Any]] = [
     {"host": "0.0.0.0"},
     {"host": "::"},
@@ -42,7 +36,7 @@ def test_reachable_servers_need_a_key_for_searching(values: dict[str, Any], file
     check_exposure(settings(**values, keys=file))
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost"])
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "localhost"])
 def test_this_machine_alone_needs_none(host: str) -> None:
     assert not default_file().exists()
     check_exposure(settings(host=host))

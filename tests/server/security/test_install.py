@@ -5,19 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Mount, Route
+from starlette.testclient import TestClient
 
 from server.backends import Backend
+from server.security.root_path import RootPath, route_path
 from tests.server.apps import app_of, client_of, make_key
 from tests.server.fake import FakeSearcher
 
 SEARCH = "/v1/search?q=red"
 SITE = {"Origin": "https://app.example"}
 BACKEND = Backend("sparta", FakeSearcher())
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "keys.json"
 
 
 def test_named_sites_may_ask_with_a_key(file: Path) -> None:
@@ -88,3 +89,27 @@ def test_below_a_path(file: Path, photos: Path) -> None:
     assert (moved.status_code, moved.headers["location"]) == (307, "/photos/")
     signed_in = client.post("/photos/v1/sign-in", json={"key": key["X-API-Key"]})
     assert "Path=/photos/;" in signed_in.headers["set-cookie"]
+
+
+# ---- below a path of another site ----------------------------------------------------------------
+
+
+def show(request: Request) -> JSONResponse:
+    return JSONResponse([route_path(request.scope), str(request.url_for("found"))])
+
+
+@pytest.fixture
+def prefixed() -> TestClient:
+    routes = [Route("/found", show, name="found"), Mount("/folder", Route("/found", show))]
+    return TestClient(RootPath(Starlette(routes=routes), "/photos"))
+
+
+@pytest.mark.parametrize("path", ["/found", "/photos/found"])
+def test_with_and_without_the_prefix(prefixed: TestClient, path: str) -> None:
+    assert prefixed.get(path).json() == ["/found", "http://testserver/photos/found"]
+    assert prefixed.get(path.replace("found", "folder/found")).status_code == 200
+
+
+def test_another_prefix_is_none(prefixed: TestClient) -> None:
+    assert prefixed.get("/photosfound").status_code == 404
+    assert prefixed.get("/other/found").status_code == 404

@@ -12,11 +12,6 @@ from server.security.key_ring import BadKeyError, KeyRing
 from server.security.keys import Key, new_key, write_keys
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "keys.json"
-
-
 def find(ring: KeyRing, text: str) -> Key | None:
     try:
         return ring.valid(text)

@@ -24,11 +24,6 @@ WRITES = [
 ]
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "keys.json"
-
-
 def signed_in(file: Path, scope: Scope = "write", **values: Any) -> TestClient:
     """A browser that has the cookie of a key."""
     app = app_of(Backend("sparta", FakeSearcher()), keys=file, **values)

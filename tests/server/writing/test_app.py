@@ -16,11 +16,9 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from indexer.build import build_index
 from indexer.care.aliases import set_alias
 from indexer.care.snapshots import restore_snapshot, take_snapshot
 from indexer.dense.build import add_dense
-from indexer.encoding.stores import open_stores
 from indexer.live.changes import Add, Delete
 from indexer.live.commit import log_path
 from indexer.live.log import read_log
@@ -37,11 +35,10 @@ from server.writing.encoding import PhotoEncoder
 from server.writing.index import WritableIndex
 from sparta.errors import InputError
 from tests.indexer.dense_parts import random_vectors, write_part
-from tests.indexer.tiny import save_model
 from tests.indexer.tiny_dense import save_dense_model
+from tests.server.drawings import index_photos
 from tests.server.fake import DRAWINGS
 from tests.server.writing.test_uploads import photo, sized
-from tests.tiny import tokenizer
 
 JSON = {"content-type": "application/json"}
 
@@ -55,6 +52,11 @@ def board() -> Board:
 def client(index: Path, board: Board) -> Iterator[TestClient]:
     with TestClient(create_app(Writing(index, ["m"], board))) as client:
         yield client
+
+
+def writer_of(index: Path, model: str = "m") -> TestClient:
+    """The writer of an index, with a board of its own."""
+    return TestClient(create_app(Writing(index, [model], Board(1))))
 
 
 def found(index: Path, query: str) -> list[str]:
@@ -187,7 +189,7 @@ def test_a_batch_of_too_many_lines_is_not_begun(client: TestClient, index: Path)
 
 def test_a_change_of_nothing_names_the_commit_that_there_is(index: Path) -> None:
     for expected in (1, 1):
-        with TestClient(create_app(Writing(index, ["m"], Board(1)))) as client:
+        with writer_of(index) as client:
             answer = client.post("/v1/images/delete", json=[]).json()
         assert answer["index_version"] == f"{index_version(index)}.{expected}"
 
@@ -287,12 +289,9 @@ def test_a_failed_index_says_so_at_once(index: Path, monkeypatch: pytest.MonkeyP
 
 def test_photos(photos: Path, tmp_path: Path) -> None:
     """As their files, and in JSON; with what their files say and where they are kept."""
-    model = save_model(tmp_path / "model", tokenizer())
-    index = tmp_path / "index"
-    stores = open_stores([photos], [model], "visual_sparta", index, device="cpu")
-    build_index(stores, [model], index, device="cpu")
+    index, model, _ = index_photos(photos, tmp_path)
     content = photo("PNG")
-    with TestClient(create_app(Writing(index, [str(model)], Board(1)))) as client:
+    with writer_of(index, str(model)) as client:
         one = client.put("/v1/images/one", content=content, headers={"content-type": "image/png"})
         assert one.json()["result"] == "created", one.text
         encoded = base64.b64encode(content).decode()
@@ -342,16 +341,13 @@ def test_photos_that_are_too_large_are_refused_by_their_headers(
 def test_dense_models_follow_photos_and_not_term_weights(
     photos: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    model = save_model(tmp_path / "model", tokenizer())
-    index = tmp_path / "index"
-    stores = open_stores([photos], [model], "visual_sparta", index, device="cpu")
-    build_index(stores, [model], index, device="cpu")
+    index, model, stores = index_photos(photos, tmp_path)
     dense = save_dense_model(tmp_path / "vse", source=stores[0].source)
     add_dense(index, stores[0], "vse++", dense, device="cpu")
     narrow = replace(stores[0].source, image_size=8)
     write_part(index, "letters", random_vectors(len(stores[0]), 1))
     save_dense_model(index / "dense/letters/model", source=narrow)
-    with TestClient(create_app(Writing(index, [str(model)], Board(1)))) as client:
+    with writer_of(index, str(model)) as client:
         content = photo("PNG")
         for image_id in ("one", stores[0].ids[0]):
             headers = {"content-type": "image/png"}
@@ -382,7 +378,7 @@ def test_after_an_alias_is_switched_the_other_index_is_written(
         shutil.copytree(drawings, tmp_path / name)
     alias = tmp_path / "prod"
     set_alias(alias, tmp_path / "7")
-    with TestClient(create_app(Writing(alias, ["m"], Board(1)))) as client:
+    with writer_of(alias) as client:
         put(client, "a", terms={"red": 126})
         set_alias(alias, tmp_path / "8")
         put(client, "b", terms={"red": 126})
@@ -405,7 +401,7 @@ def test_a_write_goes_to_the_copy_that_the_name_stands_for(
     drawings: Path, tmp_path: Path, refresh: str
 ) -> None:
     first, second, name = copies(drawings, tmp_path)
-    with TestClient(create_app(Writing(name, ["m"], Board(1)))) as client:
+    with writer_of(name) as client:
         for number, target in enumerate((first, second, first, second)):
             set_alias(name, target)
             url = f"/v1/images/{number}?refresh={refresh}"
@@ -448,7 +444,7 @@ def test_a_write_while_the_index_is_replaced_is_in_the_new_one(
         replace_index()
         return original(index, *arguments)
 
-    with TestClient(create_app(Writing(name, ["m"], Board(1)))) as client:
+    with writer_of(name) as client:
         put(client, "a", terms={"red": 126})
         monkeypatch.setattr(WritableIndex, method, late)
         response = put(client, "b", terms={"red": 127})
@@ -476,10 +472,7 @@ def test_requests_that_run_end_before_their_index_is_closed(
         return encode(index, image_id, body)
 
     monkeypatch.setattr(WritableIndex, "encode", slow)
-    with (
-        TestClient(create_app(Writing(name, ["m"], Board(1)))) as client,
-        ThreadPoolExecutor(2) as pool,
-    ):
+    with writer_of(name) as client, ThreadPoolExecutor(2) as pool:
         first = pool.submit(put, client, "slow", terms={"red": 127})
         assert running.wait(60)
         set_alias(name, second)
@@ -513,7 +506,7 @@ def test_a_copy_that_was_made_of_the_open_index_is_left_alone(
 ) -> None:
     """It has Lucene's lock, and files that the writer does not know any more."""
     index, _, _ = copies(drawings, tmp_path)
-    with TestClient(create_app(Writing(index, ["m"], Board(1)))) as client:
+    with writer_of(index) as client:
         put(client, "a", terms={"red": 126})
         shutil.copytree(index, tmp_path / "copy")
         for number in range(3):

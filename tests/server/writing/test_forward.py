@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from multiprocessing import get_context
 from pathlib import Path
 from socketserver import StreamRequestHandler, ThreadingMixIn, UnixStreamServer
 from tempfile import TemporaryDirectory
@@ -16,14 +17,17 @@ from fastapi.testclient import TestClient
 
 from server.app import create_app
 from server.backends import Backend, Backends
+from server.monitoring.metrics import WriterCounts
 from server.routes import writes
 from server.schemas import DeleteAnswer
+from server.security.keys import Scope
 from server.writing import forward as module
-from server.writing.board import Board
+from server.writing.board import NOT_OPEN, Board
 from server.writing.forward import Forwarder
 from server.writing.process import WriterAddress
 from tests.server.apps import client_of, make_key, settings
 from tests.server.fake import FakeSearcher
+from tests.server.security.test_same_origin import WRITES
 
 
 class Stub(ThreadingMixIn, UnixStreamServer):
@@ -59,14 +63,20 @@ def board() -> Board:
     return Board(2)
 
 
-@pytest.fixture
-def client(stub: Stub, board: Board, tmp_path: Path) -> Iterator[TestClient]:
-    keys = tmp_path / "keys.json"
-    key = make_key(keys, "write")
-    forwarder = Forwarder(WriterAddress(str(stub.server_address), board))
+def client_with(
+    file: Path, scope: Scope | None = "write", forwarder: Forwarder | None = None
+) -> TestClient:
+    """A client with a key of some scope, of a server that passes writes on or has no writer."""
+    headers = {"Authorization": f"Bearer {make_key(file, scope)}"} if scope else {}
     backends = Backends([Backend("sparta", FakeSearcher())])
-    app = create_app(backends, settings(keys=keys), forwarder=forwarder)
-    with client_of(app, headers={"Authorization": f"Bearer {key}"}) as client:
+    app = create_app(backends, settings(keys=file), forwarder=forwarder)
+    return client_of(app, headers=headers)
+
+
+@pytest.fixture
+def client(stub: Stub, board: Board, file: Path) -> Iterator[TestClient]:
+    forwarder = Forwarder(WriterAddress(str(stub.server_address), board))
+    with client_with(file, forwarder=forwarder) as client:
         yield client
 
 
@@ -143,15 +153,12 @@ class Counting(Forwarder):
 
 @pytest.mark.parametrize("stop_after", [99, 2])
 def test_many_are_deleted_in_parts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop_after: int
+    file: Path, monkeypatch: pytest.MonkeyPatch, stop_after: int
 ) -> None:
     """Between them others write, and the server may stop."""
     monkeypatch.setattr(writes, "DELETED_AT_ONCE", 3)
-    keys, forwarder = tmp_path / "keys.json", Counting(stop_after)
-    headers = {"Authorization": f"Bearer {make_key(keys, 'write')}"}
-    backends = Backends([Backend("sparta", FakeSearcher())])
-    app = create_app(backends, settings(keys=keys), forwarder=forwarder)
-    with client_of(app, headers=headers) as client:
+    forwarder = Counting(stop_after)
+    with client_with(file, forwarder=forwarder) as client:
         ids = ["a", "b", "no", "a", "c", "d", "e", "f"]
         answer = client.post("/v1/images/delete", json={"ids": ids})
     if stop_after == 2:
@@ -163,29 +170,17 @@ def test_many_are_deleted_in_parts(
         assert forwarder.parts == [*zip(sent, ["none", "none", "wait"], strict=True)]
 
 
-def test_a_program_without_a_writer_says_so(tmp_path: Path) -> None:
-    keys = tmp_path / "keys.json"
-    key = make_key(keys, "write")
-    app = create_app(Backends([Backend("sparta", FakeSearcher())]), settings(keys=keys))
-    with client_of(app, headers={"Authorization": f"Bearer {key}"}) as client:
+def test_a_program_without_a_writer_says_so(file: Path) -> None:
+    with client_with(file) as client:
         response = client.delete("/v1/images/a")
     assert (response.status_code, response.json()["title"]) == (409, "The index cannot be written")
 
 
 @pytest.mark.parametrize("scope", ["search", "metrics", None])
-def test_writing_needs_its_scope(tmp_path: Path, scope: Any) -> None:
-    keys = tmp_path / "keys.json"
-    headers = {"Authorization": f"Bearer {make_key(keys, scope)}"} if scope else {}
-    app = create_app(Backends([Backend("sparta", FakeSearcher())]), settings(keys=keys))
-    with client_of(app, headers=headers) as client:
-        for method, path in (
-            ("PUT", "a"),
-            ("PATCH", "a"),
-            ("DELETE", "a"),
-            ("POST", "batch"),
-            ("POST", "delete"),
-        ):
-            response = client.request(method, f"/v1/images/{path}", json={"ids": []})
+def test_writing_needs_its_scope(file: Path, scope: Any) -> None:
+    with client_with(file, scope) as client:
+        for method, path in WRITES:
+            response = client.request(method, path, json={"ids": []})
             assert response.status_code == (403 if scope else 401)
 
 
@@ -198,3 +193,50 @@ def test_a_change_of_an_index_that_was_replaced_is_not_acknowledged(
     response = client.delete("/v1/images/a")
     assert response.status_code == 503
     assert "was replaced while it was written to: send the change again" in response.text
+
+
+# ---- what the processes of a server tell each other ----------------------------------------------
+
+
+def test_a_commit_is_shown_when_all_open_workers_show_it() -> None:
+    board = Board(3)
+    assert board.is_shown(7, 0)  # nobody answers anything yet
+    board.show(0, 7)
+    board.show(1, 6)
+    assert not board.is_shown(7, 0)
+    board.show(1, 8)
+    assert board.is_shown(7, 0)
+    board.show(0, NOT_OPEN)
+    assert board.is_shown(8, 0)
+
+
+def test_a_commit_is_not_shown_by_a_worker_that_shows_another_index() -> None:
+    board = Board(2)
+    board.show(0, 7, 3)
+    board.show(1, 6, 4)
+    assert not board.is_shown(7, 3) and not board.is_replaced(7, 3)  # it has not looked yet
+    board.show(1, 7, 4)
+    assert not board.is_shown(7, 3) and board.is_replaced(7, 3)
+    board.show(1, 8, 3)
+    assert board.is_shown(7, 3) and not board.is_replaced(7, 3)
+    board.show(1, NOT_OPEN)
+    assert board.is_shown(7, 3) and not board.is_replaced(7, 3)
+
+
+def _commit(board: Board) -> None:
+    board.count(commits=1, commit_seconds=0.5)
+    board.count(commits=1, images_deleted=3)
+    for number in range(1, 5):
+        assert board.committed() == number
+    board.show(0, 4)
+
+
+def test_processes_share_it() -> None:
+    board = Board(1)
+    assert (board.commit, board.counts) == (0, WriterCounts())
+    process = get_context("spawn").Process(target=_commit, args=(board,))
+    process.start()
+    process.join()
+    assert process.exitcode == 0
+    assert (board.commit, board.counts) == (4, WriterCounts(2, 0.5, images_deleted=3))
+    assert board.is_shown(4, 0) and not board.is_shown(5, 0)
