@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import re
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,7 +16,6 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from eval.bench.peak_memory import Peak, watch
 from indexer.build import build_index
 from indexer.care.info import index_info
 from indexer.encoding.stores import extract_stores, open_stores
@@ -22,6 +26,7 @@ from sparta.features.extract.photos import find_photos
 from sparta.features.store import HEADER, FeatureStore
 from sparta.progress import Progress, no_progress
 
+EVERY = 0.2  # seconds between two looks at the memory
 EXTRACTION, ENCODING, INDEX, ALL = "extraction", "encoding", "index", "all"
 
 
@@ -189,3 +194,63 @@ def _together(stages: list[Stage]) -> Stage:
     peaks = [one.memory for one in stages if one.memory]
     seconds = sum(one.seconds for one in stages)
     return Stage(ALL, seconds, stages[-1].images, max(peaks, default=None))
+
+
+# ---- memory ------------------------------------------------------------------------------------
+
+
+@dataclass
+class Peak:
+    """The largest sum of memory so far, in bytes; None where it cannot be read."""
+
+    bytes: int | None = None
+
+
+@contextmanager
+def watch(process: int | None = None) -> Iterator[Peak]:
+    """Sample the memory from a thread until the `with` block ends.
+
+    Memory is what is resident, mapped files included, though the system could take those back. A
+    page that n processes share counts as an nth in each of them (Linux' proportional set size).
+
+    Args:
+        process: its id; None for this process.
+    """
+    peak, over = Peak(), threading.Event()
+
+    def sample() -> None:
+        while not over.wait(EVERY):
+            resident = [proportional_size(pid) for pid in family(process or os.getpid())]
+            if resident[0]:
+                peak.bytes = max(peak.bytes or 0, sum(resident))
+
+    thread = threading.Thread(target=sample, daemon=True)
+    thread.start()
+    try:
+        yield peak
+    finally:
+        over.set()
+        thread.join()
+
+
+def family(process: int) -> list[int]:
+    """A process, and from /proc its children, theirs and so on."""
+    try:
+        tasks = list(Path(f"/proc/{process}/task").iterdir())
+        children = [int(pid) for task in tasks for pid in (task / "children").read_text().split()]
+    except OSError:  # without /proc, or the process has ended
+        children = []
+    return [process, *(pid for child in children for pid in family(child))]
+
+
+def proportional_size(pid: int) -> int:
+    """A process's share of memory in bytes; 0 without /proc, or if the process has ended.
+
+    A page that n processes share counts as an nth.
+    """
+    try:
+        sums = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except OSError:
+        return 0
+    found = re.search(r"^Pss:\s+(\d+) kB", sums, re.MULTILINE)
+    return 1024 * int(found[1]) if found else 0

@@ -317,7 +317,6 @@ def enlarge_index(
     out: Path,
     images: int,
     progress: Progress = no_progress,
-    seed: int = 0,
 ) -> None:
     """Write an index of any size, made of near-copies of the images of a small one.
 
@@ -328,7 +327,6 @@ def enlarge_index(
         out: must not exist.
         images: number to write.
         progress: of the stage "write", in images.
-        seed: of the images that are made.
 
     Raises:
         InputError: if the folder is no index.
@@ -337,7 +335,7 @@ def enlarge_index(
 
     def shards() -> Iterator[PostingShard]:
         first = 0
-        for rows in enlarge(read_source(index), images, None, "copies", seed):
+        for rows in enlarge(read_source(index), images, None, "copies"):
             ids = [image_id(first + place) for place in range(len(rows))]
             yield PostingShard(postings_of(rows, ids))
             first += len(rows)

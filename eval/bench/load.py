@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,28 +30,25 @@ STOP_SECONDS = 40  # more than a server has for requests in flight
 
 @dataclass(frozen=True)
 class Access:
-    """A file of keys, and their texts.
+    """A file of two API keys for a server, and their texts.
 
     Attributes:
         file: for the server.
-        search: a key for each client; limits are per key.
-        metrics: allows to read the metrics.
-        write: a key for each client that writes.
+        search: allows to search.
+        write: allows to write.
     """
 
     file: Path
-    search: Sequence[str]
-    metrics: str
-    write: Sequence[str] = ()
+    search: str
+    write: str
 
     @classmethod
-    def create(cls, file: Path, clients: int, writers: int = 0) -> Access:
-        """Write a file with a new key for each client, and one for the metrics."""
-        made = [new_key(f"client {number}", "search") for number in range(clients)]
-        writing = [new_key(f"writer {number}", "write") for number in range(writers)]
-        monitor, metrics = new_key("monitor", "metrics")
-        write_keys(file, [*(key for key, _ in made + writing), monitor])
-        return cls(file, [text for _, text in made], metrics, [text for _, text in writing])
+    def create(cls, file: Path) -> Access:
+        """Write a file with two new keys."""
+        search, searching = new_key("searching", "search")
+        write, writing = new_key("writing", "write")
+        write_keys(file, [search, write])
+        return cls(file, searching, writing)
 
 
 @dataclass(frozen=True)
@@ -61,16 +58,10 @@ class Server:
     Attributes:
         address: without a path.
         pid: of its first process, the leader of a new session.
-        output: file of what its processes print.
     """
 
     address: str
     pid: int
-    output: IO[bytes]
-
-    def messages(self) -> str:
-        """What its processes have printed so far, one megabyte at most."""
-        return _read(self.output)
 
     def processor_seconds(self) -> float:
         """Processor time of all its running processes so far; nan without /proc."""
@@ -101,7 +92,7 @@ def serving(index: Path, *options: str) -> Iterator[Server]:
         process = subprocess.Popen(command, stderr=output, start_new_session=True)
         try:
             address = _address(process, output)
-            yield Server(address, process.pid, output)
+            yield Server(address, process.pid)
         finally:
             _stop(process)
 

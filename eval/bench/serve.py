@@ -213,7 +213,7 @@ def measure_serving(
         folder = Path(name)
         paths = folder / "paths.txt"
         paths.write_text("\n".join(search_paths(queries, k)) + "\n", encoding="ascii")
-        access = Access.create(folder / "keys.json", 1, writers=1)
+        access = Access.create(folder / "keys.json")
         limits = {"keys": access.file, "rate": RATE, "concurrency": CONCURRENCY}
         flags = [text for flag, value in limits.items() for text in (f"--{flag}", str(value))]
         new = _new_images(folders[0]) if writes else []
@@ -224,10 +224,10 @@ def measure_serving(
                 images = writer.count()
                 if writes:
                     writer.warm_up()
-                drive(server.address, paths, WARM_UP_CONNECTIONS, WARM_UP, access.search[0])
+                drive(server.address, paths, WARM_UP_CONNECTIONS, WARM_UP, access.search)
                 for number, rate in product(connections, rates):
                     with writer.writing(rate) as written:
-                        run = _load(server, setting, paths, number, seconds, access.search[0])
+                        run = _load(server, setting, paths, number, seconds, access.search)
                     runs.append(replace(run, written=written) if rate else run)
                     progress("load", len(runs), len(settings) * len(connections) * len(rates))
                 writer.check(images)
@@ -276,7 +276,7 @@ class Writer:
 
     def warm_up(self) -> None:
         """Add an image: with the first one the server opens its writer, which takes seconds."""
-        with Client(self._address, api_key=self._access.write[0]) as client:
+        with Client(self._address, api_key=self._access.write) as client:
             self._add(client, "wait")
         self._written += 1
 
@@ -297,7 +297,7 @@ class Writer:
             return
         over, start = Event(), time.perf_counter()
         with (
-            Client(self._address, api_key=self._access.write[0]) as client,
+            Client(self._address, api_key=self._access.write) as client,
             ThreadPoolExecutor(2) as pool,
         ):
             tasks = [
@@ -335,7 +335,7 @@ class Writer:
 
     def count(self) -> int:
         """How many images searches find."""
-        with Client(self._address, api_key=self._access.search[0]) as client:
+        with Client(self._address, api_key=self._access.search) as client:
             return client.count().count
 
     def check(self, before: int) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -10,8 +12,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from eval.bench.build import _Clock
-from eval.bench.peak_memory import Peak
+from eval.bench import build as module
+from eval.bench.build import Peak, _Clock, watch
 from indexer.build import build_index
 from indexer.settings import PruningSettings
 from sparta.command_line import cli
@@ -19,6 +21,16 @@ from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.progress import no_progress
 from tests.server.fake import DRAWINGS, draw
+
+FAMILY = """
+import subprocess, sys
+kept = bytearray(40_000_000)
+if len(sys.argv) > 1:
+    subprocess.run([sys.executable, "-c", sys.argv[1]], check=True)
+else:
+    import time
+    time.sleep(1.5)
+"""
 
 
 def run(*arguments: str | Path) -> tuple[str, BaseException | None]:
@@ -85,3 +97,19 @@ def test_bad_input(tmp_path: Path, views: list[FeatureStore]) -> None:
     ):
         _, problem = run(*arguments, "--model", "sample")
         assert isinstance(problem, InputError) and message in str(problem)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no /proc on this system")
+def test_a_process_counts_with_all_below_it() -> None:
+    process = subprocess.Popen([sys.executable, "-c", FAMILY, FAMILY])
+    with process, watch(process.pid) as peak:
+        assert process.wait() == 0
+    assert peak.bytes is not None
+    assert 80e6 < peak.bytes < 400e6
+
+
+def test_the_peak_is_unknown_without_proc(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "proportional_size", lambda _: 0)
+    with watch(-1) as peak:
+        time.sleep(0.5)
+    assert peak.bytes is None

@@ -11,7 +11,6 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from eval.bench.load import Access, drive, find_wrk, read_figures, search_paths, serving
-from server.security.keys import id_of, read_keys
 from sparta.errors import InputError
 
 needs_wrk = pytest.mark.skipif(
@@ -26,14 +25,6 @@ Requests/sec:   2000.00
 "p50": 3000.000, "p95": 9000.000, "p99": 12345.000, "connect": 1.000, "read": 2.000, \
 "write": 3.000, "timeout": 4.000, "status": 5.000}
 """
-
-
-def test_the_server_has_a_key_of_each_client_and_of_the_monitor(tmp_path: Path) -> None:
-    access = Access.create(tmp_path / "keys.json", 2, writers=1)
-    stored = {key.id: key.scope for key in read_keys(access.file)}
-    assert [stored.pop(id_of(text)) for text in access.search] == ["search"] * 2
-    assert [stored.pop(id_of(text)) for text in access.write] == ["write"]
-    assert stored == {id_of(access.metrics): "metrics"}
 
 
 def test_the_server_answers_and_is_stopped_whatever_happens(drawings: Path) -> None:
@@ -88,10 +79,10 @@ def test_the_paths_of_a_file_are_asked_in_turn_and_failures_are_counted(
 ) -> None:
     paths = tmp_path / "paths"
     paths.write_text("/v1/search?q=red\n/missing\n/missing\n")
-    access = Access.create(tmp_path / "keys.json", 1)
+    access = Access.create(tmp_path / "keys.json")
     limits = ["--keys", str(access.file), "--rate", "1000000"]
     with serving(drawings, *limits) as server:
-        load = drive(server.address, paths, 1, 1, access.search[0])
+        load = drive(server.address, paths, 1, 1, access.search)
         assert load.requests > 10
         assert load.errors["status"] == pytest.approx(load.requests * 2 / 3, abs=2)
         assert 0 < load.p50_ms <= load.p95_ms <= load.p99_ms

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from eval.bench.collections import ImpactSource, enlarge, enlarge_index, image_id
-from eval.bench.corpus import Corpus, TermQuery
-from eval.bench.truth import GroundTruth
+from eval.bench.query_latency.collections.corpus import Corpus
+from eval.bench.query_latency.collections.enlarge import enlarge
+from eval.bench.query_latency.collections.impact_source import ImpactSource
+from eval.bench.query_latency.collections.queries import TermQuery
+from eval.bench.query_latency.ground_truth import GroundTruth
+from eval.bench.serving.enlarged_index import enlarge_index, image_id
 from sparta.atomic import replace_folder, work_folder
 from sparta.lock import writing
 

@@ -12,9 +12,10 @@ from typing import Any
 
 import httpx
 
-from eval.bench.collections import read_source
-from eval.bench.corpus import TermQuery, tokenise
-from eval.bench.load import Access, Server, serving
+from eval.bench.query_latency.collections.impact_source import read_source
+from eval.bench.query_latency.collections.queries import TermQuery, tokenise
+from eval.bench.serving.access import Access
+from eval.bench.serving.server_process import Server, serving
 from indexer.manifest import Manifest
 from sparta.errors import InputError
 from sparta.progress import Progress, no_progress

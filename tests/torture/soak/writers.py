@@ -9,7 +9,7 @@ from http import HTTPStatus
 from time import perf_counter
 from typing import Any
 
-from eval.bench.corpus import TermQuery
+from eval.bench.query_latency.collections.queries import TermQuery
 from server.client.async_client import AsyncClient
 from server.client.errors import ClientError
 from tests.torture.soak.pauses import Over

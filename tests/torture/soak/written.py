@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from eval.bench.corpus import TermQuery
+from eval.bench.query_latency.collections.queries import TermQuery
 from server.schemas import SearchAnswer
 from tests.torture.soak.editions import Ranking
 from tests.torture.soak.judge import Version
