@@ -31,6 +31,7 @@ WARM_UP = 5  # seconds; Java compiles hot code during the first 20,000 queries o
 WARM_UP_CONNECTIONS = 8
 RATE, CONCURRENCY = 1_000_000, 1000  # limits that are counted and never reached
 DRAWN = 500  # distinct images that a writer sends, over and over under new ids
+COLUMNS = ("workers", "at once", "writes/s", "answers/s", "p50", "p99", "CPU", "errors")
 AWAIT_EVERY = 1.0  # seconds between writes whose search is awaited
 
 
@@ -141,16 +142,7 @@ class UnderLoad:
             caption_justify="left",
         )
         table.add_column("engine")
-        for column in (
-            "workers",
-            "at once",
-            "writes/s",
-            "answers/s",
-            "p50",
-            "p99",
-            "CPU",
-            "errors",
-        ):
+        for column in COLUMNS:
             table.add_column(column, justify="right")
         for run in self.runs:
             load = run.load
@@ -172,7 +164,7 @@ def _writing(run: Served, written: Written) -> str:
         for name in ("acknowledged", "found")
     )
     return (
-        f"Beside {run.load.connections} connections ({run.setting.engine}, workers: "
+        f"With {run.load.connections} at once ({run.setting.engine}, workers: "
         f"{run.setting.workers}) a write was {', '.join(times)}."
     )
 
@@ -222,10 +214,9 @@ def measure_serving(
             with _served(index, folder if writes else None, *options) as server:
                 writer = Writer(server.address, access, new)
                 images = writer.count()
-                if writes:
-                    writer.warm_up()
                 drive(server.address, paths, WARM_UP_CONNECTIONS, WARM_UP, access.search)
-                for number, rate in product(connections, rates):
+                # The index is as it was built until the last load without writes is over.
+                for rate, number in product(rates, connections):
                     with writer.writing(rate) as written:
                         run = _load(server, setting, paths, number, seconds, access.search)
                     runs.append(replace(run, written=written) if rate else run)
@@ -274,12 +265,6 @@ class Writer:
         self._numbers = count()
         self._written = 0
 
-    def warm_up(self) -> None:
-        """Add an image: with the first one the server opens its writer, which takes seconds."""
-        with Client(self._address, api_key=self._access.write) as client:
-            self._add(client, "wait")
-        self._written += 1
-
     @contextmanager
     def writing(self, rate: int) -> Iterator[Written]:
         """Add images while the `with` block runs; what came of it is complete at its end.
@@ -295,11 +280,15 @@ class Writer:
         if not rate:
             yield written
             return
-        over, start = Event(), time.perf_counter()
+        over = Event()
         with (
             Client(self._address, api_key=self._access.write) as client,
             ThreadPoolExecutor(2) as pool,
         ):
+            if not self._written:  # with the first image the server opens its writer: seconds
+                self._add(client, "wait")
+                self._written += 1
+            start = time.perf_counter()
             tasks = [
                 pool.submit(self._repeat, client, "none", 1 / rate, over, written.acknowledged),
                 pool.submit(self._repeat, client, "wait", AWAIT_EVERY, over, written.found),

@@ -327,18 +327,6 @@ def test_indexes_are_kept_and_refused_where_one_is(
     assert "none-3-4-bits exists: remove it or choose another folder" in str(run.exception)
 
 
-def test_exact_rows_are_those_of_indexes(
-    study: PruningStudy,
-    views: list[FeatureStore],
-    models: list[Path],
-    captioned: list[CaptionedPhoto],
-) -> None:
-    exact = measure_pruning(
-        views, models, captioned, CHOICES, [16], exact=True, batch_size=4, device="cpu"
-    )
-    assert exact.rows == [replace(row, size=None) for row in study.rows]
-
-
 def test_quantising_and_overlap_against_slow_impacts(
     views: list[FeatureStore],
     models: list[Path],
