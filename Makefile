@@ -40,7 +40,7 @@ $(VENV)/.installed: pyproject.toml
 
 $(DEMO)/scenes/captions.jsonl: | install
 	@echo; echo "1/5  Drawing 1,000 photos into $(DEMO)/scenes"
-	$(BIN)/sparta scenes --out $(DEMO)/scenes --count 1000 --seed 7 --split demo
+	$(BIN)/python -m tests.scenes --out $(DEMO)/scenes --count 1000 --seed 7 --split demo
 
 $(DEMO)/features/store.json: $(DEMO)/scenes/captions.jsonl
 	@echo; echo "2/5  Turning photos into features: $(DEMO)/features"

@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 from sparta.errors import InputError, first_line
 
 _SHIPPED = Path(__file__).parent / "visualsparta" / "shipped"
-# Models that ship with the package: for photos, and for the drawings of `sparta scenes`.
+# Models that ship with the package: for photos, and for drawings of scenes.
 PHOTOS, SAMPLE = _SHIPPED / "photos", _SHIPPED / "sample"
 
 

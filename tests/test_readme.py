@@ -10,7 +10,7 @@ from indexer.build import build_index
 from sparta.features.extract.job import extract_photos
 from sparta.features.store import FeatureStore
 from tests.documents import ROOT, code_blocks
-from training.scenes.corpus import write_scenes
+from tests.scenes.corpus import write_scenes
 
 BLOCKS = code_blocks(ROOT / "README.md", "python")
 WITHOUT_TORCH = "import sys; assert not {'torch', 'transformers'} & set(sys.modules)"

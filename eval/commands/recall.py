@@ -113,8 +113,6 @@ def queries(
 ) -> None:
     """Measure how often the first hit is right, for queries with known answers.
 
-    `sparta scenes --queries` writes such a file for the scenes it draws.
-
     [bold]Example[/bold]
 
     sparta eval queries index/ --queries scenes/queries.jsonl

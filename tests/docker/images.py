@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.docker.sizes import read_layers, table
+from tests.scenes.corpus import write_scenes
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
@@ -94,8 +95,7 @@ def _mounted() -> Iterator[Path]:
 
 
 def _draw(photos: Path) -> None:
-    scenes = ["scenes", "--out", str(photos), "--count", "100", "--seed", "3", "--split", "demo"]
-    subprocess.run([sys.executable, "-m", "sparta", *scenes], check=True, cwd=ROOT)
+    write_scenes(photos, 100, seed=3, split="demo")
 
 
 def _environment() -> list[str]:

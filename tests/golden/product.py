@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,6 +43,7 @@ from sparta.features.store import FeatureStore
 from sparta.substitutes import Substitute, SubstituteTable
 from sparta.tokenizer import WordPieceTokenizer
 from tests.golden.drawn import SPECIAL, Collection
+from tests.scenes.corpus import write_scenes
 
 Question = Mapping[str, Any]
 Answer = dict[str, Any]
@@ -56,8 +58,7 @@ def draw_features(folder: Path, count: int) -> tuple[list[str], str]:
     """Ids and the hash of the features in a folder, which are made of drawn scenes if missing."""
     scenes, features = folder / "scenes", folder / "features"
     if not (features / "store.json").is_file():
-        drawing = ["--count", str(count), "--seed", "7", "--split", "demo"]
-        _run("scenes", "--out", scenes, *drawing)
+        write_scenes(scenes, count, seed=7, split="demo", workers=os.cpu_count() or 1)
         _run("extract", scenes / "images", "--backbone", "pixels", "--out", features)
     found, store = sha256(), FeatureStore.open(features)
     for image in store:

@@ -1,5 +1,6 @@
 """The wheel, built once from the source distribution, and an index that it made."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.packaging.environments import ROOT, Environment
+from tests.scenes.corpus import write_scenes
 
 
 @pytest.fixture(scope="session")
@@ -29,8 +31,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environm
 def demo(installed: Environment, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The demo's folder: scenes, their features and their index, made outside the repository."""
     folder = tmp_path_factory.mktemp("demo")
-    scenes = ["scenes", "--out", "scenes", "--count", "1000", "--seed", "7", "--split", "demo"]
-    installed.run(folder, *scenes)
+    write_scenes(folder / "scenes", 1000, seed=7, split="demo", workers=os.cpu_count() or 1)
     installed.run(folder, "extract", "scenes/images", "--backbone", "pixels", "--out", "features")
     installed.run(folder, "index", "features", "--model", "sample", "--out", "index")
     return folder

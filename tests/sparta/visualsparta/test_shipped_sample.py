@@ -12,7 +12,7 @@ from sparta.captions.read import read_captions
 from sparta.features.extract.job import extract_photos
 from sparta.features.store import FeatureStore
 from sparta.model_id import SAMPLE
-from training.scenes.corpus import write_queries, write_scenes
+from tests.scenes.corpus import write_queries, write_scenes
 
 LARGEST_PACKAGE = 5 * 10**6
 

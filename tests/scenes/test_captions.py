@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from training.scenes import captions as words
-from training.scenes.captions import (
+from tests.scenes import captions as words
+from tests.scenes.captions import (
     CATEGORIES,
     RELATIONS,
     Caption,
@@ -29,8 +29,8 @@ from training.scenes.captions import (
     holds,
     noun_phrase,
 )
-from training.scenes.corpus import write_queries, write_scenes
-from training.scenes.draw import Scene, render_scene
+from tests.scenes.corpus import write_queries, write_scenes
+from tests.scenes.draw import Scene, render_scene
 
 GLUE = "a an one the and is are in which wearing dressed"
 """Words that the grammar adds between slots."""

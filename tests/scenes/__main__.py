@@ -1,11 +1,16 @@
-"""The command `sparta scenes`."""
+"""Draws a sample corpus: `python -m tests.scenes --help`."""
 
+import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from sparta.errors import InputError
+from sparta.progress import progress_bars
+from tests.scenes.corpus import write_queries, write_scenes
 
 
 def scenes(
@@ -28,17 +33,10 @@ def scenes(
 
     [bold]Examples[/bold]
 
-    sparta scenes --out demo --count 500
+    python -m tests.scenes --out demo --count 500
 
-    sparta scenes --out corpus --count 20000 --seed 1 --split train=0.95,val=0.05
+    python -m tests.scenes --out corpus --count 20000 --seed 1 --split train=0.95,val=0.05
     """
-    import os
-
-    from rich.console import Console
-
-    from sparta.progress import progress_bars
-    from training.scenes.corpus import write_queries, write_scenes
-
     if workers != "auto" and not workers.isdecimal():
         raise InputError(f"--workers {workers!r}: expected a number of processes or auto")
     processes = (os.cpu_count() or 1) if workers == "auto" else int(workers)
@@ -48,3 +46,10 @@ def scenes(
     console.print(f"{'wrote' if fresh else 'reused'} {count} scenes in {out}")
     if queries:
         console.print(f"wrote {write_queries(out, queries, seed)} queries to {out}/queries.jsonl")
+
+
+if __name__ == "__main__":
+    try:
+        typer.run(scenes)
+    except InputError as error:
+        sys.exit(f"error: {error}")

@@ -15,8 +15,8 @@ from typing import Any
 
 from sparta.errors import InputError
 from sparta.progress import Progress, no_progress
-from training.scenes.captions import SceneObject, SceneRecord, compose_queries
-from training.scenes.draw import Scene, render_scene
+from tests.scenes.captions import SceneObject, SceneRecord, compose_queries
+from tests.scenes.draw import Scene, render_scene
 
 BLOCK = 200  # scenes per unit of work, and the most that an interrupted worker loses
 QUALITY = 90  # of the JPEG files

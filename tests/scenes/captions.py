@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, cycle, product, repeat
 
-from training.scenes.drawings import KINDS, PALETTE
+from tests.scenes.drawings import KINDS, PALETTE
 
 # ---- words --------------------------------------------------------------------------------------
 

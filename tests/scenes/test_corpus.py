@@ -7,9 +7,9 @@ import pytest
 from PIL import Image
 
 from sparta.errors import InputError
-from training.scenes import corpus
-from training.scenes.corpus import CorpusSettings, parse_splits, write_scenes
-from training.scenes.draw import Scene, render_scene
+from tests.scenes import corpus
+from tests.scenes.corpus import CorpusSettings, parse_splits, write_scenes
+from tests.scenes.draw import Scene, render_scene
 
 
 def _bytes(folder: Path) -> dict[str, bytes]:

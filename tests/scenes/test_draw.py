@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from training.scenes.captions import overlap
-from training.scenes.draw import (
+from tests.scenes.captions import overlap
+from tests.scenes.draw import (
     SIDE,
     Backdrop,
     Scene,
@@ -19,7 +19,7 @@ from training.scenes.draw import (
     paste,
     render_scene,
 )
-from training.scenes.drawings import BACKDROPS, KINDS, PALETTE
+from tests.scenes.drawings import BACKDROPS, KINDS, PALETTE
 
 
 @pytest.fixture(scope="module")

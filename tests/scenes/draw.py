@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageChops, ImageDraw, ImageFilter
 
-from training.scenes.captions import Box, Caption, CaptionWriter, SceneObject, SceneRecord, overlap
-from training.scenes.drawings import (
+from tests.scenes.captions import Box, Caption, CaptionWriter, SceneObject, SceneRecord, overlap
+from tests.scenes.drawings import (
     BACKDROPS,
     COLOURS,
     DRAWINGS,
