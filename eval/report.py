@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import typer
+from rich.box import MARKDOWN
 from rich.console import Console
 from rich.table import Table
 
@@ -26,7 +27,14 @@ class Measured(Protocol):
         ...
 
 
-def report(found: Measured, arguments: Mapping[str, Any], out: Path | None, as_json: bool) -> None:
+def report(
+    found: Measured,
+    arguments: Mapping[str, Any],
+    out: Path | None,
+    as_json: bool,
+    *,
+    markdown: bool = False,
+) -> None:
     """Print the figures, and write them with the arguments, the version and the machine.
 
     Of a path only its name is written: where it is matters on that machine alone.
@@ -36,11 +44,17 @@ def report(found: Measured, arguments: Mapping[str, Any], out: Path | None, as_j
         arguments: of the command.
         out: JSON file, None to write none.
         as_json: print JSON instead of a table.
+        markdown: write the table too, as Markdown, beside the JSON file.
     """
     record = found.record()
     if out is not None:
         whole = {"arguments": dict(arguments), **circumstances(), **record}
         out.write_text(json.dumps(whole, indent=2, default=_named) + "\n", encoding="utf-8")
+        if markdown:
+            table = found.table()
+            table.box = MARKDOWN
+            with out.with_suffix(".md").open("w", encoding="utf-8") as file:
+                Console(file=file, width=300).print(table)
     if as_json:
         typer.echo(json.dumps(record, indent=2))
     else:

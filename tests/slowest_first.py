@@ -17,7 +17,7 @@ SLOWEST = (
     "server/test_page.py",
     "server/test_page_selection.py",
     "server/test_processes.py",
-    "eval/bench/query_latency/test_measure.py",
+    "eval/bench/test_speed.py",
     "sparta/visualsparta/test_shipped_sample.py",
 )
 

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from eval.figures.grounding import draw as draw_grounding
 from eval.figures.grounding import explain_all, open_photos
 from eval.plotting import legend, panels
-from eval.recall.images import Images
 from eval.recall.model import DenseModel, open_members
+from eval.recall.protocols import Images
 from eval.recall.scores import DenseScores, measure_recall
 from indexer.dense.text_encoder import load_dense_model
 from indexer.encoding.stores import check_features, check_stores

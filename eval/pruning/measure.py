@@ -9,15 +9,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from eval.progress_parts import part_of
-from eval.pruning.caption_ranking import overlap
-from eval.pruning.choices import PruningChoice
-from eval.pruning.pruned_index import Indexes, PrunedIndex
-from eval.pruning.query_groups import QueryGroups
+from eval.pruning.index import Indexes, PrunedIndex, PruningChoice, TermScoreMatrix
+from eval.pruning.queries import QueryGroups, overlap
 from eval.pruning.results import PruningRow, PruningStudy
-from eval.pruning.term_scores import TermScoreMatrix
-from eval.recall.images import Images
-from eval.recall.scores import check_memory
+from eval.recall.protocols import Images
+from eval.recall.scores import check_memory, part_of
 from indexer.encoding.asked import AskedTerms, asked_terms, trained_frequencies
 from indexer.encoding.stores import check_stores
 from indexer.encoding.term_scores import ImageEncoder

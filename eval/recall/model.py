@@ -12,8 +12,7 @@ import torch
 from rich.table import Table
 from torch import Tensor
 
-from eval.progress_parts import part_of
-from eval.recall.images import Images
+from eval.recall.protocols import Images
 from eval.recall.scores import (
     CaptionPosterior,
     DenseScores,
@@ -24,6 +23,7 @@ from eval.recall.scores import (
     SparseScores,
     check_memory,
     measure_recall,
+    part_of,
 )
 from indexer.encoding.models import load_models, model_fingerprint
 from indexer.manifest import is_index

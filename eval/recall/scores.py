@@ -16,7 +16,6 @@ import torch.nn.functional as F
 from rich.table import Table
 from torch import Tensor
 
-from eval.progress_parts import after
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
 from sparta.metrics import LARGEST_BLOCK, Recall, ranks_by_block, recall
@@ -366,3 +365,13 @@ def log_mean_exp(scores: Scores, temperature: float) -> Tensor:
         for start in range(0, texts, size)
     ]
     return temperature * (torch.cat(parts) - log(images))
+
+
+def part_of(number: int, parts: int, progress: Progress) -> Progress:
+    """Report one of several equal parts; the first has number 0."""
+    return lambda stage, done, total: progress(stage, number * total + done, parts * total)
+
+
+def after(done_before: int, total: int, progress: Progress) -> Progress:
+    """Report a part that follows `done_before` of `total` units."""
+    return lambda stage, done, _: progress(stage, done_before + done, total)

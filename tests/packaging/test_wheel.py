@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.packaging, pytest.mark.timeout(900)]
 
 ROOMS = ["sparta", "indexer", "server", "training", "eval"]
 DATA = [
-    "eval/bench/serving/*.lua",
+    "eval/bench/*.lua",
     "server/page/*.*",
     "server/page/write/*",
     "server/publish/search/*",

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from eval.pruning.choices import PruningChoice, parse_choices
+from eval.pruning.index import IndexBytes, PruningChoice, parse_choices
 from eval.pruning.measure import measure_pruning
-from eval.pruning.query_groups import short_queries
-from eval.pruning.results import PruningStudy
+from eval.pruning.queries import short_queries
+from eval.pruning.results import PruningRow, PruningStudy, save_frontier
 from eval.recall.index import measure_index_recall
 from eval.recall.scores import check_memory
 from indexer.search.open import open_index
@@ -24,6 +24,7 @@ from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.features.writer import StoreWriter
+from sparta.metrics import Recall
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.collate import ImageCollator
 from sparta.visualsparta.model import VisualSparta
@@ -326,18 +327,6 @@ def test_indexes_are_kept_and_refused_where_one_is(
     assert "none-3-4-bits exists: remove it or choose another folder" in str(run.exception)
 
 
-def test_exact_rows_are_those_of_indexes(
-    study: PruningStudy,
-    views: list[FeatureStore],
-    models: list[Path],
-    captioned: list[CaptionedPhoto],
-) -> None:
-    exact = measure_pruning(
-        views, models, captioned, CHOICES, [16], exact=True, batch_size=4, device="cpu"
-    )
-    assert exact.rows == [replace(row, size=None) for row in study.rows]
-
-
 def test_quantising_and_overlap_against_slow_impacts(
     views: list[FeatureStore],
     models: list[Path],
@@ -469,3 +458,14 @@ def test_captions_of_unknown_words_find_nothing(
         found = [2 / 3 * share for share in expected.recall[:3]]
         assert list(row.recall[:3]) == pytest.approx(found)
         assert row.overlap == expected.overlap
+
+
+def test_rows_without_an_index_are_no_points(tmp_path: Path) -> None:
+    recall, out = Recall(20.0, 50.0, 60.0, 5.0), tmp_path / "frontier.png"
+    choice = PruningChoice(5, "mean", "trained")
+    row = PruningRow(choice, 8, recall, 100, 100, 5, None, {})
+    save_frontier([row], out)
+    assert not out.exists()
+    built = PruningRow(choice, 8, recall, 100, 100, 5, IndexBytes(100, 200), {})
+    save_frontier([row, built], out)
+    assert out.stat().st_size > 10_000

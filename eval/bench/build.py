@@ -1,0 +1,256 @@
+"""`sparta bench build`: what it takes from photos to an index, stage by stage."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from indexer.build import build_index
+from indexer.care.info import index_info
+from indexer.encoding.stores import extract_stores, open_stores
+from indexer.settings import PruningSettings
+from indexer.state import bytes_below
+from sparta.errors import InputError
+from sparta.features.extract.photos import find_photos
+from sparta.features.store import HEADER, FeatureStore
+from sparta.progress import Progress, no_progress
+
+EVERY = 0.2  # seconds between two looks at the memory
+EXTRACTION, ENCODING, INDEX, ALL = "extraction", "encoding", "index", "all"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of the way from photos to an index.
+
+    Attributes:
+        name: "extraction", of features from photos; "encoding", from features to the pruned impacts
+            of the last image, while Lucene is being written; "index", from then to the complete
+            index; or "all".
+        seconds: that it took.
+        images: that went through it.
+        memory: peak of all processes together in bytes, None where it cannot be read.
+    """
+
+    name: str
+    seconds: float
+    images: int
+    memory: int | None
+
+    @property
+    def per_second(self) -> float:
+        """Images a second."""
+        return self.images / self.seconds
+
+
+@dataclass(frozen=True)
+class BuildSpeed:
+    """One index, and what its stages took.
+
+    Attributes:
+        model: its name.
+        images: in the index.
+        postings: of all images.
+        top_n: terms an image keeps at most.
+        conversion_seconds: of converting networks, once on a machine; not part of the stages.
+        stages: in their order, "all" last.
+        bytes: on disk, by part: the features, and the parts of the index as in `sparta info`.
+    """
+
+    model: str
+    images: int
+    postings: int
+    top_n: int | None
+    conversion_seconds: float
+    stages: list[Stage]
+    bytes: dict[str, int]
+
+    def record(self) -> dict[str, Any]:
+        """The figures as JSON values."""
+        stages = [asdict(one) | {"images_per_second": one.per_second} for one in self.stages]
+        return asdict(self) | {"stages": stages}
+
+    def table(self) -> Table:
+        """One row for each stage."""
+        sizes = ", ".join(f"{name} {size / 1e6:,.2f}" for name, size in self.bytes.items())
+        lines = [
+            f"{self.images:,} images, {self.postings:,} postings; model {self.model}.",
+            f"On disk, MB: {sizes}.",
+        ]
+        if self.conversion_seconds:
+            lines.append(
+                f"Converting networks, once on a machine: {self.conversion_seconds:.1f} s more."
+            )
+        table = Table(box=SIMPLE_HEAD, caption="\n".join(lines), caption_justify="left")
+        table.add_column("stage")
+        for column in ("seconds", "photos/s", "peak memory, MB"):
+            table.add_column(column, justify="right")
+        for one in self.stages:
+            memory = f"{one.memory / 1e6:,.0f}" if one.memory else "unknown"
+            table.add_row(one.name, f"{one.seconds:,.1f}", f"{one.per_second:,.1f}", memory)
+        return table
+
+
+def measure_build(
+    source: Path,
+    model: str,
+    work: Path,
+    *,
+    images: int | None = None,
+    pruning: PruningSettings,
+    device: str = "auto",
+    progress: Progress = no_progress,
+) -> BuildSpeed:
+    """Build an index as `sparta index` does, time its stages, and remove it.
+
+    Args:
+        source: folder of photos, or a feature store.
+        model: folder, hub name or shipped name.
+        work: folder for the features and the index.
+        images: photos to take, the first by name; None for all.
+        pruning: of the index.
+        device: of the networks.
+        progress: stages of `sparta index`.
+
+    Raises:
+        InputError: if the photos are fewer, or `sparta index` would refuse them or the model.
+    """
+    with TemporaryDirectory(dir=work) as name, watch() as peak:
+        out = Path(name) / "index"
+        clock = _Clock(peak, progress)
+        store = _features(source, model, out, images, device, clock)
+        manifest = build_index([store], [model], out, pruning, device=device, progress=clock)
+        clock.end(INDEX, manifest.images)
+        return BuildSpeed(
+            model=Path(model).name,
+            images=manifest.images,
+            postings=manifest.postings,
+            top_n=manifest.top_n,
+            conversion_seconds=clock.converted,
+            stages=[*clock.stages, _together(clock.stages)],
+            bytes={"features": bytes_below(store.folder)} | index_info(out).bytes,
+        )
+
+
+def _features(
+    source: Path, model: str, out: Path, images: int | None, device: str, clock: _Clock
+) -> FeatureStore:
+    """The features that are given, or those of the photos."""
+    if (source / HEADER).is_file():
+        if images is not None:
+            raise InputError(f"--images: {source} is a feature store, which is indexed whole")
+        (store,) = open_stores([source], [model], "visual_sparta", out)
+        return store
+    ids = find_photos(source)
+    if images is not None and len(ids) < images:
+        raise InputError(f"--images {images}: {source} has {len(ids)} photos")
+    features = out.with_name(f"{out.name}.features")
+    (store,) = extract_stores(
+        source, [model], "visual_sparta", features, ids=ids[:images], device=device, progress=clock
+    )
+    clock.end(EXTRACTION, len(ids[:images]))
+    return store
+
+
+class _Clock:
+    """Times stages; as a `Progress` it learns from a build when the last image is encoded."""
+
+    def __init__(self, peak: Peak, progress: Progress) -> None:
+        self.stages: list[Stage] = []
+        self.converted = 0.0
+        self._peak, self._progress = peak, progress
+        self._start = self._conversion = time.perf_counter()
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        self._progress(stage, done, total)
+        if stage == "convert" and not done:
+            self._conversion = time.perf_counter()
+        elif stage == "convert" and done == total:
+            seconds = time.perf_counter() - self._conversion
+            self.converted += seconds
+            self._start += seconds
+        elif stage == "encode" and done == total:
+            self.end(ENCODING, total)
+
+    def end(self, stage: str, images: int) -> None:
+        """Note a stage that began where the one before ended."""
+        now = time.perf_counter()
+        self.stages.append(Stage(stage, now - self._start, images, self._peak.bytes))
+        self._start, self._peak.bytes = now, None
+
+
+def _together(stages: list[Stage]) -> Stage:
+    peaks = [one.memory for one in stages if one.memory]
+    seconds = sum(one.seconds for one in stages)
+    return Stage(ALL, seconds, stages[-1].images, max(peaks, default=None))
+
+
+# ---- memory ------------------------------------------------------------------------------------
+
+
+@dataclass
+class Peak:
+    """The largest sum of memory so far, in bytes; None where it cannot be read."""
+
+    bytes: int | None = None
+
+
+@contextmanager
+def watch(process: int | None = None) -> Iterator[Peak]:
+    """Sample the memory from a thread until the `with` block ends.
+
+    Memory is what is resident, mapped files included, though the system could take those back. A
+    page that n processes share counts as an nth in each of them (Linux' proportional set size).
+
+    Args:
+        process: its id; None for this process.
+    """
+    peak, over = Peak(), threading.Event()
+
+    def sample() -> None:
+        while not over.wait(EVERY):
+            resident = [proportional_size(pid) for pid in family(process or os.getpid())]
+            if resident[0]:
+                peak.bytes = max(peak.bytes or 0, sum(resident))
+
+    thread = threading.Thread(target=sample, daemon=True)
+    thread.start()
+    try:
+        yield peak
+    finally:
+        over.set()
+        thread.join()
+
+
+def family(process: int) -> list[int]:
+    """A process, and from /proc its children, theirs and so on."""
+    try:
+        tasks = list(Path(f"/proc/{process}/task").iterdir())
+        children = [int(pid) for task in tasks for pid in (task / "children").read_text().split()]
+    except OSError:  # without /proc, or the process has ended
+        children = []
+    return [process, *(pid for child in children for pid in family(child))]
+
+
+def proportional_size(pid: int) -> int:
+    """A process's share of memory in bytes; 0 without /proc, or if the process has ended.
+
+    A page that n processes share counts as an nth.
+    """
+    try:
+        sums = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except OSError:
+        return 0
+    found = re.search(r"^Pss:\s+(\d+) kB", sums, re.MULTILINE)
+    return 1024 * int(found[1]) if found else 0

@@ -1,0 +1,356 @@
+"""The timed engines, built from the same collection and asked the same queries."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from enum import Enum
+from importlib import import_module
+from pathlib import Path
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.lib.format import open_memmap
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from eval.bench.corpus import Corpus, TermQuery
+from eval.bench.vectors import Vectors
+from indexer.columns.builder import build_columns
+from indexer.columns.index import ColumnIndex
+from indexer.dense.vectors import EF_CONSTRUCTION, EF_SEARCH, NEIGHBOURS, best
+from indexer.lucene.parallel_writer import LuceneWriter
+from indexer.lucene.reader import LuceneIndex
+from indexer.parts import LUCENE
+from indexer.postings import Postings
+from sparta.errors import InputError
+
+COLUMNS = "columns"
+STARTS, DOCUMENTS, IMPACTS = "starts.npy", "documents.npy", "impacts.npy"
+VECTORS, GRAPH = "vectors.npy", "vectors.faiss"
+
+
+class Answer(NamedTuple):
+    """Images by descending score.
+
+    Attributes:
+        documents: [at most k] integers.
+        scores: as many numbers.
+    """
+
+    documents: NDArray[np.integer]
+    scores: NDArray[np.number]
+
+
+class Promise(Enum):
+    """How an engine's answers relate to the exact ones; the value is the description."""
+
+    ORDER = "exact: the same images and scores in the same order, ties by image"
+    SCORES = "exact: the same scores; of images with equal ones, any"
+    ROUNDED = "exact up to the rounding of float32"
+    NEAR = "approximate"
+
+
+Data = TypeVar("Data", Corpus, Vectors)
+
+
+class Engine(ABC, Generic[Data]):
+    """An index of one collection, and its search.
+
+    Attributes:
+        settings: description of how it is built and searched.
+        promise: about its answers.
+        library: that it needs and this package does not, if any.
+
+    Args:
+        data: the collection.
+        folder: for the engine's index.
+    """
+
+    settings: ClassVar[str]
+    promise: ClassVar[Promise]
+    library: ClassVar[str | None] = None
+
+    def __init__(self, data: Data, folder: Path) -> None:
+        self.data: Data = data
+        self.folder = folder
+
+    @abstractmethod
+    def build(self) -> None:
+        """Write the index into the folder."""
+
+    @abstractmethod
+    def open(self) -> None:
+        """Load the index."""
+
+    def read_ahead(self) -> None:
+        """Read mapped files again, whose pages what was built since may have taken."""
+
+    @abstractmethod
+    def search(self, query: TermQuery, k: int) -> Answer:
+        """The k best images; fewer where fewer score above 0. Thread-safe."""
+
+    def memory_bytes(self) -> int:
+        """Bytes that a search reads from: of the arrays in memory, or of the index's files."""
+        return sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file())
+
+    def close(self) -> None:
+        """Release files and memory."""
+        self.__dict__ = {"data": self.data, "folder": self.folder}
+
+
+class LuceneEngine(Engine[Corpus]):
+    """Impacts as term frequencies, one segment, no grounding."""
+
+    settings = (
+        "Lucene 9.9 as sparta search calls it: impacts as term frequencies, one segment, read "
+        "through memory maps; calls into Java take turns, so that threads gain nothing"
+    )
+    promise = Promise.ORDER
+
+    def build(self) -> None:
+        """Write one document an image."""
+        done, images = 0, self.data.images
+        with LuceneWriter(self.folder / LUCENE, self.data.vocabulary, images) as writer:
+            for rows in self.data.rows():
+                ids = [f"{done + place:09d}" for place in range(len(rows))]
+                metadata: list[dict[str, Any]] = [{}] * len(rows)
+                own = rows.starts, rows.terms, rows.impacts
+                writer.add(Postings.without_grounding(ids, metadata, *own))
+                done += len(rows)
+
+    def open(self) -> None:
+        """Open the index."""
+        self._index = LuceneIndex(self.folder / LUCENE)
+
+    def search(self, query: TermQuery, k: int) -> Answer:
+        """One call into Java for the query, one for the hits."""
+        found = np.array(self._index.top(query.pieces, k), np.float64).reshape(-1, 2)
+        return Answer(found[:, 0].astype(np.int32), found[:, 1])
+
+    def close(self) -> None:
+        """Close the index."""
+        self._index.close()
+        super().close()
+
+
+class ColumnsEngine(Engine[Corpus]):
+    """The columns as `sparta serve --engine columns` searches them."""
+
+    settings = "as sparta serve searches them: memory-mapped, read ahead, one core a query"
+    promise = Promise.ORDER
+
+    def build(self) -> None:
+        """Write the columns."""
+        corpus = self.data
+        build_columns(self.folder / COLUMNS, corpus.rows(), len(corpus.vocabulary), corpus.bits)
+
+    def open(self) -> None:
+        """Map the columns."""
+        self._index = ColumnIndex.open(self.folder / COLUMNS)
+
+    def read_ahead(self) -> None:
+        """Read them from disk, as a server does."""
+        self._index.read_ahead()
+
+    def search(self, query: TermQuery, k: int) -> Answer:
+        """Sum the columns."""
+        return Answer(*self._index.top(query.terms, k))
+
+
+class Bm25sEngine(Engine[Corpus]):
+    """The library's retrieval over our impacts instead of BM25 scores."""
+
+    settings = "bm25s with its numba backend, float32 scores and int32 images, given our impacts"
+    promise = Promise.SCORES
+    library = "bm25s"
+
+    def build(self) -> None:
+        """Write the lists that the library would compute."""
+        write_lists(self.data, self.folder)
+
+    def open(self) -> None:
+        """Pass them to the library."""
+        import bm25s
+
+        self._model = bm25s.BM25(backend="numba")
+        self._model.scores = {
+            "data": np.load(self.folder / IMPACTS),
+            "indices": np.load(self.folder / DOCUMENTS),
+            "indptr": np.load(self.folder / STARTS),
+            "num_docs": self.data.images,
+        }
+        self._model.nonoccurrence_array = None
+        self._model.unique_token_ids_set = range(len(self.data.vocabulary))
+
+    def search(self, query: TermQuery, k: int) -> Answer:
+        """Search; a repeated term is passed as often as it occurs."""
+        terms = [term for term, count in query.terms.items() for _ in range(count)]
+        k = min(k, self.data.images)
+        (documents,), (scores,) = self._model.retrieve([terms], k=k, show_progress=False)
+        return Answer(documents[scores > 0], scores[scores > 0])
+
+
+def write_lists(corpus: Corpus, folder: Path) -> None:
+    """Write each term's images and impacts, term after term.
+
+    Args:
+        corpus: the collection.
+        folder: for three npy files: starts [V + 1] int64, documents [postings] int32, impacts
+            [postings] float32.
+    """
+    frequencies = np.zeros(len(corpus.vocabulary), np.int64)
+    for rows in corpus.rows():
+        frequencies += np.bincount(rows.terms, minlength=len(frequencies))
+    starts = np.concatenate([[0], np.cumsum(frequencies)])
+    np.save(folder / STARTS, starts)
+    shape = (corpus.postings,)
+    documents = open_memmap(folder / DOCUMENTS, "w+", np.int32, shape)
+    impacts = open_memmap(folder / IMPACTS, "w+", np.float32, shape)
+    ends, first = starts[:-1].copy(), 0
+    for rows in corpus.rows():
+        part = csr_array(
+            (rows.impacts, rows.terms, rows.starts), shape=(len(rows), len(frequencies))
+        ).tocsc()
+        counts = np.diff(part.indptr)
+        # Where each posting goes: the end of its term's list so far, and its place in this part.
+        places = np.repeat(ends - part.indptr[:-1], counts) + np.arange(part.nnz)
+        documents[places] = part.indices + first
+        impacts[places] = part.data
+        ends += counts
+        first += len(rows)
+
+
+class NumpyEngine(Engine[Vectors]):
+    """All inner products, then a partition for the k best."""
+
+    settings = "numpy: float32 matrix in memory @ query (BLAS on one core), then a partition"
+    promise = Promise.ROUNDED
+
+    def build(self) -> None:
+        """The vectors as they are."""
+        (self.folder / VECTORS).hardlink_to(self.data.path)
+
+    def open(self) -> None:
+        """Read them."""
+        self._vectors = np.load(self.folder / VECTORS)[:, 0]
+
+    def search(self, query: TermQuery, k: int) -> Answer:
+        """Multiply and choose."""
+        images, scores, _ = best(self._vectors @ self.data.queries[query.number], k)
+        return Answer(images, scores)
+
+
+class FaissFlat(Engine[Vectors]):
+    """Every vector is compared."""
+
+    settings = "FAISS IndexFlatIP, one core"
+    promise = Promise.ROUNDED
+    library = "faiss"
+    _index: Any
+
+    def build(self) -> None:
+        """The vectors as they are, which the index would hold once more."""
+        (self.folder / VECTORS).hardlink_to(self.data.path)
+
+    def open(self) -> None:
+        """Add all vectors, one row for each view."""
+        import faiss
+
+        self._index = faiss.IndexFlatIP(self.data.open().shape[-1])
+        _add(self._index, self.data)
+
+    def search(self, query: TermQuery, k: int) -> Answer:
+        """Ask with one vector."""
+        found = self._index.search(self.data.queries[query.number][None], k)
+        scores, images = found[0][0], found[1][0]
+        return Answer(images[images >= 0], scores[images >= 0])
+
+
+class FaissFlatViews(FaissFlat):
+    """Several vectors for each image, whose best one counts."""
+
+    settings = "FAISS IndexFlatIP over all views, the K·k best rows grouped by image, one core"
+
+    def open(self) -> None:
+        """Add all vectors."""
+        super().open()
+        self._views = self.data.open().shape[1]
+
+    def search(self, query: TermQuery, k: int) -> Answer:
+        """The K·k best rows are of k images at least."""
+        rows = super().search(query, k * self._views)
+        images, first = np.unique(rows.documents // self._views, return_index=True)
+        order = np.argsort(first)[:k]
+        return Answer(images[order], rows.scores[first[order]])
+
+
+class FaissHnsw(FaissFlat):
+    """Vectors are compared along a graph."""
+
+    settings = (
+        f"FAISS IndexHNSWFlat as sparta index-dense --hnsw builds it: {NEIGHBOURS} neighbours, "
+        f"efConstruction {EF_CONSTRUCTION}, efSearch {EF_SEARCH} or k if that is more"
+    )
+    promise = Promise.NEAR
+
+    def build(self) -> None:
+        """Add all vectors to a graph."""
+        import faiss
+
+        shape = self.data.open().shape
+        graph = faiss.IndexHNSWFlat(shape[-1], NEIGHBOURS, faiss.METRIC_INNER_PRODUCT)
+        graph.hnsw.efConstruction = EF_CONSTRUCTION
+        _add(graph, self.data)
+        faiss.write_index(graph, str(self.folder / GRAPH))
+
+    def open(self) -> None:
+        """Read the graph."""
+        import faiss
+
+        self._index = faiss.read_index(str(self.folder / GRAPH))
+        self._index.hnsw.efSearch = EF_SEARCH
+
+
+def _add(index: Any, vectors: Vectors) -> None:
+    for chunk in vectors.chunks():
+        index.add(chunk.reshape(-1, chunk.shape[-1]))
+
+
+SPARSE: dict[str, type[Engine[Any]]] = {
+    "lucene": LuceneEngine,
+    "columns": ColumnsEngine,
+    "bm25s": Bm25sEngine,
+}
+DENSE: dict[str, type[Engine[Any]]] = {
+    "numpy": NumpyEngine,
+    "faiss-flat": FaissFlat,
+    "faiss-hnsw": FaissHnsw,
+}
+VIEWS: dict[str, type[Engine[Any]]] = {"mv-flat": FaissFlatViews}  # for images of several vectors
+ENGINES = SPARSE | DENSE | VIEWS
+
+
+def find(names: Sequence[str]) -> tuple[dict[str, type[Engine[Any]]], dict[str, str]]:
+    """Engines by name.
+
+    Returns:
+        those whose library is installed, by name; and why the others are left out.
+
+    Raises:
+        InputError: if a name is unknown.
+    """
+    found: dict[str, type[Engine[Any]]] = {}
+    missing: dict[str, str] = {}
+    for name in names:
+        if name not in ENGINES:
+            raise InputError(f"--engines: {name!r} is not one of: {', '.join(ENGINES)}")
+        engine = ENGINES[name]
+        try:
+            if engine.library:
+                import_module(engine.library)
+        except ImportError as error:
+            missing[name] = f"{error.name} is not installed"
+        else:
+            found[name] = engine
+    return found, missing

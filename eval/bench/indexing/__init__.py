@@ -1,1 +1,0 @@
-"""The speed of building an index from encoded images, and of each stage."""

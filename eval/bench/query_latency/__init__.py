@@ -1,1 +1,0 @@
-"""The speed benchmark: engines side by side over growing collections."""

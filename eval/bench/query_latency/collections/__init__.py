@@ -1,1 +1,0 @@
-"""The collections and queries of the query latency benchmark."""

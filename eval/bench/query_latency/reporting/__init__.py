@@ -1,1 +1,0 @@
-"""Results of the query latency benchmark as files, tables and plots."""

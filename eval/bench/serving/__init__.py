@@ -1,1 +1,0 @@
-"""A server under load: requests a second, latencies, and the parts of a request."""

@@ -1,0 +1,150 @@
+"""Vectors of dense models for images and queries, enlarged as impacts are."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.lib.format import open_memmap
+from numpy.typing import NDArray
+
+from eval.bench.collections import CHUNK, NOISE, CollectionKind
+from eval.bench.corpus import TermQuery
+from indexer.dense.manifest import MODEL, VECTORS, DenseManifest, dense_folder
+from indexer.dense.vectors import import_faiss
+from indexer.manifest import Manifest
+
+CLUSTERED, DIMENSION = "clustered", 1024  # the dimension of the papers' dense models
+CENTRES, IMAGES = 500, 5_000
+SPREAD = 0.7  # length of what an image adds to its cluster's centre, itself of length 1
+UNTIMED = 20  # texts that warm an encoder up
+
+
+@dataclass(frozen=True, eq=False)
+class DenseSource:
+    """Some images' vectors, of length 1, and those of the queries.
+
+    Attributes:
+        name: the index's dense part, or "clustered".
+        images: [N, K, D] float32, K views of each image.
+        queries: [Q, D] float32.
+        about: their origin, for the results.
+        encode_seconds: what embedding the text of each query took, one at a time; empty for
+            synthetic vectors.
+    """
+
+    name: str
+    images: NDArray[np.float32]
+    queries: NDArray[np.float32]
+    about: dict[str, object]
+    encode_seconds: Sequence[float]
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """Vectors of a collection on disk.
+
+    Attributes:
+        path: npy file, [N, K, D] float32.
+        queries: [Q, D] float32.
+    """
+
+    path: Path
+    queries: NDArray[np.float32]
+
+    def open(self) -> NDArray[np.float32]:
+        """The vectors, memory-mapped."""
+        mapped: NDArray[np.float32] = np.load(self.path, mmap_mode="r")
+        return mapped
+
+    def chunks(self, size: int = 10_000) -> Iterator[NDArray[np.float32]]:
+        """The vectors [B, K, D], some images at a time, in memory."""
+        vectors = self.open()
+        for start in range(0, len(vectors), size):
+            yield np.array(vectors[start : start + size])
+
+
+def clustered(queries: int, views: int = 1, seed: int = 0) -> DenseSource:
+    """Vectors around 500 random centres in 1024 dimensions; queries are drawn as images are.
+
+    Exact search takes as long for these as for any others; what a graph or an inverted file finds
+    and how fast depends on the vectors, so that theirs say little about those of a model.
+    """
+    rng = np.random.default_rng((seed, views))
+    centres = _unit(rng.standard_normal((CENTRES, DIMENSION), dtype=np.float32))
+
+    def draw(count: int, each: int) -> NDArray[np.float32]:
+        own = centres[rng.integers(CENTRES, size=count)][:, None]
+        return _unit(own + SPREAD * _noise(rng, (count, each, DIMENSION)))
+
+    name = CLUSTERED if views == 1 else f"{CLUSTERED}-{views}-views"
+    about: dict[str, object] = {"dimension": DIMENSION, "views": views, "centres": CENTRES}
+    return DenseSource(name, draw(IMAGES, views), draw(queries, 1)[:, 0], about, [])
+
+
+def read_dense(index: Path, name: str, queries: Sequence[TermQuery]) -> DenseSource:
+    """A dense part of an index, and the queries embedded by its model, one at a time on one core.
+
+    Raises:
+        InputError: if there is no such part, or FAISS is not installed.
+    """
+    from threadpoolctl import threadpool_limits
+
+    from indexer.dense.text_encoder import ModelText, load_dense_model
+
+    manifest = DenseManifest.open(index, name, Manifest.open(index))
+    folder = dense_folder(index, name)
+    rows = import_faiss().read_index(str(folder / VECTORS)).reconstruct_n(0, -1)
+    model = load_dense_model(folder / MODEL)
+    text = ModelText(model)
+    embedded, seconds = [], []
+    with threadpool_limits(1):
+        for query in queries[:UNTIMED]:
+            text.encode(query.text)
+        for query in queries:
+            start = time.perf_counter()
+            embedded.append(text.encode(query.text))
+            seconds.append(time.perf_counter() - start)
+    about: dict[str, object] = {
+        "dimension": manifest.dimension,
+        "views": manifest.views,
+        "images": manifest.images,
+        "model": manifest.model,
+        "text": model.config.text,
+    }
+    images = rows.reshape(manifest.images, manifest.views, manifest.dimension)
+    return DenseSource(name, images, np.array(embedded), about, seconds)
+
+
+def enlarge_vectors(
+    source: DenseSource, images: int, kind: CollectionKind, path: Path, seed: int = 0
+) -> Vectors:
+    """Write vectors of as many images as wanted, drawn with replacement and perturbed by 15 %.
+
+    "mixed" images are the middle of two, as `enlarge` takes terms from two.
+    """
+    made = open_memmap(path, "w+", np.float32, (images, *source.images.shape[1:]))
+    for start in range(0, images, CHUNK):
+        rng = np.random.default_rng((seed, start))
+        part = made[start : start + CHUNK]
+        chosen = source.images[rng.integers(len(source.images), size=len(part))]
+        if kind == "mixed":
+            others = source.images[rng.integers(len(source.images), size=len(part))]
+            chosen = _unit(chosen + others)
+        part[:] = _unit(chosen + NOISE * _noise(rng, chosen.shape))
+    made.flush()
+    return Vectors(path, source.queries)
+
+
+def _noise(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """Normal numbers, each vector of length 1 on average."""
+    return rng.standard_normal(shape, dtype=np.float32) / np.float32(np.sqrt(shape[-1]))
+
+
+def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    length = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    scaled: NDArray[np.float32] = vectors / length
+    return scaled

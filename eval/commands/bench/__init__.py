@@ -1,1 +1,0 @@
-"""The `sparta bench` commands."""

@@ -1,0 +1,438 @@
+"""The `sparta eval` commands that measure models and indexes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from eval.commands.options import (
+    STAGES,
+    AsJson,
+    BatchSize,
+    Captions,
+    Device,
+    Features,
+    ImageKey,
+    IndexFolder,
+    Models,
+    Out,
+    Split,
+    Transfer,
+    check_image_key,
+    check_out,
+)
+from indexer.commands.options import SubstituteOption
+from sparta.errors import InputError
+
+if TYPE_CHECKING:
+    from eval.report import Measured
+
+# ---- index ---------------------------------------------------------------------------------------
+
+RunFile = Annotated[
+    Path | None, typer.Option(help="TREC run file to write: qid Q0 docid rank score tag.")
+]
+QrelsFile = Annotated[Path | None, typer.Option(help="TREC qrels file to write: qid 0 docid 1.")]
+Depth = Annotated[int, typer.Option(min=1, help="Images per query in the TREC run.")]
+Backend = Annotated[str | None, typer.Option(help="Dense backend of the index to search, by name.")]
+
+
+def index(
+    context: typer.Context,
+    index: IndexFolder,
+    captions: Captions,
+    split: Split = "val",
+    image_key: ImageKey = "file",
+    backend: Backend = None,
+    run: RunFile = None,
+    qrels: QrelsFile = None,
+    depth: Depth = 1000,
+    substitute: SubstituteOption = True,
+    as_json: AsJson = False,
+    out: Out = None,
+) -> None:
+    """Measure text → image recall of an index: each caption searches for its photo.
+
+    All images of the index take part, and images with equal scores are ordered by id, as in every
+    search.
+
+    [bold]TREC files[/bold]
+
+    --run and --qrels write what trec_eval, ir_measures and ranx read. A query id is the image id,
+    # and the number of the caption; in image ids, spaces and other characters than letters, digits
+    and _.-~/ are percent-encoded. Scores that are equal are lowered by the smallest step, so that a
+    tool that sorts by score finds our order.
+
+    [bold]Examples[/bold]
+
+    sparta eval index index/ --captions captions.jsonl
+
+    sparta eval index index/ --captions captions.jsonl --split test --run out.trec
+    --qrels out.qrels --depth 100
+    """
+    from rich.console import Console
+
+    from eval.recall.index import check_file, measure_index_recall, write_qrels, write_run
+    from eval.report import report
+    from indexer.dense.manifest import SPARSE
+    from indexer.search.open import open_backend
+    from sparta.captions.read import read_captions
+    from sparta.progress import progress_bars
+
+    check_out(out)
+    check_file(run, "--run")
+    check_file(qrels, "--qrels")
+    photos = read_captions(captions, split, image_key=check_image_key(image_key))
+    searcher = open_backend(index, backend or SPARSE, "lucene")
+    with progress_bars(STAGES, Console(stderr=True)) as progress:
+        found = measure_index_recall(searcher, photos, substitute=substitute, progress=progress)
+        if run is not None:
+            write_run(searcher, photos, run, depth, backend or "sparta", substitute, progress)
+    if qrels is not None:
+        write_qrels(photos, qrels)
+    report(found, context.params, out, as_json)
+
+
+# ---- queries -------------------------------------------------------------------------------------
+
+Queries = Annotated[
+    Path, typer.Option(help="JSON lines with query, images (all that answer it), optional kind.")
+]
+
+
+def queries(
+    context: typer.Context,
+    index: IndexFolder,
+    queries: Queries,
+    as_json: AsJson = False,
+    out: Out = None,
+) -> None:
+    """Measure how often the first hit is right, for queries with known answers.
+
+    [bold]Example[/bold]
+
+    sparta eval queries index/ --queries scenes/queries.jsonl
+    """
+    from eval.recall.index import measure_first_hits, read_judged_queries
+    from indexer.search.open import open_index
+
+    _begin(out)
+    judged = read_judged_queries(queries)
+    _report(partial(measure_first_hits, open_index(index), judged), context, out, as_json)
+
+
+# ---- model ---------------------------------------------------------------------------------------
+
+Protocol = Annotated[str, typer.Option(help="all, coco-1k, coco-5k, oscar-1k or flickr30k-1k.")]
+ImageList = Annotated[
+    Path | None, typer.Option(help="oscar-1k's list: image ids or COCO numbers, one a line.")
+]
+Reference = Annotated[
+    str | None, typer.Option(help="Split of other photos: compare captions by probability.")
+]
+Temperature = Annotated[
+    float, typer.Option(help="With --reference: the temperature the model was trained with.")
+]
+
+
+def model(
+    context: typer.Context,
+    model: Models,
+    captions: Captions,
+    features: Features,
+    split: Split = "val",
+    image_key: ImageKey = "file",
+    protocol: Protocol = "all",
+    images: ImageList = None,
+    transfer: Transfer = False,
+    reference: Reference = None,
+    temperature: Temperature = 1.0,
+    batch_size: BatchSize = 32,
+    device: Device = "auto",
+    as_json: AsJson = False,
+    out: Out = None,
+) -> None:
+    """Measure recall of models in both directions, in floating point; several are averaged.
+
+    text → image: each caption searches for its photo. image → text: each photo searches for any of
+    its captions. Wrong items with an equal score rank ahead.
+
+    [bold]Protocols[/bold]: all is the whole split; coco-5k COCO's 5,000 photos with five captions
+    each; coco-1k the mean over its five folds of 1,000 consecutive photos; oscar-1k the photos
+    listed in --images; flickr30k-1k 1,000 photos with five captions each.
+
+    [bold]image → text of VisualSparta[/bold] favours long captions, whose scores sum more terms.
+    --reference names a split of other photos, and captions are compared by P(image | caption), the
+    softmax that training used.
+
+    [bold]Examples[/bold]
+
+    sparta eval model model/ --features features/ --captions captions.jsonl
+
+    sparta eval model region/ grid/ --features regions/ --features grids/
+    --captions captions.jsonl --split test --protocol coco-1k --json
+    """
+    from eval.recall.model import measure_model_recall, open_members
+    from eval.recall.protocols import choose
+    from eval.recall.scores import ReferenceImages
+    from sparta.captions.read import read_captions
+
+    _begin(out)
+    _check_reference(reference, temperature, split)
+    key = check_image_key(image_key)
+    folds = choose(protocol, read_captions(captions, split, image_key=key), images)
+    members = open_members(model, features, transfer, device)
+    others = None
+    if reference is not None:
+        ids = [photo.image_id for photo in read_captions(captions, reference, image_key=key)]
+        others = ReferenceImages.sample(ids, temperature)
+    measure = partial(measure_model_recall, members, protocol, folds, batch_size, others)
+    _report(measure, context, out, as_json)
+
+
+def _check_reference(reference: str | None, temperature: float, split: str) -> None:
+    if reference is not None and reference == split:
+        raise InputError(
+            f"--reference {reference} is the measured split: name a split of other photos"
+        )
+    if not temperature > 0:
+        raise InputError(f"--temperature {temperature:g}: expected a number above 0")
+    if temperature != 1 and reference is None:
+        raise InputError("--temperature goes with --reference")
+
+
+# ---- transfer ------------------------------------------------------------------------------------
+
+
+def transfer(
+    context: typer.Context,
+    model: Models,
+    features: Annotated[
+        list[Path],
+        typer.Option(help="Each data set's feature store, or its photos; in the same order."),
+    ],
+    captions: Annotated[list[Path], typer.Option(help="Each data set's captions, of any format.")],
+    split: Annotated[
+        str, typer.Option(help="Split to measure; one for all data sets, or a,b.")
+    ] = "test",
+    protocol: Annotated[
+        str, typer.Option(help="all, coco-1k, coco-5k or flickr30k-1k; one for all, or a,b.")
+    ] = "all",
+    image_key: Annotated[
+        str,
+        typer.Option(help="Image id in COCO's and Karpathy's JSON; one for all, or a,b."),
+    ] = "file",
+    batch_size: BatchSize = 32,
+    device: Device = "auto",
+    as_json: AsJson = False,
+    out: Out = None,
+) -> None:
+    """Measure models on data sets they were not trained on, beside their own.
+
+    Every model is measured on every data set as `sparta eval model` does. Galleries of different
+    sizes are not equally hard: compare models on one data set, not data sets with each other.
+
+    The features of all data sets must be of the same kind; others are refused.
+
+    [bold]Example[/bold]
+
+    sparta eval transfer coco-model/ flickr-model/ --features coco/ --captions coco.jsonl
+    --features flickr/ --captions flickr.jsonl --split test --out transfer.json
+    """
+    from eval.recall.transfer import data_sets, measure_transfer
+
+    _begin(out)
+    sets = data_sets(features, captions, split, protocol, image_key)
+    _report(partial(measure_transfer, model, sets, device, batch_size), context, out, as_json)
+
+
+# ---- cxc -----------------------------------------------------------------------------------------
+
+
+def cxc(
+    context: typer.Context,
+    model: Models,
+    judgements: Annotated[
+        Path, typer.Option(help="Folder of sits_SPLIT.csv, sts_SPLIT.csv and sis_SPLIT.csv.")
+    ],
+    captions: Annotated[
+        Path, typer.Option(help="COCO's captions: dataset_coco.json or captions_val2014.json.")
+    ],
+    features: Features,
+    split: Annotated[str, typer.Option(help="val or test.")] = "test",
+    transfer: Transfer = False,
+    batch_size: BatchSize = 32,
+    device: Device = "auto",
+    as_json: AsJson = False,
+    out: Out = None,
+) -> None:
+    """Measure recall by human judgements: Crisscrossed Captions (CxC) of COCO, four directions.
+
+    Captions and images search for captions and for images, among the 5,000 images of a split and
+    five captions of each. Right are COCO's own pairs, and pairs that people rated 3 of 5 or higher
+    (2.5 between two images); images without such another image are not queries. A sparse model has
+    no vectors to compare two captions or two images, and is measured between captions and images
+    only. Wrong items with an equal score rank ahead.
+
+    Image ids of the features must end with COCO's number, as COCO's file names do.
+
+    [bold]Example[/bold]
+
+    sparta eval cxc model/ --features coco/ --judgements cxc/ --captions dataset_coco.json
+    """
+    from eval.recall.cxc import (
+        measure_cxc,
+        read_judgements,
+        read_sentences,
+        relevant_items,
+    )
+    from eval.recall.model import open_members
+
+    _begin(out)
+    right = relevant_items(read_judgements(judgements, split))
+    sentences = read_sentences(captions)
+    members = open_members(model, features, transfer, device)
+    _report(partial(measure_cxc, members, right, sentences, batch_size), context, out, as_json)
+
+
+# ---- pruning -------------------------------------------------------------------------------------
+
+Stores = Annotated[
+    list[Path], typer.Argument(help="Feature stores: the plain photos first, then augmentations.")
+]
+SparseModels = Annotated[
+    list[str],
+    typer.Option(help="VisualSparta model: folder or hub name. Repeat it to average models."),
+]
+OutTables = Annotated[
+    Path,
+    typer.Option(
+        help="JSON file; beside it go the tables, as .md, and recall against bytes, as .png."
+    ),
+]
+TopN = Annotated[str, typer.Option(help="Terms an image keeps: numbers and all.")]
+Offsets = Annotated[
+    str, typer.Option("--offset", help="Per-term offsets: mean, median, minimum, none.")
+]
+TermSets = Annotated[str, typer.Option("--terms", help="Terms allowed: trained, all.")]
+Asked = Annotated[
+    str,
+    typer.Option(
+        help="Sources of term frequencies: none, model (training captions), files of queries."
+    ),
+]
+AskedPower = Annotated[str, typer.Option(help="Powers of the frequencies, from 0 to 1.")]
+Bits = Annotated[str, typer.Option(help="Bits of an impact, 1 to 16, and float (not quantised).")]
+Exact = Annotated[
+    bool, typer.Option("--exact", help="Sum impacts in memory: the same ranking without indexes.")
+]
+IndexesFolder = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder to keep the indexes in; with --exact they are built for their size alone."
+    ),
+]
+AllImages = Annotated[
+    bool, typer.Option("--all-images", help="Search all photos of the store, not only the split's.")
+]
+
+
+def pruning(
+    context: typer.Context,
+    features: Stores,
+    model: SparseModels,
+    captions: Captions,
+    out: OutTables,
+    split: Split = "val",
+    top_n: TopN = "50,100,200,500,1000,2000,all",
+    offset: Offsets = "mean,median,minimum,none",
+    terms: TermSets = "trained,all",
+    asked: Asked = "none",
+    asked_power: AskedPower = "0.3",
+    bits: Bits = "8,float",
+    exact: Exact = False,
+    indexes: IndexesFolder = None,
+    all_images: AllImages = False,
+    batch_size: BatchSize = 32,
+    device: Device = "auto",
+) -> None:
+    """Measure what pruning and quantisation cost, for every combination of the lists given.
+
+    Recall, and the overlap in percent of the first ten images with those of the float model, where
+    nothing is pruned or quantised (the first row), and with those of the same terms not quantised.
+    Offsets are estimated over the photos searched.
+
+    The scores take 6 bytes for each image and term, at most 8 GB (43,000 images at 30,522 terms).
+    Each quantised choice is built as an index; --exact sums the same impacts in memory, faster.
+
+    A second table has the recall of short queries, made of the captions: one to three words that
+    another caption of the photo contains too, those in the fewest photos' captions; and of captions
+    and short queries with a word that 1 to 9, 10 to 99 or 100 to 999 training captions contain.
+
+    [bold]Examples[/bold]
+
+    sparta eval pruning plain/ flip/ --model seed0/ --model seed1/ --captions captions.jsonl
+    --out results.json --top-n 100,1000 --offset mean,none --terms trained --exact
+    """
+    from rich.console import Console
+    from transformers.utils import logging
+
+    from eval.machine import circumstances
+    from eval.pruning.index import parse_bits, parse_choices
+    from eval.pruning.measure import measure_pruning
+    from eval.pruning.results import save, save_frontier, table
+    from sparta.captions.read import read_captions
+    from sparta.features.store import FeatureStore
+    from sparta.progress import progress_bars
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    choices = parse_choices(top_n, offset, terms, asked, asked_power)
+    widths = parse_bits(bits)
+    check_out(out)
+    with progress_bars(STAGES, Console(stderr=True)) as progress:
+        study = measure_pruning(
+            [FeatureStore.open(folder) for folder in features],
+            model,
+            read_captions(captions, split),
+            choices,
+            widths,
+            exact=exact,
+            indexes=indexes,
+            all_images=all_images,
+            batch_size=batch_size,
+            device=device,
+            progress=progress,
+        )
+    save(study, out, {"arguments": dict(context.params), **circumstances()})
+    save_frontier(study.rows, out.with_suffix(".png"))
+    Console().print(table(study))
+
+
+# ---- what they share -----------------------------------------------------------------------------
+
+
+def _begin(out: Path | None) -> None:
+    """Check the file to write, and keep transformers from drawing bars of its own."""
+    from transformers.utils import logging
+
+    check_out(out)
+    logging.disable_progress_bar()
+
+
+def _report(
+    measure: Callable[..., Measured], context: typer.Context, out: Path | None, as_json: bool
+) -> None:
+    """Measure with bars of the progress, then print the figures and write them."""
+    from rich.console import Console
+
+    from eval.report import report
+    from sparta.progress import progress_bars
+
+    with progress_bars(STAGES, Console(stderr=True)) as progress:
+        found = measure(progress=progress)
+    report(found, context.params, out, as_json)

@@ -1,1 +1,0 @@
-"""Recall by Crisscrossed Captions (CxC): read human judgements, and measure by them."""

@@ -1,0 +1,362 @@
+"""Recall by human judgements: Crisscrossed Captions of COCO (CxC, arXiv 2004.15020).
+
+The gallery is every judged item of a split: COCO's 5,000 validation or test images, and five
+captions of each. As in the paper, a pair is positive with a score of at least 3 between two
+captions or a caption and an image, and of at least 2.5 between two images:
+
+- text → image: the caption's image, and images judged to fit it with at least 3.
+- image → text: the same pairs, reversed.
+- text → text: the other captions of the same image, and captions judged with at least 3.
+- image → image: images judged with at least 2.5. Images without any are no queries.
+
+COCO's pairs are positive whatever their score (38 of 25,000 are below 3 in the validation split),
+so that every caption and every image is a query between the modes; so are captions of the same
+image, as in the code published with GPO. Judgements are symmetric; of a pair judged in both orders
+the higher score counts. An item is not in its own gallery.
+
+Captions are identified by COCO's sentence numbers, images by COCO's image numbers.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, Field
+from rich.table import Table
+
+from eval.recall.model import EvaluatedModel
+from eval.recall.protocols import Images, coco_number
+from eval.recall.scores import DenseScores, after, mean_of, part_of, recall_table
+from sparta.captions.json_file import load_json, validate
+from sparta.errors import InputError
+from sparta.features.store import FeatureStore
+from sparta.metrics import Block, Recall, ranks_by_block, recall
+from sparta.progress import Progress, no_progress
+from sparta.vse.photo_folder import PhotoFolder
+
+ORIGINAL = "c2i_original"
+HIGHEST = 5.0
+TEXT_THRESHOLD = 3.0
+IMAGE_THRESHOLD = 2.5
+TEXT_TO_IMAGE, IMAGE_TO_TEXT = "text → image", "image → text"
+TEXT_TO_TEXT, IMAGE_TO_IMAGE = "text → text", "image → image"
+
+
+# ---- the files -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class JudgedPair:
+    """Two captions or images, and their similarity as judged by people.
+
+    Attributes:
+        first: number of a caption or image.
+        second: likewise.
+        score: 0 to 5, the mean over annotators.
+        method: by which the pair was chosen.
+    """
+
+    first: int
+    second: int
+    score: float
+    method: str
+
+
+@dataclass(frozen=True)
+class Judgements:
+    """All pairs of a split's three files.
+
+    Attributes:
+        text_image: a caption and an image each; those of method "c2i_original" are COCO's own.
+        text_text: two captions.
+        image_image: two images; some pairs were judged in both orders.
+    """
+
+    text_image: list[JudgedPair]
+    text_text: list[JudgedPair]
+    image_image: list[JudgedPair]
+
+
+def read_judgements(folder: Path, split: str) -> Judgements:
+    """Read `sits_SPLIT.csv`, `sts_SPLIT.csv` and `sis_SPLIT.csv`.
+
+    Raises:
+        InputError: if a file is missing, or a line is not as published; the text names file, line
+            and field.
+    """
+    return Judgements(
+        list(_pairs(folder / f"sits_{split}.csv", ("caption", "image"))),
+        list(_pairs(folder / f"sts_{split}.csv", ("caption1", "caption2"))),
+        list(_pairs(folder / f"sis_{split}.csv", ("image1", "image2"))),
+    )
+
+
+def _pairs(path: Path, names: tuple[str, str]) -> Iterator[JudgedPair]:
+    if not path.is_file():
+        raise InputError(f"{path} is missing: give the folder of the CxC files")
+    header = [*names, "agg_score", "sampling_method"]
+    first, second = (_sentence if name.startswith("caption") else coco_number for name in names)
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        lines = csv.reader(file)
+        if (found := next(lines, [])) != header:
+            raise InputError(f"{path}, line 1: columns {found}, expected {header}")
+        for number, cells in enumerate(lines, 2):
+            where = f"{path}, line {number}"
+            if len(cells) != len(header):
+                raise InputError(f"{where}: {len(cells)} columns, expected {len(header)}")
+            yield JudgedPair(
+                _number(cells[0], first, f"{where}: {names[0]}"),
+                _number(cells[1], second, f"{where}: {names[1]}"),
+                _score(cells[2], f"{where}: agg_score"),
+                cells[3],
+            )
+
+
+def _sentence(name: str) -> int | None:
+    digits = re.fullmatch(r"COCO_val2014:sentid:(\d+)", name)
+    return int(digits[1]) if digits else None
+
+
+def _number(name: str, parse: Callable[[str], int | None], where: str) -> int:
+    if (number := parse(name)) is None:
+        raise InputError(f"{where}: {name!r} does not end with COCO's number")
+    return number
+
+
+def _score(text: str, where: str) -> float:
+    try:
+        score = float(text)
+    except ValueError:
+        score = -1.0
+    if not 0 <= score <= HIGHEST:
+        raise InputError(f"{where}: {text!r} is no number from 0 to {HIGHEST:g}")
+    return score
+
+
+class _Sentence(BaseModel):
+    sentid: int
+    raw: str
+
+
+class _Annotation(BaseModel):
+    id: int
+    caption: str
+
+
+class _Image(BaseModel):
+    sentences: list[_Sentence] = []
+
+
+class _File(BaseModel):
+    images: list[_Image] = Field(min_length=1)
+    annotations: list[_Annotation] = []
+
+
+def read_sentences(path: Path) -> dict[int, str]:
+    """COCO's captions by number, from Karpathy's `dataset_coco.json` or `captions_val2014.json`.
+
+    Raises:
+        InputError: if the file is neither.
+    """
+    file = validate(_File, load_json(path), str(path))
+    sentences = {one.sentid: one.raw for image in file.images for one in image.sentences}
+    sentences |= {one.id: one.caption for one in file.annotations}
+    if not sentences:
+        raise InputError(f"{path}: no captions with numbers: give dataset_coco.json, or COCO's own")
+    return sentences
+
+
+# ---- what is right -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RelevantItems:
+    """The gallery, and the relevant items of each query.
+
+    Attributes:
+        captions: COCO's numbers, in the order of the file.
+        images: likewise.
+        ways: direction → for each query the positions of its relevant items, rising.
+    """
+
+    captions: list[int]
+    images: list[int]
+    ways: dict[str, list[list[int]]]
+
+
+def relevant_items(judged: Judgements) -> RelevantItems:
+    """Turn judgements into relevant items.
+
+    Raises:
+        InputError: if a caption belongs to two images in COCO, or a pair has a caption or an
+            image that is in no pair of COCO.
+    """
+    own: dict[int, int] = {}
+    for pair in judged.text_image:
+        if pair.method == ORIGINAL and own.setdefault(pair.first, pair.second) != pair.second:
+            raise InputError(f"caption {pair.first} is of two images, {own[pair.first]} for one")
+    captions, images = list(own), list(dict.fromkeys(own.values()))
+    texts = {caption: place for place, caption in enumerate(captions)}
+    photos = {image: place for place, image in enumerate(images)}
+    originals = [(texts[caption], photos[image]) for caption, image in own.items()]
+    of_image = _lists(((image, caption) for caption, image in originals), len(images))
+    siblings = ((one, other) for same in of_image for one in same for other in same if one != other)
+    fits = list(_positive(judged.text_image, texts, photos, TEXT_THRESHOLD))
+    alike = list(_positive(judged.text_text, texts, texts, TEXT_THRESHOLD))
+    similar = list(_positive(judged.image_image, photos, photos, IMAGE_THRESHOLD))
+    between = [*originals, *fits]
+    ways = {
+        TEXT_TO_IMAGE: _lists(between, len(captions)),
+        IMAGE_TO_TEXT: _lists(_turned(between), len(images)),
+        TEXT_TO_TEXT: _lists([*siblings, *alike, *_turned(alike)], len(captions)),
+        IMAGE_TO_IMAGE: _lists([*similar, *_turned(similar)], len(images)),
+    }
+    return RelevantItems(captions, images, ways)
+
+
+def _positive(
+    pairs: Sequence[JudgedPair], first: dict[int, int], second: dict[int, int], threshold: float
+) -> Iterable[tuple[int, int]]:
+    for pair in pairs:
+        if pair.first not in first or pair.second not in second:
+            raise InputError(
+                f"the pair {pair.first}, {pair.second} ({pair.method}) is judged, but one of them "
+                f"has no {ORIGINAL} pair: the files are not of one split"
+            )
+        if pair.score >= threshold:
+            yield first[pair.first], second[pair.second]
+
+
+def _turned(pairs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    return [(second, first) for first, second in pairs]
+
+
+def _lists(pairs: Iterable[tuple[int, int]], queries: int) -> list[list[int]]:
+    found: list[set[int]] = [set() for _ in range(queries)]
+    for query, item in pairs:
+        found[query].add(item)
+    return [sorted(items) for items in found]
+
+
+# ---- recall --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CxcRecall:
+    """Recall of a model or an ensemble.
+
+    Attributes:
+        members: several form an ensemble.
+        images: searched among.
+        captions: searched among.
+        ways: direction → number of queries and their recall. A sparse model has no vectors to
+            compare two captions or two images, so it has only the first two.
+    """
+
+    members: Sequence[EvaluatedModel]
+    images: int
+    captions: int
+    ways: dict[str, tuple[int, Recall]]
+
+    def record(self) -> dict[str, Any]:
+        """The figures as JSON values."""
+        ways = {
+            name.replace(" → ", "_to_"): {"queries": queries, **found._asdict()}
+            for name, (queries, found) in self.ways.items()
+        }
+        models = [member.record() for member in self.members]
+        return {"images": self.images, "captions": self.captions, **ways, "models": models}
+
+    def table(self) -> Table:
+        """The figures as a table."""
+        title = f"CxC: {self.images:,} images, {self.captions:,} captions"
+        return recall_table(
+            title,
+            {f"{name}, {queries:,} queries": found for name, (queries, found) in self.ways.items()},
+        )
+
+
+def measure_cxc(
+    members: Sequence[EvaluatedModel],
+    right: RelevantItems,
+    sentences: dict[int, str],
+    batch_size: int,
+    progress: Progress = no_progress,
+) -> CxcRecall:
+    """Measure a model, or an ensemble by the mean of its members' scores.
+
+    Args:
+        members: at least one, each with a store whose image ids end with COCO's numbers.
+        right: of a split.
+        sentences: texts of its captions, by number.
+        batch_size: images per pass.
+        progress: of the stages "texts", "images" and "rank".
+
+    Raises:
+        InputError: if a text or an image is missing.
+    """
+    missing = [caption for caption in right.captions if caption not in sentences]
+    if missing:
+        raise InputError(f"--captions lacks {len(missing)} captions, number {missing[0]} for one")
+    texts = [sentences[caption] for caption in right.captions]
+    parts = [
+        _blocks(member, texts, right.images, batch_size, part_of(number, len(members), progress))
+        for number, member in enumerate(members)
+    ]
+    names = [name for name in right.ways if all(name in part for part in parts)]
+    sizes = [len(right.ways[name]) for name in names]
+    ways = {
+        name: _way(name, right, [part[name] for part in parts], after(before, sum(sizes), progress))
+        for name, before in zip(names, accumulate(sizes, initial=0), strict=False)
+    }
+    return CxcRecall(members, len(right.images), len(texts), ways)
+
+
+def _way(
+    name: str, right: RelevantItems, blocks: Sequence[Block], progress: Progress
+) -> tuple[int, Recall]:
+    """The number of queries in a direction, and their recall by the mean of the scores."""
+    answers = right.ways[name]
+    ranks = ranks_by_block(
+        lambda part: mean_of([block(part) for block in blocks]),
+        len(right.captions if name in (IMAGE_TO_TEXT, TEXT_TO_TEXT) else right.images),
+        answers,
+        ties="pessimistic",
+        without_self=name in (TEXT_TO_TEXT, IMAGE_TO_IMAGE),
+        progress=progress,
+    )
+    asked = ranks[[bool(items) for items in answers]]
+    return len(asked), recall(asked)
+
+
+def _blocks(
+    member: EvaluatedModel,
+    texts: Sequence[str],
+    images: Sequence[int],
+    batch_size: int,
+    progress: Progress,
+) -> dict[str, Block]:
+    """Direction → function that computes its scores, for the directions the member supports."""
+    own = Images.of(member.store, _store_ids(member.store, images))
+    scores = member.model.scores(texts, own, batch_size, progress)
+    blocks: dict[str, Block] = {TEXT_TO_IMAGE: scores.rows, IMAGE_TO_TEXT: scores.columns}
+    if isinstance(scores, DenseScores):
+        blocks |= {TEXT_TO_TEXT: scores.between_texts, IMAGE_TO_IMAGE: scores.between_images}
+    return blocks
+
+
+def _store_ids(store: FeatureStore | PhotoFolder, images: Sequence[int]) -> list[str]:
+    known = {coco_number(image_id): image_id for image_id in store.ids}
+    missing = [image for image in images if image not in known]
+    if missing:
+        raise InputError(
+            f"{store.folder} lacks {len(missing)} of the {len(images)} judged images, COCO's "
+            f"number {missing[0]} for one: extract them, or choose the --split that it contains"
+        )
+    return [known[image] for image in images]

@@ -1,0 +1,115 @@
+"""`sparta bench build`: its figures are of the index that it builds and removes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from eval.bench import build as module
+from eval.bench.build import Peak, _Clock, watch
+from indexer.build import build_index
+from indexer.settings import PruningSettings
+from sparta.command_line import cli
+from sparta.errors import InputError
+from sparta.features.store import FeatureStore
+from sparta.progress import no_progress
+from tests.server.fake import DRAWINGS, draw
+
+FAMILY = """
+import subprocess, sys
+kept = bytearray(40_000_000)
+if len(sys.argv) > 1:
+    subprocess.run([sys.executable, "-c", sys.argv[1]], check=True)
+else:
+    import time
+    time.sleep(1.5)
+"""
+
+
+def run(*arguments: str | Path) -> tuple[str, BaseException | None]:
+    found = CliRunner().invoke(cli, ["bench", "build", *map(str, arguments)])
+    return found.stdout, found.exception
+
+
+def stages(record: dict[str, Any]) -> list[str]:
+    return [one["name"] for one in record["stages"]]
+
+
+def test_from_photos(tmp_path: Path) -> None:
+    photos, work, out = draw(tmp_path / "photos"), tmp_path / "work", tmp_path / "build.json"
+    shown, problem = run(photos, "--model", "sample", "--work", work, "--out", out)
+    assert problem is None
+    found = json.loads(out.read_text())
+    assert found["images"] == len(DRAWINGS) and found["arguments"]["photos"] == "photos"
+    assert stages(found) == ["extraction", "encoding", "index", "all"]
+    seconds = [one["seconds"] for one in found["stages"]]
+    assert min(seconds) > 0 and seconds[-1] == pytest.approx(sum(seconds[:-1]))
+    for one in found["stages"]:
+        assert one["images_per_second"] == pytest.approx(len(DRAWINGS) / one["seconds"])
+    assert all(found["bytes"][part] > 0 for part in ("features", "lucene", "columns", "other"))
+    assert f"{found['postings']:,} postings; model sample" in " ".join(shown.split())
+    assert "| extraction" in out.with_suffix(".md").read_text()
+    assert not list(work.iterdir())
+
+
+def test_from_features_the_index_is_that_of_sparta_index(
+    tmp_path: Path, models: list[Path], views: list[FeatureStore]
+) -> None:
+    store, model = views[0], str(models[0])
+    shown, problem = run(store.folder, "--model", model, "--top-n", "3", "--json")
+    assert problem is None
+    found = json.loads(shown)
+    built = build_index([store], [model], tmp_path / "index", PruningSettings(top_n=3))
+    assert (found["images"], found["postings"]) == (21, built.postings)
+    assert found["top_n"] == 3 and found["model"] == models[0].name
+    assert stages(found) == ["encoding", "index", "all"]
+
+
+def test_converting_is_counted_apart() -> None:
+    peak = Peak(7)
+    clock = _Clock(peak, no_progress)
+    clock("convert", 0, 1)
+    time.sleep(0.2)
+    clock("convert", 1, 1)
+    clock("encode", 1, 2)
+    clock("encode", 2, 2)
+    clock.end("index", 2)
+    assert clock.converted >= 0.2
+    encoding, index = clock.stages
+    assert (encoding.name, encoding.images, encoding.memory) == ("encoding", 2, 7)
+    assert (index.name, index.images, index.memory) == ("index", 2, None)
+    assert 0 < encoding.seconds < 0.2 and 0 < index.seconds < 0.2
+
+
+def test_bad_input(tmp_path: Path, views: list[FeatureStore]) -> None:
+    photos = draw(tmp_path / "photos")
+    for arguments, message in (
+        ([photos, "--images", "99"], f"--images 99: {photos} has 5 photos"),
+        ([views[0].folder, "--images", "2"], "is a feature store, which is indexed whole"),
+        ([tmp_path / "nothing"], "is not a folder"),
+    ):
+        _, problem = run(*arguments, "--model", "sample")
+        assert isinstance(problem, InputError) and message in str(problem)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no /proc on this system")
+def test_a_process_counts_with_all_below_it() -> None:
+    process = subprocess.Popen([sys.executable, "-c", FAMILY, FAMILY])
+    with process, watch(process.pid) as peak:
+        assert process.wait() == 0
+    assert peak.bytes is not None
+    assert 80e6 < peak.bytes < 400e6
+
+
+def test_the_peak_is_unknown_without_proc(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "proportional_size", lambda _: 0)
+    with watch(-1) as peak:
+        time.sleep(0.5)
+    assert peak.bytes is None

@@ -1,0 +1,57 @@
+"""Images drawn from a fitted distribution: as alike as those that it was fitted to, none a copy."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eval.bench.draw import Distribution
+
+TERMS = 40
+
+
+def images(count: int, seed: int = 0) -> NDArray[np.uint8]:
+    """Impacts of terms that four topics have in common, about half of them 0."""
+    rng = np.random.default_rng(seed)
+    loadings = np.random.default_rng(7).standard_normal((4, TERMS))
+    values = rng.standard_normal((count, 4)) @ loadings + rng.standard_normal((count, TERMS))
+    return np.clip(np.rint(60 * values), 0, 255).astype(np.uint8)
+
+
+def drawn(count: int, seed: int = 0) -> NDArray[np.unsignedinteger]:
+    return Distribution.of(images(1000)).draw(count, np.random.default_rng(seed))
+
+
+def test_terms_keep_their_frequencies_and_impacts() -> None:
+    given, made = images(1000), drawn(5000)
+    assert made.dtype == given.dtype
+    np.testing.assert_allclose((made > 0).mean(axis=0), (given > 0).mean(axis=0), atol=0.03)
+    for level in (0.6, 0.8, 0.95):
+        expected, found = (np.quantile(some, level, axis=0) for some in (given, made))
+        np.testing.assert_allclose(found, expected, atol=15)
+
+
+def test_terms_keep_their_correlations() -> None:
+    expected, found = (np.corrcoef(some.T.astype(float)) for some in (images(1000), drawn(5000)))
+    assert np.abs(found - expected).max() < 0.12
+    assert np.abs(expected - np.eye(TERMS)).max() > 0.5  # there are some to keep
+
+
+def test_no_image_is_as_near_to_a_given_one_as_a_copy_is() -> None:
+    given, made = images(1000).astype(float), drawn(300).astype(float)
+    copies = given[:300] * np.random.default_rng(1).normal(1, 0.15, (300, TERMS))
+    for some in (given, made, copies):
+        some /= np.linalg.norm(some, axis=1, keepdims=True)
+    nearest, nearest_of_copies = ((some @ given.T).max(axis=1) for some in (made, copies))
+    assert nearest.max() < 0.999 and nearest.mean() < nearest_of_copies.mean() - 0.05
+
+
+def test_a_seed_decides() -> None:
+    np.testing.assert_array_equal(drawn(50), drawn(50))
+    assert (drawn(50) != drawn(50, seed=1)).any()
+
+
+def test_few_images_and_terms_that_none_or_all_have() -> None:
+    given = np.array([[0, 5, 3], [0, 5, 0], [0, 5, 9]], np.uint8)
+    made = Distribution.of(given).draw(20, np.random.default_rng(0))
+    assert not made[:, 0].any() and (made[:, 1] == 5).all() and {*made[:, 2].tolist()} <= {0, 3, 9}

@@ -1,0 +1,139 @@
+"""Every engine against the right answers, on collections where many images tie."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from eval.bench.engines import DENSE, SPARSE, VIEWS, Answer, Bm25sEngine, Engine, Promise, find
+from eval.bench.truth import GroundTruth, WrongAnswer
+from eval.bench.vectors import enlarge_vectors
+from sparta.errors import InputError
+from tests.eval.bench.tiny import EXACT, corpus, dense, queries, source
+
+SCORES = np.array([[1, 3, 5, 0, 9, 5, 2, 5]], np.int32)
+
+
+def test_scores_of_impacts(tmp_path: Path) -> None:
+    made, asked = source(), queries(source())
+    places = {term: place for place, term in enumerate(made.terms.tolist())}
+    truth = GroundTruth.of_impacts(corpus(tmp_path, made), asked)
+    for row, query in enumerate(asked):
+        for image, impacts in enumerate(made.impacts.tolist()):
+            expected = sum(
+                count * impacts[places[term]]
+                for term, count in query.terms.items()
+                if term in places
+            )
+            assert truth.scores[row, image] == expected
+
+
+def test_scores_of_vectors_are_those_of_the_best_view(tmp_path: Path) -> None:
+    vectors = enlarge_vectors(dense("v", 5, views=3), 50, "copies", tmp_path / "v.npy")
+    truth = GroundTruth.of_vectors(vectors, queries(source(), 5))
+    for row in range(5):
+        expected = [
+            max(float(view @ vectors.queries[row]) for view in image) for image in vectors.open()
+        ]
+        np.testing.assert_allclose(truth.scores[row], expected, atol=1e-6)
+
+
+def test_ties_go_by_number_and_images_without_a_term_are_no_answer() -> None:
+    found = GroundTruth(SCORES).top(0, 100)
+    assert found.documents.tolist() == [4, 2, 5, 7, 1, 6, 0]
+    assert found.scores.tolist() == [9, 5, 5, 5, 3, 2, 1]
+    assert GroundTruth(SCORES.astype(np.float32)).top(0, 100).documents.tolist()[-1] == 3
+
+
+RIGHT = Answer(np.array([4, 2, 5]), np.array([9, 5, 5]))
+
+
+@pytest.mark.parametrize(
+    ("answer", "promises"),
+    [
+        (RIGHT, {Promise.ORDER, Promise.SCORES, Promise.ROUNDED}),
+        (RIGHT._replace(documents=np.array([4, 7, 2])), {Promise.SCORES, Promise.ROUNDED}),
+        (RIGHT._replace(scores=np.array([9, 5 + 1e-5, 5])), {Promise.ROUNDED}),
+        (RIGHT._replace(scores=np.array([9, 5, 4])), set()),
+        (RIGHT._replace(documents=np.array([4, 2, 1])), set()),
+        (RIGHT._replace(documents=np.array([4, 2, 2])), set()),
+        (Answer(RIGHT.documents[:2], RIGHT.scores[:2]), set()),
+        (Answer(np.array([], int), np.array([])), set()),
+    ],
+)
+def test_what_a_promise_holds(answer: Answer, promises: set[Promise]) -> None:
+    for promise in Promise:
+        if promise in promises | {Promise.NEAR}:
+            GroundTruth(SCORES).check("engine", promise, [answer], 3)
+        else:
+            with pytest.raises(WrongAnswer, match="engine finds"):
+                GroundTruth(SCORES).check("engine", promise, [answer], 3)
+
+
+@pytest.mark.parametrize(
+    ("documents", "overlap"),
+    [([4, 2, 5], 1), ([7, 4, 5], 1), ([7, 5, 2], 1), ([1, 0, 4], 1 / 3), ([4, 4, 4], 1 / 3)],
+)
+def test_overlap_takes_any_of_equals_and_counts_an_image_once(
+    documents: list[int], overlap: float
+) -> None:
+    answer = Answer(np.array(documents), np.zeros(3))
+    found = GroundTruth(SCORES).check("engine", Promise.NEAR, [answer], 3)
+    assert found == pytest.approx(overlap)
+
+
+def make(name: str, data: object, folder: Path) -> Engine[Any]:
+    engine = find([name])[0][name](data, folder)
+    folder.mkdir()
+    engine.build()
+    engine.open()
+    return engine
+
+
+def overlap(name: str, data: object, truth: GroundTruth, folder: Path, k: int) -> float:
+    engine = make(name, data, folder)
+    asked = queries(source(400))
+    found = truth.check(name, engine.promise, [engine.search(query, k) for query in asked], k)
+    assert engine.memory_bytes() > 0
+    engine.close()
+    return found
+
+
+@pytest.mark.parametrize("name", [*SPARSE])
+@pytest.mark.parametrize("k", [1, 10, 1000])
+def test_sparse_engines(tmp_path: Path, name: str, k: int) -> None:
+    data = corpus(tmp_path / "corpus", source(400))
+    truth = GroundTruth.of_impacts(data, queries(source(400)))
+    found = overlap(name, data, truth, tmp_path / "engine", k)
+    assert (name in EXACT) == (find([name])[0][name].promise is not Promise.NEAR)
+    assert found == 1 if name in EXACT else found > 0.7
+
+
+@pytest.mark.parametrize("name", [*DENSE, *VIEWS])
+@pytest.mark.parametrize("k", [1, 10])
+def test_dense_engines(tmp_path: Path, name: str, k: int) -> None:
+    vectors = dense("v", 20, views=3 if name in VIEWS else 1)
+    data = enlarge_vectors(vectors, 800, "copies", tmp_path / "v.npy")
+    truth = GroundTruth.of_vectors(data, queries(source(400)))
+    assert overlap(name, data, truth, tmp_path / "engine", k) > 0.8
+
+
+def test_an_index_of_many_bits(tmp_path: Path) -> None:
+    data = corpus(tmp_path / "corpus", source(300, bits=12))
+    truth = GroundTruth.of_impacts(data, queries(source(400)))
+    for name in EXACT:
+        assert overlap(name, data, truth, tmp_path / name, 10) == 1
+
+
+def test_an_unknown_engine_is_refused() -> None:
+    with pytest.raises(InputError, match=r"'lucy' is not one of: lucene, columns"):
+        find(["lucene", "lucy"])
+
+
+def test_engines_whose_library_is_missing_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Bm25sEngine, "library", "no_such_library")
+    found, missing = find(["columns", "bm25s"])
+    assert [*found] == ["columns"] and missing == {"bm25s": "no_such_library is not installed"}

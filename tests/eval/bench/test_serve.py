@@ -1,0 +1,130 @@
+"""`sparta bench serve`: small servers under load, with and without a writer beside."""
+
+import json
+import re
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from eval.bench import serve as module
+from eval.bench.load import ERRORS, Load
+from eval.bench.serve import Served, ServeSetting, UnderLoad, Written
+from indexer.search.open import open_index
+from indexer.split import split_index
+from sparta.command_line import cli
+from sparta.errors import InputError
+from tests.eval.bench.test_load import needs_wrk
+
+
+@pytest.fixture
+def queries(tmp_path: Path) -> Path:
+    path = tmp_path / "queries.txt"
+    path.write_text("red\nblue things\n%\n")
+    return path
+
+
+@pytest.fixture(autouse=True)
+def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "WARM_UP", 1)
+
+
+def measure(index: Path, queries: Path, out: Path, *options: str) -> dict[str, Any]:
+    arguments = [index, "--queries", queries, "--seconds", 1, "-k", 2, "--out", out, *options]
+    found = CliRunner().invoke(cli, ["bench", "serve", *map(str, arguments)])
+    assert found.exit_code == 0, found.output
+    record: dict[str, Any] = json.loads(out.read_text())
+    return record
+
+
+@needs_wrk
+def test_a_server_answers_all_without_errors(drawings: Path, queries: Path, tmp_path: Path) -> None:
+    out = tmp_path / "serve.json"
+    options = ["--engine", "columns", "--connections", "4,1", "--images", "40"]
+    found = measure(drawings, queries, out, *options)
+    assert (found["images"], found["shards"]) == (40, 1)
+    runs = found["runs"]
+    assert [(run["engine"], run["workers"], run["connections"]) for run in runs] == [
+        ("columns", 1, 1),
+        ("columns", 1, 4),
+    ]
+    for run in runs:
+        assert run["requests"] > 10 and run["server_ms"] > 0 and not any(run["errors"].values())
+        assert "written_per_second" not in run
+    assert out.with_suffix(".md").read_text().count("|columns") == 2
+
+
+@needs_wrk
+@pytest.mark.parametrize("shards", [1, 2])
+def test_a_writer_beside_adds_images_to_a_copy(
+    drawings: Path, queries: Path, tmp_path: Path, shards: int
+) -> None:
+    index = drawings
+    if shards > 1:
+        index = tmp_path / "divided"
+        split_index(drawings, index, shards)
+    found = measure(index, queries, tmp_path / "s.json", *["--connections", "2", "--writes", "5"])
+    assert (found["images"], found["shards"]) == (5, shards)
+    alone, beside = found["runs"]
+    assert "written_per_second" not in alone
+    assert 0 < beside["written_per_second"] < 9  # five, one that is awaited, and the last
+    for name in ("acknowledged", "found"):
+        assert 0 < beside[f"{name}_p50_ms"] <= beside[f"{name}_p99_ms"]
+    with closing(open_index(drawings)) as searcher:
+        assert len(searcher) == 5
+
+
+def load(connections: int, **errors: int) -> Load:
+    counts = dict.fromkeys(ERRORS, 0) | errors
+    return Load(connections, 300, 2.0, 4.0, 3.5, 9.0, 20.0, counts, 0.1, 900.0)
+
+
+def test_failures_of_all_runs_add_up_and_show() -> None:
+    written = Written([0.001, 0.003], [0.5, 0.7], 2.0)
+    runs = [
+        Served(ServeSetting("columns", 1), load(1, status=3), 0.25),
+        Served(ServeSetting("columns", 2), load(32, read=1, timeout=2), 0.25, written),
+    ]
+    found = UnderLoad(5, 1, runs)
+    assert found.failed == 6
+    first, second = found.record()["runs"]
+    assert first["requests_per_second"] == 150 and second["errors"]["timeout"] == 2
+    assert second["written_per_second"] == 2
+    assert second["acknowledged_p50_ms"] == pytest.approx(2)
+    assert second["found_p99_ms"] == pytest.approx(698)
+    console = Console(width=100)
+    with console.capture() as shown:
+        console.print(found.table())
+    lines = [" ".join(line.split()) for line in shown.get().splitlines()]
+    assert "columns 1 1 0 150 3.50 20.00 0.25 3" in lines
+    assert "columns 2 32 2 150 3.50 20.00 0.25 3" in lines
+    assert "acknowledged after 2 ms (p99 3), found after 600 ms (p99 698)" in " ".join(lines)
+
+
+def test_written_images_that_are_not_found_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = module.Writer("http://127.0.0.1:1", None, [])  # type: ignore[arg-type]
+    monkeypatch.setattr(writer, "count", lambda: 4)
+    writer.check(4)
+    with pytest.raises(InputError, match="finds 4 images after writing, not 5"):
+        writer.check(5)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ([], "apt-get install wrk"),
+        (["--connections", "8,none"], "--connections: 'none' is not a number from 1"),
+        (["--workers", "0"], "--workers: '0' is not a number from 1"),
+        (["--out", "nowhere/serve.json"], "--out nowhere/serve.json must be a .json file"),
+    ],
+)
+def test_the_command_says_what_it_needs(
+    options: list[str], said: str, tmp_path: Path, queries: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    arguments = ["bench", "serve", str(tmp_path), "--queries", str(queries), *options]
+    with pytest.raises(InputError, match=re.escape(said)):
+        CliRunner().invoke(cli, arguments, catch_exceptions=False)

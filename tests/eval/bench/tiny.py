@@ -1,0 +1,79 @@
+"""Small collections, queries and a plan over them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from eval.bench.collections import ImpactSource, synthetic_queries, synthetic_source
+from eval.bench.corpus import Corpus, CorpusRows, TermQuery
+from eval.bench.engines import find
+from eval.bench.speed import Choices, SpeedPlan
+from eval.bench.timing import Pace
+from eval.bench.vectors import DenseSource
+
+HURRY = Pace(warm_up=0, seconds=0)
+EXACT = ["lucene", "columns", "bm25s"]
+
+
+def source(images: int = 40, terms: int = 30, bits: int = 8, seed: int = 0) -> ImpactSource:
+    """Few levels, so that many images tie; terms 3, 5, 7, … of twice as many."""
+    rng = np.random.default_rng(seed)
+    impacts = rng.integers(0, 2**bits, (images, terms)) * (rng.random((images, terms)) < 0.5)
+    impacts[:, ::2] //= 2 ** (bits - 2)
+    kind = np.uint8 if bits <= 8 else np.uint16
+    ids = np.arange(3, 3 + 2 * terms, 2, dtype=np.int32)
+    vocabulary = [f"w{number}" for number in range(2 * terms + 4)]
+    return ImpactSource("tiny", vocabulary, ids, impacts.astype(kind), bits, {"top_n": "all"})
+
+
+def rows(source: ImpactSource) -> CorpusRows:
+    """All impacts as they are."""
+    image, place = source.impacts.nonzero()
+    starts = np.concatenate([[0], np.cumsum(np.bincount(image, minlength=len(source.impacts)))])
+    return CorpusRows(starts, source.terms[place], source.impacts[image, place].astype(np.int32))
+
+
+def corpus(folder: Path, source: ImpactSource) -> Corpus:
+    return Corpus.write(folder, source.vocabulary, source.bits, [rows(source)])
+
+
+def queries(source: ImpactSource, count: int = 20, seed: int = 0) -> list[TermQuery]:
+    """Two to twelve terms, some twice, some in no image."""
+    rng = np.random.default_rng(seed)
+    made = []
+    for number in range(count):
+        terms = rng.integers(0, len(source.vocabulary), rng.integers(2, 13)).tolist()
+        text = " ".join(source.vocabulary[term] for term in terms)
+        made.append(TermQuery(number, text, text, {term: terms.count(term) for term in terms}))
+    return made
+
+
+def dense(name: str, queries: int, views: int = 1, dimension: int = 128) -> DenseSource:
+    rng = np.random.default_rng(views)
+    images = rng.standard_normal((300, views, dimension), dtype=np.float32)
+    asked = rng.standard_normal((queries, dimension), dtype=np.float32)
+    images /= np.linalg.norm(images, axis=-1, keepdims=True)
+    asked /= np.linalg.norm(asked, axis=-1, keepdims=True)
+    return DenseSource(name, images, asked, {"text": "bert", "dimension": dimension}, [])
+
+
+def plan(
+    work: Path,
+    engines: list[str],
+    vectors: list[DenseSource] | None = None,
+    sizes: tuple[int, ...] = (1000, 5000),
+    top_n: tuple[int, ...] = (100, 50),
+) -> SpeedPlan:
+    """Made-up images and queries; two k, two numbers of threads."""
+    found, missing = find(engines)
+    assert not missing
+    asked = synthetic_queries(40)
+    if vectors is None:
+        vectors = [dense("flat", 40), dense("views", 40, views=3)]
+    names = [one.name for one in vectors]
+    choices = Choices(
+        "copies", sizes, top_n, (10, 100), (1, 2), engines, names, len(asked), HURRY, work
+    )
+    return SpeedPlan(choices, synthetic_source(1000), vectors, asked, found)

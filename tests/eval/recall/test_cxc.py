@@ -1,0 +1,318 @@
+"""CxC: its files, what is right by them, and the four ways against loops over every pair."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from eval.recall.cxc import (
+    JudgedPair,
+    Judgements,
+    read_judgements,
+    read_sentences,
+    relevant_items,
+)
+from sparta.command_line import cli
+from sparta.errors import InputError
+from sparta.features.record import ImageFeatures
+from sparta.features.store import FeatureStore
+from sparta.features.writer import StoreWriter
+from sparta.vse.batch import collate_regions
+from sparta.vse.model import VseModel
+from tests.eval.dense_models import save_dense
+from tests.indexer.tiny import SOURCE
+
+IMAGES = {20: [1, 5], 7: [3, 2], 11: [9, 4]}
+SITS = [
+    "sentid:1,20,4.9,c2i_original",
+    "sentid:5,20,2.0,c2i_original",
+    "sentid:3,7,5.0,c2i_original",
+    "sentid:2,7,4.0,c2i_original",
+    "sentid:9,11,4.4,c2i_original",
+    "sentid:4,11,5.0,c2i_original",
+    "sentid:1,7,3.0,c2i_intrasim",
+    "sentid:9,20,2.99,c2i_intrasim",
+    "sentid:2,11,4.1,c2i_intrasim",
+]
+STS = [
+    "sentid:1,sentid:5,0.5,c2c_cocaption",
+    "sentid:1,sentid:3,3.0,c2c_isim",
+    "sentid:4,sentid:3,2.99,c2c_isim",
+    "sentid:2,sentid:9,5,c2c_isim",
+]
+SIS = ["20,7,2.5,i2i_csim", "7,20,1.0,i2i_csim", "11,20,2.49,i2i_csim"]
+
+
+def write_judgements(folder: Path, split: str = "val") -> Path:
+    folder.mkdir(exist_ok=True)
+    files = {"sits": ("caption,image", SITS), "sts": ("caption1,caption2", STS)}
+    files["sis"] = ("image1,image2", SIS)
+    for name, (columns, lines) in files.items():
+        text = "".join(f"{line}\n" for line in map(_published, lines))
+        header = f"{columns},agg_score,sampling_method\n"
+        (folder / f"{name}_{split}.csv").write_text(header + text)
+    return folder
+
+
+def _published(line: str) -> str:
+    first, second, *rest = line.split(",")
+    ids = [
+        f"COCO_val2014:{name}" if "sentid" in name else f"COCO_val2014_{int(name):012}.jpg"
+        for name in (first, second)
+    ]
+    return ",".join([*ids, *rest])
+
+
+def write_sentences(path: Path, texts: dict[int, str]) -> Path:
+    """Karpathy's JSON."""
+    images = [
+        {"sentences": [{"sentid": number, "raw": texts[number]} for number in numbers]}
+        for numbers in IMAGES.values()
+    ]
+    path.write_text(json.dumps({"images": images}))
+    return path
+
+
+def test_the_published_validation_split(shared: Path) -> None:
+    judged = read_judgements(shared / "cxc", "val")
+    parts = {
+        "sits": (judged.text_image, {"c2i_original": 25_000, "c2i_intrasim": 19_722}),
+        "sts": (judged.text_text, {"c2c_cocaption": 25_000, "c2c_isim": 19_009}),
+        "sis": (judged.image_image, {"i2i_csim": 42_767}),
+    }
+    for pairs, methods in parts.values():
+        assert Counter(pair.method for pair in pairs) == methods
+    assert judged.text_image[0] == JudgedPair(648388, 431431, 1.8, "c2i_intrasim")
+    assert judged.text_text[0] == JudgedPair(190268, 315773, 1.24, "c2c_isim")
+    assert judged.image_image[0] == JudgedPair(32001, 432818, 0.5, "i2i_csim")
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "message"),
+    [
+        ("sits", "a,b,agg_score,sampling_method", "line 1: columns"),
+        ("sits", "COCO_val2014:sentid:1,COCO_val2014_000000000020.jpg,4.9", "line 2: 3 columns"),
+        ("sits", "sentid:1,COCO_val2014_000000000020.jpg,4.9,x", "line 2: caption: 'sentid:1'"),
+        ("sits", "COCO_val2014:sentid:1,dog.jpg,4.9,x", "line 2: image: 'dog.jpg'"),
+        ("sts", "COCO_val2014:sentid:1,COCO_val2014:sentid:2,5.1,x", "line 2: agg_score: '5.1'"),
+        ("sis", "COCO_val2014_7.jpg,COCO_val2014_8.jpg,nan,x", "line 2: agg_score: 'nan'"),
+        ("sis", "COCO_val2014_7.jpg,COCO_val2014_8.jpg,,x", "line 2: agg_score: ''"),
+    ],
+)
+def test_damaged_files(tmp_path: Path, file: str, line: str, message: str) -> None:
+    folder = write_judgements(tmp_path / "cxc")
+    path = folder / f"{file}_val.csv"
+    header = path.read_text().splitlines()[0]
+    path.write_text(f"{line}\n" if "line 1" in message else f"{header}\n{line}\n")
+    with pytest.raises(InputError) as caught:
+        read_judgements(folder, "val")
+    assert f"{path}, {message}" in str(caught.value)
+
+
+def test_byte_order_marks_are_no_part_of_the_header(tmp_path: Path) -> None:
+    folder = write_judgements(tmp_path / "cxc")
+    judged = read_judgements(folder, "val")
+    for path in folder.iterdir():
+        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert read_judgements(folder, "val") == judged
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    folder = write_judgements(tmp_path / "cxc")
+    with pytest.raises(InputError, match=r"sits_test\.csv is missing"):
+        read_judgements(folder, "test")
+
+
+def test_sentences_by_number(tmp_path: Path) -> None:
+    texts = {number: f"caption {number}" for number in (1, 2, 3, 4, 5, 9)}
+    assert read_sentences(write_sentences(tmp_path / "dataset_coco.json", texts)) == texts
+    coco = {
+        "images": [{"id": 20, "file_name": "a.jpg"}],
+        "annotations": [{"id": 1, "image_id": 20, "caption": "caption 1"}],
+    }
+    (tmp_path / "captions_val2014.json").write_text(json.dumps(coco))
+    assert read_sentences(tmp_path / "captions_val2014.json") == {1: "caption 1"}
+    odd: list[Any] = [[], [{"id": 20}], [{"sentences": [{}]}]]
+    for content in ({"images": images} for images in odd):
+        (tmp_path / "odd.json").write_text(json.dumps(content))
+        with pytest.raises(InputError, match=r"odd\.json"):
+            read_sentences(tmp_path / "odd.json")
+
+
+def test_a_tiny_split(tmp_path: Path) -> None:
+    right = relevant_items(read_judgements(write_judgements(tmp_path / "cxc"), "val"))
+    assert right.captions == [1, 5, 3, 2, 9, 4] and right.images == [20, 7, 11]
+    assert right.ways == {
+        # Caption 5 is COCO's own of image 20 in spite of its 2.0; 2.99 is not enough.
+        "text → image": [[0, 1], [0], [1], [1, 2], [2], [2]],
+        "image → text": [[0, 1], [0, 2, 3], [3, 4, 5]],
+        # Co-captions in spite of 0.5; a judgement holds both ways.
+        "text → text": [[1, 2], [0], [0, 3], [2, 4], [3, 5], [4]],
+        # Judged twice: the higher score decides. Image 11 has nothing.
+        "image → image": [[1], [0], []],
+    }
+
+
+def test_what_is_right_in_the_published_validation_split(shared: Path) -> None:
+    right = relevant_items(read_judgements(shared / "cxc", "val"))
+    assert len(right.captions) == 25_000 and len(right.images) == 5000
+    rows = {
+        name: list(csv.reader((shared / "cxc" / f"{name}_val.csv").open()))[1:]
+        for name in ("sits", "sts", "sis")
+    }
+    own = {a: b for a, b, _, method in rows["sits"] if method == "c2i_original"}
+    fits = {(a, b) for a, b, score, _ in rows["sits"] if float(score) >= 3} | set(own.items())
+    assert sum(map(len, right.ways["text → image"])) == len(fits) == 25_000 + 12_292
+    assert sum(map(len, right.ways["image → text"])) == len(fits)
+    assert all(right.ways["text → image"]) and all(right.ways["image → text"])
+    alike = {frozenset((a, b)) for a, b, score, _ in rows["sts"] if float(score) >= 3}
+    new = sum(own[min(pair)] != own[max(pair)] for pair in alike)
+    assert new == 1092
+    assert sum(map(len, right.ways["text → text"])) == 25_000 * 4 + 2 * new
+    similar = {frozenset((a, b)) for a, b, score, _ in rows["sis"] if float(score) >= 2.5}
+    assert sum(map(len, right.ways["image → image"])) == 2 * len(similar)
+    assert sum(map(bool, right.ways["image → image"])) == len(set().union(*similar)) == 4927
+
+
+def test_files_of_different_splits() -> None:
+    original = JudgedPair(1, 20, 5.0, "c2i_original")
+    with pytest.raises(InputError, match=r"the pair 1, 3 \(c2c_isim\) .* not of one split"):
+        relevant_items(Judgements([original], [JudgedPair(1, 3, 0.0, "c2c_isim")], []))
+    with pytest.raises(InputError, match="caption 1 is of two images, 20 for one"):
+        relevant_items(Judgements([original, JudgedPair(1, 21, 5.0, "c2i_original")], [], []))
+
+
+TEXTS = {
+    1: "a brown dog",
+    5: "the dog",
+    3: "two cat",
+    2: "red ball",
+    9: "the beach",
+    4: "a cat run",
+}
+ORDER = [1, 5, 3, 2, 9, 4]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of the three images and one more, the judgements and the captions."""
+    root = tmp_path_factory.mktemp("coco")
+    random = np.random.default_rng(0)
+    images = []
+    for number in sorted([*IMAGES, 99]):
+        features = random.standard_normal((4, SOURCE.dimension)).astype(np.float16)
+        boxes = np.sort(random.random((4, 4)).astype(np.float32))
+        name = f"val2014/COCO_val2014_{number:012}.jpg"
+        images.append(ImageFeatures(name, features, boxes, ("",) * 4, ("",) * 4, 40, 30))
+    writer = StoreWriter(root / "features", SOURCE)
+    writer.write_shard(images)
+    writer.finish()
+    write_judgements(root / "cxc")
+    write_sentences(root / "dataset_coco.json", TEXTS)
+    return root
+
+
+def run(files: Path, targets: list[Path], *more: str) -> Any:
+    arguments = ["eval", "cxc", *map(str, targets), "--split", "val", "--device", "cpu"]
+    options = {"features": "features", "judgements": "cxc", "captions": "dataset_coco.json"}
+    for option, name in options.items():
+        arguments += [f"--{option}", str(files / name)]
+    return CliRunner().invoke(cli, [*arguments, *more], env={"COLUMNS": "200"})
+
+
+def figures(found: Any) -> dict[str, Any]:
+    assert found.exit_code == 0, (found.output, found.exception)
+    answer: dict[str, Any] = json.loads(found.stdout)
+    return answer
+
+
+def slow_scores(folder: Path, files: Path) -> dict[str, list[list[float]]]:
+    """Every pair on its own; of two images the best pair of views."""
+    model = VseModel.from_pretrained(folder)
+    store = FeatureStore.open(files / "features")
+    texts = [model.embed_texts([TEXTS[number]])[0] for number in ORDER]
+    with torch.no_grad():
+        images = [
+            model.encode_images(
+                collate_regions([store[store.index(f"val2014/COCO_val2014_{number:012}.jpg")]])
+            )[0]
+            for number in IMAGES
+        ]
+
+    def best(one: Any, other: Any) -> float:
+        pairs = [(a * b).sum() for a in one.reshape(-1, 16) for b in other.reshape(-1, 16)]
+        return float(max(pairs))
+
+    sides = {"text": texts, "image": images}
+    return {
+        f"{a} → {b}": [[best(one, other) for other in sides[b]] for one in sides[a]]
+        for a in sides
+        for b in sides
+    }
+
+
+def slow_recall(scores: list[list[float]], right: list[list[int]], same: bool) -> list[float]:
+    ranks = []
+    for query, items in enumerate(right):
+        if items:
+            best = max(scores[query][item] for item in items)
+            wrong = [i for i in range(len(scores[query])) if i not in items]
+            ahead = [i for i in wrong if not (same and i == query) and scores[query][i] >= best]
+            ranks.append(len(ahead) + 1)
+    return [len(ranks), *(100 * sum(rank <= k for rank in ranks) / len(ranks) for k in (1, 5, 10))]
+
+
+@pytest.mark.parametrize("views", [[1], [3], [1, 3]], ids=["one view", "three views", "ensemble"])
+def test_four_ways_against_loops(views: list[int], files: Path, tmp_path: Path) -> None:
+    folders = [save_dense(tmp_path / str(count), count, views=count) for count in views]
+    found = figures(run(files, folders, "--json"))
+    assert (found["images"], found["captions"], len(found["models"])) == (3, 6, len(views))
+    right = relevant_items(read_judgements(files / "cxc", "val"))
+    members = [slow_scores(folder, files) for folder in folders]
+    for name, answers in right.ways.items():
+        parts = [np.array(member[name]) for member in members]
+        mean = (sum(parts[1:], parts[0]) / len(parts)).tolist()
+        a, _, b = name.partition(" → ")
+        way = found[f"{a}_to_{b}"]
+        slow = slow_recall(mean, answers, same=a == b)
+        assert [way["queries"], way["at_1"], way["at_5"], way["at_10"]] == pytest.approx(slow)
+    assert found["image_to_image"]["queries"] == 2
+
+
+def test_sparse_models_have_two_ways(files: Path, models: list[Path], tmp_path: Path) -> None:
+    out = tmp_path / "found.json"
+    found = run(files, models[:1], "--out", str(out))
+    assert found.exit_code == 0, found.output
+    assert "text → image, 6 queries" in found.stdout and "image → text, 3 queries" in found.stdout
+    assert "text → text" not in found.stdout
+    written = json.loads(out.read_text())
+    assert "image_to_image" not in written and written["text_to_image"]["queries"] == 6
+    assert written["arguments"]["judgements"] == "cxc"
+    mixed = figures(run(files, [models[0], save_dense(tmp_path / "dense")], "--json"))
+    assert "text_to_text" not in mixed and len(mixed["models"]) == 2
+
+
+def test_what_is_missing_is_named(files: Path, tmp_path: Path) -> None:
+    model = save_dense(tmp_path / "dense")
+    short = tmp_path / "captions.json"
+    short.write_text(json.dumps({"images": [{"sentences": [{"sentid": 1, "raw": "a dog"}]}]}))
+    found = run(files, [model], "--captions", str(short))
+    assert isinstance(found.exception, InputError)
+    assert "--captions lacks 5 captions, number 5 for one" in str(found.exception)
+    store = FeatureStore.open(files / "features")
+    writer = StoreWriter(tmp_path / "some", SOURCE)
+    writer.write_shard([store[0]])
+    writer.finish()
+    arguments = ["eval", "cxc", str(model), "--features", str(tmp_path / "some")]
+    arguments += ["--judgements", str(files / "cxc"), "--split", "val"]
+    found = CliRunner().invoke(cli, [*arguments, "--captions", str(files / "dataset_coco.json")])
+    assert isinstance(found.exception, InputError)
+    assert "lacks 2 of the 3 judged images, COCO's number 20 for one" in str(found.exception)
