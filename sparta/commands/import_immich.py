@@ -51,7 +51,7 @@ def import_immich(
     from sparta.progress import progress_bars
 
     if not api_key:
-        raise InputError("set IMMICH_API_KEY to an API key of immich: see docs/immich.md")
+        raise InputError("set IMMICH_API_KEY to an API key of immich: see docs/features.md")
     console = Console()
     stages = {"download": ("Downloading photos", "photos")}
     with Library(address, api_key) as library, progress_bars(stages, console) as show:
