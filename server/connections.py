@@ -21,6 +21,7 @@ MAX_CONNECTIONS = 500  # of a process
 MAX_HEAD = 32 * 1024  # bytes of the request line and the headers
 PART = 1024 * 1024  # bytes of a body that extend the time for the rest
 OFFER = {b"connection", b"upgrade", b"http2-settings"}  # headers, and tokens of the first one
+JOINED = 64 * 1024  # bytes of an answer that are sent at once
 SECONDS = 30.0  # for a request to arrive, and for a client to take some of an answer
 
 
@@ -32,18 +33,20 @@ class _Joining:
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport, self._loop = transport, loop
-        self._written: list[bytes] = []
+        self._written = bytearray()
 
     def write(self, data: bytes) -> None:
-        """Send some bytes as soon as what runs now has written all."""
+        """Send some bytes as soon as what runs now has written all, or much."""
         if not self._written:
             self._loop.call_soon(self._flush)
-        self._written.append(data)
+        self._written += data
+        if len(self._written) >= JOINED:
+            self._flush()
 
     def _flush(self) -> None:
         if self._written:
-            self._transport.write(b"".join(self._written))
-            self._written.clear()
+            written, self._written = self._written, bytearray()
+            self._transport.write(written)
 
     def close(self) -> None:
         """Close when all is sent."""
