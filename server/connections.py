@@ -66,6 +66,7 @@ class LimitedProtocol(HttpToolsProtocol):
     _head = 0  # bytes of a head that is not complete
     _body = 0  # bytes of a body since the time limit began
     _receiving = _refused = False
+    _refusal: tuple[HTTPStatus, str] | None = None  # to be sent after an answer
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for the first request."""
@@ -228,9 +229,19 @@ class LimitedProtocol(HttpToolsProtocol):
         detail = f"the address and the headers have more than {MAX_HEAD:,} bytes"
         self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, detail)
 
+    def on_response_complete(self) -> None:
+        """An answer is complete: go on with the next request, or with what was refused after it."""
+        if self._refusal is None or self.pipeline:
+            super().on_response_complete()
+        else:
+            self._refuse(*self._refusal)
+
     def _refuse(self, status: HTTPStatus, detail: str) -> None:
-        """Answer with a problem and close."""
+        """Answer with a problem and close, after the requests before."""
         self._refused = True
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._refusal = status, detail
+            return
         metrics: Metrics = self.config.app.state.metrics  # type: ignore[union-attr]
         metrics.connection_refused(status.value)
         self._due = None
