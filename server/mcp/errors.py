@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from mcp.server.mcpserver.exceptions import ToolError
 
-from server.client.errors import ClientError, NotSentError
+from server.client.transport import ClientError, NotSentError
 
 # By the last part of a problem's type, or by the status of errors that have none.
 ADVICE = {

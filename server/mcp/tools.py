@@ -12,7 +12,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 from pydantic import Field
 
-from server.client.async_client import AsyncClient
+from server.client.client import AsyncClient
 from server.mcp import answers
 from server.mcp.errors import actionable
 from server.mcp.pictures import scaled_down

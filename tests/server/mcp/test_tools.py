@@ -17,7 +17,7 @@ from mcp.types import CallToolResult, ImageContent, TextContent
 from PIL import Image
 
 from server.backends import Backend
-from server.client.async_client import AsyncClient
+from server.client.client import AsyncClient
 from server.mcp.service import application_client, mcp_server
 from tests.server.apps import app_of
 from tests.server.fake import FakeDense, FakeSearcher

@@ -12,8 +12,8 @@ from urllib.parse import urlencode, urlsplit
 
 import httpx
 
-from server.client.async_client import AsyncClient
-from server.client.errors import ClientError
+from server.client.client import AsyncClient
+from server.client.transport import ClientError
 from tests.torture.soak.judge import Checks
 from tests.torture.soak.pauses import Over
 from tests.torture.soak.plan import SoakPlan

@@ -10,8 +10,8 @@ from time import perf_counter
 from typing import Any
 
 from eval.bench.query_latency.collections.queries import TermQuery
-from server.client.async_client import AsyncClient
-from server.client.errors import ClientError
+from server.client.client import AsyncClient
+from server.client.transport import ClientError
 from tests.torture.soak.pauses import Over
 from tests.torture.soak.plan import SoakPlan
 from tests.torture.soak.tally import Tally
