@@ -39,31 +39,6 @@ LAST = "last"
 Precision = Literal["32-true", "bf16-mixed", "16-mixed"]
 
 
-@contextmanager
-def keep_java_handlers() -> Iterator[None]:
-    """Restore the handlers of the signals that Java uses for null pointers and the like.
-
-    When training ends, Lightning sets every signal handler to the one in Python's table. Java's
-    handlers are not in that table: a Java machine in the same process would lose them and be
-    killed by the next such signal.
-    """
-    if sys.platform == "win32":  # which has no such signals
-        yield
-        return
-    libc = ctypes.CDLL(None)
-    saved = {
-        number: ctypes.create_string_buffer(SIZE)
-        for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
-    }
-    for number, handler in saved.items():
-        libc.sigaction(number, None, handler)
-    try:
-        yield
-    finally:
-        for number, handler in saved.items():
-            libc.sigaction(number, handler, None)
-
-
 @dataclass(frozen=True)
 class TrainResult:
     """The model folder, epochs trained, and recall on the held-out photos in percent, if any."""
@@ -230,3 +205,28 @@ def _save(
     if trainer.is_global_zero:
         module.finished_model().save_pretrained(out / "model")
     return TrainResult(out / "model", trainer.current_epoch, recall)
+
+
+@contextmanager
+def keep_java_handlers() -> Iterator[None]:
+    """Restore the handlers of the signals that Java uses for null pointers and the like.
+
+    When training ends, Lightning sets every signal handler to the one in Python's table. Java's
+    handlers are not in that table: a Java machine in the same process would lose them and be
+    killed by the next such signal.
+    """
+    if sys.platform == "win32":  # which has no such signals
+        yield
+        return
+    libc = ctypes.CDLL(None)
+    saved = {
+        number: ctypes.create_string_buffer(SIZE)
+        for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
+    }
+    for number, handler in saved.items():
+        libc.sigaction(number, None, handler)
+    try:
+        yield
+    finally:
+        for number, handler in saved.items():
+            libc.sigaction(number, handler, None)
