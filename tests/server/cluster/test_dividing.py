@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from indexer.shards import owner
-from server.cluster.dividing import divided_lines
+from server.cluster.writers import divided_lines
 from server.json_bodies import MANY
 
 SHARDS = 3

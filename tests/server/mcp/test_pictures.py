@@ -5,7 +5,7 @@ from io import BytesIO
 import pytest
 from PIL import Image, UnidentifiedImageError
 
-from server.mcp.pictures import SIDE, scaled_down
+from server.mcp.tools import SIDE, scaled_down
 
 
 def file(image: Image.Image, kind: str, **options: object) -> bytes:
