@@ -45,7 +45,7 @@ FILLED = "levels", "bitmaps", "impacts", "postings"
 Order = Callable[[SpooledRows], NDArray[np.int32]]
 
 
-def topical_order(rows: SpooledRows, dimensions: int = DIMENSIONS) -> NDArray[np.int32]:
+def topical_order(rows: SpooledRows) -> NDArray[np.int32]:
     """Order images by halving them again and again across the direction they differ most in.
 
     The directions are those of a principal component tree (Sproull, 1991) over the images'
@@ -53,7 +53,6 @@ def topical_order(rows: SpooledRows, dimensions: int = DIMENSIONS) -> NDArray[np
 
     Args:
         rows: postings of N images.
-        dimensions: that images are reduced to.
 
     Returns:
         [N] int32, image numbers in their new order, the same for the same input.
@@ -62,7 +61,7 @@ def topical_order(rows: SpooledRows, dimensions: int = DIMENSIONS) -> NDArray[np
     order = np.arange(images, dtype=np.int32)
     if images <= BLOCK:
         return order
-    directions = _directions(rows, dimensions)
+    directions = _directions(rows)
     points = np.empty((images, directions.shape[1]), np.float32)
     for first in range(0, images, AT_ONCE):
         own = order[first : first + AT_ONCE]
@@ -98,16 +97,16 @@ def halvings(images: int) -> Iterator[tuple[int, int, int]]:
         parts += [(first, half), (half, last)]
 
 
-def _directions(rows: SpooledRows, dimensions: int) -> NDArray[np.float32]:
+def _directions(rows: SpooledRows) -> NDArray[np.float32]:
     """The space of the first right singular vectors of a sample of images, by subspace iteration.
 
     Returns:
-        [vocabulary, dimensions] (fewer for a smaller vocabulary), orthonormal.
+        [vocabulary, DIMENSIONS] (fewer for a smaller vocabulary), orthonormal.
     """
     images, vocabulary = len(rows), len(rows.frequencies)
     rng = np.random.default_rng(0)
     sample = rows.take(np.sort(rng.choice(images, min(images, SAMPLE), replace=False)))
-    directions = rng.standard_normal((vocabulary, dimensions), np.float32)
+    directions = rng.standard_normal((vocabulary, DIMENSIONS), np.float32)
     matrix = _matrix(sample, directions)
     for _ in range(ITERATIONS):
         directions = np.ascontiguousarray(np.linalg.qr(matrix.T @ (matrix @ directions))[0])

@@ -81,7 +81,7 @@ def write_index(
         "postings": posting_chunks(columns, rows, collection.bits, chunk),
         "bounds": bound_chunks(columns, rows, collection.bits, chunk),
         "records": record_chunks(collection, show, progress),
-        "ranks": rank_chunks(collection.order, SUPERBLOCK),
+        "ranks": rank_chunks(collection.order),
         "ids": id_chunks([image.image_id for image in images]),
     }
     own = {
@@ -127,7 +127,7 @@ def write_fields(
     for name, column in sorted(part.columns.items()):
         if paths or name not in (PATH, FOLDER):
             content = deflated(_packed(column))
-            written[name] = [column.kind, site.put_named("index/field", ".bin", content)]
+            written[name] = [column.kind, site.put_named("index/field", content)]
     return written
 
 

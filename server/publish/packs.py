@@ -48,7 +48,7 @@ def write_pack(
     def flush() -> None:
         nonlocal first
         if held:
-            files.append((site.put_named(f"index/{name}", ".bin", bytes(held)), first))
+            files.append((site.put_named(f"index/{name}", bytes(held)), first))
             held.clear()
         first = len(lengths)
 
@@ -62,7 +62,7 @@ def write_pack(
         deflated(leb128(np.array(lengths[start : start + PIECE], np.int64)).tobytes())
         for start in range(0, len(lengths), PIECE)
     ]
-    directory = site.put_named(f"index/{name}", ".bin", b"".join(pieces))
+    directory = site.put_named(f"index/{name}", b"".join(pieces))
     return {"files": files, "directory": directory, "pieces": list(map(len, pieces))}
 
 
@@ -268,14 +268,14 @@ def _with_length(part: bytes) -> bytes:
     return bytes([*length, left]) + part
 
 
-def rank_chunks(order: NDArray[np.int32], superblock: int) -> Iterator[bytes]:
+def rank_chunks(order: NDArray[np.int32]) -> Iterator[bytes]:
     """The ranks of the ids of each superblock's images, of which ties are decided; not compressed.
 
     Each is of the fewest whole bytes that any needs, the lowest first.
     """
     size = max(1, (max(0, len(order) - 1).bit_length() + 7) // 8)
-    for first in range(0, len(order), superblock):
-        ranks = order[first : first + superblock].astype("<u4")
+    for first in range(0, len(order), SUPERBLOCK):
+        ranks = order[first : first + SUPERBLOCK].astype("<u4")
         yield ranks.view(np.uint8).reshape(-1, 4)[:, :size].tobytes()
 
 

@@ -104,7 +104,7 @@ def publish(index: Path, out: Path, choices: Choices, progress: Progress = no_pr
         report.withheld = _withheld(collection, choices.fields)
         pictures = choices.pictures or Pictures(())
         named = sorted({one.photo.partition(".")[0] for one in images if one.photo})
-        names = named and site.put_named("index/pictures", ".bin", bytes.fromhex("".join(named)))
+        names = named and site.put_named("index/pictures", bytes.fromhex("".join(named)))
         first = write_index(
             site,
             collection,

@@ -43,7 +43,7 @@ def write_words(site: SiteFolder, collection: Collection) -> dict[str, Any]:
         "longest": tokenizer.model.max_input_chars_per_word,
         "characters": characters(tokenizer),
     }
-    return {"words": site.put_named("index/words", ".bin", deflated(as_json(words)))}
+    return {"words": site.put_named("index/words", deflated(as_json(words)))}
 
 
 def write_terms(
@@ -62,7 +62,7 @@ def write_terms(
     largest = np.maximum.reduceat(columns.data, starts) if len(present) else columns.data
     parts = [leb128(frequencies).tobytes(), leb128(largest).tobytes()]
     return {
-        "terms": site.put_named("index/terms", ".bin", deflated(*parts)),
+        "terms": site.put_named("index/terms", deflated(*parts)),
         "substitutes": _write_substitutes(site, collection, frequencies),
     }
 
@@ -81,7 +81,7 @@ def _write_substitutes(
         best = next((one for one in nearest if held(one.term)), None)
         if best and not held(word):
             found[word] = [ids[best.term], best.similarity]
-    return site.put_named("index/substitutes", ".bin", deflated(as_json(found))) if found else None
+    return site.put_named("index/substitutes", deflated(as_json(found))) if found else None
 
 
 # What a tokenizer makes of every character, so that a browser needs no tables of its own.

@@ -41,7 +41,6 @@ def read_captions(
     *,
     captions_per_photo: int = 5,
     image_key: ImageKey = "file",
-    restval_apart: bool = False,
 ) -> list[CaptionedPhoto]:
     """Read captions of a split; the format is recognised by the path and its content.
 
@@ -57,12 +56,11 @@ def read_captions(
 
     Args:
         path: file or folder.
-        split: keep only photos of this split, or of these (None: all).
+        split: keep only photos of this split, or of these (None: all). Karpathy's "restval" is
+            part of "train", unless it is named here.
         captions_per_photo: how many captions of a photo are used from COCO's and Karpathy's JSON;
             lines per photo in `precomp` folders. All are used from other formats.
         image_key: for COCO's and Karpathy's JSON, what the image ids are: "file" or "cocoid".
-        restval_apart: for Karpathy's JSON, keep "restval" apart from "train", as it also is where
-            `split` names it.
 
     Raises:
         InputError: if the format is none of these, the content is malformed, or no photo has the
@@ -71,8 +69,7 @@ def read_captions(
     splits = [split] if split is None or isinstance(split, str) else list(split)
     if path.is_dir():
         return [photo for one in splits for photo in _of_folder(path, one, captions_per_photo)]
-    apart = restval_apart or RESTVAL in splits
-    photos = _of_file(path, captions_per_photo, image_key, apart)
+    photos = _of_file(path, captions_per_photo, image_key, RESTVAL in splits)
     return [photo for one in splits for photo in of_split(photos, one, path)]
 
 
