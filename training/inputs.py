@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 def open_stores(config: DataConfig, out: Path) -> list[FeatureStore]:
-    """Open the run's feature stores, or extract them from its photos (`photo_features`).
+    """Open the run's feature stores, or extract them from its photos.
 
     Args:
         config: with `features` or `photos`.
