@@ -4,8 +4,7 @@ Imports go down this list only; what is on one line does not import each other (
 `make lint`):
 
 - `commands`
-- `build`: the offline job
-- `workspace`: its unfinished state
+- `build`: the offline job, and its unfinished state
 - `offsets` (first pass), `index_writer` (postings → index folder), `search`
 - `columns`, `dense`, `impacts` (term scores → postings)
 - `lucene`, `encoding` (feature stores and models → term scores)

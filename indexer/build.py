@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
+from zipfile import BadZipFile
+
+import numpy as np
 
 from indexer.encoding.asked import NONE_ASKED, AskedTerms, asked_terms
 from indexer.encoding.model_files import read_substitutes
@@ -14,16 +21,24 @@ from indexer.encoding.workers import EncoderMap, encode_here, encode_on
 from indexer.fields.kinds import Kind
 from indexer.impacts import ImpactParameters, encode_rows
 from indexer.index_writer import write_index
-from indexer.manifest import Manifest
+from indexer.manifest import Manifest, is_index
 from indexer.metadata import Metadata, described
 from indexer.offsets import OFFSET_SAMPLE, TermOffsets, measure_offsets
-from indexer.postings import PostingShard
-from indexer.quantisation import Quantiser
+from indexer.postings import Postings, PostingShard
+from indexer.quantisation import QuantisationReport, Quantiser
 from indexer.rebuild import Kept, kept_of
 from indexer.settings import IndexSettings, PruningSettings
 from indexer.split import split_index
-from indexer.workspace import Workspace, check_target
-from sparta.atomic import check_name
+from sparta.atomic import (
+    MARKER,
+    check_name,
+    find_work,
+    make_work,
+    recover,
+    remove_entry,
+    remove_work,
+    replace_folder,
+)
 from sparta.cluster import Cluster
 from sparta.disk import check_room, full_disk_reported
 from sparta.errors import InputError
@@ -35,6 +50,8 @@ from sparta.substitutes import SubstituteTable
 
 BYTES_A_POSTING = 16  # shards, Lucene's parts and their merger, columns and their spool
 DEFAULT_PRUNING = PruningSettings()
+SETTINGS = "settings.sha256"
+OFFSETS = "offsets.npz"
 
 
 class About(NamedTuple):
@@ -241,3 +258,104 @@ def _shards(
             work.save_shard(number, shard)
         progress("encode", rows.stop, len(store))
         yield shard
+
+
+class Workspace:
+    """A work folder of an index: term offsets and finished shards of postings.
+
+    Attributes:
+        index: where the index is written; absent when the workspace is opened.
+        whole: where an index is written that is divided into shards at `index`.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        # A process of a killed run may still be writing its own unfinished index.
+        self.index = folder / f"index-{secrets.token_hex(4)}"
+        self.whole = folder / f"whole-{secrets.token_hex(4)}"
+
+    @classmethod
+    def open(cls, out: Path, settings: IndexSettings) -> Workspace:
+        """The workspace of an index folder: an earlier run's with the same settings, or a new one.
+
+        All others that earlier runs left are removed.
+        """
+        fingerprint = hashlib.sha256(json.dumps(asdict(settings)).encode()).hexdigest()
+        found = None
+        for folder in find_work(out):
+            if found is None and _fingerprint_of(folder) == fingerprint:
+                found = folder
+            else:
+                remove_work(folder)
+        if found is None:
+            found = make_work(out)
+            (found / SETTINGS).write_text(fingerprint)
+        # An unfinished Lucene index is written again from the shards, which is the fast part.
+        for entry in found.iterdir():
+            if entry.name not in (MARKER, SETTINGS, OFFSETS) and not _is_shard(entry):
+                remove_entry(entry)
+        return cls(found)
+
+    @property
+    def size(self) -> int:
+        """Bytes of what an earlier run saved."""
+        return sum(path.stat().st_size for path in self._folder.iterdir())
+
+    def load_offsets(self) -> TermOffsets | None:
+        """The saved offsets, None if there are none or they are damaged."""
+        try:
+            with np.load(self._folder / OFFSETS, allow_pickle=False) as file:
+                return TermOffsets(file["offset"], float(file["largest"]))
+        except (OSError, ValueError, KeyError, EOFError, BadZipFile):
+            return None
+
+    def save_offsets(self, offsets: TermOffsets) -> None:
+        """Save the offsets, under a temporary name first."""
+        unfinished = self._folder / "unfinished.npz"
+        np.savez(unfinished, offset=offsets.offset, largest=offsets.largest)
+        unfinished.replace(self._folder / OFFSETS)
+
+    def load_shard(self, number: int) -> PostingShard | None:
+        """A saved shard, None if there is none of that number or it is damaged."""
+        path = self._shard(number)
+        try:
+            report = QuantisationReport(**json.loads(path.with_suffix(".json").read_text()))
+            return PostingShard(Postings.load(path), report)
+        except (OSError, ValueError, TypeError):
+            return None
+
+    def save_shard(self, number: int, shard: PostingShard) -> None:
+        """Save a shard; the postings come last, so that a shard with postings is complete."""
+        path = self._shard(number)
+        path.with_suffix(".json").write_text(json.dumps(asdict(shard.report)))
+        shard.postings.save(path)
+
+    def _shard(self, number: int) -> Path:
+        return self._folder / f"shard-{number:05d}.npz"
+
+    def publish(self, out: Path) -> None:
+        """Put the finished index in its place, and remove the workspace."""
+        replace_folder(self.index, out, self._folder)
+        # First what a next run would continue from: it must not find half of the shards.
+        (self._folder / SETTINGS).unlink()
+        remove_work(self._folder)
+
+
+def check_target(out: Path) -> None:
+    """Put back an index that an interrupted run moved aside, and refuse to replace anything else.
+
+    Raises:
+        InputError: if `out` is a file, or a folder that contains something else.
+    """
+    recover(out)
+    if out.exists() and not (out.is_dir() and (is_index(out) or not any(out.iterdir()))):
+        raise InputError(f"{out} exists and is not an index: choose another --out or remove it")
+
+
+def _fingerprint_of(folder: Path) -> str | None:
+    path = folder / SETTINGS
+    return path.read_text() if path.is_file() else None
+
+
+def _is_shard(path: Path) -> bool:
+    return path.name.startswith("shard-") and path.suffix in (".npz", ".json")

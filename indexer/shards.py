@@ -24,7 +24,6 @@ class ShardsManifest:
         created: when, ISO 8601, UTC.
         images: of all shards as they were built.
         shards: names of their folders; an image is in the one at the place of its `owner`.
-        versions: of the shards as they were built.
         parts: none; files are listed by the shards.
     """
 
@@ -33,7 +32,6 @@ class ShardsManifest:
     created: str
     images: int
     shards: list[str]
-    versions: list[str]
     parts: Parts
 
     def save(self, folder: Path) -> None:

@@ -22,7 +22,6 @@ from indexer.postings import Postings, PostingShard
 from indexer.search.fields import open_fields
 from indexer.settings import IndexSettings
 from indexer.shards import ShardsManifest, owner, shard_name
-from indexer.state import index_version
 from sparta.errors import InputError
 from sparta.progress import Progress, no_progress
 from sparta.substitutes import SubstituteTable
@@ -70,7 +69,6 @@ def split_index(whole: Path, out: Path, shards: int, progress: Progress = no_pro
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         images=len(owners),
         shards=names,
-        versions=[index_version(out / name) for name in names],
         parts={},
     ).save(out)
 

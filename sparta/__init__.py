@@ -23,9 +23,9 @@ from typing import Any
 __all__ = ["AsyncClient", "Client", "ClientError", "VisualSparta", "encode_photos", "open_index"]
 
 _MODULES = {
-    "AsyncClient": "server.client.async_client",
+    "AsyncClient": "server.client.client",
     "Client": "server.client.client",
-    "ClientError": "server.client.errors",
+    "ClientError": "server.client.transport",
     "VisualSparta": "sparta.visualsparta.model",
     "encode_photos": "sparta.visualsparta.encode_photos",
     "open_index": "indexer.search.open",

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
-from collections.abc import Callable, Sequence
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,14 +28,13 @@ from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 from sparta.errors import InputError
 from training.config import TrainConfig
 from training.inputs import ImageIds, open_stores, record_stores, split_photos
-from training.module import TrainingModule
-from training.run import ProcessPart, Run
-from training.signals import keep_java_handlers
+from training.module import ProcessPart, Run, TrainingModule
 from training.visualsparta.prepare import prepare_visualsparta
 from training.vse.config import VseTrainConfig
 from training.vse.photos import open_photos
 from training.vse.prepare import prepare_vse
 
+SIZE = 256  # bytes, more than any system's struct sigaction has
 LAST = "last"
 Precision = Literal["32-true", "bf16-mixed", "16-mixed"]
 
@@ -202,3 +205,28 @@ def _save(
     if trainer.is_global_zero:
         module.finished_model().save_pretrained(out / "model")
     return TrainResult(out / "model", trainer.current_epoch, recall)
+
+
+@contextmanager
+def keep_java_handlers() -> Iterator[None]:
+    """Restore the handlers of the signals that Java uses for null pointers and the like.
+
+    When training ends, Lightning sets every signal handler to the one in Python's table. Java's
+    handlers are not in that table: a Java machine in the same process would lose them and be
+    killed by the next such signal.
+    """
+    if sys.platform == "win32":  # which has no such signals
+        yield
+        return
+    libc = ctypes.CDLL(None)
+    saved = {
+        number: ctypes.create_string_buffer(SIZE)
+        for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
+    }
+    for number, handler in saved.items():
+        libc.sigaction(number, None, handler)
+    try:
+        yield
+    finally:
+        for number, handler in saved.items():
+            libc.sigaction(number, handler, None)

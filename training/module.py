@@ -1,13 +1,15 @@
-"""Base class of the Lightning modules, and the learning rate schedules."""
+"""What the trainings of both model families share: the Lightning module, samplers, and a run."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, NamedTuple
 
 import lightning as L
 import numpy as np
 import torch
+from torch.utils.data import DataLoader, Sampler
 from transformers import PreTrainedModel
 
 from sparta.errors import InputError
@@ -67,3 +69,90 @@ def learning_rate_factor(step: int, total: int, warmup: float, schedule: Schedul
     if schedule == "linear":
         return 1.0 - done
     return 0.5 * (1 + math.cos(math.pi * done))
+
+
+class ProcessPart(NamedTuple):
+    """One process's part of a run.
+
+    Attributes:
+        rank: number of the process.
+        world: how many processes share the run.
+        epoch: the epoch the run starts with, above 0 when it is resumed.
+    """
+
+    rank: int
+    world: int
+    epoch: int
+
+
+class Run(NamedTuple):
+    """What the trainer needs; `validation` is None if no photos are held out."""
+
+    module: TrainingModule
+    training: DataLoader[Any]
+    validation: DataLoader[Any] | None
+
+
+class EpochSampler(Sampler[tuple[int, int]]):
+    """Shuffled (epoch, photo) pairs for process `rank` of `world`.
+
+    The key includes the epoch, so that every draw is a function of seed, epoch and photo: loader
+    processes that persist over epochs and resumed runs give the same draws.
+    """
+
+    def __init__(self, photos: int, seed: int, rank: int = 0, world: int = 1) -> None:
+        self.photos, self.seed, self.rank, self.world = photos, seed, rank, world
+        self.epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch of the next iteration; the trainer calls this before each epoch."""
+        self.epoch = epoch
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        order = np.random.default_rng((self.seed, self.epoch)).permutation(self.photos)
+        part = order[: len(self) * self.world][self.rank :: self.world]
+        return iter([(self.epoch, int(photo)) for photo in part])
+
+    def __len__(self) -> int:
+        return self.photos // self.world
+
+
+class PairSampler(Sampler[tuple[int, int, int]]):
+    """Shuffled (epoch, photo, caption) for one of `world` processes; an epoch contains every pair.
+
+    An epoch consists of rounds over the photos, with another caption of each photo in every round,
+    so that a batch has two captions of one photo only at the border of two rounds.
+
+    Args:
+        captions: number of captions of each photo.
+        seed: of the shuffling.
+        rank: number of this process.
+        world: number of processes.
+    """
+
+    def __init__(self, captions: Sequence[int], seed: int, rank: int = 0, world: int = 1) -> None:
+        self.captions = np.asarray(captions)
+        self.seed, self.rank, self.world = seed, rank, world
+        self.epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch of the next iteration; the trainer calls this before each epoch."""
+        self.epoch = epoch
+
+    def __iter__(self) -> Iterator[tuple[int, int, int]]:
+        rng = np.random.default_rng((self.seed, self.epoch))
+        pairs = list(self._pairs(rng))[: len(self) * self.world]
+        return iter([(self.epoch, *pair) for pair in pairs[self.rank :: self.world]])
+
+    def _pairs(self, rng: np.random.Generator) -> Iterator[tuple[int, int]]:
+        most = int(self.captions.max())
+        draw = rng.random((len(self.captions), most))
+        draw[np.arange(most) >= self.captions[:, None]] = 2  # sorted behind the captions
+        order = draw.argsort(axis=1)
+        for number in range(most):
+            photos = np.flatnonzero(self.captions > number)
+            for photo in rng.permutation(photos).tolist():
+                yield photo, int(order[photo, number])
+
+    def __len__(self) -> int:
+        return int(self.captions.sum()) // self.world

@@ -22,8 +22,8 @@ from eval.bench.collections import enlarge, read_source
 from eval.bench.load import Access, Load, Server, drive, search_paths, serving
 from indexer.manifest import Manifest
 from indexer.shards import index_folders
-from server.client.changes import Refresh
 from server.client.client import Client
+from server.client.operations import Refresh
 from sparta.errors import InputError
 from sparta.progress import Progress, no_progress
 

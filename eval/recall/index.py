@@ -137,7 +137,6 @@ class SearcherRecall:
 def measure_index_recall(
     searcher: Searcher,
     captions: Sequence[CaptionedPhoto],
-    depth: int | None = None,
     substitute: bool = True,
     progress: Progress = no_progress,
 ) -> SearcherRecall:
@@ -146,9 +145,6 @@ def measure_index_recall(
     Args:
         searcher: all its images take part, captioned or not.
         captions: the target photos.
-        depth: hits at most, by default all images. An image that is not among them counts as
-            ranked just behind, and behind the tenth in any case; a median rank up to `depth` is
-            exact.
         substitute: whether words that the index lacks are replaced.
         progress: of the stage "search", in queries.
 
@@ -156,12 +152,11 @@ def measure_index_recall(
         InputError: if a photo is not in the index.
     """
     _check_photos(searcher, captions)
-    depth = depth or len(searcher)
     queries = [(text, photo.image_id) for photo in captions for text in photo.captions]
     ranks, spent = [], 0.0
     start = time.perf_counter()
     for done, (text, image_id) in enumerate(queries, 1):
-        rank, milliseconds = _rank(searcher, text, image_id, depth, substitute)
+        rank, milliseconds = _rank(searcher, text, image_id, substitute)
         ranks.append(rank)
         spent += milliseconds
         progress("search", done, len(queries))
@@ -187,20 +182,22 @@ def _has(searcher: Searcher, image_id: str) -> bool:
     return True
 
 
-def _rank(
-    searcher: Searcher, query: str, image_id: str, depth: int, substitute: bool
-) -> tuple[int, float]:
-    """Rank of an image, 1 for the best, and the milliseconds of the first search."""
-    k = min(FIRST_HITS, depth)
+def _rank(searcher: Searcher, query: str, image_id: str, substitute: bool) -> tuple[int, float]:
+    """Rank of an image, 1 for the best, and the milliseconds of the first search.
+
+    An image that is not found counts as ranked behind all images, and behind the first hits.
+    """
+    images = len(searcher)
+    k = min(FIRST_HITS, images)
     result = searcher.search(Query.plain(query), k, substitute=substitute)
     first = result.timings.total_ms
     while True:
         for hit in result.hits:
             if hit.image_id == image_id:
                 return hit.rank, first
-        if k == depth or len(result.hits) < k:
-            return max(depth, FIRST_HITS) + 1, first
-        k = min(10 * k, depth)
+        if k == images or len(result.hits) < k:
+            return max(images, FIRST_HITS) + 1, first
+        k = min(10 * k, images)
         result = searcher.search(Query.plain(query), k, substitute=substitute)
 
 

@@ -13,7 +13,7 @@ try:
         occupied,
     )
 except ImportError:
-    from indexer.columns.in_numpy import (
+    from indexer.columns.postings import (
         best_documents,
         best_of_newest,
         impacts_at,

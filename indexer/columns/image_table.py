@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from functools import lru_cache
+from itertools import accumulate
 from pathlib import Path
+from typing import NamedTuple, overload
 
 import pyarrow as pa
 
-from indexer.columns.texts import Texts
 from indexer.live.origin import BUILT, built_origin
 from indexer.lucene.stored import Stored
 from indexer.parts import columns_remedy
@@ -96,3 +98,55 @@ class ImageTable:
         image_id = self._ids[document]
         self._remember(image_id, document)
         return Stored(image_id, json.loads(self._metadata[document]))
+
+
+class _Chunk(NamedTuple):
+    """Texts one behind another.
+
+    Attributes:
+        ends: [n + 1] where each begins, and the last one ends, in `data`.
+        data: UTF-8.
+    """
+
+    ends: memoryview
+    data: memoryview
+
+
+class Texts(Sequence[str]):
+    """The texts of a column, by their numbers.
+
+    Args:
+        column: of large strings, none of which is null.
+    """
+
+    def __init__(self, column: pa.ChunkedArray) -> None:
+        chunks = [chunk for chunk in column.chunks if len(chunk)]
+        self._chunks = [_chunk(chunk) for chunk in chunks]
+        *self._firsts, self._count = accumulate(map(len, chunks), initial=0)
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, number: int) -> str: ...
+    @overload
+    def __getitem__(self, number: slice) -> list[str]: ...
+    def __getitem__(self, number: int | slice) -> str | list[str]:
+        """A text, or several."""
+        if isinstance(number, slice):
+            return [self[one] for one in range(*number.indices(self._count))]
+        if not 0 <= number < self._count:
+            raise IndexError(number)
+        chunk = bisect_right(self._firsts, number) - 1
+        place = number - self._firsts[chunk]
+        ends, data = self._chunks[chunk]
+        return str(data[ends[place] : ends[place + 1]], "utf-8")
+
+
+def _chunk(chunk: pa.Array) -> _Chunk:
+    _, ends, data = chunk.buffers()
+    last = chunk.offset + len(chunk) + 1
+    return _Chunk(
+        memoryview(ends).cast("q")[chunk.offset : last],
+        memoryview(b"" if data is None else data).cast("B"),
+    )

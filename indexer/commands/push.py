@@ -53,7 +53,7 @@ def push(
     from rich.console import Console
 
     from indexer.milvus.connection import Milvus
-    from indexer.milvus.follow import follow as follow_index
+    from indexer.milvus.push import follow as follow_index
     from indexer.milvus.push import push as push_index
     from sparta.errors import InputError
     from sparta.progress import progress_bars

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from indexer.milvus.collection import MOST_ROWS, Collection, collection_name
 from indexer.milvus.connection import Milvus
 from indexer.milvus.push import build_version
-from indexer.milvus.ranking import best_rows
 from indexer.milvus.rows import IMPACTS, KEY, key_of
 from indexer.search.api import Allowed, UnanswerableError, UnavailableError, UnknownImageError
 from indexer.search.lucene import Finder
@@ -25,6 +24,8 @@ from sparta.errors import InputError
 SPARE = 50  # rows beyond the k-th, so that ties with it seldom need another call
 SECONDS = 5.0  # that one call may take
 PAUSE = 1.0  # seconds after a failure in which nobody else tries to connect
+GROWTH = 4  # of the number of rows from one call to the next
+Row = tuple[float, str]  # score, key
 
 
 class Remote:
@@ -198,3 +199,51 @@ class MilvusFinder:
                 image_id = bytes.fromhex(lacking).decode()
                 raise InputError(f"{collection.name} lacks {image_id}: push the index again")
         return [rows[key] for key in keys]
+
+
+def best_rows(
+    nearest: Callable[[int, str], list[Row]],
+    k: int,
+    limit: int,
+    wanted: Callable[[str], bool],
+    most: int = MOST_ROWS,
+) -> list[Row]:
+    """The k best rows that are wanted, by score and then by key.
+
+    Where the last row of an answer has the score of the k-th best, others with this score may be
+    missing, of which those with smaller keys than the k-th matter: these are asked for, until no
+    answer ends so. Where too few rows are wanted, more are asked for.
+
+    Args:
+        nearest: the rows with the largest scores, descending: how many at most, and the key below
+            which theirs are, "" for any. Of rows with the last score it may return any.
+        k: rows at most.
+        limit: rows of the first answer.
+        wanted: whether a row with a key counts.
+        most: rows that an answer can have.
+
+    Raises:
+        UnanswerableError: if the rows that the server returns are not enough.
+    """
+    below, best = "", list[Row]()
+    limit = min(limit, most)
+    while True:
+        found = nearest(limit, below)
+        best = sorted({*best, *(row for row in found if wanted(row[1]))}, key=_order)[:k]
+        if len(found) < limit or (len(best) == k and best[-1][0] > found[-1][0]):
+            return best
+        # All rows with a larger score than the k-th are known, and of those with its score all
+        # that the next answer does not have are behind it.
+        nearer = len(best) == k and best[-1][0] == found[-1][0] and best[-1][1] != below
+        if not nearer and limit == most:
+            raise UnanswerableError(
+                f"Milvus returns at most {most:,} images, of which the filter and the signs of the "
+                f"words leave {len(best):,}: let them leave at most {most:,} of all images, or "
+                "search sparta"
+            )
+        below = best[-1][1] if nearer else below
+        limit = min(limit * GROWTH, most)
+
+
+def _order(row: Row) -> tuple[float, str]:
+    return -row[0], row[1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,24 +15,19 @@ import numpy as np
 
 from indexer.live.history import read_changes
 from indexer.manifest import Manifest
-from indexer.milvus.collection import (
-    Collection,
-    Marker,
-    check_exact,
-    collection_name,
-    switch_alias,
-)
+from indexer.milvus.collection import Collection, Marker, check_exact, collection_name, switch_alias
 from indexer.milvus.connection import Milvus
 from indexer.milvus.rows import key_of, row_of
 from indexer.search.lucene import LuceneSearcher
 from indexer.state import VERSION_DIGITS
 from sparta.errors import InputError
-from sparta.progress import Progress, no_progress
+from sparta.progress import Notice, Progress, no_progress
 
 SETTLING = 3.0  # seconds until a server counts what it has acknowledged
 AT_ONCE = 256  # images in one call; one call waits for the one before
 
 Some = TypeVar("Some")
+EVERY = 1.0  # seconds from one look to the next
 
 
 @dataclass(frozen=True)
@@ -232,3 +227,65 @@ class Update:
 
 def _parts(things: Sequence[Some], size: int) -> Iterator[Sequence[Some]]:
     return (things[start : start + size] for start in range(0, len(things), size))
+
+
+def follow(
+    folder: Path,
+    milvus: Milvus,
+    name: str,
+    done: Callable[[Pushed], None],
+    notice: Notice,
+    progress: Progress = no_progress,
+    pause: Callable[[float], None] = time.sleep,
+) -> None:
+    """Push an index, and what is written to it, until interrupted.
+
+    An index that is built again is pushed as a whole, into a collection of its version; until that
+    is complete the alias names the former one, which stays as it is. What prevents a round, such
+    as a server that does not answer, is shown once, and tried again.
+
+    Args:
+        folder: the index.
+        milvus: the server.
+        name: of the alias.
+        done: gets what each push of all did, such as the first one.
+        notice: gets one line for every round that wrote something, and for every problem.
+        progress: as for `push`.
+        pause: waits for some seconds.
+    """
+    problem = ""
+    while True:
+        try:
+            done(push(folder, milvus, name, progress=progress))
+            problem = ""
+            _follow_version(folder, milvus, name, notice, pause)
+        except (InputError, OSError) as error:
+            if str(error) != problem:
+                notice(str(error))
+            problem = str(error)
+        pause(EVERY)
+
+
+def _follow_version(
+    folder: Path, milvus: Milvus, name: str, notice: Notice, pause: Callable[[float], None]
+) -> None:
+    """Push what is written to an index until it is built again."""
+    index = folder.resolve()
+    version = build_version(index)
+    searcher = LuceneSearcher(index)
+    try:
+        collection = collection_of(milvus, name, version, searcher)
+        while folder.resolve() == index and build_version(index) == version:
+            marker = collection.marker()
+            if marker is None or not marker.complete:
+                return  # somebody dropped it, or pushes it too
+            if marker.commit != searcher.commit:
+                written, deleted = Update(index, searcher, collection).changes()
+                state = f"commit {searcher.commit.version:,}"
+                notice(f"{state}: {written:,} images written, {deleted:,} deleted")
+            pause(EVERY)
+            if newer := searcher.refreshed():
+                searcher.close()
+                searcher = newer
+    finally:
+        searcher.close()

@@ -11,8 +11,7 @@ from threading import Lock, RLock
 from typing import Any
 from uuid import uuid4
 
-from indexer.columns.live.known import KnownImages
-from indexer.columns.live.state import ColumnState
+from indexer.columns.live.state import ColumnState, KnownImages
 from indexer.columns.live.upkeep import Upkeep
 from indexer.live.changes import Add, Change, Delete, MetadataChange
 from indexer.live.commit import Commit, log_numbers, log_path

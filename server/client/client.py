@@ -1,32 +1,57 @@
-"""The client for programs without an event loop."""
+"""The clients of a server: `Client` for most programs, `AsyncClient` for those with an event loop.
+
+Their methods come from the functions of `server.client.operations`.
+"""
 
 from __future__ import annotations
 
+import inspect
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Callable, Coroutine, Sequence
+from functools import update_wrapper
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, get_args, get_type_hints
 
+import anyio
 import httpx
 
-from server.client import changes, operations
-from server.client.attempts import Attempts
-from server.client.changes import Fields, Refresh
-from server.client.operations import Answer, Filter, Operation, Photo
-from server.client.options import RETRIES, TIMEOUT, options
-from server.client.servers import Servers
-from server.schemas import (
-    BackendInfo,
-    BatchAnswer,
-    CountAnswer,
-    DeleteAnswer,
-    ExplanationAnswer,
-    ImageAnswer,
-    PhotoSearchAnswer,
-    SearchAnswer,
-    SimilarAnswer,
-    SuggestionAnswer,
-    WriteAnswer,
-)
+from server.client import operations
+from server.client.operations import Answer, Operation
+from server.client.transport import RETRIES, TIMEOUT, Attempts, Outcome, Servers, options
+
+P = ParamSpec("P")
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def _waiting(describe: Callable[P, Operation[Answer]]) -> Callable[Concatenate[Client, P], Answer]:
+    """The method of `Client` for an operation."""
+
+    def method(self: Client, /, *args: P.args, **kwargs: P.kwargs) -> Answer:
+        return self._get(describe(*args, **kwargs))
+
+    return _documented(method, describe)
+
+
+def _awaited(
+    describe: Callable[P, Operation[Answer]],
+) -> Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, Answer]]:
+    """The method of `AsyncClient` for an operation."""
+
+    async def method(self: AsyncClient, /, *args: P.args, **kwargs: P.kwargs) -> Answer:
+        return await self._get(describe(*args, **kwargs))
+
+    return _documented(method, describe)
+
+
+def _documented(method: Method, describe: Callable[..., Operation[Any]]) -> Method:
+    """Give a method the name, docstring and signature that `help` and notebooks show."""
+    signature = inspect.signature(describe)
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    [answer] = get_args(get_type_hints(describe)["return"])
+    update_wrapper(method, describe, assigned=("__name__", "__doc__"))
+    vars(method)["__signature__"] = signature.replace(
+        parameters=[own, *signature.parameters.values()], return_annotation=answer
+    )
+    return method
 
 
 class Client:
@@ -61,276 +86,24 @@ class Client:
         self._retries = retries
         self._http = httpx.Client(transport=transport, **options(api_key, timeout))
 
-    def search(
-        self,
-        query: str = "",
-        k: int = 10,
-        *,
-        explain: bool = False,
-        substitute: bool = True,
-        min_coverage: float | None = None,
-        backend: str | None = None,
-        filter: Filter | None = None,
-        offset: int = 0,
-        sort: str | None = None,
-        facets: Sequence[str] = (),
-        cursor: str | None = None,
-    ) -> SearchAnswer:
-        """The k best photos for a text.
-
-        Args:
-            query: any text, with `+beach`, `-dog` and `beach^3` where a sentence is not enough;
-                without words, all photos that the filter lets through are found.
-            k: hits at most.
-            explain: whether each hit has its score term by term.
-            substitute: whether words that the index lacks are replaced by the nearest trained ones.
-            min_coverage: of a hit: the share, 0 to 1, of the query's weight that belongs to words
-                which the photo has.
-            backend: name of a backend; by default the server's first one.
-            filter: photos that may be found, as text or as JSON.
-            offset: hits before the first one.
-            sort: a field to sort all matching photos by, with "-" before it for the largest first.
-            facets: fields of which to count the values over all matching photos.
-            cursor: of an answer to the same search, for the hits after those of the answer.
-
-        Raises:
-            ClientError: if the request fails.
-        """
-        return self._get(
-            operations.search(
-                query,
-                k,
-                explain,
-                substitute,
-                backend,
-                filter,
-                offset,
-                sort,
-                facets,
-                min_coverage,
-                cursor,
-            )
-        )
-
-    def search_several(self, searches: Sequence[Mapping[str, Any]]) -> list[SearchAnswer]:
-        """The answers to up to 32 searches, by one request and of one state of the index.
-
-        Args:
-            searches: each with the fields of `POST /v1/search`, such as `{"q": "two dogs"}`.
-
-        Raises:
-            ClientError: if the request fails.
-        """
-        return self._get(operations.search_several(searches))
-
-    def suggest(self, query: str, k: int = 10) -> list[SuggestionAnswer]:
-        """Queries whose last word is completed to words of the index, the most frequent first.
-
-        Args:
-            query: as far as it is typed.
-            k: suggestions at most.
-
-        Raises:
-            ClientError: if the request fails.
-        """
-        return self._get(operations.suggest(query, k))
-
-    def count(
-        self,
-        filter: Filter | None = None,
-        *,
-        backend: str | None = None,
-    ) -> CountAnswer:
-        """How many images a filter, as text or as JSON, lets through; all without one.
-
-        Raises:
-            ClientError: if the request fails.
-        """
-        return self._get(operations.count(filter, backend))
-
-    def similar(
-        self,
-        image_id: str | Sequence[str],
-        k: int = 10,
-        *,
-        words: str = "",
-        explain: bool = False,
-        backend: str | None = None,
-        filter: str | None = None,
-    ) -> SimilarAnswer:
-        """The k photos most similar to an indexed one, or to several, without these.
-
-        Args:
-            image_id: of the indexed one, or of up to 20.
-            k: hits at most.
-            words: a query that the photos should fit as well; it may only exclude.
-            explain: whether each hit has its score term by term.
-            backend: name of a backend; by default the server's first one.
-            filter: photos that may be found, as text.
-
-        Raises:
-            ClientError: if the request fails, as with status 404 for an unknown image.
-        """
-        return self._get(operations.similar(image_id, k, words, explain, backend, filter))
-
-    def similar_to_photo(
-        self, photo: bytes, k: int = 10, *, explain: bool = False, filter: str | None = None
-    ) -> PhotoSearchAnswer:
-        """The k photos most similar to one that is sent, which the server does not keep.
-
-        Args:
-            photo: the bytes of its file.
-            k: hits at most.
-            explain: whether each hit has its score term by term.
-            filter: photos that may be found, as text.
-
-        Raises:
-            ClientError: if the request fails, as with status 422 for what is no photo.
-        """
-        return self._get(operations.similar_to_photo(photo, k, explain, filter))
-
-    def explain(
-        self, query: str, image_id: str, *, substitute: bool = True, backend: str | None = None
-    ) -> ExplanationAnswer:
-        """The score of one image for a text, term by term.
-
-        Raises:
-            ClientError: if the request fails, as with status 404 for an unknown image.
-        """
-        return self._get(operations.explain(query, image_id, substitute, backend))
-
-    def get_image(self, image_id: str, *, backend: str | None = None) -> ImageAnswer:
-        """What the index stores about an image.
-
-        Raises:
-            ClientError: if the request fails, as with status 404 for an unknown image.
-        """
-        return self._get(operations.get_image(image_id, backend))
-
-    def get_photo(self, image_id: str, *, backend: str | None = None) -> Photo:
-        """The file of an indexed photo.
-
-        Raises:
-            ClientError: if the request fails, as with status 404 for a missing file.
-        """
-        return self._get(operations.get_photo(image_id, backend))
-
-    def get_thumbnail(self, image_id: str, size: int = 256, *, backend: str | None = None) -> Photo:
-        """A small picture of an indexed photo, as JPEG.
-
-        Args:
-            image_id: of the photo.
-            size: pixels of the longer side at most: 256 or 512.
-            backend: name of a backend; by default the server's first one.
-
-        Raises:
-            ClientError: if the request fails, as with status 404 for a missing file.
-        """
-        return self._get(operations.get_thumbnail(image_id, size, backend))
-
-    def list_fields(self, *, backend: str | None = None) -> dict[str, str]:
-        """The fields that filters, facets and orders may name, with their kinds.
-
-        Raises:
-            ClientError: if the request fails.
-        """
-        return self._get(operations.list_fields(backend))
-
-    def list_backends(self) -> list[BackendInfo]:
-        """The backends of the server, the default one first.
-
-        Raises:
-            ClientError: if the request fails.
-        """
-        return self._get(operations.list_backends())
-
-    def put_photo(self, image_id: str, photo: bytes, *, refresh: Refresh = "wait") -> WriteAnswer:
-        """Add a photo, or put it in the place of the one with this id.
-
-        Args:
-            image_id: usually a path such as "beach/two dogs.jpg".
-            photo: the content of the file, which the server keeps.
-            refresh: "wait" until searches find it, or "none".
-
-        Raises:
-            ClientError: if the request fails, as for a file that is no photo.
-        """
-        return self._get(changes.put_photo(image_id, photo, refresh))
-
-    def put_image(
-        self,
-        image_id: str,
-        *,
-        terms: Mapping[str, float] | None = None,
-        features: Mapping[str, Any] | None = None,
-        metadata: Fields | None = None,
-        refresh: Refresh = "wait",
-    ) -> WriteAnswer:
-        """Add an image whose terms or features are known, or replace the one with this id.
-
-        Args:
-            image_id: of the image.
-            terms: term → its score above the term's offset.
-            features: as `PUT /v1/images/{image_id}` describes them; terms or features, not both.
-            metadata: of the image.
-            refresh: "wait" until searches find it, or "none".
-
-        Raises:
-            ClientError: if the request fails.
-        """
-        given = {"terms": terms, "features": features, "metadata": metadata}
-        parts = {name: part for name, part in given.items() if part is not None}
-        return self._get(changes.put_image(image_id, parts, refresh))
-
-    def update_image(
-        self, image_id: str, metadata: Fields, *, refresh: Refresh = "wait"
-    ) -> WriteAnswer:
-        """Change some fields of an image's metadata; None removes a field.
-
-        Raises:
-            ClientError: if the request fails, as with status 404 for an unknown image.
-        """
-        return self._get(changes.update_image(image_id, metadata, refresh))
-
-    def delete_image(self, image_id: str, *, refresh: Refresh = "wait") -> WriteAnswer:
-        """Delete an image; its file stays where it is.
-
-        Raises:
-            ClientError: if the request fails, as with status 404 for an unknown image.
-        """
-        return self._get(changes.delete_image(image_id, refresh))
-
-    def delete_images(
-        self,
-        ids: Sequence[str] | None = None,
-        *,
-        filter: Filter | None = None,
-        refresh: Refresh = "wait",
-    ) -> DeleteAnswer:
-        """Delete images by their ids, or those that a filter lets through.
-
-        Raises:
-            ClientError: if the request fails.
-        """
-        return self._get(changes.delete_images(ids, filter, refresh))
-
-    def write_batch(
-        self, lines: Iterable[Mapping[str, Any]], *, refresh: Refresh = "wait"
-    ) -> BatchAnswer:
-        """Add, replace, change and delete many images in one request.
-
-        Args:
-            lines: each with `image_id` and one of `terms`, `features`, `photo` (base64), `metadata`
-                and `delete`.
-            refresh: "wait" until searches find the changes, or "none".
-
-        Returns:
-            counts, and the lines that could not be written.
-
-        Raises:
-            ClientError: if the request fails.
-        """
-        return self._get(changes.write_batch(lines, refresh))
+    search = _waiting(operations.search)
+    search_several = _waiting(operations.search_several)
+    suggest = _waiting(operations.suggest)
+    count = _waiting(operations.count)
+    similar = _waiting(operations.similar)
+    similar_to_photo = _waiting(operations.similar_to_photo)
+    explain = _waiting(operations.explain)
+    get_image = _waiting(operations.get_image)
+    get_photo = _waiting(operations.get_photo)
+    get_thumbnail = _waiting(operations.get_thumbnail)
+    list_fields = _waiting(operations.list_fields)
+    list_backends = _waiting(operations.list_backends)
+    put_photo = _waiting(operations.put_photo)
+    put_image = _waiting(operations.put_image)
+    update_image = _waiting(operations.update_image)
+    delete_image = _waiting(operations.delete_image)
+    delete_images = _waiting(operations.delete_images)
+    write_batch = _waiting(operations.write_batch)
 
     def close(self) -> None:
         """Close the connections."""
@@ -352,8 +125,77 @@ class Client:
                 return operation.answer(outcome, server)
             time.sleep(pause)
 
-    def _send(self, request: httpx.Request) -> httpx.Response | httpx.TransportError:
+    def _send(self, request: httpx.Request) -> Outcome:
         try:
             return self._http.send(request)
+        except httpx.TransportError as error:
+            return error
+
+
+class AsyncClient:
+    """Searches photos on a server, from an event loop of asyncio or Trio.
+
+    Arguments, methods, answers and errors are those of `Client`. Close it with `aclose`, or use it
+    in an `async with` statement.
+
+    Raises:
+        InputError: if an address is not one of HTTP.
+    """
+
+    def __init__(
+        self,
+        servers: str | Sequence[str],
+        *,
+        api_key: str | None = None,
+        timeout: float = TIMEOUT,
+        retries: int = RETRIES,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._servers = Servers(servers)
+        self._retries = retries
+        self._http = httpx.AsyncClient(transport=transport, **options(api_key, timeout))
+
+    search = _awaited(operations.search)
+    search_several = _awaited(operations.search_several)
+    suggest = _awaited(operations.suggest)
+    count = _awaited(operations.count)
+    similar = _awaited(operations.similar)
+    similar_to_photo = _awaited(operations.similar_to_photo)
+    explain = _awaited(operations.explain)
+    get_image = _awaited(operations.get_image)
+    get_photo = _awaited(operations.get_photo)
+    get_thumbnail = _awaited(operations.get_thumbnail)
+    list_fields = _awaited(operations.list_fields)
+    list_backends = _awaited(operations.list_backends)
+    put_photo = _awaited(operations.put_photo)
+    put_image = _awaited(operations.put_image)
+    update_image = _awaited(operations.update_image)
+    delete_image = _awaited(operations.delete_image)
+    delete_images = _awaited(operations.delete_images)
+    write_batch = _awaited(operations.write_batch)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def _get(self, operation: Operation[Answer]) -> Answer:
+        attempts = Attempts(self._servers, self._retries)
+        while True:
+            server = attempts.server.url
+            outcome = await self._send(operation.request(self._http, server))
+            pause = attempts.pause_after(outcome)
+            if pause is None:
+                return operation.answer(outcome, server)
+            await anyio.sleep(pause)
+
+    async def _send(self, request: httpx.Request) -> Outcome:
+        try:
+            return await self._http.send(request)
         except httpx.TransportError as error:
             return error

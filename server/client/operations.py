@@ -1,26 +1,49 @@
-"""The requests of the REST interface, and how their answers are read."""
+"""The operations of the REST interface: what each method of the clients sends, and how it reads.
+
+Each function describes one method of `Client` and `AsyncClient`, which has its name, signature and
+docstring. The function returns an `Operation`; the method sends it and returns the typed answer.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, TypeVar
 from urllib.parse import quote
 
 import httpx
 from pydantic import BaseModel
 
-from server import schemas
-from server.client import errors
+from server.client import transport
+from server.schemas import (
+    BackendInfo,
+    BackendList,
+    BatchAnswer,
+    CountAnswer,
+    DeleteAnswer,
+    ExplanationAnswer,
+    FieldsAnswer,
+    ImageAnswer,
+    PhotoSearchAnswer,
+    SearchAnswer,
+    SearchAnswers,
+    SimilarAnswer,
+    SuggestAnswer,
+    SuggestionAnswer,
+    WriteAnswer,
+)
 from sparta.image_ids import id_problem
 
 Answer = TypeVar("Answer")
 Model = TypeVar("Model", bound=BaseModel)
 Params = Mapping[str, str | float | bool | Sequence[str] | None]
 Filter = str | Mapping[str, Any]  # as text or as JSON
-
+Fields = Mapping[str, Any]
+Refresh = Literal["wait", "none"]
 
 PHOTO = "application/octet-stream"  # media type of a photo of any kind
+LINES = "application/x-ndjson"
 
 
 @dataclass(frozen=True)
@@ -41,29 +64,28 @@ class Operation(Generic[Answer]):
     """A request, and how its answer is read.
 
     Attributes:
+        method: of HTTP.
         path: below the address of the server.
-        params: of the query; None for those that are left out.
         read: makes the typed answer; raises ValueError if the response is not one.
+        params: of the query; None for those that are left out.
         body: sent as JSON; None for none.
-        method: by default POST with a body, else GET.
         content: bytes sent in place of a body, and their media type; None for none.
     """
 
+    method: str
     path: str
-    params: Params
     read: Callable[[httpx.Response], Answer]
+    params: Params = field(default_factory=dict)
     body: Mapping[str, Any] | None = None
-    method: str = ""
     content: tuple[bytes, str] | None = None
 
     def request(self, client: httpx.Client | httpx.AsyncClient, server: str) -> httpx.Request:
         """The request for one server."""
         params = {name: value for name, value in self.params.items() if value is not None}
-        method = self.method or ("GET" if self.body is None else "POST")
         content, media_type = self.content or (None, None)
         headers = {"Content-Type": media_type} if media_type else None
         return client.build_request(
-            method,
+            self.method,
             server + self.path,
             params=params,
             json=self.body,
@@ -71,36 +93,56 @@ class Operation(Generic[Answer]):
             headers=headers,
         )
 
-    def answer(self, outcome: httpx.Response | httpx.TransportError, server: str) -> Answer:
+    def answer(self, outcome: transport.Outcome, server: str) -> Answer:
         """The answer to the last attempt.
 
         Raises:
             ClientError: if it is an error, or not the answer of a VisualSparta server.
         """
         if isinstance(outcome, httpx.TransportError):
-            raise errors.unreachable(outcome, server)
+            raise transport.unreachable(outcome, server)
         if outcome.is_error:
-            raise errors.answered(outcome)
+            raise transport.answered(outcome)
         try:
             return self.read(outcome)
         except ValueError as error:
-            raise errors.not_understood(outcome) from error
+            raise transport.not_understood(outcome) from error
 
 
 def search(
-    query: str,
-    k: int,
-    explain: bool,
-    substitute: bool,
-    backend: str | None,
+    query: str = "",
+    k: int = 10,
+    *,
+    explain: bool = False,
+    substitute: bool = True,
+    min_coverage: float | None = None,
+    backend: str | None = None,
     filter: Filter | None = None,
     offset: int = 0,
     sort: str | None = None,
     facets: Sequence[str] = (),
-    min_coverage: float | None = None,
     cursor: str | None = None,
-) -> Operation[schemas.SearchAnswer]:
-    """`GET /v1/search`, or `POST` for a filter as JSON."""
+) -> Operation[SearchAnswer]:
+    """The k best photos for a text.
+
+    Args:
+        query: any text, with `+beach`, `-dog` and `beach^3` where a sentence is not enough;
+            without words, all photos that the filter lets through are found.
+        k: hits at most.
+        explain: whether each hit has its score term by term.
+        substitute: whether words that the index lacks are replaced by the nearest trained ones.
+        min_coverage: of a hit: the share, 0 to 1, of the query's weight that belongs to words
+            which the photo has.
+        backend: name of a backend; by default the server's first one.
+        filter: photos that may be found, as text or as JSON.
+        offset: hits before the first one.
+        sort: a field to sort all matching photos by, with "-" before it for the largest first.
+        facets: fields of which to count the values over all matching photos.
+        cursor: of an answer to the same search, for the hits after those of the answer.
+
+    Raises:
+        ClientError: if the request fails.
+    """
     params: dict[str, str | float | bool | None] = {
         "q": query or None,
         "k": k,
@@ -112,46 +154,76 @@ def search(
         "cursor": cursor,
         "sort": sort,
     }
-    read = answer_of(schemas.SearchAnswer)
+    read = _reader(SearchAnswer)
     if filter is None or isinstance(filter, str):
         params |= {"filter": filter, "facets": ",".join(facets) or None}
-        return Operation("/v1/search", params, read)
+        return Operation("GET", "/v1/search", read, params)
     body: dict[str, Any] = {name: value for name, value in params.items() if value is not None}
     body |= {"filter": filter, "facets": list(facets)}
-    return Operation("/v1/search", {}, read, body)
+    return Operation("POST", "/v1/search", read, body=body)
 
 
-def search_several(
-    searches: Sequence[Mapping[str, Any]],
-) -> Operation[list[schemas.SearchAnswer]]:
-    """`POST /v1/search` with several searches."""
-    read = answer_of(schemas.SearchAnswers)
+def search_several(searches: Sequence[Mapping[str, Any]]) -> Operation[list[SearchAnswer]]:
+    """The answers to up to 32 searches, by one request and of one state of the index.
+
+    Args:
+        searches: each with the fields of `POST /v1/search`, such as `{"q": "two dogs"}`.
+
+    Raises:
+        ClientError: if the request fails.
+    """
+    read = _reader(SearchAnswers)
     body = {"queries": list(searches)}
-    return Operation("/v1/search", {}, lambda response: read(response).answers, body)
+    return Operation("POST", "/v1/search", lambda response: read(response).answers, body=body)
 
 
-def count(filter: Filter | None, backend: str | None) -> Operation[schemas.CountAnswer]:
-    """`POST /v1/images/count`."""
-    body = {"filter": filter, "backend": backend}
-    return Operation("/v1/images/count", {}, answer_of(schemas.CountAnswer), body)
+def suggest(query: str, k: int = 10) -> Operation[list[SuggestionAnswer]]:
+    """Queries whose last word is completed to words of the index, the most frequent first.
 
+    Args:
+        query: as far as it is typed.
+        k: suggestions at most.
 
-def suggest(query: str, k: int) -> Operation[list[schemas.SuggestionAnswer]]:
-    """`GET /v1/suggest`."""
-    read = answer_of(schemas.SuggestAnswer)
+    Raises:
+        ClientError: if the request fails.
+    """
+    read = _reader(SuggestAnswer)
     params: Params = {"q": query, "k": k}
-    return Operation("/v1/suggest", params, lambda response: read(response).suggestions)
+    return Operation("GET", "/v1/suggest", lambda response: read(response).suggestions, params)
+
+
+def count(filter: Filter | None = None, *, backend: str | None = None) -> Operation[CountAnswer]:
+    """How many images a filter, as text or as JSON, lets through; all without one.
+
+    Raises:
+        ClientError: if the request fails.
+    """
+    body = {"filter": filter, "backend": backend}
+    return Operation("POST", "/v1/images/count", _reader(CountAnswer), body=body)
 
 
 def similar(
     image_id: str | Sequence[str],
-    k: int,
-    words: str,
-    explain: bool,
-    backend: str | None,
+    k: int = 10,
+    *,
+    words: str = "",
+    explain: bool = False,
+    backend: str | None = None,
     filter: str | None = None,
-) -> Operation[schemas.SimilarAnswer]:
-    """`GET /v1/images/{image_id}/similar`."""
+) -> Operation[SimilarAnswer]:
+    """The k photos most similar to an indexed one, or to several, without these.
+
+    Args:
+        image_id: of the indexed one, or of up to 20.
+        k: hits at most.
+        words: a query that the photos should fit as well; it may only exclude.
+        explain: whether each hit has its score term by term.
+        backend: name of a backend; by default the server's first one.
+        filter: photos that may be found, as text.
+
+    Raises:
+        ClientError: if the request fails, as with status 404 for an unknown image.
+    """
     first, *also = [image_id] if isinstance(image_id, str) else image_id
     params: Params = {
         "also": also,
@@ -161,69 +233,215 @@ def similar(
         "backend": backend,
         "filter": filter,
     }
-    return Operation(f"{image_path(first)}/similar", params, answer_of(schemas.SimilarAnswer))
+    return Operation("GET", f"{_image_path(first)}/similar", _reader(SimilarAnswer), params)
 
 
 def similar_to_photo(
-    photo: bytes, k: int, explain: bool, filter: str | None
-) -> Operation[schemas.PhotoSearchAnswer]:
-    """`POST /v1/images/similar`."""
+    photo: bytes, k: int = 10, *, explain: bool = False, filter: str | None = None
+) -> Operation[PhotoSearchAnswer]:
+    """The k photos most similar to one that is sent, which the server does not keep.
+
+    Args:
+        photo: the bytes of its file.
+        k: hits at most.
+        explain: whether each hit has its score term by term.
+        filter: photos that may be found, as text.
+
+    Raises:
+        ClientError: if the request fails, as with status 422 for what is no photo.
+    """
     params: Params = {"k": k, "explain": explain, "filter": filter}
-    read = answer_of(schemas.PhotoSearchAnswer)
-    return Operation("/v1/images/similar", params, read, method="POST", content=(photo, PHOTO))
+    read = _reader(PhotoSearchAnswer)
+    return Operation("POST", "/v1/images/similar", read, params, content=(photo, PHOTO))
 
 
 def explain(
-    query: str, image_id: str, substitute: bool, backend: str | None
-) -> Operation[schemas.ExplanationAnswer]:
-    """`GET /v1/images/{image_id}/explain`."""
+    query: str, image_id: str, *, substitute: bool = True, backend: str | None = None
+) -> Operation[ExplanationAnswer]:
+    """The score of one image for a text, term by term.
+
+    Raises:
+        ClientError: if the request fails, as with status 404 for an unknown image.
+    """
     params: Params = {"q": query, "substitute": substitute, "backend": backend}
-    return Operation(
-        f"{image_path(image_id)}/explain", params, answer_of(schemas.ExplanationAnswer)
-    )
+    return Operation("GET", f"{_image_path(image_id)}/explain", _reader(ExplanationAnswer), params)
 
 
-def get_image(image_id: str, backend: str | None) -> Operation[schemas.ImageAnswer]:
-    """`GET /v1/images/{image_id}`."""
-    return Operation(image_path(image_id), {"backend": backend}, answer_of(schemas.ImageAnswer))
+def get_image(image_id: str, *, backend: str | None = None) -> Operation[ImageAnswer]:
+    """What the index stores about an image.
+
+    Raises:
+        ClientError: if the request fails, as with status 404 for an unknown image.
+    """
+    return Operation("GET", _image_path(image_id), _reader(ImageAnswer), {"backend": backend})
 
 
-def get_photo(image_id: str, backend: str | None) -> Operation[Photo]:
-    """`GET /v1/images/{image_id}/file`."""
-    return Operation(f"{image_path(image_id)}/file", {"backend": backend}, _photo)
+def get_photo(image_id: str, *, backend: str | None = None) -> Operation[Photo]:
+    """The file of an indexed photo.
+
+    Raises:
+        ClientError: if the request fails, as with status 404 for a missing file.
+    """
+    return Operation("GET", f"{_image_path(image_id)}/file", _photo, {"backend": backend})
 
 
-def get_thumbnail(image_id: str, size: int, backend: str | None) -> Operation[Photo]:
-    """`GET /v1/images/{image_id}/thumbnail`."""
+def get_thumbnail(
+    image_id: str, size: int = 256, *, backend: str | None = None
+) -> Operation[Photo]:
+    """A small picture of an indexed photo, as JPEG.
+
+    Args:
+        image_id: of the photo.
+        size: pixels of the longer side at most: 256 or 512.
+        backend: name of a backend; by default the server's first one.
+
+    Raises:
+        ClientError: if the request fails, as with status 404 for a missing file.
+    """
     params: Params = {"size": size, "backend": backend}
-    return Operation(f"{image_path(image_id)}/thumbnail", params, _photo)
+    return Operation("GET", f"{_image_path(image_id)}/thumbnail", _photo, params)
 
 
-def list_fields(backend: str | None) -> Operation[dict[str, str]]:
-    """`GET /v1/fields`."""
-    read = answer_of(schemas.FieldsAnswer)
-    return Operation("/v1/fields", {"backend": backend}, lambda response: read(response).fields)
+def list_fields(*, backend: str | None = None) -> Operation[dict[str, str]]:
+    """The fields that filters, facets and orders may name, with their kinds.
+
+    Raises:
+        ClientError: if the request fails.
+    """
+    read = _reader(FieldsAnswer)
+    params = {"backend": backend}
+    return Operation("GET", "/v1/fields", lambda response: read(response).fields, params)
 
 
-def list_backends() -> Operation[list[schemas.BackendInfo]]:
-    """`GET /v1/backends`."""
-    read = answer_of(schemas.BackendList)
-    return Operation("/v1/backends", {}, lambda response: read(response).backends)
+def list_backends() -> Operation[list[BackendInfo]]:
+    """The backends of the server, the default one first.
+
+    Raises:
+        ClientError: if the request fails.
+    """
+    read = _reader(BackendList)
+    return Operation("GET", "/v1/backends", lambda response: read(response).backends)
 
 
-def image_path(image_id: str) -> str:
+def put_photo(image_id: str, photo: bytes, *, refresh: Refresh = "wait") -> Operation[WriteAnswer]:
+    """Add a photo, or put it in the place of the one with this id.
+
+    Args:
+        image_id: usually a path such as "beach/two dogs.jpg".
+        photo: the content of the file, which the server keeps.
+        refresh: "wait" until searches find it, or "none".
+
+    Raises:
+        ClientError: if the request fails, as for a file that is no photo.
+    """
+    return _write("PUT", image_id, refresh, content=(photo, PHOTO))
+
+
+def put_image(
+    image_id: str,
+    *,
+    terms: Mapping[str, float] | None = None,
+    features: Mapping[str, Any] | None = None,
+    metadata: Fields | None = None,
+    refresh: Refresh = "wait",
+) -> Operation[WriteAnswer]:
+    """Add an image whose terms or features are known, or replace the one with this id.
+
+    Args:
+        image_id: of the image.
+        terms: term → its score above the term's offset.
+        features: as `PUT /v1/images/{image_id}` describes them; terms or features, not both.
+        metadata: of the image.
+        refresh: "wait" until searches find it, or "none".
+
+    Raises:
+        ClientError: if the request fails.
+    """
+    given = {"terms": terms, "features": features, "metadata": metadata}
+    parts = {name: part for name, part in given.items() if part is not None}
+    return _write("PUT", image_id, refresh, parts)
+
+
+def update_image(
+    image_id: str, metadata: Fields, *, refresh: Refresh = "wait"
+) -> Operation[WriteAnswer]:
+    """Change some fields of an image's metadata; None removes a field.
+
+    Raises:
+        ClientError: if the request fails, as with status 404 for an unknown image.
+    """
+    return _write("PATCH", image_id, refresh, metadata)
+
+
+def delete_image(image_id: str, *, refresh: Refresh = "wait") -> Operation[WriteAnswer]:
+    """Delete an image; its file stays where it is.
+
+    Raises:
+        ClientError: if the request fails, as with status 404 for an unknown image.
+    """
+    return _write("DELETE", image_id, refresh)
+
+
+def delete_images(
+    ids: Sequence[str] | None = None, *, filter: Filter | None = None, refresh: Refresh = "wait"
+) -> Operation[DeleteAnswer]:
+    """Delete images by their ids, or those that a filter lets through.
+
+    Raises:
+        ClientError: if the request fails.
+    """
+    body: dict[str, Any] = {"filter": filter} if ids is None else {"ids": list(ids)}
+    read = _reader(DeleteAnswer)
+    return Operation("POST", "/v1/images/delete", read, {"refresh": refresh}, body)
+
+
+def write_batch(
+    lines: Iterable[Mapping[str, Any]], *, refresh: Refresh = "wait"
+) -> Operation[BatchAnswer]:
+    """Add, replace, change and delete many images in one request.
+
+    Args:
+        lines: each with `image_id` and one of `terms`, `features`, `photo` (base64), `metadata`
+            and `delete`.
+        refresh: "wait" until searches find the changes, or "none".
+
+    Returns:
+        counts, and the lines that could not be written.
+
+    Raises:
+        ClientError: if the request fails.
+    """
+    content = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+    read = _reader(BatchAnswer)
+    params = {"refresh": refresh}
+    return Operation("POST", "/v1/images/batch", read, params, content=(content, LINES))
+
+
+def _write(
+    method: str,
+    image_id: str,
+    refresh: Refresh,
+    body: Mapping[str, Any] | None = None,
+    content: tuple[bytes, str] | None = None,
+) -> Operation[WriteAnswer]:
+    """A change of one image."""
+    params = {"refresh": refresh}
+    return Operation(method, _image_path(image_id), _reader(WriteAnswer), params, body, content)
+
+
+def _image_path(image_id: str) -> str:
     """Of an image.
 
     Raises:
         NotSentError: if no image can have this id; libraries would ask for another one.
     """
     if problem := id_problem(image_id):
-        raise errors.NotSentError(f"the image id {image_id[:50]!r} {problem}; nothing was sent")
+        raise transport.NotSentError(f"the image id {image_id[:50]!r} {problem}; nothing was sent")
     # Slashes stay as they are: some proxies refuse or decode escaped ones.
     return f"/v1/images/{quote(image_id)}"
 
 
-def answer_of(model: type[Model]) -> Callable[[httpx.Response], Model]:
+def _reader(model: type[Model]) -> Callable[[httpx.Response], Model]:
     """Reads an answer of one kind."""
     return lambda response: model.model_validate_json(response.content)
 

@@ -87,7 +87,7 @@ def mcp(
 def _server(source: str, photos: Path | None, api_key: str | None, write: bool) -> MCPServer:
     from functools import partial
 
-    from server.client.async_client import AsyncClient
+    from server.client.client import AsyncClient
     from server.mcp.service import application_client, mcp_server
     from sparta.errors import InputError
 

@@ -11,7 +11,7 @@ import httpx
 from fastapi import FastAPI
 from mcp.server.mcpserver import MCPServer
 
-from server.client.async_client import AsyncClient
+from server.client.client import AsyncClient
 from server.mcp.tools import Tools
 from server.processes import run
 from server.security.access import in_process

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from base64 import b64decode
+from collections.abc import Iterator
+from contextlib import contextmanager
 from inspect import getdoc
+from io import BytesIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import anyio.to_thread
@@ -12,11 +17,11 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 from pydantic import Field
 
-from server.client.async_client import AsyncClient
+from server.client.client import AsyncClient
+from server.client.transport import ClientError, NotSentError
 from server.mcp import answers
-from server.mcp.errors import actionable
-from server.mcp.pictures import scaled_down
 from sparta.errors import first_line
+from sparta.features.extract.image_files import small_picture
 
 Query = Annotated[
     str,
@@ -60,6 +65,20 @@ Metadata = Annotated[
     dict[str, Any], Field(description="What else is known of it, such as taken or tags")
 ]
 Ids = Annotated[list[str], Field(description="image_id of each photo, unchanged", min_length=1)]
+# By the last part of a problem's type, or by the status of errors that have none.
+ADVICE = {
+    "unknown-image": "Take image_id from the hits of search or similar, exactly as it is there.",
+    "unknown-backend": "Leave out backend to search the inverted index.",
+    "photo-unreadable": "The photo cannot be shown; search, similar and explain work without it.",
+    "photo-missing": "The photo cannot be shown; search, similar and explain work without it.",
+    "401": "Ask the operator to set SPARTA_API_KEY to a key of this server.",
+    "403": "Ask the operator for a key that allows this.",
+    "429": "Wait, then try again with fewer calls.",
+    "503": "Wait a few seconds, then try again.",
+    "unreachable": "Ask the operator to start the server, or to correct its address.",
+}
+SIDE = 1024  # pixels; models reduce larger pictures themselves
+QUALITY = 85
 
 
 class Tools:
@@ -159,3 +178,48 @@ class Tools:
         with actionable():
             done = await self._client.delete_images(image_ids)
         return answers.Deleted(deleted=done.deleted, missing=done.missing)
+
+
+@contextmanager
+def actionable() -> Iterator[None]:
+    """Turn a failed request into the error of a tool, with what an agent can do about it.
+
+    Raises:
+        ToolError: if the request fails.
+    """
+    try:
+        yield
+    except ClientError as error:
+        raise ToolError(f"{_reason(error)} {_advice(error)}".strip()) from error
+
+
+def _reason(error: ClientError) -> str:
+    text = (str(error) if error.problem is None else error.problem.detail).rstrip(".")
+    return f"{text}."
+
+
+def _advice(error: ClientError) -> str:
+    if isinstance(error, NotSentError):
+        return ""  # the reason says what to do
+    if error.problem is None:
+        return ADVICE["unreachable"]
+    kind = error.problem.type.rpartition(":")[2]
+    return ADVICE.get(kind) or ADVICE.get(str(error.status), "")
+
+
+def scaled_down(content: bytes) -> bytes:
+    """A JPEG of a photo whose longer side has at most `SIDE` pixels.
+
+    Args:
+        content: of a file in any of the formats that are indexed.
+
+    Raises:
+        Exception: whatever Pillow raises on files that are damaged or no photos.
+    """
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "photo"
+        path.write_bytes(content)
+        image = small_picture(path, SIDE)
+    out = BytesIO()
+    image.save(out, "JPEG", quality=QUALITY)
+    return out.getvalue()

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from json import JSONEncoder
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qs
 
+from prometheus_client import Counter
 from starlette.types import Scope
 
-from server.monitoring.json_log import LONGEST, JsonLog
 from server.monitoring.metrics import MS, Metrics, WriterCounts
 from server.monitoring.record import RequestRecord
 from server.settings import ServerSettings
@@ -23,6 +26,12 @@ METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"}
 MEASURED = 5.0  # seconds between two looks at the memory
 # What a search is asked: nothing else of a query string is logged, it may have a key.
 PARAMETERS = ("q", "k", "backend", "explain", "substitute")
+STANDARD_OUTPUT = "-"
+DELAY = 0.1  # seconds that a line may wait for others
+# What a pipe takes in one piece: lines of several processes never mix.
+CHUNK = 4096
+LONGEST = 1000  # characters of a text in a line
+_encode = JSONEncoder(separators=(",", ":")).encode
 
 
 @dataclass(frozen=True)
@@ -164,3 +173,64 @@ def _search(record: RequestRecord) -> dict[str, Any]:
 
 def _round(milliseconds: float) -> float:
     return round(milliseconds, 3)
+
+
+class JsonLog:
+    """Appends objects to a file or the standard output, from an event loop.
+
+    Lines that cannot be written, as on a full disk, are counted and dropped.
+
+    Args:
+        path: of the file, "-" for the standard output.
+        lost: counts lines that could not be written.
+
+    Raises:
+        OSError: if the file cannot be opened.
+    """
+
+    def __init__(self, path: str, lost: Counter) -> None:
+        self._file = os.dup(1) if path == STANDARD_OUTPUT else _append(path)
+        self._lost = lost
+        self._lines: list[bytes] = []
+        self._second, self._prefix = 0, ""
+
+    def write(self, event: str, values: dict[str, Any]) -> None:
+        """Append an object with the time, the kind of event, and values."""
+        line = f'{{"time":"{self._now()}","event":"{event}",{_encode(values)[1:]}\n'
+        if not self._lines:
+            asyncio.get_running_loop().call_later(DELAY, self.flush)
+        self._lines.append(line.encode())
+
+    def flush(self) -> None:
+        """Write what waits."""
+        lines, self._lines = self._lines, []
+        chunk = b""
+        for line in lines:
+            if chunk and len(chunk) + len(line) > CHUNK:
+                self._append(chunk)
+                chunk = b""
+            chunk += line
+        self._append(chunk)
+
+    def close(self) -> None:
+        """Write what waits, and close the file."""
+        self.flush()
+        os.close(self._file)
+
+    def _append(self, chunk: bytes) -> None:
+        try:
+            while chunk:
+                chunk = chunk[os.write(self._file, chunk) :]
+        except OSError:
+            self._lost.inc(chunk.count(b"\n"))
+
+    def _now(self) -> str:
+        now = time.time()
+        if int(now) != self._second:
+            self._second = int(now)
+            self._prefix = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now))
+        return f"{self._prefix}.{int(now % 1 * 1000):03d}Z"
+
+
+def _append(path: str) -> int:
+    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640)

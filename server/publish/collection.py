@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array, csr_array
 
-from indexer.columns.ordering import topical_order
+from indexer.columns.builder import topical_order
 from indexer.columns.row_files import PostingRows, RowFiles
 from indexer.manifest import is_sharded
 from indexer.search.lucene import LuceneSearcher

@@ -48,13 +48,13 @@ class SiteFolder:
             self.rewritten.append(path)
         self.sizes[path] = len(content)
 
-    def put_named(self, stem: str, suffix: str, content: bytes) -> str:
+    def put_named(self, stem: str, content: bytes) -> str:
         """Write a file that is named by its content, such as index/terms-0f3a….bin.
 
         Returns:
             the last part of its path.
         """
-        path = f"{stem}-{digest(content)}{suffix}"
+        path = f"{stem}-{digest(content)}.bin"
         self.put(path, content)
         return path.rpartition("/")[2]
 

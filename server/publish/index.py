@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from indexer.fields.derived import FOLDER, PATH
 from indexer.fields.kinds import Kind
+from indexer.fields.part import FieldColumn
+from indexer.fields.writer import part_of
 from server.publish.collection import Collection
-from server.publish.fields import write_fields
 from server.publish.folder import MARKER, SiteFolder, digest
-from server.publish.packs import FILE, write_pack
-from server.publish.postings import CHUNK, SUPERBLOCK, bound_chunks, posting_chunks
-from server.publish.records import IMAGES, Show, id_chunks, rank_chunks, record_chunks
-from server.publish.terms import as_json, write_terms, write_words
+from server.publish.packs import (
+    CHUNK,
+    FILE,
+    IMAGES,
+    SUPERBLOCK,
+    Show,
+    Shown,
+    as_json,
+    bound_chunks,
+    deflated,
+    id_chunks,
+    leb128,
+    posting_chunks,
+    rank_chunks,
+    record_chunks,
+    write_pack,
+)
+from server.publish.terms import write_terms, write_words
 from sparta.progress import Progress, no_progress
 
 FORMAT = 1
 MANY = 100_000  # images, of more of which smaller parts of lists can be left out
+_TYPES: Mapping[Kind, str] = {"number": "<f8", "date": "<i8", "boolean": "u1", "geo": "<f8"}
 
 
 def write_index(
@@ -64,7 +81,7 @@ def write_index(
         "postings": posting_chunks(columns, rows, collection.bits, chunk),
         "bounds": bound_chunks(columns, rows, collection.bits, chunk),
         "records": record_chunks(collection, show, progress),
-        "ranks": rank_chunks(collection.order, SUPERBLOCK),
+        "ranks": rank_chunks(collection.order),
         "ids": id_chunks([image.image_id for image in images]),
     }
     own = {
@@ -89,3 +106,36 @@ def write_index(
         if name != "ids" and len(pack["pieces"]) == 1
     ]
     return [MARKER, *(f"index/{name}" for name in (own["words"], own["terms"], *small))]
+
+
+def write_fields(
+    site: SiteFolder, images: Sequence[Shown], kinds: Mapping[str, Kind], paths: bool
+) -> dict[str, Any]:
+    """Write the fields of images.
+
+    Args:
+        site: the folder.
+        images: [N] by position.
+        kinds: declared, by field.
+        paths: whether ids are paths, which are fields then.
+
+    Returns:
+        by the name of each field its kind and its file.
+    """
+    part = part_of(((image.image_id, image.metadata) for image in images), kinds)
+    written = {}
+    for name, column in sorted(part.columns.items()):
+        if paths or name not in (PATH, FOLDER):
+            content = deflated(_packed(column))
+            written[name] = [column.kind, site.put_named("index/field", content)]
+    return written
+
+
+def _packed(column: FieldColumn) -> bytes:
+    """How many values each image has, then the values, after a header with a keyword's words."""
+    header = as_json(None if column.words is None else column.words.to_pylist())
+    counts = leb128(np.diff(column.starts))
+    kind = _TYPES.get(column.kind)
+    values = leb128(column.values) if kind is None else column.values.astype(kind)
+    parts = [header, counts.tobytes(), values.tobytes()]
+    return b"".join(leb128(np.array([len(part)])).tobytes() + part for part in parts)

@@ -1,22 +1,29 @@
-"""Many small chunks in a few files, of which a browser fetches those that it needs.
-
-A pack is a list of files of compressed chunks, and a directory of the chunks' lengths, in pieces
-that are fetched by themselves. All numbers are in LEB128: seven bits a byte, the lowest first.
-"""
+"""What a browser fetches in chunks: lists of postings and records of images, in packs."""
 
 from __future__ import annotations
 
+import json
 import zlib
-from collections.abc import Iterable
-from typing import Any
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csc_array
 
+from indexer.grounding import unpack
+from server.publish.collection import Collection
 from server.publish.folder import SiteFolder
+from sparta.progress import Progress
 
 PIECE = 4096  # chunks of a piece of the directory
 FILE = 2**20  # bytes of a file at most, unless a chunk is larger
+SUPERBLOCK = 256  # images
+CHUNK = 4096  # postings, about
+IMAGES = 2  # of a chunk: hits are rarely neighbours, and each costs its whole chunk
+BUCKET = 256  # ids of a chunk of ids, about
+_FNV, _PRIME = 2166136261, 16777619
 
 
 def write_pack(
@@ -41,7 +48,7 @@ def write_pack(
     def flush() -> None:
         nonlocal first
         if held:
-            files.append((site.put_named(f"index/{name}", ".bin", bytes(held)), first))
+            files.append((site.put_named(f"index/{name}", bytes(held)), first))
             held.clear()
         first = len(lengths)
 
@@ -55,7 +62,7 @@ def write_pack(
         deflated(leb128(np.array(lengths[start : start + PIECE], np.int64)).tobytes())
         for start in range(0, len(lengths), PIECE)
     ]
-    directory = site.put_named(f"index/{name}", ".bin", b"".join(pieces))
+    directory = site.put_named(f"index/{name}", b"".join(pieces))
     return {"files": files, "directory": directory, "pieces": list(map(len, pieces))}
 
 
@@ -92,3 +99,203 @@ def leb128(values: NDArray[np.integer]) -> NDArray[np.uint8]:
         goes_on = np.where(lengths[own] > byte + 1, 128, 0)
         packed[ends[own] - lengths[own] + byte] = numbers[own] >> 7 * byte & 127 | goes_on
     return packed
+
+
+def as_json(value: Any) -> bytes:
+    """As short as JSON can be, in UTF-8."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+# Lists of postings in chunks: each a part of a long list, or some short ones.
+#
+# Rows are the terms by falling document frequency, so that lists of a chunk are of similar kind. A
+# term in more images than a chunk has postings has chunks of its own, of a fixed number of
+# superblocks each, and the largest impact of each superblock in the pack of bounds. Which chunks
+# there are follows from the document frequencies alone (`chunk_plan`).
+
+
+class Planned(NamedTuple):
+    """A chunk.
+
+    Attributes:
+        first: the first row.
+        end: the row after the last one.
+        start: the first superblock.
+        stop: the one after the last.
+    """
+
+    first: int
+    end: int
+    start: int
+    stop: int
+
+
+def chunk_plan(frequencies: NDArray[np.integer], images: int, most: int) -> Iterator[Planned]:
+    """The chunks of all rows.
+
+    Args:
+        frequencies: [T] of the rows, falling, none 0.
+        images: N.
+        most: postings of a chunk, about.
+    """
+    superblocks = -(-images // SUPERBLOCK)
+    row = 0
+    while row < len(frequencies):
+        frequency = int(frequencies[row])
+        if frequency > most:
+            step = max(1, most * superblocks // frequency)
+            for start in range(0, superblocks, step):
+                yield Planned(row, row + 1, start, min(start + step, superblocks))
+            row += 1
+            continue
+        first, room = row, most
+        while row < len(frequencies) and frequencies[row] <= room:
+            room -= int(frequencies[row])
+            row += 1
+        yield Planned(first, row, 0, superblocks)
+
+
+def posting_chunks(
+    columns: csc_array, rows: NDArray[np.integer], bits: int, most: int
+) -> Iterator[bytes]:
+    """The chunks, compressed: gaps between positions, then impacts; of 16 bits the low bytes first.
+
+    Args:
+        columns: [positions, V] impacts, sorted by position in each column.
+        rows: [T] the terms in order.
+        bits: of an impact.
+        most: postings of a chunk, about.
+    """
+    starts, positions, impacts = columns.indptr, columns.indices, columns.data
+    frequencies = np.diff(starts)[rows]
+    for first, end, start, stop in chunk_plan(frequencies, columns.shape[0], most):
+        gaps, own = [], []
+        for term in rows[first:end].tolist():
+            list_positions = positions[starts[term] : starts[term + 1]]
+            place, last = np.searchsorted(list_positions, [start * SUPERBLOCK, stop * SUPERBLOCK])
+            part = slice(starts[term] + place, starts[term] + last)
+            before = start * SUPERBLOCK - 1
+            gaps.append(np.diff(positions[part].astype(np.int64), prepend=before) - 1)
+            own.append(impacts[part])
+        joined = np.concatenate(own)
+        planes = [joined & 255, joined >> 8] if bits > 8 else [joined]
+        parts = [plane.astype(np.uint8).tobytes() for plane in planes]
+        if len(joined):
+            yield deflated(leb128(np.concatenate(gaps)).tobytes(), *parts, repetitive=False)
+        else:
+            yield b""
+
+
+def bound_chunks(
+    columns: csc_array, rows: NDArray[np.integer], bits: int, most: int
+) -> Iterator[bytes]:
+    """For each term with chunks of its own, the largest impact of each superblock, compressed.
+
+    They are of 8 bits; of larger impacts the upper 8, rounded up, where 255 stands for the largest
+    impact of the term.
+    """
+    superblocks = -(-columns.shape[0] // SUPERBLOCK)
+    scale = 1 << max(0, bits - 8)
+    for term in rows[np.diff(columns.indptr)[rows] > most].tolist():
+        own = slice(columns.indptr[term], columns.indptr[term + 1])
+        maxima = np.zeros(superblocks, np.int64)
+        impacts = columns.data[own].astype(np.int64)
+        np.maximum.at(maxima, columns.indices[own] // SUPERBLOCK, impacts)
+        rounded = np.minimum(-(-maxima // scale), 255)
+        yield deflated(rounded.astype(np.uint8).tobytes(), repetitive=False)
+
+
+# What is known of each image: its id, metadata and photo, its terms, and what won them.
+#
+# Images that are neighbours share a chunk; a hit costs one. A chunk is, for each image, the rank
+# of its id and its id, metadata and photo as JSON, and then its grounding, packed as in the index,
+# with the impacts of the same terms.
+
+
+class Shown(NamedTuple):
+    """What is published of an image beside its terms.
+
+    Attributes:
+        image_id: as it is published.
+        metadata: the fields that are published, with width and height.
+        photo: the name of its pictures, None if there are none.
+    """
+
+    image_id: str
+    metadata: Mapping[str, Any]
+    photo: str | None
+
+
+Show = Callable[[int], Shown]
+
+
+def record_chunks(collection: Collection, show: Show, progress: Progress) -> Iterator[bytes]:
+    """The chunks of all images in their order, compressed.
+
+    Args:
+        collection: of the images.
+        show: what is published of a document.
+        progress: stage "records", in images.
+    """
+    order = collection.order.tolist()
+    for first in range(0, len(order), IMAGES):
+        documents = order[first : first + IMAGES]
+        about = [[document, *show(document)] for document in documents]
+        parts = [
+            part
+            for document, packed in zip(documents, collection.groundings(documents), strict=True)
+            for part in (packed, _impacts(collection, document, packed))
+        ]
+        progress("records", first + len(documents), len(order))
+        yield deflated(b"".join(map(_with_length, [as_json(about), *parts])))
+
+
+def _impacts(collection: Collection, document: int, packed: bytes) -> bytes:
+    """The impacts of an image's terms in the order of its grounding."""
+    terms = unpack(packed).terms
+    starts, impacts = collection.impacts.indptr, collection.impacts
+    own = slice(starts[document], starts[document + 1])
+    places = np.searchsorted(impacts.indices[own], terms)
+    return leb128(impacts.data[own][places]).tobytes()
+
+
+def _with_length(part: bytes) -> bytes:
+    """A part after its length in LEB128."""
+    length, left = bytearray(), len(part)
+    while left > 127:
+        length.append(left & 127 | 128)
+        left >>= 7
+    return bytes([*length, left]) + part
+
+
+def rank_chunks(order: NDArray[np.int32]) -> Iterator[bytes]:
+    """The ranks of the ids of each superblock's images, of which ties are decided; not compressed.
+
+    Each is of the fewest whole bytes that any needs, the lowest first.
+    """
+    size = max(1, (max(0, len(order) - 1).bit_length() + 7) // 8)
+    for first in range(0, len(order), SUPERBLOCK):
+        ranks = order[first : first + SUPERBLOCK].astype("<u4")
+        yield ranks.view(np.uint8).reshape(-1, 4)[:, :size].tobytes()
+
+
+def id_chunks(ids: Sequence[str]) -> Iterator[bytes]:
+    """Ids with their positions by the hash of the id, compressed.
+
+    Args:
+        ids: [N] as they are published, by position.
+    """
+    buckets: dict[int, list[tuple[str, int]]] = defaultdict(list)
+    count = -(-len(ids) // BUCKET)
+    for position, image_id in enumerate(ids):
+        buckets[bucket_of(image_id, count)].append((image_id, position))
+    for number in range(count):
+        yield deflated(as_json(buckets[number]))
+
+
+def bucket_of(image_id: str, buckets: int) -> int:
+    """The chunk of an id: its hash by FNV-1a of 32 bits."""
+    found = _FNV
+    for byte in image_id.encode("utf-8", "surrogatepass"):
+        found = (found ^ byte) * _PRIME & 0xFFFFFFFF
+    return found % buckets

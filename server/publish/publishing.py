@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import hmac
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin
 
 from indexer.fields.store import read_kinds
 from indexer.manifest import Manifest
 from server.photo_files import find_photo
 from server.problems import ProblemError
 from server.publish.collection import Collection, open_collection
-from server.publish.folder import SiteFolder
+from server.publish.folder import SiteFolder, digest
 from server.publish.index import write_index
-from server.publish.page import write_page
+from server.publish.packs import Shown, as_json
 from server.publish.photos import Photo, Pictures, publish_photos
-from server.publish.records import Shown
 from sparta.errors import InputError
 from sparta.features.extract.image_files import PhotoError
 from sparta.features.skipped import Skipped
@@ -25,6 +27,19 @@ from sparta.lock import writing
 from sparta.progress import Progress, no_progress
 
 ALWAYS = ("width", "height")  # fields without which photos would jump while they load
+OWN = Path(__file__).parent
+PAGE = OWN.parent / "page"
+# As the server's header has it; a page cannot say who may show it in a frame.
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "worker-src 'self'; base-uri 'none'; form-action 'self'"
+)
+_NOSCRIPT = re.compile(r"<noscript>.*?</noscript>", re.DOTALL)
+# Scripts that the server's module `with_server.js` alone imports.
+OF_A_SERVER = {"page/search_by_file.js", "page/sign_in.js"}
+# Fetched by the first filter, and not before.
+LATER = {"search/dates.js", "search/fields.js", "search/filter.js"}
+_CHARSET = '<meta charset="utf-8">\n'
 
 
 @dataclass(frozen=True)
@@ -68,11 +83,6 @@ class Report:
     rewritten: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
 
-    @property
-    def without_photo(self) -> list[str]:
-        """Ids of the images whose photo cannot be used."""
-        return [one.image_id for one in self.skipped]
-
 
 def publish(index: Path, out: Path, choices: Choices, progress: Progress = no_progress) -> Report:
     """Write an index folder as a site of plain files, or what changed since it was written.
@@ -94,7 +104,7 @@ def publish(index: Path, out: Path, choices: Choices, progress: Progress = no_pr
         report.withheld = _withheld(collection, choices.fields)
         pictures = choices.pictures or Pictures(())
         named = sorted({one.photo.partition(".")[0] for one in images if one.photo})
-        names = named and site.put_named("index/pictures", ".bin", bytes.fromhex("".join(named)))
+        names = named and site.put_named("index/pictures", bytes.fromhex("".join(named)))
         first = write_index(
             site,
             collection,
@@ -178,3 +188,53 @@ def _withheld(collection: Collection, fields: Sequence[str]) -> list[str]:
         there = ", ".join(sorted(known)) or "none"
         raise InputError(f"--field {missing[0]}: no image has it; there is {there}")
     return sorted(known - {*fields, *ALWAYS})
+
+
+def write_page(site: SiteFolder, first: Sequence[str], base_url: str | None = None) -> None:
+    """Write the page, and the service worker that keeps it.
+
+    Args:
+        site: the folder.
+        first: files of the index that the first query needs, as `write_index` returns them.
+        base_url: where the site will be, for search engines and previews of links.
+    """
+    files = {f"page/{path.relative_to(PAGE)}": path for path in PAGE.rglob("*") if path.is_file()}
+    files |= {f"search/{path.name}": path for path in (OWN / "search").glob("*.js")}
+    own = ("api.js", "opened.js", "with_server.js")
+    files |= {f"page/{name}": OWN / "site" / name for name in own}
+    contents = {path: files[path].read_bytes() for path in sorted(files) if _is_of_site(path)}
+    scripts = [path for path in contents if path.endswith(".js") and path not in LATER]
+    scripts.sort(key=lambda path: path.startswith("page/"))  # what opens the index first
+    contents["index.html"] = _html(scripts, first, base_url)
+    for path, content in contents.items():
+        site.put(path, content)
+    version = digest(b"".join(digest(content).encode() for content in contents.values()))
+    listed = ["./", *contents]
+    head = b"const VERSION = %s;\nconst PAGE = %s;\n" % (as_json(version), as_json(listed))
+    site.put("sw.js", head + (OWN / "site" / "sw.js").read_bytes())
+
+
+def _is_of_site(path: str) -> bool:
+    """Whether a file of the page is of use without a server."""
+    script_of_writing = path.startswith("page/write/") and path.endswith(".js")
+    return not script_of_writing and path not in {"page/index.html", *OF_A_SERVER}
+
+
+def _html(scripts: Sequence[str], first: Sequence[str], base_url: str | None) -> bytes:
+    """The page with a content security policy; scripts and first files are fetched all at once."""
+    text = (PAGE / "index.html").read_text(encoding="utf-8")
+    lines = [f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">']
+    lines += [f'<link rel="modulepreload" href="{path}">' for path in scripts]
+    lines += [f'<link rel="preload" as="fetch" crossorigin href="{path}">' for path in first]
+    lines.append('<script type="module" async src="page/opened.js"></script>')
+    if base_url:
+        url = escape(urljoin(base_url.rstrip("/") + "/", "."))
+        lines += [
+            f'<link rel="canonical" href="{url}">',
+            f'<meta property="og:url" content="{url}">',
+            '<meta property="og:type" content="website">',
+            '<meta property="og:title" content="Photos, searched in plain words">',
+        ]
+    added = "".join(f"  {line}\n" for line in lines)
+    text = text.replace(_CHARSET, _CHARSET + added, 1)
+    return _NOSCRIPT.sub("<noscript>This page needs JavaScript.</noscript>", text).encode()

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from codecs import BOM_UTF8
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from sparta.captions import flickr_tokens, kaggle
 from sparta.captions.coco import read_coco_captions
 from sparta.captions.hgr import read_hgr
-from sparta.captions.json_file import load_json
-from sparta.captions.jsonl import read_lines
+from sparta.captions.json_file import load_json, validate
 from sparta.captions.karpathy import ImageKey, read_karpathy
 from sparta.captions.precomp import read_precomp
-from sparta.captions.record import CaptionedPhoto, of_split
+from sparta.captions.record import CaptionedPhoto, checked, each_once, of_split
 from sparta.errors import InputError
 from sparta.features.readers.precomp import splits_of
 
@@ -39,7 +41,6 @@ def read_captions(
     *,
     captions_per_photo: int = 5,
     image_key: ImageKey = "file",
-    restval_apart: bool = False,
 ) -> list[CaptionedPhoto]:
     """Read captions of a split; the format is recognised by the path and its content.
 
@@ -55,12 +56,11 @@ def read_captions(
 
     Args:
         path: file or folder.
-        split: keep only photos of this split, or of these (None: all).
+        split: keep only photos of this split, or of these (None: all). Karpathy's "restval" is
+            part of "train", unless it is named here.
         captions_per_photo: how many captions of a photo are used from COCO's and Karpathy's JSON;
             lines per photo in `precomp` folders. All are used from other formats.
         image_key: for COCO's and Karpathy's JSON, what the image ids are: "file" or "cocoid".
-        restval_apart: for Karpathy's JSON, keep "restval" apart from "train", as it also is where
-            `split` names it.
 
     Raises:
         InputError: if the format is none of these, the content is malformed, or no photo has the
@@ -69,8 +69,7 @@ def read_captions(
     splits = [split] if split is None or isinstance(split, str) else list(split)
     if path.is_dir():
         return [photo for one in splits for photo in _of_folder(path, one, captions_per_photo)]
-    apart = restval_apart or RESTVAL in splits
-    photos = _of_file(path, captions_per_photo, image_key, apart)
+    photos = _of_file(path, captions_per_photo, image_key, RESTVAL in splits)
     return [photo for one in splits for photo in of_split(photos, one, path)]
 
 
@@ -120,3 +119,38 @@ def _of_text(path: Path) -> list[CaptionedPhoto]:
 
 def _unknown(found: str) -> InputError:
     return InputError(f"{found}; known are {'; '.join(FORMATS)}")
+
+
+class _Line(BaseModel):
+    model_config = ConfigDict(strict=True)
+    image: str = Field(min_length=1, validation_alias=AliasChoices("image", "id"))
+    split: str = "train"
+    captions: list[str] = Field(min_length=1)
+
+
+def read_lines(path: Path) -> list[CaptionedPhoto]:
+    """Read one object a line: image (or id), split ("train" if absent), captions.
+
+    A byte order mark at the start and empty lines at the end are left out.
+
+    Raises:
+        InputError: if a line is not such an object, an image appears twice or a caption is blank;
+            the text names file, line and field.
+    """
+    return each_once(_parse_all(path))
+
+
+def _parse_all(path: Path) -> Iterator[tuple[str, CaptionedPhoto]]:
+    lines = path.read_bytes().removeprefix(BOM_UTF8).rstrip(b"\r\n").split(b"\n")
+    for number, line in enumerate(lines, 1):
+        where = f"{path}, line {number}"
+        yield where, _parse(line, where)
+
+
+def _parse(line: bytes, where: str) -> CaptionedPhoto:
+    try:
+        content = json.loads(line.decode())
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"{where}: not a JSON object: {error}") from error
+    parsed = validate(_Line, content, where)
+    return checked(parsed.image, parsed.split, parsed.captions, where)

@@ -12,7 +12,6 @@ from typing import Any
 from sparta.errors import InputError
 from sparta.features.skipped import SKIPPED, Skipped
 from sparta.immich.library import Asset, Library, Picture, PictureError
-from sparta.immich.metadata import metadata
 from sparta.lock import writing
 from sparta.progress import Progress, no_progress
 
@@ -29,6 +28,24 @@ SUFFIXES = {
     "image/tiff": ".tif",
     "image/bmp": ".bmp",
     "image/jp2": ".jp2",
+}
+# Field of ours → immich's, in the asset's EXIF data.
+_EXIF = {
+    "description": "description",
+    "city": "city",
+    "state": "state",
+    "country": "country",
+    "latitude": "latitude",
+    "longitude": "longitude",
+    "make": "make",
+    "model": "model",
+    "rating": "rating",
+    "lensModel": "lensModel",
+    "iso": "iso",
+    "fNumber": "fNumber",
+    "focalLength": "focalLength",
+    "orientation": "orientation",
+    "bytes": "fileSizeInByte",
 }
 
 
@@ -150,3 +167,29 @@ def _write(path: Path, lines: Iterator[dict[str, Any]]) -> None:
         file.flush()
         os.fsync(file.fileno())
     part.replace(path)
+
+
+def metadata(asset: Asset, address: str) -> dict[str, Any]:
+    """What is stored about a photo; fields without a value are left out.
+
+    Args:
+        asset: of the photo.
+        address: of the immich server.
+
+    Returns:
+        the asset's id, the address of its page, name, local time, and where present place, camera,
+        description, rating, people, tags and whether it is a favourite.
+    """
+    fields = asset.fields
+    exif = fields.get("exifInfo") or {}
+    found: dict[str, Any] = {
+        "immich_id": asset.id,
+        "page": f"{address}/photos/{asset.id}",
+        "name": fields.get("originalFileName"),
+        "taken": fields.get("localDateTime"),
+        "favourite": fields.get("isFavorite") or None,
+        "people": [person["name"] for person in fields.get("people") or [] if person["name"]],
+        "tags": [tag["name"] for tag in fields.get("tags") or []],
+    }
+    found |= {ours: exif.get(theirs) for ours, theirs in _EXIF.items()}
+    return {name: value for name, value in found.items() if value not in (None, "", [])}

@@ -10,9 +10,11 @@ import pytest
 from PIL import Image
 
 from indexer.build import build_index
-from indexer.columns import engine, in_numpy
+from indexer.columns import engine
 from indexer.columns import index as column_index
-from indexer.columns.live import segments, snapshot
+from indexer.columns import postings as in_numpy
+from indexer.columns.live import segment as segments
+from indexer.columns.live import snapshot
 from indexer.postings import Postings
 from indexer.search.lucene import LuceneSearcher
 from sparta.features.store import FeatureStore

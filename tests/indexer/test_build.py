@@ -192,7 +192,7 @@ def test_a_build_killed_after_the_swap_is_no_obstacle(
     out = tmp_path / "index"
     build_index([store], [model_dir], out, PruningSettings(top_n=3), device="cpu")
     with monkeypatch.context() as patch:
-        patch.setattr("indexer.workspace.remove_work", lambda _: 1 / 0)
+        patch.setattr("indexer.build.remove_work", lambda _: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             build_index([store], [model_dir], out, PruningSettings(top_n=4), device="cpu")
     [left] = find_work(out)
@@ -212,7 +212,7 @@ def test_what_a_power_cut_damaged_is_made_again(
 ) -> None:
     out = tmp_path / "index"
     with monkeypatch.context() as patch:
-        patch.setattr("indexer.workspace.replace_folder", lambda *_: 1 / 0)
+        patch.setattr("indexer.build.replace_folder", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             build_index([store], [model_dir], out, device="cpu")
     [work] = find_work(out)

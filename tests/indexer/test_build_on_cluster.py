@@ -31,7 +31,7 @@ from tests.torture.tiny_index import answers
 
 KILLED = """
 import os, signal
-from indexer.workspace import Workspace
+from indexer.build import Workspace
 from sparta.__main__ import main
 
 save = Workspace.save_shard
@@ -93,7 +93,7 @@ def test_after_kill_9_of_a_worker_and_a_node_shards_are_equal_to_the_byte(
 ) -> None:
     monkeypatch.setattr("indexer.build.OFFSET_SAMPLE", 13)
     monkeypatch.setattr("indexer.offsets.WINDOW", 2)  # the sample in three pieces
-    monkeypatch.setattr("indexer.workspace.replace_folder", lambda *_: 1 / 0)
+    monkeypatch.setattr("indexer.build.replace_folder", lambda *_: 1 / 0)
     notes = tmp_path / "notes"
     notes.mkdir()
     stores = [

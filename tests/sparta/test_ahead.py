@@ -3,7 +3,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sparta.ahead import work_ahead
+from sparta.features.extract.job import work_ahead
 
 
 def test_results_are_in_order_and_a_few_values_ahead() -> None:

@@ -21,7 +21,7 @@ from fastapi.testclient import TestClient
 
 from indexer.care.aliases import set_alias
 from indexer.care.snapshots import restore_snapshot, take_snapshot
-from indexer.columns.live import tiers
+from indexer.columns.live import state as tiers
 from indexer.filters.text import parse_filter
 from indexer.search.open import open_searcher
 from indexer.shards import index_folders, owner

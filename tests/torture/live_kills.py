@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from indexer.columns.live import tiers
+from indexer.columns.live import state as tiers
 from indexer.live.changes import Add, Change, Delete, MetadataChange
 from indexer.search.api import Searcher
 from indexer.search.open import open_index

@@ -18,8 +18,7 @@ import numpy as np
 from indexer.live.changes import Add, Delete
 from indexer.milvus import push as push_module
 from indexer.milvus.connection import Milvus
-from indexer.milvus.follow import follow
-from indexer.milvus.push import push
+from indexer.milvus.push import follow, push
 from indexer.milvus.rows import row_of
 from indexer.search.lucene import LuceneSearcher
 from indexer.update.writer import open_writer

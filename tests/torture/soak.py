@@ -33,8 +33,8 @@ import numpy as np
 
 from indexer.care.aliases import set_alias
 from indexer.state import index_version
-from server.client.async_client import AsyncClient
-from server.client.errors import ClientError
+from server.client.client import AsyncClient
+from server.client.transport import ClientError
 from sparta.errors import InputError
 from tests.indexer.random_postings import random_postings, shards_of, write_postings
 from tests.indexer.vocabulary import COMMON, small_tokenizer

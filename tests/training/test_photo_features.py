@@ -11,7 +11,7 @@ from sparta.errors import InputError
 from sparta.features.extract import job
 from sparta.features.store import FeatureStore
 from sparta.features.writer import StoreWriter
-from training.photo_features import extract_for_training, features_folder
+from training.inputs import extract_for_training, features_folder
 from training.run_config import DataConfig
 
 

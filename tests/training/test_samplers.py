@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training.samplers import EpochSampler, PairSampler
+from training.module import EpochSampler, PairSampler
 
 
 @pytest.mark.parametrize(("photos", "world"), [(12, 1), (12, 3), (13, 4), (7, 2)])

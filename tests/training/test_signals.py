@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from training.signals import SIZE, keep_java_handlers
+from training.fit import SIZE, keep_java_handlers
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no sigaction")
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from transformers import PreTrainedConfig
 
 from sparta.errors import InputError
@@ -22,22 +24,21 @@ from sparta.model_id import check_name, find_file
 from sparta.progress import Progress
 from sparta.visualsparta.config import VisualSpartaConfig
 from sparta.vse.config import VseConfig
-from training.teacher.dense import DenseTeacher
-from training.teacher.dual_encoder import DualEncoder
-from training.teacher.ensemble import Ensemble
-from training.teacher.nearest import nearest_sentences
-from training.teacher.row_cache import Rows, cached_rows
-from training.teacher.similarities import Similarities, Teacher, TermTable
+from training.teacher.similarities import Similarities, Teacher, TermTable, nearest_sentences
+from training.teacher.teachers import DenseTeacher, DualEncoder, Ensemble
 
+Report = Callable[[int, int], None]  # rows done and in all
 # What decides a model's output beside its weights.
 SMALL_FILES = ["config.json", "preprocessor_config.json", "processor_config.json"]
-SMALL_FILES += ["tokenizer.json", "tokenizer_config.json", "vocab.txt", "vocab.json", "merges.txt"]
 # Stages of the progress, in the order they come.
 STAGES = {
     "photos": ("Teacher, photos", "photos"),
     "sentences": ("Teacher, sentences", "sentences"),
     "nearest": ("Nearest sentences", "photos"),
 }
+
+
+SMALL_FILES += ["tokenizer.json", "tokenizer_config.json", "vocab.txt", "vocab.json", "merges.txt"]
 
 
 @dataclass(frozen=True)
@@ -197,3 +198,56 @@ def _photos_key(inputs: TeacherInputs) -> str:
 
 def _hash(texts: Sequence[str]) -> str:
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()
+
+
+class Rows(NamedTuple):
+    """An array to compute.
+
+    Attributes:
+        name: of the array.
+        key: everything that decides its content.
+        shape: [rows, …].
+        dtype: of its numbers.
+        blocks: yields the rows from a given one on, some at a time.
+    """
+
+    name: str
+    key: Iterable[str]
+    shape: tuple[int, ...]
+    dtype: DTypeLike
+    blocks: Callable[[int], Iterator[NDArray[Any]]]
+
+
+def cached_rows(folder: Path, rows: Rows, report: Report) -> NDArray[Any]:
+    """The array, memory-mapped and read-only; computed first where the folder lacks it.
+
+    Rows are appended to a file that is renamed when it is whole: an interrupted computation goes
+    on behind the last whole row.
+
+    Args:
+        folder: of the files.
+        rows: the array.
+        report: called after each block.
+    """
+    content = "\n".join([rows.name, str(rows.shape), str(np.dtype(rows.dtype)), *rows.key])
+    digest = hashlib.sha256(content.encode()).hexdigest()[:16]
+    path = folder / f"{rows.name}-{digest}.bin"
+    if not path.is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(".part")
+        _append(part, rows, report)
+        part.replace(path)
+    return np.memmap(path, rows.dtype, mode="r", shape=rows.shape)
+
+
+def _append(part: Path, rows: Rows, report: Report) -> None:
+    size = prod(rows.shape[1:]) * np.dtype(rows.dtype).itemsize
+    with part.open("ab") as file:
+        done = file.tell() // size
+        file.truncate(done * size)
+        for block in rows.blocks(done):
+            file.write(np.ascontiguousarray(block, rows.dtype).tobytes())
+            file.flush()
+            done += len(block)
+            report(done, rows.shape[0])
+        os.fsync(file.fileno())

@@ -1,9 +1,11 @@
-"""Similarities of sentences and photos as one teacher gives them, standardised."""
+"""Sentences, their similarities to photos as one teacher gives them, and each photo's nearest."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,9 +18,59 @@ from sparta.errors import InputError
 
 BLOCK = 1024  # photos whose mean is taken at once
 SAMPLE = 1000  # photos and sentences that the scale is estimated on
-
 Numbers = NDArray[np.int64]
 Similar = NDArray[np.float32]
+PHOTOS_AT_ONCE = 64
+
+
+class SentencePool(NamedTuple):
+    """Distinct sentences.
+
+    Attributes:
+        texts: S sentences.
+        captions: for each of N photos the numbers of its captions among them.
+    """
+
+    texts: list[str]
+    captions: list[list[int]]
+
+
+def read_sentences(path: Path) -> list[str]:
+    """Read the lines of a text file; blank ones are left out.
+
+    Raises:
+        InputError: if it cannot be read, is not UTF-8, or has no sentence.
+    """
+    try:
+        lines = path.read_bytes().decode("utf-8-sig").splitlines()
+    except OSError as error:
+        raise InputError(
+            f"teacher.sentences: {path} cannot be read ({error.strerror}): give a text file, one "
+            "sentence a line"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"teacher.sentences: {path} is not UTF-8 text ({error.reason} at byte {error.start}): "
+            "convert it"
+        ) from error
+    sentences = [line.strip() for line in lines if line.strip()]
+    if not sentences:
+        raise InputError(f"teacher.sentences: {path} is empty: give one sentence a line")
+    return sentences
+
+
+def pool_sentences(captions: Sequence[Sequence[str]], sentences: Sequence[str]) -> SentencePool:
+    """Number the distinct sentences, captions first.
+
+    Args:
+        captions: of each of N photos, possibly none.
+        sentences: that belong to no photo.
+    """
+    numbers: dict[str, int] = {}
+    own = [[numbers.setdefault(text, len(numbers)) for text in texts] for texts in captions]
+    for text in sentences:
+        numbers.setdefault(text, len(numbers))
+    return SentencePool(list(numbers), own)
 
 
 class Similarities:
@@ -122,3 +174,56 @@ def _mean(photos: Any) -> Similar:
 def _spread(count: int) -> Numbers:
     """At most `SAMPLE` numbers below `count`, evenly spread."""
     return np.unique(np.linspace(0, count - 1, min(count, SAMPLE)).astype(np.int64))
+
+
+def nearest_sentences(
+    teacher: Teacher, photos: range, sentences: int, count: int
+) -> Iterator[NDArray[np.int32]]:
+    """The `count` sentences most similar to each photo, [p, count], rising, a block at a time.
+
+    Args:
+        teacher: that judges.
+        photos: numbers of the photos.
+        sentences: S, how many there are.
+        count: at most S.
+    """
+    everything = np.arange(sentences)
+    for start in range(photos.start, photos.stop, PHOTOS_AT_ONCE):
+        some = np.arange(start, min(start + PHOTOS_AT_ONCE, photos.stop))
+        similar = teacher.between(everything, some).T
+        best = np.argpartition(-similar, count - 1, axis=1)[:, :count]
+        yield np.sort(best, axis=1).astype(np.int32)
+
+
+@dataclass(frozen=True)
+class SentenceDraw:
+    """Draws the sentences that enter a batch with a photo, beside its captions.
+
+    The near ones make a batch informative: the teacher distinguishes between them. The random
+    ones show what is far from every photo.
+
+    Attributes:
+        ids: term ids of each of S sentences.
+        captions: for each photo the numbers of its captions among them.
+        nearest: [N, m] int32, the sentences nearest to each photo.
+        near: how many of those are drawn.
+        random: how many of all are drawn.
+    """
+
+    ids: Sequence[list[int]]
+    captions: Sequence[list[int]]
+    nearest: NDArray[np.int32]
+    near: int
+    random: int
+
+    def __call__(self, photo: int, instead: int, rng: np.random.Generator) -> list[int]:
+        """Numbers of the sentences.
+
+        Args:
+            photo: number of the photo.
+            instead: near ones to draw in place of captions that the photo lacks.
+            rng: of the draw.
+        """
+        wanted, around = self.near + instead, self.nearest[photo]
+        near = rng.choice(around, wanted, replace=len(around) < wanted)
+        return [*near.tolist(), *rng.integers(len(self.ids), size=self.random).tolist()]

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 import torch
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from torch import Tensor
 from torch.utils.data import Dataset
 
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
+from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.collate import ImageBatch, ImageCollator
 from sparta.visualsparta.model import pad_ids
 from training.dropout import drop_regions, drop_words
-from training.teacher.nearest import SentenceDraw
+from training.teacher.similarities import SentenceDraw
 
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 # Photos in one forward pass. With region dropout, a third of a large batch would be padding; and
 # tensors of parts fit the caches, and memory that malloc recycles.
 PART = 64
@@ -154,3 +157,39 @@ class TrainingCollator:
             torch.tensor([photo for e in ordered for photo in e.query_photos]),
             torch.tensor([n for e in ordered for n in e.numbers], dtype=torch.int64),
         )
+
+
+def learn_vocabulary(captions: Iterable[str], size: int) -> WordPieceTokenizer:
+    """Learn at most `size` word pieces, lower-cased as bert-base-uncased does.
+
+    The result is deterministic, which a resumed run depends on.
+    """
+    texts = list(captions)
+    learner = _tokenizer(models.WordPiece(unk_token="[UNK]"))
+    # The trainer numbers the letters in a random order and breaks ties by these numbers. Passed
+    # as special tokens, they are numbered in this order.
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=size, special_tokens=SPECIAL + _letters(learner, texts), show_progress=False
+    )
+    learner.train_from_iterator(texts, trainer)
+    tokenizer = _tokenizer(models.WordPiece(learner.get_vocab(), unk_token="[UNK]"))
+    tokenizer.add_special_tokens(SPECIAL)
+    return WordPieceTokenizer(tokenizer)
+
+
+def _tokenizer(model: models.WordPiece) -> Tokenizer:
+    tokenizer = Tokenizer(model)
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    return tokenizer
+
+
+def _letters(tokenizer: Tokenizer, texts: Iterable[str]) -> list[str]:
+    """Letters that start a word, and letters that continue one ("##a")."""
+    letters = set()
+    for text in texts:
+        normal = tokenizer.normalizer.normalize_str(text)
+        for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(normal):
+            letters |= {word[0], *(f"##{letter}" for letter in word[1:])}
+    return sorted(letters)

@@ -1,36 +1,41 @@
-"""Preparing a VisualSparta run: model, data loaders and validation queries."""
+"""Preparing a VisualSparta run: model, data loaders, validation queries, and a teacher's lesson."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
+from rich.console import Console
 from torch import Tensor
 from torch.utils.data import DataLoader, Subset
 from transformers import BertConfig
 
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
+from sparta.features.extract.networks.backbone import pick_device
 from sparta.features.record import FeatureSource, ImageFeatures
 from sparta.features.store import FeatureStore
+from sparta.progress import progress_bars
 from sparta.tokenizer import text_frequencies
 from sparta.visualsparta.collate import ImageCollator
 from sparta.visualsparta.init_bert import from_bert, from_config
 from sparta.visualsparta.init_oscar import from_oscar
 from sparta.visualsparta.model import TermCounts, VisualSparta, count_terms, pad_ids
-from training.run import ProcessPart, Run
-from training.samplers import EpochSampler, PairSampler
-from training.teacher.nearest import SentenceDraw
+from training.module import EpochSampler, PairSampler, ProcessPart, Run
+from training.teacher.config import TeacherConfig
+from training.teacher.open import STAGES, TeacherInputs, find_nearest, open_teacher, teacher_key
+from training.teacher.similarities import SentenceDraw, Teacher, pool_sentences, read_sentences
 from training.visualsparta.config import VisualSpartaModelConfig, VisualSpartaTrainConfig
 from training.visualsparta.dataset import (
     CaptionedFeatures,
     TrainingCollator,
     TrainingExample,
+    learn_vocabulary,
 )
-from training.visualsparta.lesson import Lesson, lesson_texts, prepare_lesson
 from training.visualsparta.lightning_module import VisualSpartaTraining
-from training.visualsparta.vocabulary import learn_vocabulary
 
 OSCAR = "oscar:"  # prefix of `model.init` for the folder of an Oscar checkpoint
 
@@ -192,3 +197,88 @@ def validation_loader(
 def _image_collator(model: VisualSparta) -> ImageCollator:
     assert model.tokenizer is not None
     return ImageCollator.of(model.tokenizer, model.config)
+
+
+class Lesson(NamedTuple):
+    """A teacher and the draw of the sentences it compares with photos, or neither."""
+
+    teacher: Teacher | None
+    draw: SentenceDraw | None
+
+
+def lesson_texts(
+    config: TeacherConfig, photos: Sequence[CaptionedPhoto]
+) -> tuple[list[CaptionedPhoto], list[str]]:
+    """The training photos with the captions to learn from, and the sentences of the file.
+
+    Raises:
+        InputError: if the file cannot be used, or there is neither a caption nor a sentence.
+    """
+    kept = [photo if config.captions else replace(photo, captions=()) for photo in photos]
+    sentences = [] if config.sentences is None else read_sentences(config.sentences)
+    if not sentences and not any(photo.captions for photo in kept):
+        raise InputError(
+            "teacher.sentences: without captions, give a text file of sentences, one a line "
+            "(--sentences FILE)"
+        )
+    return kept, sentences
+
+
+def prepare_lesson(
+    config: VisualSpartaTrainConfig,
+    stores: Sequence[FeatureStore],
+    out: Path,
+    photos: Sequence[CaptionedPhoto],
+    sentences: Sequence[str],
+    model: VisualSparta,
+) -> Lesson:
+    """Open the teachers, and find the sentences nearest to each photo.
+
+    Args:
+        config: of the run, with a teacher.
+        stores: features of the photos.
+        out: folder of the run; the teachers' vectors and scores go to its subfolder `teacher`.
+        photos: to train on.
+        sentences: besides their captions.
+        model: that learns.
+
+    Raises:
+        InputError: if a teacher cannot be used, no sentence would be drawn, or term scores are to
+            be learnt from a teacher of another vocabulary.
+    """
+    assert config.teacher is not None and model.tokenizer is not None
+    settings, data = config.teacher, config.data
+    pool = pool_sentences([photo.captions for photo in photos], sentences)
+    if not any(pool.captions) and not settings.near_sentences + settings.random_sentences:
+        raise InputError("teacher.near_sentences: without captions, draw at least one sentence")
+    folders = [FeatureStore.open(folder) for folder in settings.features]
+    with progress_bars(STAGES, Console()) as progress:
+        inputs = TeacherInputs(
+            [photo.image_id for photo in photos],
+            pool.texts,
+            folders or stores,
+            settings.photos or data.photos or stores[0].photos,
+            out / "teacher",
+            pick_device("cpu" if config.accelerator == "cpu" else "auto"),
+            torch.bfloat16 if config.precision == "bf16-mixed" else None,
+            config.workers,
+            progress,
+        )
+        teacher = open_teacher(settings.models, inputs)
+        _check_terms(settings, teacher, model)
+        key = teacher_key(settings.models, inputs)
+        nearest = find_nearest(teacher, key, settings.nearest, inputs)
+    ids = [model.tokenizer.encode_ids(text) for text in pool.texts]
+    counts = settings.near_sentences, settings.random_sentences
+    return Lesson(teacher, SentenceDraw(ids, pool.captions, nearest, *counts))
+
+
+def _check_terms(config: TeacherConfig, teacher: Teacher, model: VisualSparta) -> None:
+    assert model.tokenizer is not None
+    if not config.term_scores:
+        return
+    if teacher.terms is None or teacher.terms.vocabulary != model.tokenizer.vocabulary_hash:
+        raise InputError(
+            "teacher.term_scores: term scores can be learnt from a VisualSparta model of the same "
+            "vocabulary only; leave it at 0, or start from that model's checkpoint (model.init)"
+        )

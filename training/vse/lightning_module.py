@@ -14,10 +14,9 @@ from sparta.vse.model import VseModel, score, view_scores
 from training.distributed import gather_columns
 from training.module import TrainingModule, learning_rate_factor
 from training.vse.adopt import adopt
-from training.vse.augmentation import drop_vectors
 from training.vse.config import VseTrainConfig
 from training.vse.multi_view import multi_view_softmax, multi_view_triplet
-from training.vse.pairs import PairBatch
+from training.vse.pairs import PairBatch, drop_vectors
 from training.vse.triplet import triplet
 
 CAPTIONS_AT_ONCE = 1024

@@ -18,8 +18,7 @@ from sparta.vse.batch import TextBatch, collate_images, collate_texts
 from sparta.vse.init import from_bert, from_captions
 from sparta.vse.model import VseModel
 from sparta.vse.photo_folder import PhotoFolder
-from training.run import ProcessPart, Run
-from training.samplers import PairSampler
+from training.module import PairSampler, ProcessPart, Run
 from training.vse.config import VseModelConfig, VseTrainConfig
 from training.vse.lightning_module import VseTraining
 from training.vse.pairs import CaptionedRegions, PairCollator, TrainingPair

@@ -13,12 +13,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from indexer.columns.engine import best_of_newest
+from indexer.columns.index import Remembered
 from indexer.columns.layout import LEVELS, NARROW
 from indexer.columns.live.newest import Newest, NewImage
-from indexer.columns.live.segment import Segment
-from indexer.columns.live.segments import Segments
+from indexer.columns.live.segment import Segment, Segments
 from indexer.columns.live.state import ColumnState
-from indexer.columns.masks import Remembered
 from indexer.live.changes import Add, Change, Delete
 from indexer.lucene.stored import Stored
 

@@ -1,4 +1,4 @@
-"""Which segments a live index has, and which of their images were deleted, as of one commit."""
+"""Which segments a live index has, which of their images were deleted, and which to merge."""
 
 from __future__ import annotations
 
@@ -7,15 +7,19 @@ import shutil
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from indexer.columns.image_table import ImageTable
 from indexer.columns.layout import image_count
+from indexer.columns.live.newest import CAPACITY
 from indexer.columns.manifest import FOLDER, has_columns
 from indexer.fields.kinds import Kind
 from indexer.fields.part import stored_kinds
 from indexer.fields.store import read_kinds
+from indexer.live.changes import Add, Change, Delete
 from indexer.live.commit import FOLDER as LIVE
 from indexer.live.commit import log_numbers, log_path
 from indexer.manifest import open_manifest, save_manifest
@@ -26,6 +30,8 @@ from sparta.errors import InputError
 
 FORMAT_VERSION = 2
 _OURS = re.compile(r"\.?((?:state|segment)-\d{6})(?:\.work-\d+-[a-z0-9_]{8})?")
+FAN = 4  # segments of a tier that are merged; the next tier's are so many times as large
+WASTE = 0.5  # share of deleted images from which a segment is written again
 
 
 @dataclass(frozen=True)
@@ -94,6 +100,11 @@ class ColumnState:
             save_manifest(state, made)
             replace_folder(made, out, work)
         return state
+
+    @property
+    def may_need_merge(self) -> bool:
+        """Whether there are segments enough for a merge, whatever their sizes."""
+        return len(self.segments) >= FAN
 
     def live(self, index: Path, number: int, segment: str, images: int) -> NDArray[np.bool_]:
         """Which of a segment's images are not deleted.
@@ -182,3 +193,91 @@ def _folders(index: Path) -> list[re.Match[str]]:
 
 def _bits(segment: str) -> str:
     return f"{Path(segment).name}.npy"
+
+
+def to_merge(sizes: Mapping[str, tuple[int, int]]) -> list[str]:
+    """Which segments should be merged now, if any.
+
+    Args:
+        sizes: name → images, and how many of them are not deleted; where all are, the segment
+            will not be listed again anyway.
+
+    Returns:
+        the segments of the lowest tier that is full, else one of mostly deleted images.
+    """
+    tiers: dict[int, list[str]] = {}
+    sizes = {name: size for name, size in sizes.items() if size[1]}
+    for name, (_, live) in sizes.items():
+        tier = 0
+        while live > CAPACITY * FAN**tier:
+            tier += 1
+        tiers.setdefault(tier, []).append(name)
+    full = [names for _, names in sorted(tiers.items()) if len(names) >= FAN]
+    wasteful = [[name] for name, (images, live) in sizes.items() if live < (1 - WASTE) * images]
+    return next(iter(full + wasteful), [])
+
+
+class KnownImages:
+    """The images of a state of the columns, with changes since. Safe from any thread.
+
+    One thread at a time changes it, while others look images up.
+
+    Args:
+        index: the index folder.
+        state: number of the state.
+
+    Raises:
+        InputError: if the state is damaged.
+    """
+
+    def __init__(self, index: Path, state: int) -> None:
+        self._index = index
+        # By log, the newest last: id → metadata, None where an image was deleted.
+        self._changes: dict[int, dict[str, dict[str, Any] | None]] = {}
+        self.follow(state)
+
+    def note(self, log: int, change: Change) -> None:
+        """Change an image.
+
+        Args:
+            log: number of the log that has the change; not below that of the one before.
+            change: of the image.
+        """
+        own = self._changes.setdefault(log, {})
+        if isinstance(change, Delete):
+            own[change.image_id] = None
+        else:
+            metadata = change.image.metadata if isinstance(change, Add) else change.metadata
+            own[change.image_id] = metadata
+
+    def follow(self, state: int) -> None:
+        """Forget changes that a newer state has."""
+        live = live_images(self._index, state)
+        self._tables = [(ImageTable(self._index / name), own) for name, own in live.items()]
+        first = ColumnState.open(self._index, state).log
+        # After the tables, so that whoever misses a change here finds it there.
+        self._changes = {log: own for log, own in self._changes.items() if log >= first}
+
+    def metadata(self, image_id: str) -> Mapping[str, Any] | None:
+        """An image's metadata, None if there is no such image."""
+        for own in reversed(list(self._changes.values())):
+            if image_id in own:
+                changed: dict[str, Any] | None = own[image_id]
+                return changed
+        place = self._place(image_id)
+        return None if place is None else place[0].stored(place[1]).metadata
+
+    def __contains__(self, image_id: str) -> bool:
+        """Whether there is an image; stored metadata is not read."""
+        for own in reversed(list(self._changes.values())):
+            if image_id in own:
+                return own[image_id] is not None
+        return self._place(image_id) is not None
+
+    def _place(self, image_id: str) -> tuple[ImageTable, int] | None:
+        """The table of the state that has an image, and its document number there."""
+        for table, live in self._tables:
+            document = table.document(image_id)
+            if document is not None and live[document]:
+                return table, document
+        return None

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Lock, get_native_id
 
-from indexer.columns.live import tiers
 from indexer.columns.live.state import ColumnState, next_number, remove_unlisted
 from indexer.live.commit import Commit
 from indexer.live.history import read_changes
@@ -65,7 +64,7 @@ class Upkeep:
         self._merger = ThreadPoolExecutor(1, initializer=_yield_to_searches)
         self._compaction: Future[None] = _done()
         self._merge: Future[None] = _done()
-        if len(ColumnState.open(index, state).segments) >= tiers.FAN:
+        if ColumnState.open(index, state).may_need_merge:
             self._begin_merges()
 
     @property
@@ -108,7 +107,7 @@ class Upkeep:
 
     def _merge_all(self) -> None:
         """Merge until no merge is due."""
-        from indexer.columns.live.merging import Merge
+        from indexer.columns.live.compaction import Merge
 
         while not self._stopped.is_set():
             with self._beginning() as (former, number):

@@ -5,25 +5,48 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
+from threading import Lock
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from indexer.fields.kinds import Kind
 from indexer.filters.expression import Filter
+from indexer.filters.facets import Value
+from indexer.live.commit import Commit
 from indexer.query.parse import parsed, searchable
 from indexer.query.query import Query
-from indexer.search.api import Explanation, SearchResult, SimilarResult, Timings, ids_of
-from indexer.search.browsing import Browsed, Page
+from indexer.search.api import (
+    Condition,
+    Explanation,
+    Hit,
+    Matching,
+    SearchResult,
+    SimilarResult,
+    Timings,
+    ids_of,
+)
+from indexer.search.browsing import Browsed, Page, Survey
 from indexer.search.sharded.asking import Asking
 from indexer.search.sharded.facts import Facts
-from indexer.search.sharded.fields import ShardsFields, ShardsFilter
-from indexer.search.sharded.merging import added_conditions, best_hits, merged_surveys
 from indexer.search.sharded.shards import ThoseThere
-from indexer.search.sharded.tasks import Best, Browse, Count, Explain, Ids, Metadata, Reading, Terms
-from indexer.search.sharded.words import ShardsWords
+from indexer.search.sharded.tasks import (
+    Best,
+    Browse,
+    Count,
+    Explain,
+    Frequencies,
+    Ids,
+    Metadata,
+    Reading,
+    Terms,
+)
 from indexer.search.terms.query_by_image import image_query, images_and_words, repeated_terms
 from indexer.search.terms.query_reader import ReadQuery
-from indexer.search.terms.words import Completion, HeldWord, WordList
+from indexer.search.terms.words import Completion, HeldWord, HeldWords, WordList
 from indexer.shards import shard_name
 
 
@@ -260,3 +283,117 @@ def _started(k: int) -> float:
 def _timings(start: float) -> Timings:
     milliseconds = 1000 * (time.perf_counter() - start)
     return Timings(0.0, milliseconds, milliseconds)
+
+
+def best_hits(results: Sequence[SearchResult], k: int, without: Sequence[str] = ()) -> list[Hit]:
+    """The k best hits of all shards, but for some images.
+
+    Args:
+        results: of all shards, each with its best hits; their ranks are changed.
+        k: hits at most.
+        without: ids of images to leave out.
+    """
+    hits = [hit for result in results for hit in result.hits if hit.image_id not in without]
+    hits.sort(key=lambda hit: (-hit.score, hit.image_id))
+    for rank, hit in enumerate(hits[:k], start=1):
+        hit.rank = rank
+    return hits[:k]
+
+
+def added_conditions(parts: Sequence[Sequence[Condition]]) -> list[Condition]:
+    """The conditions of a query, with the images of all shards."""
+    return [
+        replace(same[0], images=sum(one.images for one in same))
+        for same in zip(*parts, strict=True)
+    ]
+
+
+def merged_surveys(surveys: Sequence[Survey], page: Page) -> Survey:
+    """What all shards found; those without a value come last, ties are in the order of ids."""
+    found = [pair for one in surveys for pair in zip(one.values, one.hits, strict=True)]
+    found.sort(key=lambda pair: pair[1].image_id)
+    first = [(value, hit) for value, hit in found if value is not None]
+    first.sort(key=lambda pair: pair[0], reverse=page.falling)
+    pairs = [*first, *((value, hit) for value, hit in found if value is None)]
+    counts: dict[str, Counter[Value]] = {facet: Counter() for facet in page.facets}
+    for one in surveys:
+        for facet, own in one.counts.items():
+            counts[facet].update(own)
+    words = surveys[0].matching
+    conditions = added_conditions([one.matching.conditions for one in surveys])
+    return Survey(
+        [hit for _, hit in pairs],
+        [value for value, _ in pairs],
+        sum(one.total for one in surveys),
+        counts,
+        Matching(np.empty(0), words.unknown, words.substitutions, conditions),
+    )
+
+
+class ShardsWords:
+    """The words of all shards, counted again when a shard has another commit.
+
+    Args:
+        asking: the shards.
+        words: of their vocabulary.
+    """
+
+    def __init__(self, asking: Asking, words: WordList) -> None:
+        self._asking, self._words = asking, words
+        self._counted: dict[int, tuple[Commit, NDArray[np.int64]]] = {}
+        self._held: HeldWords | None = None
+        self._lock = Lock()
+
+    def held(self) -> HeldWords:
+        """The words that images of any shard have now."""
+        with self._lock:
+            asked = {
+                number: Frequencies(self._counted[number][0] if number in self._counted else None)
+                for number in range(len(self._asking.shards))
+            }
+            newer = {
+                number: (found.commit, found.result)
+                for number, found in self._asking.shards.ask(asked).items()
+                if found.result is not None
+            }
+            if newer or self._held is None:
+                if self._counted:
+                    self._asking.forget_held()
+                self._counted |= newer
+                counts = np.sum([own for _, own in self._counted.values()], axis=0)
+                self._held = HeldWords(self._words, counts, self._asking.holds)
+            return self._held
+
+
+@dataclass(frozen=True)
+class ShardsFilter:
+    """What a filter lets through, wherever it is.
+
+    Attributes:
+        filter: for each shard to apply.
+        images: that it let through when it was first applied.
+    """
+
+    filter: Filter
+    images: int
+
+
+@dataclass(frozen=True)
+class ShardsFields:
+    """The fields of all shards.
+
+    Attributes:
+        kinds: of each field.
+        counted: applies a filter, and counts what it lets through.
+    """
+
+    kinds: Mapping[str, Kind]
+    counted: Callable[[Filter], int]
+
+    def allowed(self, whole: Filter) -> ShardsFilter:
+        """What a filter lets through; see `Fields`."""
+        return ShardsFilter(whole, self.counted(whole))
+
+    def count(self, allowed: ShardsFilter) -> int:
+        """How many images a filter lets through."""
+        return allowed.images

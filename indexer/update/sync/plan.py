@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
+from indexer.live.changes import Add, Change, Delete
+from indexer.live.given import read_given
+from indexer.lucene.reader import LuceneIndex
+from indexer.parts import LUCENE
 from indexer.update.sync.scan import Scan
-from indexer.update.sync.seen import Seen
+from indexer.update.sync.seen import Seen, synced_folders
+from indexer.update.writer import open_writer
+from sparta.errors import InputError
 from sparta.features.extract.image_files import PhotoError, open_photo
 from sparta.features.extract.listing import Stamp
+from sparta.tokenizer import WordPieceTokenizer
 
 Key = Callable[[str], object]
 VANISHED = 0.2  # share of the photos from which a disk is rather not mounted
+AT_ONCE = 256  # images in memory
 
 
 @dataclass
@@ -146,3 +157,95 @@ def content_hash(path: Path) -> str | None:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except (OSError, PhotoError):
         return None
+
+
+def move_and_delete(index: Path, moved: Mapping[str, str], gone: Sequence[str]) -> tuple[int, int]:
+    """Give images other ids, with their terms and metadata, and delete others.
+
+    An image appears under its new id in the commit in which it disappears under the former one.
+    Images that the index lacks, such as those that were deleted from it, are passed over.
+
+    Args:
+        index: the index folder.
+        moved: former id by new id.
+        gone: ids to delete.
+
+    Returns:
+        how many were moved, and how many were deleted.
+    """
+    with open_writer(index) as writer:
+        writer.commit()
+        record = read_given(index)
+        writer.remember({new: record[one] for new, one in moved.items() if one in record})
+        deletions: list[Change] = [Delete(one, vanished=True) for one in gone if one in writer]
+        there = {new: former for new, former in moved.items() if former in writer}
+        for changes in _renamed(index, there):
+            writer.write(changes)
+        if deletions:
+            writer.write(deletions)
+    return len(there), len(deletions)
+
+
+def _renamed(index: Path, moved: Mapping[str, str]) -> Iterator[list[Change]]:
+    """Changes of some images at a time."""
+    vocabulary = WordPieceTokenizer.from_folder(index).vocabulary
+    pairs = list(moved.items())
+    with closing(LuceneIndex(index / LUCENE)) as lucene:
+        for first in range(0, len(pairs), AT_ONCE):
+            found = {lucene.document(former): new for new, former in pairs[first : first + AT_ONCE]}
+            documents = [document for document in found if document is not None]
+            changes: list[Change] = []
+            for new, image in zip(
+                found.values(), lucene.images(documents, vocabulary), strict=True
+            ):
+                if image.image_id not in moved:  # else another image takes its place
+                    changes.append(Delete(image.image_id, vanished=True))
+                changes.append(Add(replace(image, image_id=new)))
+            yield changes
+
+
+class Place(NamedTuple):
+    """A folder of photos and what of it is compared.
+
+    Attributes:
+        root: the folder that ids are relative to.
+        below: how the ids begin: "" for the whole folder, else a folder in it and a slash.
+    """
+
+    root: Path
+    below: str
+
+    @property
+    def folder(self) -> Path:
+        """The folder that is compared."""
+        return self.root / self.below
+
+
+def place_of(index: Path, photos: Path, built_from: str | None) -> Place:
+    """Find out how a folder's photos are named in an index.
+
+    Photos in the folder that the index was built from, or in one that was compared before, have
+    ids relative to that folder; those in another folder have ids relative to it.
+
+    Args:
+        index: the index folder.
+        photos: need not exist.
+        built_from: the folder that the index was built from, None if unknown.
+
+    Raises:
+        InputError: if it is a file, or contains a folder whose photos have ids relative to that.
+    """
+    if photos.is_file():
+        raise InputError(f"{photos} is a file: give the folder of the photos")
+    folder = Path(os.path.realpath(photos))  # `resolve` raises for links in a circle
+    known = synced_folders(index) + ([Path(os.path.realpath(built_from))] if built_from else [])
+    for inner in known:
+        if inner != folder and inner.is_relative_to(folder):
+            raise InputError(
+                f"{photos} contains {inner}, to which ids of photos in {index} are relative: give "
+                "that folder, and others beside it one by one"
+            )
+    roots = [root for root in known if folder.is_relative_to(root)]
+    root = max(roots, key=lambda path: len(path.parts), default=folder)
+    inside = folder.relative_to(root).as_posix()
+    return Place(root, "" if inside == "." else f"{inside}/")

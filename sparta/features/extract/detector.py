@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,14 +15,36 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from sparta.errors import InputError
+from sparta.features.extract.augmentations import Augmentation
+from sparta.features.extract.detector_settings import DetectorSettings
 from sparta.features.extract.image_files import PhotoError
 from sparta.features.extract.networks.backbone import pick_device
-from sparta.features.extract.networks.pretrained import (
-    Normalisation,
-    load_model,
-    load_processor,
-)
+from sparta.features.extract.networks.encoder import Encoder
+from sparta.features.extract.networks.pretrained import Normalisation, load_model, load_processor
 from sparta.features.extract.networks.weights import weights_hash
+from sparta.features.extract.photos import Decoder, Photo
+from sparta.features.record import FeatureSource, ImageFeatures
+
+SQUARE = 224  # side of the photo whose colours are named, where no backbone requires another
+WHOLE = np.array([[0, 0, 1, 1]], np.float32)
+SAMPLES = 14  # along each side of a box
+NAMES = (
+    "black",
+    "white",
+    "grey",
+    "red",
+    "orange",
+    "yellow",
+    "green",
+    "blue",
+    "purple",
+    "pink",
+    "brown",
+)
+SHARE = 0.35  # of the pixels, for a name to count
+BLACK, WHITE, GREY, RED, ORANGE, YELLOW, GREEN, BLUE, PURPLE, PINK, BROWN = range(len(NAMES))
+HUES = (15, 40, 70, 165, 255, 290, 345)  # degrees, where one name ends and the next begins
+BROWN_HUE = 50  # below it, what is dark or dull is brown
 
 
 class Detected(NamedTuple):
@@ -171,3 +194,195 @@ def _words(classes: dict[int, str]) -> list[str]:
         "" if name.upper() == "N/A" or name == f"LABEL_{number}" else name
         for number, name in enumerate(names)
     ]
+
+
+class DetectorRegions:
+    """A detector's highest-confidence regions, by decreasing confidence, and the whole photo last.
+
+    A region's vector is the state of the detector's query, the whole photo's the mean over all
+    queries, kept or not. With an encoder it is pooled from its cells over the region's box, and
+    the whole photo's is the encoder's own.
+
+    Args:
+        detection: which regions.
+        encoder: to pool from, on photos stretched to a square.
+        device: "auto", "cpu", "cuda", "mps", …
+
+    Attributes:
+        source: what makes the features.
+        batch_size: photos per pass.
+
+    Raises:
+        InputError: as `Detector` does.
+    """
+
+    def __init__(
+        self, detection: DetectorSettings, encoder: Encoder | None = None, device: str = "auto"
+    ) -> None:
+        self._detection, self._encoder = detection, encoder
+        self._detector = Detector(detection.detector, device)
+        self.batch_size = 4 if self._detector.device.type == "cpu" else 16
+        nothing_pooled = FeatureSource("region", "", "", self._detector.dimension, image_size=0)
+        self.source = replace(
+            encoder.source if encoder else nothing_pooled,
+            kind="region",
+            extra={
+                "detector": self._detector.weights,
+                "size": self._detector.size,
+                "regions": detection.regions,
+                "threshold": detection.threshold,
+                "colours": detection.colours,
+            },
+            detector=detection.detector,
+        )
+
+    def decoder(self, folder: Path, augmentation: Augmentation) -> Decoder:
+        """What reads the photos of a folder."""
+        resize = self._detector.resize
+        if self._encoder is None:
+            return Decoder(folder, SQUARE, int(Image.Resampling.BILINEAR), augmentation, resize)
+        return Decoder(folder, self.source.image_size, self._encoder.resample, augmentation, resize)
+
+    def __call__(self, photos: list[Photo]) -> list[ImageFeatures]:
+        """The regions of photos that this extractor's decoder has read."""
+        found = self._detector([photo.large for photo in photos if photo.large is not None])
+        kept = [one.take(self._detection.kept(one.confidences)) for one in found]
+        if self._encoder is None:
+            means = [one.states.mean(axis=0) for one in found]
+            vectors = [np.vstack([k.states, mean]) for k, mean in zip(kept, means, strict=True)]
+            words = [""] * len(photos)
+        else:
+            vectors, words = _pool(self._encoder, photos, [k.boxes for k in kept])
+        return [self._image(*parts) for parts in zip(photos, kept, vectors, words, strict=True)]
+
+    def _image(
+        self, photo: Photo, kept: Detected, vectors: NDArray[np.float32], word: str
+    ) -> ImageFeatures:
+        """One photo's; the last vector and the word are the whole photo's."""
+        boxes = kept.boxes
+        colours = box_colours(photo.pixels, boxes) if self._detection.colours else [""] * len(boxes)
+        labels = [self._detector.labels[number] for number in kept.classes]
+        with np.errstate(over="ignore"):  # the caller checks for infinity
+            features = vectors.astype(np.float16)
+        return ImageFeatures(
+            photo.image_id,
+            features,
+            np.concatenate([boxes, WHOLE]),
+            (*labels, word),
+            (*colours, ""),
+            photo.width,
+            photo.height,
+        )
+
+
+def _pool(
+    encoder: Encoder, photos: list[Photo], boxes: list[NDArray[np.float32]]
+) -> tuple[list[NDArray[np.float32]], list[str]]:
+    """Vectors of each photo's boxes and of the whole photo, [n + 1, d], and the latter's labels."""
+    features, whole = encoder.encode(np.stack([photo.pixels for photo in photos]))
+    vectors = [
+        np.vstack([pool_boxes(rows[:-1].reshape(*encoder.grid, -1), places), rows[-1:]])
+        for rows, places in zip(features, boxes, strict=True)
+    ]
+    return vectors, whole
+
+
+def pool_boxes(cells: NDArray[np.floating], boxes: NDArray[np.floating]) -> NDArray[np.float32]:
+    """Mean of a feature map over each box, at 14 × 14 evenly spaced points between its cells.
+
+    A point's value is interpolated bilinearly between the centres of the cells around it; outside
+    the outermost centres it is that of the nearest (RoIAlign, He et al. 2017, with a mean over
+    the whole box). Of a map of 7 or 14 cells a side, the whole photo gets the plain mean.
+
+    Args:
+        cells: [rows, columns, d] of any float type.
+        boxes: [n, 4] x1, y1, x2, y2 relative to the photo (0 to 1).
+
+    Returns:
+        [n, d] float32.
+    """
+    rows, columns, dimension = cells.shape
+    # The points form a grid, so the mean over them is a weighted sum over rows and columns.
+    vertical = _weights(boxes[:, 1], boxes[:, 3], rows)
+    horizontal = _weights(boxes[:, 0], boxes[:, 2], columns)
+    weights = (vertical[:, :, None] * horizontal[:, None]).reshape(len(boxes), rows * columns)
+    return weights @ cells.reshape(-1, dimension).astype(np.float32)
+
+
+def _weights(
+    start: NDArray[np.floating], end: NDArray[np.floating], cells: int
+) -> NDArray[np.float32]:
+    """[n, cells] share of each cell of a side in the mean over the points from start to end."""
+    steps = (np.arange(SAMPLES) + 0.5) / SAMPLES
+    points = (start[:, None] + (end - start)[:, None] * steps) * cells - 0.5
+    distances = np.abs(points.clip(0, cells - 1)[:, :, None] - np.arange(cells))
+    weights: NDArray[np.float32] = (1 - distances).clip(0).mean(axis=1).astype(np.float32)
+    return weights
+
+
+def box_colours(pixels: NDArray[np.uint8], boxes: NDArray[np.floating]) -> list[str]:
+    """Name the colour of the middle of each box, half as wide and half as high as the box.
+
+    Args:
+        pixels: [height, width, 3] uint8 RGB.
+        boxes: [n, 4] x1, y1, x2, y2 relative to the photo (0 to 1).
+
+    Returns:
+        n strings: the commonest name in the middle if it covers 35 % of it, else "". Of names
+        that are equally common it is the first in the order of `NAMES`.
+    """
+    names = name_pixels(pixels)
+    height, width = names.shape
+    centre, quarter = (boxes[:, :2] + boxes[:, 2:]) / 2, (boxes[:, 2:] - boxes[:, :2]) / 4
+    size = np.array([width, height])
+    start = np.minimum(np.floor((centre - quarter) * size), size - 1).astype(int)
+    end = np.maximum(np.ceil((centre + quarter) * size).astype(int), start + 1)
+    return [
+        _commonest(names[y1:y2, x1:x2])
+        for (x1, y1), (x2, y2) in zip(start.tolist(), end.tolist(), strict=True)
+    ]
+
+
+def name_pixels(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Name every pixel by hue, saturation and value.
+
+    Args:
+        pixels: [..., 3] uint8 RGB.
+
+    Returns:
+        [...] uint8, indices into `NAMES`.
+    """
+    hue, saturation, value = _hsv(pixels)
+    order = np.array([RED, ORANGE, YELLOW, GREEN, BLUE, PURPLE, PINK, RED], np.uint8)
+    names = order[np.digitize(hue, HUES)]
+    pale, dull = saturation < 0.5, (saturation < 0.5) | (value < 0.65)
+    reddish = (names == RED) | (names == PINK)
+    names[dull & (hue < BROWN_HUE)] = BROWN
+    names[reddish & pale & (value >= 0.7)] = PINK
+    colourless = saturation < 0.18
+    names[colourless] = np.where(value >= 0.75, WHITE, GREY)[colourless]
+    names[value < 0.2] = BLACK
+    return names
+
+
+def _hsv(
+    pixels: NDArray[np.uint8],
+) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
+    """Hue in degrees (0 to 360), saturation and value (0 to 1), each [...] float32."""
+    red, green, blue = np.moveaxis(pixels.astype(np.float32), -1, 0)
+    value = pixels.max(axis=-1).astype(np.float32)
+    spread = value - pixels.min(axis=-1)
+    safe = np.maximum(spread, 1)  # without any spread the hue is 0
+    sixths = np.where(
+        value == red,
+        (green - blue) / safe,
+        np.where(value == green, 2 + (blue - red) / safe, 4 + (red - green) / safe),
+    )
+    hue = 60 * np.where(spread == 0, 0, sixths) % 360
+    return hue.astype(np.float32), spread / np.maximum(value, 1), value / 255
+
+
+def _commonest(names: NDArray[np.uint8]) -> str:
+    counts = np.bincount(names.ravel(), minlength=len(NAMES))
+    best = int(counts.argmax())
+    return NAMES[best] if counts[best] >= SHARE * names.size else ""

@@ -81,13 +81,6 @@ def test_the_median_counts_all_images() -> None:
     assert measure_index_recall(searcher, photos).recall.median_rank == 26
 
 
-def test_depth_bounds_the_search() -> None:
-    searcher, photos = ranked(a=3, b=4, c=20)
-    found = measure_index_recall(searcher, photos, depth=3)
-    assert found.recall == (0, pytest.approx(100 / 3), pytest.approx(100 / 3), 11)
-    assert {k for _, k in searcher.searches} == {3}
-
-
 def test_every_image_of_the_index_takes_part() -> None:
     searcher, _ = ranked(a=1)
     searcher.answers = {"zero": ["7", "0"], "one": ["1"], "again": ["1", "2"]}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import indexer.update.writer
-from indexer.care.term_sums import TermSums, term_sums
+from indexer.care.info import TermSums, term_sums
 from indexer.columns.live.snapshot import LiveColumns
 from indexer.columns.live.state import ColumnState
 from indexer.drift import MEANS

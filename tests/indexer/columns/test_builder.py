@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from indexer.columns.builder import build_columns, lay_out
+from indexer.columns.builder import build_columns, lay_out, topical_order
 from indexer.columns.index import ColumnIndex
 from indexer.columns.layout import (
     BITMAP_SHARE,
@@ -22,7 +22,6 @@ from indexer.columns.layout import (
     SUPERBLOCK,
     Columns,
 )
-from indexer.columns.ordering import topical_order
 from indexer.columns.row_files import PostingRows, RowFiles, SpooledRows
 from sparta.errors import InputError
 from tests.indexer.columns.corpus import VOCABULARY, built, chunks_of, random_rows

@@ -17,7 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from indexer.columns import engine, in_numpy
+from indexer.columns import engine
+from indexer.columns import postings as in_numpy
 from indexer.columns.index import ColumnIndex
 from indexer.columns.layout import LEVELS, NARROW, SUPERBLOCK, Columns
 from indexer.columns.live.newest import Newest
@@ -73,8 +74,10 @@ def test_without_it_one_warning_says_what_to_do() -> None:
     code = """
 import sys
 sys.modules["indexer.columns.native._native"] = None
-from indexer.columns import engine, in_numpy
-from indexer.columns.live import segments, snapshot
+from indexer.columns import engine
+from indexer.columns import postings as in_numpy
+from indexer.columns.live import segment as segments
+from indexer.columns.live import snapshot
 from indexer import winners
 from indexer.filters import words
 assert segments.best_documents is in_numpy.best_documents

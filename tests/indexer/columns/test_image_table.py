@@ -8,7 +8,7 @@ import pytest
 
 from indexer.columns import image_table
 from indexer.columns.image_table import ImageTable
-from indexer.columns.image_writer import ImageWriter
+from indexer.columns.writer import ImageWriter
 
 
 @pytest.mark.parametrize("batch", [1, 3, 50])

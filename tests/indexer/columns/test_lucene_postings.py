@@ -12,8 +12,8 @@ import pytest
 
 from indexer.columns.builder import lay_out
 from indexer.columns.index import ColumnIndex
-from indexer.columns.lucene_postings import read_images, read_rows
 from indexer.columns.manifest import FOLDER
+from indexer.columns.rebuild import read_images, read_rows
 from indexer.lucene.jvm import declare, java
 from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import Manifest

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.columns.masks import REMEMBERED, Remembered
+from indexer.columns.index import REMEMBERED, Remembered
 
 
 def test_only_masks_that_stay_as_they_are_are_remembered() -> None:

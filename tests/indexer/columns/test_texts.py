@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexer.columns.texts import Texts
+from indexer.columns.image_table import Texts
 
 TEXTS = st.lists(st.text(max_size=4), max_size=5)
 

@@ -40,7 +40,7 @@ def test_an_index_is_pushed_and_followed(
         done(Pushed("photos_0", 3, 2, 1, True, []))
         notice("[as it is]")
 
-    monkeypatch.setattr("indexer.milvus.follow.follow", once)
+    monkeypatch.setattr("indexer.milvus.push.follow", once)
     followed = run(index, uri, "--collection", "command", "--follow")
     assert followed == "photos_0: 3 images, 2 written, 1 deleted\n[as it is]\n"
     with pytest.raises(InputError, match="give --follow or --drop-former, not both"):

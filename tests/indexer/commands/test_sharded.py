@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from indexer.build import build_index
+from indexer.build import build_index, check_target
 from indexer.commands.delete import delete
 from indexer.commands.info import info
 from indexer.commands.search import search
@@ -18,7 +18,6 @@ from indexer.commands.verify import verify
 from indexer.manifest import Manifest
 from indexer.search.open import open_backend
 from indexer.split import split_index
-from indexer.workspace import check_target
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 

@@ -15,8 +15,7 @@ from indexer.care.aliases import set_alias
 from indexer.care.snapshots import restore_snapshot, take_snapshot
 from indexer.live.changes import Add, Delete, MetadataChange
 from indexer.milvus.collection import Collection
-from indexer.milvus.follow import follow
-from indexer.milvus.push import Pushed
+from indexer.milvus.push import Pushed, follow
 from indexer.postings import Postings
 from indexer.update.writer import open_writer
 from tests.indexer.live_index import commit_and_wait

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexer.milvus.ranking import Row, best_rows
+from indexer.milvus.finder import Row, best_rows
 from indexer.search.api import UnanswerableError
 
 rows = st.lists(st.integers(1, 3), max_size=60).map(

@@ -20,8 +20,8 @@ from indexer.live.changes import Add, Delete
 from indexer.milvus import finder as finder_module
 from indexer.milvus.collection import Collection
 from indexer.milvus.connection import Milvus
+from indexer.milvus.finder import best_rows
 from indexer.milvus.push import push
-from indexer.milvus.ranking import best_rows
 from indexer.milvus.search import MilvusSearcher, open_milvus
 from indexer.postings import Postings
 from indexer.search.api import (

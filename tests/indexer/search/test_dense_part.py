@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indexer.care.copies import copy_index
-from indexer.columns.live import tiers
+from indexer.columns.live import state as tiers
 from indexer.dense.added import AddedRows
 from indexer.dense.manifest import dense_folder
 from indexer.live.changes import Add, Change, Delete, MetadataChange

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from indexer.update.photos import choose_photos
+from indexer.update.sources import choose_photos
 from sparta.errors import InputError
 from tests.bad_paths import add_bad_paths
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexer.columns.live import tiers
+from indexer.columns.live import state as tiers
 from indexer.columns.live.upkeep import Upkeep
 from indexer.live.changes import Add, Change, Delete, MetadataChange
 from indexer.live.commit import Commit, log_path

@@ -1,12 +1,12 @@
-"""`Client` and `AsyncClient` against a running server, and what importing them loads."""
+"""What the clients send, how they read answers, and what importing them loads."""
 
 from __future__ import annotations
 
+import inspect
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,81 +15,56 @@ import pytest
 
 import sparta
 from server.backends import Backend
-from server.schemas import HitAnswer
+from server.schemas import HitAnswer, SearchAnswer
 from sparta.errors import InputError
-from tests.server.client.clients import connected
+from tests.server.apps import make_key
+from tests.server.client.conftest import Connect
 from tests.server.fake import DRAWINGS, FakeDense, FakeSearcher
 from tests.server.live import serving
 
 LOCAL = "http://127.0.0.1:1"
+OTHER = "not answer as a VisualSparta server"
+WHERE = {"key": "a", "match": {"value": 1}}
 
 
 @pytest.fixture(scope="module")
 def address(photos: Path) -> Iterator[str]:
-    sparta = Backend("sparta", FakeSearcher(), photos, ("red",), quick=True)
+    sparta = Backend("sparta", FakeSearcher(), photos, ("red",))
     with serving(sparta, Backend("vse++", FakeDense(), photos)) as address:
         yield address
 
 
-@pytest.fixture(params=["sync", "async"])
-def client(request: pytest.FixtureRequest, address: str) -> Iterator[Any]:
-    with connected(request.param, address + "/") as client:
-        yield client
+@pytest.fixture
+def client(connect: Connect, address: str) -> Any:
+    return connect(address + "/")
 
 
 def pairs(hits: list[HitAnswer]) -> list[tuple[str, float]]:
     return [(hit.image_id, hit.score) for hit in hits]
 
 
-def test_search(client: Any) -> None:
+def expected(result: Any) -> list[tuple[str, float]]:
+    return [(hit.image_id, hit.score) for hit in result.hits]
+
+
+# ---- answers of a server -----------------------------------------------------------------------
+
+
+def test_searches(client: Any) -> None:
     answer = client.search("Azure red qwx", k=3, explain=True)
-    expected = FakeSearcher().search("Azure red qwx", 3)
-    assert pairs(answer.hits) == [(hit.image_id, hit.score) for hit in expected.hits]
+    assert pairs(answer.hits) == expected(FakeSearcher().search("Azure red qwx", 3))
     assert answer.hits[0].metadata == {"width": 320, "height": 240}
     assert (answer.backend, answer.unknown) == ("sparta", ["Azure", "qwx"])
     for hit in answer.hits:
         terms = FakeSearcher().explain("Azure red qwx", hit.image_id).terms
-        assert [(t.term, t.score, t.box) for t in hit.explanation or []] == [
+        assert [(t.term, t.score, t.box) for t in hit.explanation] == [
             (term.term, term.score, term.box) for term in terms
         ]
-    assert client.search("azure").substitutions[0].term == "blue"
-    assert client.search("azure", substitute=False).hits == []
-    assert client.search("red", backend="vse++").hits[0].score < 1
-    assert [hit.coverage for hit in client.search("red blue", min_coverage=0.6).hits] == [1]
-    assert client.search("red -blue").conditions[0].images == 3
-
-
-def test_suggest(client: Any) -> None:
-    [found] = client.suggest("blue r", k=3)
-    assert (found.text, found.word, found.images) == ("blue red", "red", 3)
-
-
-@pytest.mark.parametrize("kind", ["sync", "async"])
-def test_similar_to_a_photo_that_is_sent(kind: str) -> None:
-    sent: list[httpx.Request] = []
-    timings = {"tokenise_ms": 0, "encode_ms": 0, "search_ms": 1, "total_ms": 1}
-    answer = {"backend": "sparta", "index_version": "7", "terms": [{"term": "dog", "count": 3}]}
-
-    def handle(request: httpx.Request) -> httpx.Response:
-        sent.append(request)
-        return httpx.Response(200, json={**answer, "hits": [], "timings": timings})
-
-    with connected(kind, LOCAL, handle) as client:
-        found = client.similar_to_photo(b"photo", 3, explain=True, filter="rating:5")
-    assert found.terms[0].term == "dog"
-    [request] = sent
-    assert (request.method, request.url.path) == ("POST", "/v1/images/similar")
-    assert dict(request.url.params) == {"k": "3", "explain": "true", "filter": "rating:5"}
-    assert request.headers["content-type"] == "application/octet-stream"
-    assert request.content == b"photo"
-
-
-def test_similar_to_several_images_and_words(client: Any) -> None:
-    ids = ["garden/one.png", "sea/a b.webp"]
-    answer = client.similar(ids, words="blue -green")
-    expected = FakeSearcher().similar(ids, words="blue -green")
-    assert pairs(answer.hits) == [(hit.image_id, hit.score) for hit in expected.hits]
-    assert answer.also == ids[1:]
+    second = client.search("Azure red qwx", k=2, cursor=client.search("Azure red qwx", k=2).cursor)
+    assert pairs(second.hits) == expected(FakeSearcher().search("Azure red qwx", 4))[2:]
+    red, blue = client.search_several([{"q": "red", "k": 1}, {"q": "blue", "backend": "vse++"}])
+    assert pairs(red.hits) == expected(FakeSearcher().search("red", 1))
+    assert (blue.query, blue.backend) == ("blue", "vse++")
 
 
 @pytest.mark.parametrize("image_id", DRAWINGS)
@@ -102,70 +77,19 @@ def test_an_image(client: Any, photos: Path, image_id: str) -> None:
     assert photo.media_type in ("image/png", "image/jpeg", "image/webp")
     explained = client.explain("red azure", image_id)
     assert explained.score == FakeSearcher().explain("red azure", image_id).score
-    assert explained.terms[0].term == "red"
-    similar = client.similar(image_id, k=2, explain=True)
-    expected = FakeSearcher().similar(image_id, 2)
-    assert pairs(similar.hits) == [(hit.image_id, hit.score) for hit in expected.hits]
-    assert {term.term: term.count for term in similar.terms} == expected.terms
+    similar = client.similar([image_id, "garden/one.png"], k=2, words="blue -green")
+    both = FakeSearcher().similar([image_id, "garden/one.png"], 2, words="blue -green")
+    assert pairs(similar.hits) == expected(both)
+    assert similar.also == ["garden/one.png"]
 
 
-@pytest.mark.parametrize("kind", ["sync", "async"])
-def test_filters_go_where_they_can(kind: str) -> None:
-    sent: list[httpx.Request] = []
-
-    def answer(request: httpx.Request) -> httpx.Response:
-        sent.append(request)
-        return httpx.Response(500)
-
-    with connected(kind, "http://a", answer, retries=0) as client:
-        for given in ("a:1", {"key": "a", "match": {"value": 1}}):
-            with pytest.raises(sparta.ClientError):
-                client.search("red", filter=given, offset=3, sort="-a", facets=["a", "b:year"])
-            with pytest.raises(sparta.ClientError):
-                client.count(given)
-    text, counted, body, counted_body = sent
-    assert text.method == "GET"
-    params = {"filter": "a:1", "offset": "3", "sort": "-a", "facets": "a,b:year"}
-    assert params.items() <= dict(text.url.params).items()
-    assert (body.method, body.url.path) == ("POST", "/v1/search")
-    wanted = {"key": "a", "match": {"value": 1}}
-    read = json.loads(body.content)
-    assert (read["filter"], read["facets"], read["offset"]) == (wanted, ["a", "b:year"], 3)
-    assert json.loads(counted.content) == {"filter": "a:1", "backend": None}
-    assert json.loads(counted_body.content)["filter"] == wanted
-    assert counted.url.path == "/v1/images/count"
-
-
-def test_pages_and_several_searches(client: Any) -> None:
-    first = client.search("red blue green", k=2)
-    second = client.search("red blue green", k=2, cursor=first.cursor)
-    assert pairs(first.hits + second.hits) == pairs(client.search("red blue green", k=4).hits)
-    queries = [{"q": "red", "k": 1}, {"q": "blue", "backend": "vse++"}]
-    assert client.list_fields() == {}
-    red, blue = client.search_several(queries)
-    assert pairs(red.hits) == pairs(client.search("red", k=1).hits)
-    assert (blue.query, blue.backend) == ("blue", "vse++")
-    for refused in (
-        lambda: client.search(filter="a:1"),
-        lambda: client.similar("garden/one.png", filter="a:1"),
-    ):
-        with pytest.raises(sparta.ClientError, match="have no fields"):
-            refused()
-
-
-def test_backends(client: Any) -> None:
+def test_what_a_server_has(client: Any) -> None:
     first, second = client.list_backends()
     assert (first.name, first.images, first.examples) == ("sparta", len(DRAWINGS), ["red"])
     assert (second.name, second.explains) == ("vse++", False)
-
-
-@pytest.mark.parametrize("kind", ["sync", "async"])
-def test_a_server_that_goes_is_not_missed(kind: str, address: str, photos: Path) -> None:
-    with ExitStack() as stack:
-        with serving(Backend("going", FakeSearcher(), photos)) as going:
-            client = stack.enter_context(connected(kind, [going, address]))
-            assert [client.search("red").backend for _ in range(3)] == ["going", "sparta", "going"]
-        assert [client.search("red").backend for _ in range(5)] == ["sparta"] * 5
+    assert client.list_fields() == {}
+    [found] = client.suggest("blue r", k=3)
+    assert (found.text, found.word, found.images) == ("blue red", "red", 3)
 
 
 def test_errors_are_the_server_s(client: Any) -> None:
@@ -178,15 +102,200 @@ def test_errors_are_the_server_s(client: Any) -> None:
     assert e.value.status == 422
 
 
-@pytest.mark.parametrize("kind", ["sync", "async"])
-def test_the_key_goes_into_the_header(kind: str) -> None:
-    def handler(request: httpx.Request) -> httpx.Response:
-        assert request.headers["Authorization"] == "Bearer vs_0-z"
-        assert "vs_0" not in str(request.url)
-        return httpx.Response(200, json={"backends": []})
+def test_a_server_that_goes_is_not_missed(connect: Connect, address: str) -> None:
+    with serving(Backend("going", FakeSearcher())) as going:
+        client = connect([going, address])
+        assert [client.search("red").backend for _ in range(3)] == ["going", "sparta", "going"]
+    assert [client.search("red").backend for _ in range(5)] == ["sparta"] * 5
 
-    with connected(kind, LOCAL, handler, api_key="vs_0-z") as client:
-        assert client.list_backends() == []
+
+def test_a_key_opens_a_server_that_has_keys(connect: Connect, tmp_path: Path) -> None:
+    key = make_key(tmp_path / "keys.json")
+    with serving(Backend("sparta", FakeSearcher()), keys=tmp_path / "keys.json") as address:
+        assert connect(address, api_key=key).search("red").hits
+        with pytest.raises(sparta.ClientError, match="this needs an API key") as error:
+            connect(address).search("red")
+    assert error.value.status == 401
+
+
+# ---- requests ----------------------------------------------------------------------------------
+
+BYTES = "application/octet-stream"
+SENT: list[tuple[Callable[[Any], Any], str, Any]] = [
+    (
+        lambda c: c.search("red", substitute=False, min_coverage=0.6, facets=["a", "b:year"]),
+        "GET /v1/search?q=red&k=10&explain=false&substitute=false&min_coverage=0.6"
+        "&facets=a%2Cb%3Ayear",
+        "",
+    ),
+    (
+        lambda c: c.search(backend="x", filter="a:1", offset=3, sort="-a", cursor="c"),
+        "GET /v1/search?k=10&explain=false&substitute=true&backend=x&offset=3&cursor=c&sort=-a"
+        "&filter=a%3A1",
+        "",
+    ),
+    (
+        lambda c: c.search("red", filter=WHERE, facets=["a"]),
+        "POST /v1/search",
+        {
+            "q": "red",
+            "k": 10,
+            "explain": False,
+            "substitute": True,
+            "filter": WHERE,
+            "facets": ["a"],
+        },
+    ),
+    (lambda c: c.count("a:1"), "POST /v1/images/count", {"filter": "a:1", "backend": None}),
+    (
+        lambda c: c.similar("a", filter="a:1", explain=True, backend="x"),
+        "GET /v1/images/a/similar?q=&k=10&explain=true&backend=x&filter=a%3A1",
+        "",
+    ),
+    (
+        lambda c: c.similar_to_photo(b"photo", 3, filter="a:1"),
+        "POST /v1/images/similar?k=3&explain=false&filter=a%3A1",
+        f"{BYTES}: photo",
+    ),
+    (
+        lambda c: c.get_thumbnail("sea/a b", backend="x"),
+        "GET /v1/images/sea/a%20b/thumbnail?size=256&backend=x",
+        "",
+    ),
+    (
+        lambda c: c.put_photo("a", b"photo", refresh="none"),
+        "PUT /v1/images/a?refresh=none",
+        f"{BYTES}: photo",
+    ),
+    (
+        lambda c: c.put_image("a", terms={"dog": 2}, metadata={"x": 1}),
+        "PUT /v1/images/a?refresh=wait",
+        {"terms": {"dog": 2}, "metadata": {"x": 1}},
+    ),
+    (
+        lambda c: c.update_image("a", {"x": 1, "y": None}),
+        "PATCH /v1/images/a?refresh=wait",
+        {"x": 1, "y": None},
+    ),
+    (lambda c: c.delete_image("a"), "DELETE /v1/images/a?refresh=wait", ""),
+    (lambda c: c.delete_images(["a"]), "POST /v1/images/delete?refresh=wait", {"ids": ["a"]}),
+    (
+        lambda c: c.delete_images(filter=WHERE),
+        "POST /v1/images/delete?refresh=wait",
+        {"filter": WHERE},
+    ),
+    (
+        lambda c: c.write_batch([{"image_id": "a"}, {"image_id": "b"}]),
+        "POST /v1/images/batch?refresh=wait",
+        'application/x-ndjson: {"image_id": "a"}\n{"image_id": "b"}\n',
+    ),
+]
+
+
+@pytest.mark.parametrize(("ask", "target", "body"), SENT)
+def test_what_is_sent(
+    connect: Connect, ask: Callable[[Any], Any], target: str, body: dict[str, Any] | str
+) -> None:
+    sent: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent.append(request)
+        return httpx.Response(500)
+
+    with pytest.raises(sparta.ClientError):
+        ask(connect("http://a", answer, api_key="vs_0-z"))
+    [request] = sent
+    assert f"{request.method} {request.url.raw_path.decode()}" == target
+    assert request.headers["Authorization"] == "Bearer vs_0-z"
+    media_type, content = request.headers.get("content-type", ""), request.content.decode()
+    if isinstance(body, str):
+        assert body == (f"{media_type}: {content}" if content else "")
+    else:
+        assert (media_type, json.loads(content)) == ("application/json", body)
+
+
+@pytest.mark.parametrize("image_id", ["trash/../a.jpg", "./a.jpg", "/a.jpg", "a//b.jpg", "a/", ""])
+def test_an_id_that_would_reach_another_image_is_not_sent(connect: Connect, image_id: str) -> None:
+    def never(request: httpx.Request) -> httpx.Response:
+        raise AssertionError(request.url)
+
+    client = connect(LOCAL, never)
+    for ask in (
+        lambda: client.get_image(image_id),
+        lambda: client.get_photo(image_id),
+        lambda: client.get_thumbnail(image_id),
+        lambda: client.similar(image_id),
+        lambda: client.explain("red", image_id),
+        lambda: client.put_photo(image_id, b"photo"),
+        lambda: client.put_image(image_id, terms={"red": 1.0}),
+        lambda: client.update_image(image_id, {"album": "Crete"}),
+        lambda: client.delete_image(image_id),
+    ):
+        with pytest.raises(sparta.ClientError, match="nothing was sent"):
+            ask()
+
+
+# ---- other answers -----------------------------------------------------------------------------
+
+
+def test_answers_to_writes(connect: Connect) -> None:
+    batch = {"created": 1, "errors": [{"line": 2, "image_id": None, "detail": "no JSON"}]}
+    answers = {
+        "/v1/images/a": {"image_id": "a", "result": "deleted", "index_version": "7.1"},
+        "/v1/images/delete": {"deleted": 1, "missing": ["b"]},
+        "/v1/images/batch": batch,
+        "/v1/images/similar": {
+            **{"backend": "sparta", "index_version": "7", "terms": [{"term": "dog", "count": 3}]},
+            "hits": [],
+            "timings": {"tokenise_ms": 0, "encode_ms": 0, "search_ms": 1, "total_ms": 1},
+        },
+    }
+    client = connect(LOCAL, lambda request: httpx.Response(200, json=answers[request.url.path]))
+    assert client.put_photo("a", b"photo").result == "deleted"
+    assert client.delete_image("a").index_version == "7.1"
+    assert client.delete_images(["a", "b"]).missing == ["b"]
+    assert client.write_batch([{"image_id": "a", "delete": True}]).errors[0].line == 2
+    assert client.similar_to_photo(b"photo").terms[0].term == "dog"
+
+
+def test_answers_of_other_programs(connect: Connect) -> None:
+    problem = {"Content-Type": "application/problem+json"}
+    answers = {
+        "/v1/backends": httpx.Response(200, html="<p>Hello"),
+        "/v1/images/a.jpg": httpx.Response(502, html="<p>Bad gateway"),
+        "/v1/images/a.jpg/file": httpx.Response(200, html="<p>Hello"),
+        "/v1/search": httpx.Response(400, content=b"{}", headers=problem),
+        "/v1/images/a.jpg/similar": httpx.Response(302, headers={"Location": "/login"}),
+    }
+    client = connect(LOCAL, lambda request: answers[request.url.path])
+    for ask, message, kind in (
+        (client.list_backends, OTHER, None),
+        (lambda: client.get_photo("a.jpg"), OTHER, None),
+        (lambda: client.similar("a.jpg"), OTHER, None),
+        (lambda: client.get_image("a.jpg"), "answered 502, Bad Gateway: the answer has no", ""),
+        (lambda: client.search("red"), "answered 400, Bad Request", "about:blank"),
+    ):
+        with pytest.raises(sparta.ClientError, match=message) as e:
+            ask()
+        assert (e.value.problem is None) == (kind is None)
+        assert not kind or (e.value.problem is not None and e.value.problem.type == kind)
+
+
+# ---- the clients themselves --------------------------------------------------------------------
+
+
+def test_both_clients_have_the_same_documented_methods() -> None:
+    methods = [name for name in vars(sparta.Client) if not name.startswith("_")]
+    methods.remove("close")
+    assert len(methods) == 18
+    for name in methods:
+        waiting, awaited = getattr(sparta.Client, name), getattr(sparta.AsyncClient, name)
+        assert inspect.signature(waiting) == inspect.signature(awaited)
+        assert inspect.getdoc(waiting) == inspect.getdoc(awaited)
+        assert waiting.__doc__ and inspect.iscoroutinefunction(awaited)
+    signature = inspect.signature(sparta.Client(LOCAL).search)
+    assert [*signature.parameters][:2] == ["query", "k"]
+    assert signature.return_annotation is SearchAnswer
 
 
 @pytest.mark.parametrize("key", ["", "two words", "line\n", "schlüssel", "tab\t"])
@@ -196,32 +305,12 @@ def test_a_key_that_no_header_can_contain_is_not_shown(key: str) -> None:
     assert not key or key not in str(error.value)
 
 
-@pytest.mark.parametrize("kind", ["sync", "async"])
-def test_answers_of_other_programs(kind: str) -> None:
-    problem = {"Content-Type": "application/problem+json"}
-    answers = {
-        "/v1/backends": httpx.Response(200, html="<p>Hello"),
-        "/v1/images/a.jpg": httpx.Response(502, html="<p>Bad gateway"),
-        "/v1/images/a.jpg/file": httpx.Response(200, html="<p>Hello"),
-        "/v1/search": httpx.Response(400, content=b"{}", headers=problem),
-        "/v1/images/a.jpg/similar": httpx.Response(302, headers={"Location": "/login"}),
-    }
-    with connected(kind, LOCAL, lambda request: answers[request.url.path]) as client:
-        for ask in (client.list_backends, lambda: client.get_photo("a.jpg")):
-            with pytest.raises(
-                sparta.ClientError, match="not answer as a VisualSparta server"
-            ) as e:
-                ask()
-            assert e.value.status is None
-        with pytest.raises(
-            sparta.ClientError, match="answered 502, Bad Gateway: the answer has no"
-        ):
-            client.get_image("a.jpg")
-        with pytest.raises(sparta.ClientError, match="answered 400, Bad Request") as e:
-            client.search("red")
-        assert e.value.problem is not None and e.value.problem.type == "about:blank"
-        with pytest.raises(sparta.ClientError, match="not answer as a VisualSparta server"):
-            client.similar("a.jpg")
+def test_addresses_are_those_of_servers() -> None:
+    for address in ("127.0.0.1:8000", "ftp://a.example", "http://", "index", "http://a?q=1"):
+        with pytest.raises(InputError, match="not the address of a server; give one like http://"):
+            sparta.Client(address)
+    with pytest.raises(InputError, match="at least one server"):
+        sparta.AsyncClient([])
 
 
 def test_importing_a_client_loads_neither_server_nor_index() -> None:
@@ -236,71 +325,3 @@ print(*sorted(name for name in sys.modules if name.startswith("server.") and nam
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout.splitlines() == ["", "server.client server.schemas"]
-
-
-@pytest.mark.parametrize("kind", ["sync", "async"])
-def test_what_changes_the_index(kind: str) -> None:
-    sent: list[tuple[str, str, str, bytes]] = []
-    answers: list[dict[str, Any]] = [
-        {"image_id": "a b", "result": "created"},
-        {"image_id": "a", "result": "replaced"},
-        {"image_id": "a", "result": "updated", "metadata": {"x": 1}},
-        {"image_id": "a", "result": "deleted", "index_version": "7.1"},
-        {"deleted": 1, "missing": ["b"]},
-        {"deleted": 3, "missing": []},
-        {"created": 1, "errors": [{"line": 2, "image_id": None, "detail": "no JSON"}]},
-    ]
-
-    def handle(request: httpx.Request) -> httpx.Response:
-        target = request.url.raw_path.decode()
-        media_type = request.headers.get("content-type", "")
-        sent.append((request.method, target, media_type, request.content))
-        return httpx.Response(200, json=answers[len(sent) - 1])
-
-    with connected(kind, LOCAL, handle) as client:
-        assert client.put_photo("a b", b"photo", refresh="none").result == "created"
-        client.put_image("a", terms={"dog": 2}, metadata={"x": 1})
-        assert client.update_image("a", {"x": 1, "y": None}).metadata == {"x": 1}
-        assert client.delete_image("a").index_version == "7.1"
-        assert client.delete_images(["a", "b"]).missing == ["b"]
-        assert client.delete_images(filter={"match": {"x": 1}}).deleted == 3
-        assert client.write_batch([{"image_id": "a", "delete": True}]).errors[0].line == 2
-    one, wait = "/v1/images/a?refresh=wait", "?refresh=wait"
-    plain = "application/json"
-    bodies = [(how, to, kind, content.replace(b" ", b"")) for how, to, kind, content in sent]
-    assert bodies == [
-        ("PUT", "/v1/images/a%20b?refresh=none", "application/octet-stream", b"photo"),
-        ("PUT", one, plain, b'{"terms":{"dog":2},"metadata":{"x":1}}'),
-        ("PATCH", one, plain, b'{"x":1,"y":null}'),
-        ("DELETE", one, "", b""),
-        ("POST", f"/v1/images/delete{wait}", plain, b'{"ids":["a","b"]}'),
-        ("POST", f"/v1/images/delete{wait}", plain, b'{"filter":{"match":{"x":1}}}'),
-        (
-            "POST",
-            f"/v1/images/batch{wait}",
-            "application/x-ndjson",
-            b'{"image_id":"a","delete":true}\n',
-        ),
-    ]
-
-
-@pytest.mark.parametrize("image_id", ["trash/../a.jpg", "./a.jpg", "/a.jpg", "a//b.jpg", "a/", ""])
-@pytest.mark.parametrize("kind", ["sync", "async"])
-def test_an_id_that_would_reach_another_image_is_not_sent(kind: str, image_id: str) -> None:
-    def never(request: httpx.Request) -> httpx.Response:
-        raise AssertionError(request.url)
-
-    with connected(kind, LOCAL, never) as client:
-        for ask in (
-            lambda: client.get_image(image_id),
-            lambda: client.get_photo(image_id),
-            lambda: client.get_thumbnail(image_id),
-            lambda: client.similar(image_id),
-            lambda: client.explain("red", image_id),
-            lambda: client.put_photo(image_id, b"photo"),
-            lambda: client.put_image(image_id, terms={"red": 1.0}),
-            lambda: client.update_image(image_id, {"album": "Crete"}),
-            lambda: client.delete_image(image_id),
-        ):
-            with pytest.raises(sparta.ClientError, match="nothing was sent"):
-                ask()

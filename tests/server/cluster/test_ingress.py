@@ -21,12 +21,12 @@ from indexer.shards import owner
 from indexer.update.writer import open_writer
 from server.app import create_app
 from server.backends import open_backends
-from server.cluster import remote, writers
-from server.cluster.dividing import divided_lines
-from server.cluster.ingress import Ingress, RemoteSearcher
+from server.cluster import ingress as remote
+from server.cluster import writers
+from server.cluster.ingress import Ingress, RemoteSearcher, RemoteShards
 from server.cluster.names import Served
-from server.cluster.remote import RemoteShards
 from server.cluster.replica import ShardReplica, shard_folder
+from server.cluster.writers import divided_lines
 from server.json_bodies import MANY
 from sparta.errors import InputError
 from sparta.tokenizer import WordPieceTokenizer

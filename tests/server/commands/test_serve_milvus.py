@@ -13,8 +13,8 @@ from fastapi.testclient import TestClient
 
 from indexer.milvus import finder
 from indexer.milvus.connection import Milvus
+from indexer.milvus.finder import best_rows
 from indexer.milvus.push import push
-from indexer.milvus.ranking import best_rows
 from server.app import create_app
 from server.backends import open_backends
 from tests.milvus_server import free_port

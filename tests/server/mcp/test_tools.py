@@ -17,10 +17,10 @@ from mcp.types import CallToolResult, ImageContent, TextContent
 from PIL import Image
 
 from server.backends import Backend
-from server.client.async_client import AsyncClient
+from server.client.client import AsyncClient
 from server.mcp import answers
-from server.mcp.pictures import SIDE, scaled_down
 from server.mcp.service import application_client, mcp_server
+from server.mcp.tools import SIDE, scaled_down
 from server.schemas import ExplanationAnswer, SimilarAnswer
 from tests.server.apps import app_of
 from tests.server.fake import FakeDense, FakeSearcher

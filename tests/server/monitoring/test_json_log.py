@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from server.monitoring import json_log
-from server.monitoring.json_log import JsonLog
+from server.monitoring import monitor as json_log
 from server.monitoring.metrics import Metrics
+from server.monitoring.monitor import JsonLog
 
 
 def write(path: str, action: Callable[[JsonLog], None]) -> float:

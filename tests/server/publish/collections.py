@@ -16,8 +16,8 @@ from indexer.postings import Postings
 from server.publish.collection import Collection, ordered
 from server.publish.folder import SiteFolder
 from server.publish.index import write_index
-from server.publish.page import OWN
-from server.publish.records import Shown
+from server.publish.packs import Shown
+from server.publish.publishing import OWN
 from sparta.substitutes import SubstituteTable
 from sparta.tokenizer import WordPieceTokenizer
 from tests.server.publish.firefox import FirefoxPage

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from server.publish.page import OWN
+from server.publish.publishing import OWN
 
 SCRIPTS = OWN / "search"
 PACKAGES = Path(__file__).parents[1] / "client" / "typescript" / "node_modules"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import ExifTags, Image, ImageOps, PngImagePlugin
 
-from server.publish.stripping import stripped
+from server.publish.photos import stripped
 
 SECRET = b"47 Private Road"
 

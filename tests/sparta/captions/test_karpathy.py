@@ -46,8 +46,8 @@ def test_restval_joins_train_and_the_first_five_captions_are_taken(tmp_path: Pat
     assert read_captions(path, "train") == train
     assert read_captions(path, "val") == [expected("val2014/c.jpg", "val", "c.jpg")]
     assert [photo.split for photo in read_captions(path)] == ["train", "train", "val", "test"]
-    apart = read_captions(path, restval_apart=True)
-    assert [photo.split for photo in apart] == ["train", "restval", "val", "test"]
+    apart = read_captions(path, ["train", "restval"])
+    assert [photo.split for photo in apart] == ["train", "restval"]
 
 
 def test_flickr_has_neither_folders_nor_coco_ids(tmp_path: Path) -> None:

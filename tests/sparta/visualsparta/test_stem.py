@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from sparta.errors import InputError
-from sparta.features.extract.grid import grid_boxes
+from sparta.features.extract.extractor import grid_boxes
 from sparta.features.extract.networks.pixel_patches import PixelPatches
 from sparta.features.record import ImageFeatures
 from sparta.inference.convert import convert

@@ -9,8 +9,8 @@ from sparta.features.store import FeatureStore
 from sparta.vse.batch import collate_regions
 from tests.sparta.vse import models
 from tests.training.teacher.inputs import TEXTS
-from training.teacher import dense
-from training.teacher.dense import DenseTeacher
+from training.teacher import teachers as dense
+from training.teacher.teachers import DenseTeacher
 
 
 def test_vectors_are_averaged_over_stores(

@@ -9,8 +9,8 @@ from transformers import BertModel
 from sparta.errors import InputError
 from tests import tiny
 from tests.training.teacher.encoders import ENCODERS, clip
-from training.teacher import dual_encoder
-from training.teacher.dual_encoder import DualEncoder
+from training.teacher import teachers as dual_encoder
+from training.teacher.teachers import DualEncoder
 
 CPU = torch.device("cpu")
 TEXTS = ["a red photo", "blue", "a photo of red and green and blue and red and green"]

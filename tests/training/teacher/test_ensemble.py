@@ -9,8 +9,8 @@ from sparta.features.store import FeatureStore
 from sparta.visualsparta.model import VisualSparta
 from tests import tiny
 from tests.training.teacher.inputs import TEXTS
-from training.teacher.ensemble import Ensemble
-from training.visualsparta.vocabulary import learn_vocabulary
+from training.teacher.teachers import Ensemble
+from training.visualsparta.dataset import learn_vocabulary
 
 CPU = torch.device("cpu")
 

@@ -1,7 +1,12 @@
 import numpy as np
 
-from training.teacher.nearest import BLOCK, SentenceDraw, nearest_sentences
-from training.teacher.similarities import Similarities, Teacher
+from training.teacher.similarities import (
+    BLOCK,
+    SentenceDraw,
+    Similarities,
+    Teacher,
+    nearest_sentences,
+)
 
 IDS = [[n] for n in range(40)]
 

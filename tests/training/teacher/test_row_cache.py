@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from training.teacher.row_cache import Rows, cached_rows
+from training.teacher.open import Rows, cached_rows
 
 WHOLE = np.arange(35, dtype=np.float16).reshape(7, 5)
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from sparta.errors import InputError
-from training.teacher.sentences import pool_sentences, read_sentences
+from training.teacher.similarities import pool_sentences, read_sentences
 
 
 def test_lines_are_sentences(tmp_path: Path) -> None:

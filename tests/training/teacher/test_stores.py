@@ -3,7 +3,7 @@ import pytest
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from tests import tiny
-from training.teacher.stores import batches_of, matching_stores
+from training.teacher.teachers import batches_of, matching_stores
 
 
 def test_a_model_reads_the_stores_of_its_features(stores: list[FeatureStore]) -> None:

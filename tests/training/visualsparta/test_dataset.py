@@ -9,7 +9,7 @@ from sparta.features.store import FeatureStore
 from sparta.visualsparta.collate import ImageCollator
 from tests import tiny
 from tests.stores import write_store
-from training.teacher.nearest import SentenceDraw
+from training.teacher.similarities import SentenceDraw
 from training.visualsparta.dataset import (
     CaptionedFeatures,
     TrainingBatch,

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from sparta.errors import InputError
-from training.visualsparta.objectives import (
+from training.visualsparta.lightning_module import (
     flops,
     in_batch_cross_entropy,
     soft_cross_entropy,

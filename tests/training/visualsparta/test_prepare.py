@@ -8,7 +8,7 @@ from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from tests.training.corpus import Corpus
 from training.inputs import split_photos
-from training.run import ProcessPart
+from training.module import ProcessPart
 from training.visualsparta import prepare
 from training.visualsparta.config import VisualSpartaDataConfig, VisualSpartaModelConfig
 

@@ -1,5 +1,5 @@
 from sparta.visualsparta.model import count_terms, pad_ids
-from training.visualsparta.vocabulary import SPECIAL, learn_vocabulary
+from training.visualsparta.dataset import SPECIAL, learn_vocabulary
 
 CAPTIONS = ["A brown dog runs.", "Two dogs run on the beach!", "The Beach by the sea"] * 3
 

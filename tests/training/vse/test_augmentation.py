@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparta.vse.batch import RegionBatch
-from training.vse.augmentation import disturb_words, drop_vectors, keep_grid, keep_regions
+from training.vse.pairs import disturb_words, drop_vectors, keep_grid, keep_regions
 
 MASK = 999
 ORDINARY = list(range(500, 600))

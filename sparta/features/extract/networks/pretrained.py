@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isqrt
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 from transformers import (
@@ -17,7 +18,6 @@ from transformers import (
 )
 
 from sparta.errors import InputError, first_line
-from sparta.features.extract.networks.stated_processor import FILE, stated_processor
 from sparta.features.extract.networks.timm_models import TimmVision, timm_processor
 from sparta.model_id import find_file
 
@@ -28,6 +28,10 @@ TASKS: dict[Task, Any] = {
     "an object detector": AutoModelForObjectDetection,
 }
 BLIP = ("blip", "blip_vision_model")
+FILE = "preprocessor_config.json"
+# Processors that transformers has for torchvision alone, and that do nothing but resize,
+# rescale and normalise.
+PLAIN = ("DINOv3ViTImageProcessorFast", "DINOv3ViTImageProcessor")
 
 
 @dataclass(frozen=True)
@@ -208,3 +212,45 @@ def class_names(name: str, config: Any) -> list[str]:
     if names == [f"LABEL_{i}" for i in range(len(names))]:
         raise InputError(f"{name} does not name its classes (id2label); leave out --labels")
     return [synonyms.split(",")[0].strip() for synonyms in names]
+
+
+class Square(NamedTuple):
+    """The size of a network's photos in pixels."""
+
+    height: int
+
+
+@dataclass(frozen=True)
+class StatedProcessor:
+    """What the file states, under the names that transformers gives it."""
+
+    image_mean: list[float]
+    image_std: list[float]
+    rescale_factor: float
+    size: Square
+    resample: int
+    do_normalize = do_rescale = True
+    do_center_crop = False
+
+
+def stated_processor(stated: Mapping[str, Any]) -> StatedProcessor | None:
+    """The preprocessing of a checkpoint with one of the plain processors, None for any other.
+
+    Args:
+        stated: content of its file.
+
+    Raises:
+        InputError: if that is not all of it.
+    """
+    if stated.get("image_processor_type") not in PLAIN:
+        return None
+    try:
+        return StatedProcessor(
+            stated["image_mean"],
+            stated["image_std"],
+            float(stated["rescale_factor"]),
+            Square(int(stated["size"]["height"])),
+            int(stated["resample"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{FILE} of the backbone has no usable {error}") from error

@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from indexer.columns.image_writer import image_rows
 from indexer.columns.live.compaction import Compaction
-from indexer.columns.live.segment_writer import write_segment
 from indexer.columns.live.snapshot import LiveColumns
 from indexer.columns.live.state import ColumnState
 from indexer.columns.manifest import FOLDER
 from indexer.columns.row_files import PostingRows
+from indexer.columns.writer import image_rows, write_segment
 from indexer.grounding import Inputs
 from indexer.live.changes import Add, Change
 from indexer.postings import ImagePostings, Postings

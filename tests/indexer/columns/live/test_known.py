@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from indexer.columns.live.known import KnownImages
+from indexer.columns.live.state import KnownImages
 from indexer.live.changes import Change, Delete, MetadataChange
 from tests.indexer.columns.live.images import add, build, compact
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from indexer.columns.image_table import ImageTable
-from indexer.columns.live import merging
-from indexer.columns.live.merging import Merge
+from indexer.columns.live import compaction as merging
+from indexer.columns.live.compaction import Merge
 from indexer.columns.live.newest import CAPACITY
 from indexer.columns.live.snapshot import LiveColumns
-from indexer.columns.live.tiers import to_merge
+from indexer.columns.live.state import to_merge
 from indexer.live.changes import Delete
 from tests.indexer.columns.live.images import VOCABULARY, Images, add, build, compact, found
 

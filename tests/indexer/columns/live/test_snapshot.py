@@ -17,8 +17,10 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from indexer.columns.live import merging, newest, tiers
-from indexer.columns.live.merging import Merge
+from indexer.columns.live import compaction as merging
+from indexer.columns.live import newest
+from indexer.columns.live import state as tiers
+from indexer.columns.live.compaction import Merge
 from indexer.columns.live.snapshot import LiveColumns
 from indexer.columns.live.state import next_number, remove_unlisted
 from indexer.live.changes import Change, Delete, MetadataChange

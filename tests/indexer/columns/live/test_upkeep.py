@@ -11,8 +11,8 @@ from threading import Event
 
 import pytest
 
-from indexer.columns.live import tiers
-from indexer.columns.live.merging import Merge
+from indexer.columns.live import state as tiers
+from indexer.columns.live.compaction import Merge
 from indexer.columns.live.snapshot import LiveColumns
 from indexer.columns.live.state import ColumnState
 from indexer.columns.live.upkeep import Upkeep

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from indexer.update.metadata import update_metadata
-from indexer.update.sync.beginning import as_built
+from indexer.update.sync.job import as_built
 from indexer.update.sync.scan import scan_photos
 
 

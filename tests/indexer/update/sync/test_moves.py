@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-import indexer.update.sync.moves as module
+import indexer.update.sync.plan as module
 from indexer.live.changes import Add, Delete
 from indexer.postings import Postings
 from indexer.search.open import open_index
-from indexer.update.sync.moves import move_and_delete
+from indexer.update.sync.plan import move_and_delete
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.live_index import LiveReference, assert_same
 from tests.indexer.random_postings import random_postings

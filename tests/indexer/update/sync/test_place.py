@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from indexer.update.sync.place import place_of
+from indexer.update.sync.plan import place_of
 from indexer.update.sync.seen import SeenPhotos
 from sparta.errors import InputError
 

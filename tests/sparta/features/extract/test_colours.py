@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sparta.features.extract.colours import NAMES, box_colours, name_pixels
+from sparta.features.extract.detector import NAMES, box_colours, name_pixels
 from tests.sparta.features.readers.real_regions import read_real_regions
 
 BOXES = np.array([[0, 0, 1, 1], [0.2, 0.1, 0.7, 0.9], [0.95, 0.95, 1, 1], [1, 1, 1, 1]])

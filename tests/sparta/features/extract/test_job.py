@@ -17,7 +17,7 @@ from transformers import AutoModel
 from sparta.addresses import folder_at
 from sparta.errors import InputError
 from sparta.features.extract import job as job
-from sparta.features.extract.grid import grid_boxes
+from sparta.features.extract.extractor import grid_boxes
 from sparta.features.extract.job import extract_photos
 from sparta.features.extract.photos import find_photos
 from sparta.features.skipped import Skipped, read_skipped

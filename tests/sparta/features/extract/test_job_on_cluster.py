@@ -20,8 +20,7 @@ from sparta.errors import InputError
 from sparta.features.extract import job
 from sparta.features.extract.augmentations import Augmentation
 from sparta.features.extract.extractor import load_extractor
-from sparta.features.extract.job import extract_photos
-from sparta.features.extract.workers import PhotoWorker, extract_on
+from sparta.features.extract.job import PhotoWorker, extract_on, extract_photos
 from tests.bad_paths import add_bad_paths
 from tests.s3_server import upload
 

@@ -3,8 +3,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sparta.features.extract.detector import pool_boxes
 from sparta.features.extract.networks.backbone import Backbone
-from sparta.features.extract.roi_pooling import pool_boxes
 from tests.sparta.features.readers.real_regions import read_real_regions
 
 BOXES = np.array(

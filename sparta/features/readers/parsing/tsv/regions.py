@@ -6,9 +6,12 @@ from codecs import BOM_UTF8
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sparta.errors import InputError
-from sparta.features.readers.parsing.float_types import looks_half
 from sparta.features.readers.parsing.paired_files import Pairs
 from sparta.features.readers.parsing.tsv.cells import Cells
 from sparta.features.readers.parsing.tsv.lines import TsvFile
@@ -17,6 +20,7 @@ from sparta.features.record import ImageFeatures
 
 COUNT, BOXES, FEATURES = "num_boxes", "boxes", "features"
 FIRST_LINE = 1 << 26  # bytes of it at most; a hundred regions take about a million
+ENOUGH = 512  # numbers, below which chance decides
 
 
 @dataclass(frozen=True)
@@ -129,3 +133,26 @@ class RegionLines:
                 except InputError as error:
                     first = first or error
         raise first or InputError("no TSV was named")
+
+
+def looks_half(payload: bytes) -> bool:
+    """Whether little-endian floats that are to be float32 are float16 instead.
+
+    Among a float32's lower halves, read as float16, some are infinite or no numbers, unless the
+    numbers were rounded; and a float16 read as half of a float32 has eight times its exponent. So
+    the numbers are of the type in which all are finite and their exponents differ less.
+
+    Args:
+        payload: an even number of float16, or float32.
+    """
+    halves, singles = np.frombuffer(payload, "<f2"), np.frombuffer(payload, "<f4")
+    # The lower halves of numbers rounded to bfloat16, and of small integers, are 0.
+    if len(halves) < ENOUGH or not np.isfinite(halves).all() or not halves[::2].any():
+        return False
+    return 2 * _exponents_deviation(halves) < _exponents_deviation(singles)
+
+
+def _exponents_deviation(values: NDArray[np.floating[Any]]) -> float:
+    """Standard deviation of the exponents of those that are neither 0 nor infinite."""
+    _, exponents = np.frexp(values[np.isfinite(values) & (values != 0)])
+    return float(exponents.std()) if len(exponents) else 0.0

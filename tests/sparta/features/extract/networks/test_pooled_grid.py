@@ -6,10 +6,9 @@ from PIL import Image
 
 from sparta.errors import InputError
 from sparta.features.extract.detector_settings import DetectorSettings, extract_command
-from sparta.features.extract.extractor import load_extractor, load_extractor_of
+from sparta.features.extract.extractor import PooledGrid, load_extractor, load_extractor_of
 from sparta.features.extract.job import extract_photos
 from sparta.features.extract.networks.pixel_patches import PixelPatches
-from sparta.features.extract.networks.pooled_grid import PooledGrid
 from sparta.features.store import FeatureStore
 
 

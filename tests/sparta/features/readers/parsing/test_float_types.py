@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from sparta.features.readers.parsing.float_types import ENOUGH, looks_half
+from sparta.features.readers.parsing.tsv.regions import ENOUGH, looks_half
 
 DRAWN = {
     "normal": lambda rng, shape: rng.normal(size=shape),

@@ -5,8 +5,8 @@ import pytest
 from numpy.typing import NDArray
 
 from sparta.errors import InputError
+from sparta.features.readers.oscar_base import WordPlacer, match, overlaps
 from sparta.features.readers.parsing.detected_objects import DetectedObject, LabelledObjects
-from sparta.features.readers.parsing.label_matching import WordPlacer, match, overlaps
 from sparta.features.readers.parsing.region_limit import RegionLimit
 from sparta.features.record import ImageFeatures
 

@@ -6,8 +6,12 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from sparta.features.extract.networks.lite.backbone import LiteBackbone, LitePhotoNetwork
-from sparta.features.extract.networks.lite.hypercolumns import Hypercolumns, colours
+from sparta.features.extract.networks.lite.backbone import (
+    Hypercolumns,
+    LiteBackbone,
+    LitePhotoNetwork,
+    colours,
+)
 from sparta.features.extract.networks.lite.network import EfficientNetLite
 from sparta.features.extract.networks.lite.weights import SCALES, is_lite
 from tests.sparta.features.extract.networks.lite.published import weights_file

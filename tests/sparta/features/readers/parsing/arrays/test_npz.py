@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from sparta.errors import InputError
+from sparta.features.readers.bottom_up_npz import FLOATS, Arrays, array_names
 from sparta.features.readers.parsing import memory_limit
-from sparta.features.readers.parsing.arrays.npz import FLOATS, Arrays, array_names
 from tests.sparta.features.readers.parsing.arrays.npy_bytes import HEADERS, claim, npy
 
 

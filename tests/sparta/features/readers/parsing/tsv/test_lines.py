@@ -5,7 +5,7 @@ import pytest
 
 from sparta.errors import InputError
 from sparta.features.readers.parsing import memory_limit
-from sparta.features.readers.parsing.tsv import line_offsets
+from sparta.features.readers.parsing.tsv import lines as line_offsets
 from sparta.features.readers.parsing.tsv.lines import TsvFile
 
 NAMES = ("key", "cell")

@@ -1,0 +1,318 @@
+"""The kinds of teachers: dual encoders, dense models, and ensembles of VisualSparta models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from torch import Tensor
+from torch.utils.data import DataLoader
+from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig
+from transformers.models.auto.modeling_auto import MODEL_MAPPING
+
+from sparta.errors import InputError, first_line
+from sparta.features.extract.image_files import load_photo
+from sparta.features.extract.networks.pretrained import load_model, load_processor
+from sparta.features.record import FeatureSource, ImageFeatures
+from sparta.features.store import FeatureStore
+from sparta.tokenizer import Tokenizer
+from sparta.visualsparta.collate import ImageBatch, ImageCollator
+from sparta.visualsparta.model import VisualSparta
+from sparta.vse.batch import collate_images
+from sparta.vse.model import VseModel
+
+BATCH = 64
+# Trained with sentences padded to full length, whose last token is the sentence's vector.
+PADDED = {"siglip", "siglip2"}
+TEXTS = 1024  # sentences at once
+
+
+def matching_stores(
+    name: str, config: PreTrainedConfig, stores: Sequence[FeatureStore]
+) -> list[FeatureStore]:
+    """Those stores that hold the features a model was trained on.
+
+    Args:
+        name: folder or hub name of the model, for messages.
+        config: the model's, with `feature_source` and `feature_dim`.
+        stores: to choose from.
+
+    Raises:
+        InputError: if there is none.
+    """
+    if config.feature_source is None:
+        found = [store for store in stores if store.source.dimension == config.feature_dim]
+        differences = f"features of {config.feature_dim} numbers"
+    else:
+        wanted = FeatureSource(**config.feature_source)
+        found = [store for store in stores if not wanted.differences(store.source)]
+        differences = "; ".join(wanted.differences(stores[0].source))
+    if not found:
+        raise InputError(
+            f"--teacher {name} was trained on other features than {stores[0].folder} holds "
+            f"({differences}): name feature stores that it can read in teacher.features"
+        )
+    return found
+
+
+def batches_of(
+    store: FeatureStore, image_ids: Sequence[str], start: int
+) -> Iterator[list[ImageFeatures]]:
+    """Images of a store in the order of their ids, from a given place on, `BATCH` at a time.
+
+    Raises:
+        InputError: if the store lacks one.
+    """
+    for first in range(start, len(image_ids), BATCH):
+        try:
+            yield [store[store.index(name)] for name in image_ids[first : first + BATCH]]
+        except KeyError as error:
+            raise InputError(
+                f"{store.folder} lacks photo {error.args[0]}: the teacher needs every training "
+                "photo"
+            ) from error
+
+
+class DualEncoder:
+    """An image tower and a text tower into one space.
+
+    Args:
+        name: hub name or folder.
+        device: to compute on.
+
+    Raises:
+        InputError: if it is no dual encoder, or lacks its weights, image processor or tokenizer.
+    """
+
+    def __init__(self, name: str, device: torch.device) -> None:
+        self.name, self.device = name, device
+        self._check_kind()
+        self.processor = load_processor(name, "--teacher")
+        try:
+            self.tokenizer = AutoTokenizer.from_pretrained(name)
+            self.model = load_model(name).eval().to(device)
+        except (OSError, ValueError, ImportError) as error:
+            raise InputError(
+                f"--teacher {name} lacks its tokenizer or weights: {first_line(error)}"
+            ) from error
+        texts = self.model.config.get_text_config()
+        self.length = min(self.tokenizer.model_max_length, texts.max_position_embeddings)
+        self.dimension = self._embed_texts(["a"]).shape[1]
+
+    def photos(
+        self, folder: Path, ids: Sequence[str], workers: int
+    ) -> Iterator[NDArray[np.float16]]:
+        """Vectors [n, 1, D] of unit length of photos, some at a time.
+
+        Args:
+            folder: of the photos.
+            ids: their paths in it.
+            workers: processes that decode.
+
+        Raises:
+            InputError: naming a photo that cannot be read.
+        """
+        paths = [folder / image_id for image_id in ids]
+        loader: DataLoader[Any] = DataLoader(
+            paths,  # type: ignore[arg-type]  # a list has the methods of a Dataset
+            batch_size=BATCH,
+            collate_fn=self._prepare,
+            num_workers=workers,
+        )
+        for inputs in loader:
+            if isinstance(inputs, str):
+                raise InputError(f"--teacher {self.name}: {inputs}")
+            with torch.inference_mode():
+                found = self.model.get_image_features(**inputs.to(self.device))
+            yield self._unit(found)[:, None]
+
+    def sentences(self, texts: Sequence[str]) -> Iterator[NDArray[np.float16]]:
+        """Vectors [n, D] of unit length of sentences, some at a time."""
+        for start in range(0, len(texts), BATCH):
+            yield self._embed_texts(texts[start : start + BATCH])
+
+    def _embed_texts(self, texts: Sequence[str]) -> NDArray[np.float16]:
+        full = self.model.config.model_type in PADDED
+        inputs = self.tokenizer(
+            list(texts),
+            padding="max_length" if full else "longest",
+            truncation=True,
+            max_length=self.length,
+            return_tensors="pt",
+        )
+        with torch.inference_mode():
+            return self._unit(self.model.get_text_features(**inputs.to(self.device)))
+
+    def _prepare(self, paths: Sequence[Path]) -> Any:
+        """The image processor's output, or which photo cannot be read: no error leaves a worker."""
+        size = self.processor.size or {}
+        side = max((value for value in dict(size).values() if value), default=0)
+        images = []
+        for path in paths:
+            try:
+                images.append(load_photo(path, side).image)
+            except Exception as error:  # anything may come out of a damaged file
+                return f"{path} cannot be read: {first_line(error)}"
+        return self.processor(images=images, return_tensors="pt")
+
+    def _unit(self, found: Any) -> NDArray[np.float16]:
+        vectors = found if isinstance(found, Tensor) else found.pooler_output
+        if vectors is None or vectors.ndim != 2:
+            raise InputError(f"--teacher {self.name} gives no single vector of a photo or text")
+        unit = torch.nn.functional.normalize(vectors.float(), dim=1)
+        return unit.cpu().numpy().astype(np.float16)
+
+    def _check_kind(self) -> None:
+        try:
+            config = AutoConfig.from_pretrained(self.name)
+        except (OSError, ValueError) as error:
+            raise InputError(
+                f"--teacher {self.name}: neither the folder of a model nor one on the hub: "
+                f"{first_line(error)}"
+            ) from error
+        kind: Any = MODEL_MAPPING.get(type(config), None)
+        towers = ("get_image_features", "get_text_features")
+        if not all(hasattr(kind, tower) for tower in towers):
+            raise InputError(
+                f"--teacher {self.name} is a {config.model_type}, which is no dual encoder: give a "
+                "model like CLIP or SigLIP, or one of this project"
+            )
+
+
+class DenseTeacher:
+    """A dense VSE model that reads features.
+
+    Args:
+        name: folder or hub name.
+        stores: to choose from; vectors are averaged over those the model can read.
+        device: to compute on.
+
+    Raises:
+        InputError: if it is no whole model, has a vision network inside, or reads other features.
+    """
+
+    def __init__(self, name: str, stores: Sequence[FeatureStore], device: torch.device) -> None:
+        self.model = VseModel.from_pretrained(name)
+        if self.model.vision is not None or self.model.tokenizer is None:
+            raise InputError(
+                f"--teacher {name} has a vision network inside or no tokenizer: give a model "
+                "that reads features"
+            )
+        self.model.to(device)  # type: ignore[arg-type]
+        self.stores = matching_stores(name, self.model.config, stores)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """K and D: vectors of a photo, and their numbers."""
+        return self.model.config.views, self.model.config.dimension
+
+    @torch.inference_mode()
+    def photos(self, ids: Sequence[str], start: int) -> Iterator[NDArray[np.float16]]:
+        """Vectors [n, K, D] of photos from a given one on, some at a time."""
+        limit = self.model.config.max_regions
+        for copies in zip(*(batches_of(store, ids, start) for store in self.stores), strict=True):
+            found = [
+                self.model.encode_images(collate_images(images, limit).to(self.model.device))
+                for images in copies
+            ]
+            yield torch.stack(found).mean(dim=0).cpu().numpy().astype(np.float16)
+
+    def sentences(self, texts: Sequence[str]) -> Iterator[NDArray[np.float16]]:
+        """Vectors [n, D] of sentences, some at a time."""
+        for start in range(0, len(texts), TEXTS):
+            yield self.model.embed_texts(texts[start : start + TEXTS]).numpy().astype(np.float16)
+
+
+class Ensemble:
+    """VisualSparta models of one vocabulary; their term scores are averaged.
+
+    Args:
+        names: folders or hub names.
+        stores: to choose from; each model reads all that hold its features.
+        device: to compute on.
+        precision: of matrix products; None as in `VisualSparta.term_scores`.
+
+    Raises:
+        InputError: if a model cannot be loaded, has no tokenizer or another vocabulary than the
+            first, or reads other features.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        stores: Sequence[FeatureStore],
+        device: torch.device,
+        precision: torch.dtype | None = None,
+    ) -> None:
+        self.precision = precision
+        loaded = [_load(name) for name in names]
+        self.models = [model for model, _ in loaded]
+        self.tokenizer: Tokenizer = loaded[0][1]
+        for name, (model, tokenizer) in zip(names, loaded, strict=True):
+            if tokenizer.vocabulary_hash != self.tokenizer.vocabulary_hash:
+                raise InputError(
+                    f"--teacher {name} has another vocabulary than {names[0]}: VisualSparta models "
+                    "that teach together share one"
+                )
+            model.to(device)  # type: ignore[arg-type]
+        self.stores = [
+            matching_stores(name, model.config, stores)
+            for name, model in zip(names, self.models, strict=True)
+        ]
+        trained = reduce(torch.logical_or, (model.trained_terms for model in self.models))
+        self.wanted: Tensor = trained & self.models[0].indexable
+        self.terms = self.wanted.nonzero()[:, 0]
+
+    @torch.inference_mode()
+    def photos(self, ids: Sequence[str], start: int) -> Iterator[NDArray[np.float16]]:
+        """Mean scores [n, T] of the trained terms, of photos from a given one on, some at a time.
+
+        The mean is over models, and for each over the feature stores it reads.
+        """
+        used = list({store.folder: store for own in self.stores for store in own}.values())
+        collators = [ImageCollator.of(self.tokenizer, model.config) for model in self.models]
+        for copies in zip(*(batches_of(store, ids, start) for store in used), strict=True):
+            images = dict(zip((store.folder for store in used), copies, strict=True))
+            scores = [
+                self._scores(model, collate(images[store.folder])) / len(own)
+                for model, collate, own in zip(self.models, collators, self.stores, strict=True)
+                for store in own
+            ]
+            mean = torch.stack(scores).sum(dim=0) / len(self.models)
+            yield mean.cpu().numpy().astype(np.float16)
+
+    def _scores(self, model: VisualSparta, batch: ImageBatch) -> Tensor:
+        return model.term_scores(batch, self.wanted, self.precision).scores[:, self.terms]
+
+    def columns(self) -> NDArray[np.int64]:
+        """[V] int64: the column of each term of the vocabulary in the scores, -1 if it has none."""
+        columns = np.full(len(self.wanted), -1)
+        columns[self.terms.cpu().numpy()] = np.arange(len(self.terms))
+        return columns
+
+    def counts(self, texts: Sequence[str]) -> csr_array:
+        """[S, T] float16: how often each sentence contains each trained term."""
+        columns = self.columns()
+        found = [columns[self.tokenizer.encode_ids(text)] for text in texts]
+        found = [own[own >= 0] for own in found]
+        ends = np.cumsum([0, *map(len, found)])
+        ones = np.ones(ends[-1], np.float32)
+        counts = csr_array((ones, np.concatenate(found), ends), (len(texts), len(self.terms)))
+        counts.sum_duplicates()
+        return counts
+
+
+def _load(name: str) -> tuple[VisualSparta, Tokenizer]:
+    try:
+        model = VisualSparta.from_pretrained(name)
+    except (OSError, ValueError) as error:
+        raise InputError(f"--teacher {name} is not a VisualSparta model: {error}") from error
+    if model.tokenizer is None:
+        raise InputError(f"--teacher {name} has no tokenizer.json: a model folder needs one")
+    return model, model.tokenizer
