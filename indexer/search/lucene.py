@@ -37,7 +37,6 @@ from indexer.search.api import (
     UnknownImageError,
     ids_of,
 )
-from indexer.search.numbering import Found
 from indexer.search.terms.explanations import explanations, terms_of_counts, terms_of_words
 from indexer.search.terms.held_terms import HeldTerms
 from indexer.search.terms.presence import Presence, words_against
@@ -252,30 +251,6 @@ class LuceneSearcher:
         min_coverage: float | None = None,
     ) -> SearchResult:
         """The k best images for a text; see `Searcher.search`."""
-        found = self.find(
-            query, k, substitute=substitute, allowed=allowed, min_coverage=min_coverage
-        )
-        hits = self.hits(found.documents)
-        if found.words:
-            self._add_coverage(hits, [document for document, _ in found.documents], found.words)
-        return SearchResult(
-            hits,
-            found.read.unknown,
-            found.timings(),
-            substitutions=found.read.substitutions,
-            conditions=found.conditions,
-        )
-
-    def find(
-        self,
-        query: str | Query,
-        k: int = 10,
-        *,
-        substitute: bool = True,
-        allowed: Allowed | None = None,
-        min_coverage: float | None = None,
-    ) -> Found:
-        """The k best documents for a text; see `Numbering.find`."""
         if k < 1:
             raise ValueError(f"k must be at least 1, got {k}")
         start = time.perf_counter()
@@ -289,11 +264,17 @@ class LuceneSearcher:
         if min_coverage:
             allowed = self.presence.covering(words, min_coverage, allowed)
         found = self._finder.top(read.terms, k, allowed)
-        return Found(found, read, conditions, words, start, tokenised)
-
-    def stored(self, document: int) -> Stored:
-        """The id and the metadata of a document."""
-        return self._finder.stored(document)
+        hits = self.hits(found)
+        if words:
+            self._add_coverage(hits, [document for document, _ in found], words)
+        end = time.perf_counter()
+        return SearchResult(
+            hits,
+            read.unknown,
+            Timings(*(1000 * t for t in (tokenised - start, end - tokenised, end - start))),
+            substitutions=read.substitutions,
+            conditions=conditions,
+        )
 
     def matching(
         self,

@@ -13,7 +13,6 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from indexer.grounding import Box, WinningLabel
-from indexer.lucene.stored import Stored
 from indexer.query.parse import parsed, plain_text
 from indexer.query.query import Clause, Query
 from indexer.search.api import (
@@ -29,9 +28,7 @@ from indexer.search.api import (
     UnknownImageError,
     ids_of,
 )
-from indexer.search.numbering import Found
 from indexer.search.terms.query_by_image import image_query, images_and_words, repeated_terms
-from indexer.search.terms.query_reader import ReadQuery
 from indexer.search.terms.words import Completion, HeldWord, HeldWords, WordList
 
 WHOLE: Box = (0.0, 0.0, 1.0, 1.0)
@@ -83,13 +80,6 @@ def draw(folder: Path) -> Path:
     return folder
 
 
-class _Found(Found):
-    """Takes as long as every search of the drawings."""
-
-    def timings(self) -> Timings:
-        return Timings(0.25, 1.0, 1.25)
-
-
 @dataclass
 class FakeSearcher:
     """Sums impacts over the drawings, with a substitute for "azure"; "explode" stands for a bug.
@@ -101,7 +91,6 @@ class FakeSearcher:
 
     drawings: dict[str, Drawing] = field(default_factory=lambda: dict(DRAWINGS))
     closed: bool = False
-    _stored: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def search(
         self,
@@ -139,25 +128,6 @@ class FakeSearcher:
         ]
         timings = Timings(0.25, 1.0, 1.25)
         return SearchResult(hits, unknown, timings, substitutions=replaced, conditions=conditions)
-
-    def find(
-        self,
-        query: str | Query,
-        k: int = 10,
-        *,
-        substitute: bool = True,
-        allowed: Allowed | None = None,
-        min_coverage: float | None = None,
-    ) -> Found:
-        found = self.search(query, k, substitute=substitute, min_coverage=min_coverage)
-        numbers = {image_id: number for number, image_id in enumerate(self.drawings)}
-        documents = [(numbers[hit.image_id], hit.score) for hit in found.hits]
-        read = ReadQuery("", found.unknown, found.substitutions, [])
-        return _Found(documents, read, found.conditions, [], 0.0, 0.0)
-
-    def stored(self, document: int) -> Stored:
-        image_id = list(self.drawings)[document]
-        return Stored(image_id, self._stored.setdefault(image_id, self.metadata(image_id)))
 
     def _all(self) -> Iterable[Drawing]:
         return self.drawings.values()
