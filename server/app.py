@@ -14,18 +14,16 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.responses import FileResponse
 from fastapi.routing import APIRoute
 from fastapi.staticfiles import StaticFiles
-from starlette.middleware.gzip import GZipMiddleware
+from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddleware
 
 from server import problems, schemas
 from server.backends import Backends
 from server.changeover.leases import Current
 from server.changeover.middleware import OneIndex
 from server.changeover.watch import IndexWatch
-from server.compression import COMPRESSION, LEAST_COMPRESSED, NOT_COMPRESSED
 from server.monitoring import middleware as monitoring
 from server.monitoring.metrics import Metrics
 from server.monitoring.monitor import measure, open_monitor
-from server.quick_search import Quick, QuickSearch
 from server.routes import backends as backend_routes
 from server.routes import (
     count,
@@ -41,6 +39,7 @@ from server.routes import (
     thumbnails,
     writes,
 )
+from server.routes.plain import COMPRESSION, LEAST_COMPRESSED, PlainSearch
 from server.security import install as security
 from server.security.openapi import describe
 from server.security.rate_limit import Buckets
@@ -51,7 +50,6 @@ from server.writing.forward import Forwarder
 
 # An image id may be anything, so the path of an image matches those before it, too.
 ROUTERS = (
-    search.direct,
     search.router,
     suggest.router,
     fields.router,
@@ -67,7 +65,11 @@ ROUTERS = (
     keys.router,
     health.router,
 )
+# FastAPI's own, which newer versions have: `server.monitoring` records every request.
+NO_TELEMETRY: Any = {"tracing": False, "metrics": False, "logs": False}
 PAGE = Path(__file__).parent / "page"
+# Photos are compressed already.
+NOT_COMPRESSED = (*DEFAULT_EXCLUDED_CONTENT_TYPES, "image/*", "application/octet-stream")
 
 
 def create_app(
@@ -123,8 +125,10 @@ def create_app(
         redoc_url=None,
         redirect_slashes=False,
         generate_unique_id_function=_operation_id,
+        telemetry=NO_TELEMETRY,
     )
     app.state.work, app.state.metrics, app.state.forwarder = work, metrics, forwarder
+    app.state.monitor = monitor
     app.state.thumbnails, app.state.current = Thumbnails(), current
     app.state.stopping = False
     # The last one added is the first to see a request.
@@ -143,10 +147,7 @@ def create_app(
         app.include_router(router)
     app.add_api_route("/", _index, methods=["GET", "HEAD"], include_in_schema=False)
     app.mount("/page", StaticFiles(directory=PAGE))
-    # Further middleware change requests before the others see them, or answers after them.
-    if not (security.is_proxied(settings) or settings.cors_origins):
-        app.state.quick = QuickSearch(current, guards, monitor, search.direct.routes[0])
-        app.add_middleware(Quick, search=app.state.quick)
+    app.add_middleware(PlainSearch, current=current, guards=guards, monitor=monitor)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
 

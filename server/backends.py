@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cached_property
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -16,14 +15,12 @@ from fastapi import Request
 
 from indexer.dense.manifest import MILVUS, SPARSE
 from indexer.search.api import (
-    Divided,
     Follower,
     Preparable,
     Searcher,
     UnavailableError,
 )
 from indexer.search.lazy import LazySearcher
-from indexer.search.numbering import Numbering
 from indexer.shards import index_folders, owner
 from indexer.state import IndexState, index_version, place_of
 from server.changeover.leases import lease_of
@@ -80,16 +77,6 @@ class Backend:
     quick: bool = False
     engine: str = ""
     uploads: tuple[Path, ...] = ()
-
-    @cached_property
-    def numbering(self) -> Numbering | None:
-        """The searcher, if its searches are quick and ask no other machines.
-
-        Those would be asked a second time if something went wrong.
-        """
-        searcher = self.searcher
-        quick = self.quick and not isinstance(searcher, Divided)
-        return searcher if quick and isinstance(searcher, Numbering) else None
 
     @property
     def missing(self) -> int:

@@ -11,20 +11,50 @@ from http import HTTPStatus
 from typing import Any
 
 import httptools
-from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from server.monitoring.metrics import Metrics
 from server.problems import MEDIA_TYPE, RETRY_AFTER, plain_problem
-from server.quick_reply import Reply
-from server.requests_alike import DECIDED, Alike
 from server.security_headers import SECURITY_HEADERS
 
 MAX_CONNECTIONS = 500  # of a process
 MAX_HEAD = 32 * 1024  # bytes of the request line and the headers
 PART = 1024 * 1024  # bytes of a body that extend the time for the rest
 OFFER = {b"connection", b"upgrade", b"http2-settings"}  # headers, and tokens of the first one
+JOINED = 64 * 1024  # bytes of an answer that are sent at once
 SECONDS = 30.0  # for a request to arrive, and for a client to take some of an answer
+
+
+class _Joining:
+    """A transport that sends together what is written in one go, as the head and body of an answer.
+
+    uvicorn writes them one by one, and sending takes as long as a search.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport, self._loop = transport, loop
+        self._written = bytearray()
+
+    def write(self, data: bytes) -> None:
+        """Send some bytes as soon as what runs now has written all, or much."""
+        if not self._written:
+            self._loop.call_soon(self._flush)
+        self._written += data
+        if len(self._written) >= JOINED:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._written:
+            written, self._written = self._written, bytearray()
+            self._transport.write(written)
+
+    def close(self) -> None:
+        """Close when all is sent."""
+        self._flush()
+        self._transport.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
 
 
 class LimitedProtocol(HttpToolsProtocol):
@@ -35,15 +65,12 @@ class LimitedProtocol(HttpToolsProtocol):
     _stalled: asyncio.TimerHandle | None = None
     _head = 0  # bytes of a head that is not complete
     _body = 0  # bytes of a body since the time limit began
-    _receiving = _refused = _answered = False
-    _begun = 0  # requests in what was received last
-    _last: Scope | None = None  # of the last of them that was answered at once
-    _alike: Alike | None = None  # requests like the last one, if that was answered at once
-    _declined: Scope | None = None  # of one of them that the application should answer
+    _receiving = _refused = False
+    _refusal: tuple[HTTPStatus, str] | None = None  # to be sent after an answer
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for the first request."""
-        super().connection_made(transport)
+        super().connection_made(_Joining(transport, self.loop))  # type: ignore[arg-type]
         if len(self.connections) > MAX_CONNECTIONS:
             self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "too many connections; try again")
         else:
@@ -59,18 +86,13 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Read a part of a request."""
-        if self._refused or self._answer_alike(data):
+        if self._refused:
             return
-        whole = not (self._head or self._receiving)
         self._head += len(data)
-        self._begun, self._last = 0, None
         self._unset_keepalive_if_required()
         self._parse(data)
-        self._alike = self._declined = None
         if self._refused or self.parser is None:
             return
-        if self._last is not None and whole and self._begun == 1 and not self._receiving:
-            self._alike = Alike.to(data, self._last)
         answering = self.cycle is not None and not self.cycle.response_complete
         if self._receiving or not answering:
             self._await_request()
@@ -120,7 +142,6 @@ class LimitedProtocol(HttpToolsProtocol):
         """A request begins."""
         super().on_message_begin()
         self._receiving = True
-        self._begun += 1
         self._due = None  # what counted until now was how long the connection was idle
 
     def on_headers_complete(self) -> None:
@@ -129,55 +150,8 @@ class LimitedProtocol(HttpToolsProtocol):
         size = len(self.url) + sum([len(name) + len(value) for name, value in self.headers])
         if size > MAX_HEAD:
             self._refuse_head()
-        elif not self.parser.should_upgrade() and not self._answer_at_once():
+        elif not self.parser.should_upgrade():
             super().on_headers_complete()
-
-    def _answer_at_once(self) -> bool:
-        """Answer what the application can answer without a task, if nothing else is going on."""
-        quick = getattr(self.config.app.state, "quick", None)  # type: ignore[union-attr]
-        if self._declined is not None:
-            self.scope |= self._declined  # type: ignore[typeddict-item]
-            return False
-        if quick is None or self._busy or not self.parser.should_keep_alive():
-            return False
-        path, _, query = self.url.partition(b"?")
-        usual = self.parser.get_method() == b"GET" and self.parser.get_http_version() == "1.1"
-        if path != quick.PATH or not usual or b"#" in query:
-            return False
-        self.scope |= {"method": "GET", "path": path.decode(), "query_string": query}
-        scope = {**self.scope}
-        reply = quick.answer(self.scope)
-        if reply is None:
-            return False
-        self._answered, self._last = True, scope
-        self._send(reply)
-        return True
-
-    def _answer_alike(self, data: bytes) -> bool:
-        """Answer a request like the last one, whose headers need not be read again."""
-        alike = self._alike
-        if alike is None or self._head or self._busy or len(data) > MAX_HEAD:
-            return False
-        scope = alike.scope_of(data)
-        if scope is None:
-            return False
-        reply = self.config.app.state.quick.answer(scope, alike=True)  # type: ignore[union-attr]
-        if reply is None:
-            self._declined = {name: scope[name] for name in DECIDED if name in scope}
-            return False
-        self._send(reply)
-        self._expect(self.timeout_keep_alive)
-        return True
-
-    @property
-    def _busy(self) -> bool:
-        """Whether another answer has not been sent yet."""
-        cycle = self.cycle
-        return self.flow.write_paused or (cycle is not None and not cycle.response_complete)
-
-    def _send(self, reply: Reply) -> None:
-        self.transport.write(reply.message(self.server_state.default_headers))
-        self.server_state.total_requests += 1
 
     def on_body(self, body: bytes) -> None:
         """Read a part of the body."""
@@ -196,10 +170,7 @@ class LimitedProtocol(HttpToolsProtocol):
             return
         self._receiving = False
         self._due = None
-        if self._answered:
-            self._answered = False
-            self._expect(self.timeout_keep_alive)
-        elif not self._refused:
+        if not self._refused:
             super().on_message_complete()
 
     def pause_writing(self) -> None:
@@ -258,9 +229,19 @@ class LimitedProtocol(HttpToolsProtocol):
         detail = f"the address and the headers have more than {MAX_HEAD:,} bytes"
         self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, detail)
 
+    def on_response_complete(self) -> None:
+        """An answer is complete: go on with the next request, or with what was refused after it."""
+        if self._refusal is None or self.pipeline:
+            super().on_response_complete()
+        else:
+            self._refuse(*self._refusal)
+
     def _refuse(self, status: HTTPStatus, detail: str) -> None:
-        """Answer with a problem and close."""
+        """Answer with a problem and close, after the requests before."""
         self._refused = True
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._refusal = status, detail
+            return
         metrics: Metrics = self.config.app.state.metrics  # type: ignore[union-attr]
         metrics.connection_refused(status.value)
         self._due = None

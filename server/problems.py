@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
@@ -184,13 +184,16 @@ def unknown_image(image_id: str) -> ProblemError:
 
 def install(app: FastAPI) -> None:
     """Answer every error of the application with a problem, unexpected ones included."""
-    app.add_exception_handler(ProblemError, _known)
-    app.add_exception_handler(UnavailableError, _unavailable)
-    app.add_exception_handler(UnanswerableError, _unanswerable)
-    app.add_exception_handler(QueryError, _unreadable)
-    app.add_exception_handler(RequestValidationError, _invalid)
+    for kind, handler in _HANDLERS.items():
+        app.add_exception_handler(kind, handler)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(Exception, _unexpected)
+
+
+def answer_to(request: Request, error: Exception) -> Response:
+    """The answer to a request that failed with an error that is one of `KNOWN`."""
+    handler = next(handler for kind, handler in _HANDLERS.items() if isinstance(error, kind))
+    return handler(request, error)
 
 
 def responses(*kinds: str) -> dict[int | str, dict[str, Any]]:
@@ -304,6 +307,16 @@ def _invalid(request: Request, error: Exception) -> Response:
         found = str(first["input"])
         detail += f" (found {found[:_SHOWN]!r}{'…' if len(found) > _SHOWN else ''})"
     return _known(request, ProblemError("invalid-parameter", detail, field))
+
+
+_HANDLERS: dict[type[Exception], Callable[[Request, Exception], Response]] = {
+    ProblemError: _known,
+    UnavailableError: _unavailable,
+    UnanswerableError: _unanswerable,
+    QueryError: _unreadable,
+    RequestValidationError: _invalid,
+}
+KNOWN = tuple(_HANDLERS)
 
 
 def _http(request: Request, error: Exception) -> Response:

@@ -35,11 +35,10 @@ from server.backends import Backends
 from server.connections import LimitedProtocol
 from server.inherited import Inherited
 from server.monitoring.metrics import Metrics, forget, share
-from server.parent import stop_with_parent
 from server.security.rate_limit import Buckets
 from server.security.tls import renew_certificate
 from server.settings import ServerSettings
-from server.stop_signals import held_back, stop_signals, take
+from server.stop_signals import held_back, stop_signals, stop_with_parent, take
 from server.writing.board import NOT_OPEN
 from server.writing.forward import Forwarder
 from server.writing.process import WriterAddress, WriterStarter, writer_starter

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 SECURITY_HEADERS = {
@@ -23,9 +25,11 @@ DOCS_POLICY = (
 )
 
 
-RAW_HEADERS = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
-_POLICY = RAW_HEADERS[0][0]
-_DOCS = [(name, DOCS_POLICY.encode() if name == _POLICY else value) for name, value in RAW_HEADERS]
+Headers: TypeAlias = list[tuple[bytes, bytes]]
+
+_RAW = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
+_POLICY = _RAW[0][0]
+_DOCS = [(name, DOCS_POLICY.encode() if name == _POLICY else value) for name, value in _RAW]
 
 
 class SecurityHeaders:
@@ -39,11 +43,14 @@ class SecurityHeaders:
 
         async def send_completed(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = message["headers"]
-                present = {name for name, _ in headers}
-                docs = scope["path"].removeprefix(scope.get("root_path", "")) == "/docs"
-                missing = [one for one in (_DOCS if docs else RAW_HEADERS) if one[0] not in present]
-                message["headers"] = [*headers, *missing]
+                message["headers"] = completed(scope, message["headers"])
             await send(message)
 
         await self.app(scope, receive, send_completed)
+
+
+def completed(scope: Scope, headers: Headers) -> Headers:
+    """The headers of a response, and those of `SECURITY_HEADERS` that it does not set itself."""
+    present = {name for name, _ in headers}
+    docs = scope["path"].removeprefix(scope.get("root_path", "")) == "/docs"
+    return [*headers, *[one for one in (_DOCS if docs else _RAW) if one[0] not in present]]

@@ -1,16 +1,18 @@
-"""SIGINT and SIGTERM as something to wait for.
+"""How the processes of a server are stopped: by SIGINT and SIGTERM, and with the first of them.
 
-As an exception a signal would be lost where Python ignores exceptions, as in imports by C and in
-finalisers, and the server would go on.
+Signals are something to wait for. As an exception a signal would be lost where Python ignores
+exceptions, as in imports by C and in finalisers, and the server would go on.
 """
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from multiprocessing import Pipe
+from multiprocessing import Pipe, parent_process
 from multiprocessing.connection import Connection
 
 STOPS = (signal.SIGINT, signal.SIGTERM)
@@ -50,3 +52,15 @@ def take() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if sys.platform == "linux":
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
+
+
+def stop_with_parent() -> None:
+    """Stop this process as SIGTERM does when the one that started it ends, even if killed."""
+
+    def wait() -> None:
+        first = parent_process()
+        if first is not None:
+            first.join()
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, daemon=True).start()

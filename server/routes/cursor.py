@@ -24,17 +24,7 @@ def search_key(asked: SearchParameters | SearchBody, backend: str, version: str)
         version: of the index; commits of one index share what is before the dot.
     """
     chosen = asked.filter, asked.sort, asked.substitute, asked.min_coverage
-    return _key(version, backend, asked.q, *map(_json, chosen))
-
-
-def quick_key(q: str, substitute: bool, backend: str, version: str) -> str:
-    """The `search_key` of a search without filter, order and least coverage."""
-    return _key(version, backend, q, "null", "null", "true" if substitute else "false", "null")
-
-
-def _key(version: str, backend: str, q: str, *chosen: str) -> str:
-    texts = map(_json, (version.partition(".")[0], backend, q))
-    parts = f"[{', '.join((*texts, *chosen))}]".encode()
+    parts = _json((version.partition(".")[0], backend, asked.q, *chosen)).encode()
     # OpenSSL's hashes take several times as long for so little: they fetch much before they begin.
     return blake2b(parts, digest_size=6).hexdigest()
 

@@ -1,18 +1,21 @@
-"""Converting search results to the hits of an answer."""
+"""Converting search results to answers: objects with the fields of their schemas.
+
+They are JSON objects, not models: making and checking models would take longer than a search.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
 from time import perf_counter
-from typing import cast
+from typing import Any, TypeAlias
 from urllib.parse import quote
 
 from fastapi import Request, Response
 from pydantic import BaseModel
+from pydantic_core import to_json
 
 from indexer.search.api import Explanation, SearchResult
-from server import schemas
 from server.backends import Backend, backends_of
 from server.monitoring.record import record_of
 from server.problems import ProblemError
@@ -23,6 +26,7 @@ EXPLAINED_AT_ONCE = 100  # hits
 
 _plain = re.compile(r"[A-Za-z0-9_.~/-]*").fullmatch
 
+Json: TypeAlias = dict[str, Any]
 ExplainAll = Callable[[Sequence[str]], list[Explanation]]
 
 
@@ -32,8 +36,8 @@ def hits_and_timings(
     result: SearchResult,
     explain: ExplainAll | None,
     wanted: Wanted | None = None,
-) -> tuple[list[schemas.HitAnswer], schemas.TimingsAnswer]:
-    """The hits and timings of a result.
+) -> tuple[list[Json], Json]:
+    """The hits and timings of a result; see `HitAnswer` and `TimingsAnswer`.
 
     Args:
         request: that is answered.
@@ -47,37 +51,43 @@ def hits_and_timings(
     """
     url = photo_urls(request, backend)
     hits = [
-        schemas.HitAnswer(
-            rank=hit.rank,
-            image_id=hit.image_id,
-            score=hit.score,
-            url=url(hit.image_id),
-            metadata=hit.metadata,
-            view=hit.view,
-            coverage=hit.coverage,
-            explanation=None,
-        )
+        {
+            "rank": hit.rank,
+            "image_id": hit.image_id,
+            "score": float(hit.score),
+            "url": url(hit.image_id),
+            "metadata": hit.metadata,
+            "view": hit.view,
+            "coverage": hit.coverage,
+            "explanation": None,
+        }
         for hit in result.hits
     ]
     record = record_of(request.scope)
-    record.searched(backend.name, backend.engine, result.timings)
-    timings = schemas.TimingsAnswer.model_validate(result.timings)
+    times = result.timings
+    record.searched(backend.name, backend.engine, times)
+    explain_ms = None
     if explain is not None:
         start = perf_counter()
         _explain_hits(hits, explain, wanted or Wanted())
-        timings.explain_ms = record.stages["explain"] = (perf_counter() - start) * 1000
-    return hits, timings
+        explain_ms = record.stages["explain"] = (perf_counter() - start) * 1000
+    return hits, {
+        "tokenise_ms": times.tokenise_ms,
+        "encode_ms": times.encode_ms,
+        "search_ms": times.search_ms,
+        "total_ms": times.total_ms,
+        "explain_ms": explain_ms,
+    }
 
 
-def _explain_hits(hits: list[schemas.HitAnswer], explain: ExplainAll, wanted: Wanted) -> None:
+def _explain_hits(hits: list[Json], explain: ExplainAll, wanted: Wanted) -> None:
     size = 1  # the first alone, which shows how many terms there are
     start = 0
     while start < len(hits):
         wanted.check()
         some = hits[start : start + size]
-        for hit, explanation in zip(some, explain([hit.image_id for hit in some]), strict=True):
-            hit.coverage = explanation.coverage
-            hit.explanation = cast(list[schemas.TermAnswer], explanation.terms)
+        for hit, explanation in zip(some, explain([hit["image_id"] for hit in some]), strict=True):
+            hit["coverage"], hit["explanation"] = explanation.coverage, explanation.terms
             if len(hits) * len(explanation.terms) > MAX_EXPLAINED:
                 detail = (
                     f"explain: {len(hits)} hits of {len(explanation.terms)} terms are too many; "
@@ -87,19 +97,9 @@ def _explain_hits(hits: list[schemas.HitAnswer], explain: ExplainAll, wanted: Wa
         start, size = start + size, EXPLAINED_AT_ONCE
 
 
-def substitutions_of(result: SearchResult) -> list[schemas.SubstitutionAnswer]:
-    """The replaced words of a result."""
-    return [schemas.SubstitutionAnswer.model_validate(found) for found in result.substitutions]
-
-
-def conditions_of(result: SearchResult) -> list[schemas.ConditionAnswer]:
-    """The words with signs of a result."""
-    return [schemas.ConditionAnswer.model_validate(found) for found in result.conditions]
-
-
-def json_response(answer: BaseModel) -> Response:
+def json_response(answer: BaseModel | Json) -> Response:
     """An answer as JSON, made here and not in the event loop, which it would block."""
-    return Response(answer.model_dump_json(), media_type="application/json")
+    return Response(to_json(answer, inf_nan_mode="null"), media_type="application/json")
 
 
 def photo_url(request: Request, backend: Backend, image_id: str) -> str | None:

@@ -17,11 +17,10 @@ from server.photo_files import find_photo
 from server.problems import PROBLEM, ProblemError, responses, unknown_image
 from server.routes.filtering import allowed_by
 from server.routes.hits import (
-    conditions_of,
+    Json,
     hits_and_timings,
     json_response,
     photo_url,
-    substitutions_of,
 )
 from server.routes.parameters import (
     AlsoParameter,
@@ -122,8 +121,8 @@ def similar_answer(
     explain: bool,
     filter: str | None,
     wanted: Wanted,
-) -> schemas.SimilarAnswer:
-    """Search one backend by images and convert the result to the answer of `…/similar`."""
+) -> Json:
+    """Search one backend by images and convert the result to a `SimilarAnswer`."""
     for one in (image_id, *also):
         stored_metadata(backend, one)
     searcher = backend.searcher
@@ -136,22 +135,21 @@ def similar_answer(
     if explain and isinstance(searcher, Explainer):
         why = partial(searcher.explain_all, result.terms)
     hits, timings = hits_and_timings(request, backend, result, why, wanted)
-    terms = [schemas.QueryTerm(term=term, count=count) for term, count in result.terms.items()]
-    return schemas.SimilarAnswer(
-        image_id=image_id,
-        url=photo_url(request, backend, image_id),
-        also=also,
-        query=q,
-        backend=backend.name,
-        index_version=backends_of(request).version,
-        terms=terms,
-        unknown=result.unknown,
-        substitutions=substitutions_of(result),
-        conditions=conditions_of(result),
-        hits=hits,
-        timings=timings,
-        missing_images=backend.missing,
-    )
+    return {
+        "image_id": image_id,
+        "url": photo_url(request, backend, image_id),
+        "also": also,
+        "query": q,
+        "backend": backend.name,
+        "index_version": backends_of(request).version,
+        "terms": [{"term": term, "count": count} for term, count in result.terms.items()],
+        "unknown": result.unknown,
+        "substitutions": result.substitutions,
+        "conditions": result.conditions,
+        "hits": hits,
+        "timings": timings,
+        "missing_images": backend.missing,
+    }
 
 
 @router.get(

@@ -12,7 +12,7 @@ from server import schemas
 from server.backends import backends_of
 from server.problems import ProblemError, responses
 from server.routes.filtering import allowed_by
-from server.routes.hits import hits_and_timings, json_response
+from server.routes.hits import Json, hits_and_timings, json_response
 from server.routes.parameters import CountParameter, ExplainParameter, FilterParameter
 from server.routes.writes import forwarder_of
 from server.work import Wanted, Work
@@ -73,7 +73,7 @@ def _answer(
     explain: bool,
     filter: str | None,
     wanted: Wanted,
-) -> schemas.PhotoSearchAnswer:
+) -> Json:
     backends = backends_of(request)
     backend, searcher = backends.default, backends.default.searcher
     if not isinstance(searcher, PhotoSearcher):
@@ -84,10 +84,10 @@ def _answer(
     if explain and isinstance(searcher, Explainer):
         why = partial(searcher.explain_all, result.terms)
     hits, timings = hits_and_timings(request, backend, result, why, wanted)
-    return schemas.PhotoSearchAnswer(
-        backend=backend.name,
-        index_version=backends.version,
-        terms=[schemas.QueryTerm(term=term, count=n) for term, n in result.terms.items()],
-        hits=hits,
-        timings=timings,
-    )
+    return {
+        "backend": backend.name,
+        "index_version": backends.version,
+        "terms": [{"term": term, "count": count} for term, count in result.terms.items()],
+        "hits": hits,
+        "timings": timings,
+    }

@@ -26,14 +26,8 @@ from server.json_bodies import JsonRoute
 from server.problems import PROBLEM, ProblemError, responses
 from server.routes import cursor
 from server.routes.cursor import search_key
-from server.routes.direct import DirectRoute
 from server.routes.filtering import allowed_by, browsed_by
-from server.routes.hits import (
-    conditions_of,
-    hits_and_timings,
-    json_response,
-    substitutions_of,
-)
+from server.routes.hits import Json, hits_and_timings, json_response
 from server.routes.parameters import (
     OneOrSeveral,
     SearchBody,
@@ -44,17 +38,16 @@ from server.routes.parameters import (
 )
 from server.work import Wanted, Work
 
-QUICK_HITS = 100  # with more, or a longer query, a quick search is none
+QUICK_HITS = 100  # with more, or a longer query, a search may block the event loop for long
 QUICK_LENGTH = 200
 MAX_CORRECTED = 10  # unknown words
 
 ATTEMPTS = 5  # at a search whose hits are deleted while they are explained
 
 router = APIRouter(prefix="/v1", route_class=JsonRoute)
-direct = APIRouter(prefix="/v1", route_class=DirectRoute)
 
 
-@direct.get(
+@router.get(
     "/search",
     summary="Search photos by text",
     response_model=schemas.SearchAnswer,
@@ -81,7 +74,7 @@ async def search(request: Request) -> Response:
     backend = backends_of(request).get(asked.backend)
     answer = partial(search_answer, request, backend, asked)
     # A quick search takes less time than switching to a thread; others would block the event loop.
-    if backend.quick and is_quick(asked):
+    if backend.quick and _is_quick(asked):
         return json_response(answer())
     work: Work = request.app.state.work
     return await work.run(request, lambda wanted: json_response(answer(wanted)))
@@ -108,9 +101,7 @@ async def search_by_body(request: Request, asked: OneOrSeveral) -> Response:
     return await work.run(request, lambda wanted: json_response(answer(wanted)))
 
 
-def _answers(
-    request: Request, asked: SearchBody | Searches, wanted: Wanted
-) -> schemas.SearchAnswer | schemas.SearchAnswers:
+def _answers(request: Request, asked: SearchBody | Searches, wanted: Wanted) -> Json:
     backends = backends_of(request)
     if isinstance(asked, SearchBody):
         return search_answer(request, backends.get(asked.backend), asked, wanted)
@@ -118,10 +109,10 @@ def _answers(
     for one in asked.queries:
         wanted.check()
         answers.append(search_answer(request, backends.get(one.backend), one, wanted))
-    return schemas.SearchAnswers(answers=answers)
+    return {"answers": answers}
 
 
-def is_quick(asked: SearchParameters) -> bool:
+def _is_quick(asked: SearchParameters) -> bool:
     """Whether a search takes little time if the backend is quick: for few hits of a few words."""
     few = asked.k + asked.offset <= QUICK_HITS and len(asked.q) <= QUICK_LENGTH
     plain = not (asked.explain or asked.facets or asked.sort or asked.partial)
@@ -134,7 +125,7 @@ def search_answer(
     backend: Backend,
     asked: SearchParameters | SearchBody,
     wanted: Wanted | None = None,
-) -> schemas.SearchAnswer:
+) -> Json:
     """As `_searched`, searched again if a shard lost a hit before that was explained."""
     for _ in range(ATTEMPTS - 1):
         with suppress(UnknownImageError):
@@ -147,8 +138,8 @@ def _searched(
     backend: Backend,
     asked: SearchParameters | SearchBody,
     wanted: Wanted | None = None,
-) -> schemas.SearchAnswer:
-    """Search one backend and convert the result to the answer of `/v1/search`.
+) -> Json:
+    """Search one backend and convert the result to a `SearchAnswer`.
 
     Raises:
         ProblemError: if nothing is searched for, a least coverage is given for a backend that has
@@ -188,23 +179,23 @@ def _searched(
     missing: list[str] = []
     if asked.partial and isinstance(searcher, PartialSearcher):
         missing = searcher.missing_shards
-    return schemas.SearchAnswer(
-        query=asked.q,
-        backend=backend.name,
-        index_version=version,
-        hits=hits,
-        cursor=cursor.written(last, len(hits), asked.k, key),
-        unknown=result.unknown,
-        corrections=corrections_of(searcher, result.unknown),
-        substitutions=substitutions_of(result),
-        conditions=conditions_of(result),
-        timings=timings,
-        missing_images=backend.missing,
-        total=total,
-        facets={name: _buckets(found) for name, found in facets.items()} or None,
-        partial=bool(missing),
-        missing_shards=missing,
-    )
+    return {
+        "query": asked.q,
+        "backend": backend.name,
+        "index_version": version,
+        "hits": hits,
+        "unknown": result.unknown,
+        "corrections": _corrections(searcher, result.unknown),
+        "substitutions": result.substitutions,
+        "conditions": result.conditions,
+        "timings": timings,
+        "missing_images": backend.missing,
+        "cursor": cursor.written(last, len(hits), asked.k, key),
+        "total": total,
+        "facets": {name: _buckets(found) for name, found in facets.items()} or None,
+        "partial": bool(missing),
+        "missing_shards": missing,
+    }
 
 
 def _position(asked: SearchParameters | SearchBody, key: str) -> Position | None:
@@ -244,17 +235,17 @@ def _last(result: SearchResult) -> Position | None:
     return Position(hit.score, hit.image_id, hit.rank)
 
 
-def _buckets(found: list[Bucket]) -> list[schemas.BucketAnswer]:
-    return [schemas.BucketAnswer(value=value, count=images) for value, images in found]
+def _buckets(found: list[Bucket]) -> list[Json]:
+    return [{"value": value, "count": images} for value, images in found]
 
 
-def corrections_of(searcher: Searcher, unknown: list[str]) -> list[schemas.CorrectionAnswer]:
+def _corrections(searcher: Searcher, unknown: list[str]) -> list[Json]:
     """The words of the index nearest to unknown ones, those that have any."""
     if not unknown or not isinstance(searcher, Suggester):
         return []
     nearest = {word: searcher.correct(word) for word in unknown[:MAX_CORRECTED]}
     return [
-        schemas.CorrectionAnswer(word=word, words=[held.word for held in found])
+        {"word": word, "words": [held.word for held in found]}
         for word, found in nearest.items()
         if found
     ]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import ceil
 from typing import Any
 
@@ -51,16 +53,31 @@ class Admission:
         self._callers, self._rate, self._at_once = callers, rate, at_once
         self.running: Counter[str] = Counter()
 
-    def admit(self, scope: ASGIScope, path: str) -> Caller:
-        """Who sent a request, which is counted.
+    @contextmanager
+    def admitted(self, scope: ASGIScope, path: str) -> Iterator[None]:
+        """Let a request run, with who sent it in its scope.
 
         Args:
-            scope: of the request.
+            scope: of the request; nothing that is sent becomes a part of it.
             path: of its route.
 
         Raises:
             ProblemError: if it is refused.
         """
+        if "caller" in scope:  # of code in this process
+            yield
+            return
+        caller = scope["caller"] = self._admit(scope, path)
+        self.running[caller.name] += 1
+        try:
+            yield
+        finally:
+            self.running[caller.name] -= 1
+            if not self.running[caller.name]:
+                del self.running[caller.name]
+
+    def _admit(self, scope: ASGIScope, path: str) -> Caller:
+        """Who sent a request, which is counted."""
         _check_body(scope, path)
         caller = self._callers.identify(scope)
         if caller.limited:
@@ -87,26 +104,13 @@ class Access:
 
     async def __call__(self, scope: ASGIScope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
-        if scope["type"] != "http" or (path := route_path(scope)) in HEALTH or is_admitted(scope):
+        if scope["type"] != "http" or (path := route_path(scope)) in HEALTH:
             return await self.app(scope, receive, send)
         try:
-            caller = self._admission.admit(scope, path)
-        except ProblemError as problem:
-            return await problem_response(Request(scope), problem)(scope, receive, send)
-        scope["caller"] = caller
-        running = self._admission.running
-        running[caller.name] += 1
-        try:
-            await self.app(scope, receive, send)
-        finally:
-            running[caller.name] -= 1
-            if not running[caller.name]:
-                del running[caller.name]
-
-
-def is_admitted(scope: ASGIScope) -> bool:
-    """Whether a request was admitted before; nothing that is sent becomes a part of its scope."""
-    return "caller" in scope
+            with self._admission.admitted(scope, path):
+                await self.app(scope, receive, send)
+        except ProblemError as problem:  # of the admission: those of the application are answered
+            await problem_response(Request(scope), problem)(scope, receive, send)
 
 
 def in_process(app: ASGIApp) -> ASGIApp:

@@ -50,10 +50,17 @@ class Hosts:
         name = _name(header)
         return name in self._names or (self._addresses and _is_address(name))
 
-    def are_asked(self, scope: Scope) -> bool:
-        """Whether a request is for one of them, by its one Host header."""
-        asked = _asked_hosts(scope)
-        return len(asked) == 1 and asked[0] in self
+    def check(self, scope: Scope) -> None:
+        """Check that a request is for one of them, by its one Host header.
+
+        Raises:
+            ProblemError: if it is not.
+        """
+        asked = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
+        if len(asked) != 1 or asked[0] not in self:
+            shown = ", ".join(map(repr, asked))[:80] or "no host"
+            detail = f"the request is for {shown}; if that is this server, add --allowed-host"
+            raise ProblemError("wrong-host", detail)
 
 
 class HostCheck:
@@ -64,18 +71,13 @@ class HostCheck:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
-        checked = scope["type"] == "http" and route_path(scope) not in EXEMPT
-        if checked and not self.hosts.are_asked(scope):
-            shown = ", ".join(map(repr, _asked_hosts(scope)))[:80] or "no host"
-            detail = f"the request is for {shown}; if that is this server, add --allowed-host"
-            response = problem_response(Request(scope), ProblemError("wrong-host", detail))
-            await response(scope, receive, send)
+        try:
+            if scope["type"] == "http" and route_path(scope) not in EXEMPT:
+                self.hosts.check(scope)
+        except ProblemError as problem:
+            await problem_response(Request(scope), problem)(scope, receive, send)
         else:
             await self.app(scope, receive, send)
-
-
-def _asked_hosts(scope: Scope) -> list[str]:
-    return [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
 
 
 def is_loopback_name(header: str) -> bool:

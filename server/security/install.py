@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fastapi import FastAPI
+from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from server.security.access import Access, Admission
@@ -28,10 +31,21 @@ class Guards:
     Attributes:
         hosts: that the server answers for.
         admission: of requests.
+        outer: what changes requests before they are decided on, or answers afterwards; the last
+            one is the first to see a request.
+        root_path: of all routes, empty for none.
     """
 
     hosts: Hosts
     admission: Admission
+    outer: Sequence[Middleware]
+    root_path: str
+
+    def surround(self, app: ASGIApp) -> ASGIApp:
+        """An application inside `outer`."""
+        for one in self.outer:
+            app = one.cls(app, *one.args, **one.kwargs)
+        return app
 
 
 def install(app: FastAPI, settings: ServerSettings, buckets: Buckets) -> Guards:
@@ -47,26 +61,37 @@ def install(app: FastAPI, settings: ServerSettings, buckets: Buckets) -> Guards:
     """
     ring = app.state.keys = KeyRing(settings.keys or default_file())
     guards = Guards(
-        Hosts(settings.host, settings.allowed_hosts), _admission(settings, ring, buckets)
+        Hosts(settings.host, settings.allowed_hosts),
+        _admission(settings, ring, buckets),
+        _outer(settings),
+        settings.root_path,
     )
     # The last one added is the first to see a request.
     app.add_middleware(Access, admission=guards.admission)
+    app.add_middleware(HostCheck, hosts=guards.hosts)
+    app.add_middleware(SecurityHeaders)
+    for one in guards.outer:
+        app.add_middleware(one.cls, *one.args, **one.kwargs)
+    return guards
+
+
+def _outer(settings: ServerSettings) -> list[Middleware]:
+    found: list[Middleware] = []
     if settings.cors_origins:
         # Without credentials: scripts of other sites send keys in headers, and never our cookie.
-        app.add_middleware(
+        cors = Middleware(
             CORSMiddleware,
             allow_origins=settings.cors_origins,
             allow_headers=("authorization", "x-api-key"),
             expose_headers=("retry-after",),
         )
-    app.add_middleware(HostCheck, hosts=guards.hosts)
-    app.add_middleware(SecurityHeaders)
+        found.append(cors)
     if settings.root_path:
-        app.add_middleware(RootPath, root_path=settings.root_path)
+        found.append(Middleware(RootPath, root_path=settings.root_path))
     if settings.trusted_proxies:
         trusted = list(settings.trusted_proxies)
-        app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=trusted)
-    return guards
+        found.append(Middleware(ProxyHeadersMiddleware, trusted_hosts=trusted))
+    return found
 
 
 def _admission(settings: ServerSettings, ring: KeyRing, buckets: Buckets) -> Admission:

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
-from server.parent import stop_with_parent
 from server.settings import ServerSettings
+from server.stop_signals import stop_with_parent
 from server.writing.board import Board
 
 if TYPE_CHECKING:
