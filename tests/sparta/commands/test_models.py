@@ -1,4 +1,4 @@
-"""`sparta substitutes`."""
+"""`sparta shrink` and `sparta substitutes`."""
 
 from pathlib import Path
 
@@ -11,7 +11,28 @@ from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.substitutes import SubstituteTable
 from sparta.visualsparta import nearest_terms
+from sparta.visualsparta.model import VisualSparta
 from tests import tiny
+
+
+def test_shrink_writes_a_compact_model(tmp_path: Path) -> None:
+    model = tiny.model(use_labels=False)
+    model.trained_terms[:10] = False
+    model.save_pretrained(tmp_path / "model")
+    out = tmp_path / "small"
+    result = CliRunner().invoke(cli, ["shrink", str(tmp_path / "model"), "--out", str(out)])
+    assert result.exception is None, result.exception
+    assert "15 trained terms" in result.output
+    assert torch.equal(VisualSparta.from_pretrained(out).trained_terms, model.trained_terms)
+    again = CliRunner().invoke(cli, ["shrink", str(tmp_path / "model"), "--out", str(out)])
+    assert isinstance(again.exception, InputError)
+    assert "is not empty" in str(again.exception)
+
+
+def test_only_visualsparta_models_shrink(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    result = CliRunner().invoke(cli, ["shrink", str(tmp_path), "--out", str(tmp_path / "out")])
+    assert isinstance(result.exception, InputError)
 
 
 def test_a_model_gets_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,7 +55,7 @@ def test_a_model_gets_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert len(tables[0].words["cat"]) == 3
 
 
-def test_other_folders_are_refused(tmp_path: Path) -> None:
+def test_substitutes_need_a_model(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "absent"):
         result = CliRunner().invoke(cli, ["substitutes", str(folder), "--encoder", "e/e"])
         assert isinstance(result.exception, InputError)
