@@ -17,10 +17,13 @@ from sparta.commands.extract import extract
 from sparta.commands.import_features import import_
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
-from tests.sparta.features.readers.bottom_up_files import write
-from tests.sparta.features.readers.lxmert_files import line
-from tests.sparta.features.readers.oscar_files import random_images, write_scene_graph
-from tests.sparta.features.readers.vocabulary_files import write_vocabulary
+from tests.sparta.features.readers.samples import (
+    lxmert_line,
+    random_images,
+    write,
+    write_scene_graph,
+    write_vocabulary,
+)
 
 
 @pytest.fixture
@@ -112,7 +115,7 @@ def test_finds_the_format_and_leaves_out_bad_images(tmp_path: Path, importing: T
 def test_numbers_of_classes_become_words_with_a_vocabulary(
     tmp_path: Path, importing: Typer
 ) -> None:
-    path = write(tmp_path / "a.tsv", [line("7")])
+    path = write(tmp_path / "a.tsv", [lxmert_line("7")])
     vocabulary = write_vocabulary(tmp_path / "genome")
     asked = ["auto", str(path), "--regions", "1", "--keep", "confident", "--out"]
     done = CliRunner().invoke(importing, [*asked, str(tmp_path / "plain")])
@@ -124,7 +127,7 @@ def test_numbers_of_classes_become_words_with_a_vocabulary(
     assert done.exit_code == 0, done.output
     assert "Regions have no labels" not in done.output
     store = FeatureStore.open(tmp_path / "named")
-    assert (store[0].labels, store[0].attributes) == (("traffic light",), ("red",))
+    assert (store[0].labels, store[0].attributes) == (("traffic light",), ("brown",))
     assert store.source.extra == {"regions": 1, "keep": "confident", "attributes": 0.05}
 
 

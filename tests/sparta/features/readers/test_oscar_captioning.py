@@ -4,51 +4,28 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from sparta.errors import InputError
 from sparta.features.readers.oscar_captioning import OscarCaptioningReader, fits
 from sparta.features.readers.parsing.region_limit import RegionLimit
-from tests.sparta.features.readers.mutations import mutated, mutated_cells, read_all
-from tests.sparta.features.readers.oscar_files import (
-    encoded,
+from tests.sparta.features.readers.samples import (
+    encode,
     objects,
     random_images,
     rows,
     same,
     write_captioning,
-    write_tsv,
+    write_cells,
 )
 
 IMAGES = random_images("abc")
-
-
-@pytest.mark.parametrize("dtype", ["<f4", "<f2"])
-def test_reads_what_the_yaml_names(tmp_path: Path, dtype: str) -> None:
-    folder = write_captioning(tmp_path, IMAGES[::-1], dtype)
-    for path in (folder, folder / "train.yaml"):
-        reader = OscarCaptioningReader([path], name="x152")
-        assert reader.ids == ["a", "b", "c"]
-        assert (reader.source.dimension, reader.source.weights) == (5, "x152")
-        for row, image in enumerate(IMAGES):
-            same(reader[row], image)
-            assert (reader[row].width, reader[row].height) == (640, 448)
-
-
-def test_several_data_sets_are_put_together(tmp_path: Path) -> None:
-    train = write_captioning(tmp_path / "train", IMAGES[:2])
-    val = write_captioning(tmp_path / "val", IMAGES[2:])
-    reader = OscarCaptioningReader([val, train], image_suffix=".jpg")
-    assert reader.ids == ["a.jpg", "b.jpg", "c.jpg"]
-    assert reader[2].labels == IMAGES[2].labels
 
 
 def test_labels_of_another_detector_are_told_by_their_boxes(tmp_path: Path) -> None:
     folder = write_captioning(tmp_path, IMAGES)
     image = max(IMAGES, key=lambda image: len(image.features))
     whole = {"class": "street", "rect": [0, 0, image.width, image.height]}
-    write_tsv(folder / "train.label.tsv", [(each.image_id, [whole]) for each in IMAGES])
+    write_cells(folder / "train.label.tsv", [(each.image_id, [whole]) for each in IMAGES])
     reader = OscarCaptioningReader([folder])
     found = reader[reader.ids.index(image.image_id)]
     assert len(found.labels) > 1
@@ -88,7 +65,7 @@ def test_a_malformed_line_is_named(tmp_path: Path, part: str, cell: Any, message
     folder = write_captioning(tmp_path, IMAGES)
     path = folder / f"train.{part}.tsv"
     lines = path.read_text().splitlines(keepends=True)
-    write_tsv(path, [("b", cell)])
+    write_cells(path, [("b", cell)])
     path.write_text(lines[0] + path.read_text() + lines[2])
     reader = OscarCaptioningReader([folder])
     with pytest.raises(InputError) as raised:
@@ -146,68 +123,15 @@ def test_knows_its_files(tmp_path: Path) -> None:
 
 def test_a_width_is_what_most_lines_have(tmp_path: Path) -> None:
     folder = write_captioning(tmp_path, IMAGES)
-    narrow = {"num_boxes": 1, "features": encoded(np.ones((1, 8), "<f4"))}
+    narrow = {"num_boxes": 1, "features": encode(np.ones((1, 8), "<f4"))}
     cells = [("0", narrow)]
     for image in IMAGES:
-        found = {"num_boxes": len(image.features), "features": encoded(rows(image))}
+        found = {"num_boxes": len(image.features), "features": encode(rows(image))}
         cells.append((image.image_id, found))
-    write_tsv(folder / "train.feature.tsv", cells)
+    write_cells(folder / "train.feature.tsv", cells)
     labels = [(image.image_id, objects(image)) for image in IMAGES]
-    write_tsv(folder / "train.label.tsv", [("0", []), *labels])
+    write_cells(folder / "train.label.tsv", [("0", []), *labels])
     reader = OscarCaptioningReader([folder])
     with pytest.raises(InputError, match=r"line 1: features: expected 1 rows of 11 numbers"):
         reader[0]
     same(reader[1], IMAGES[0])
-
-
-def _contents(tmp: Path) -> dict[str, bytes]:
-    folder = write_captioning(tmp, IMAGES)
-    return {
-        part: (folder / f"train.{part}.tsv").read_bytes() for part in ("feature", "label", "hw")
-    }
-
-
-@settings(max_examples=60)
-@given(data=st.data())
-@pytest.mark.filterwarnings("error")
-def test_whatever_changes_in_the_files_is_noticed_or_harmless(
-    tmp_path: Path, data: st.DataObject
-) -> None:
-    contents = _contents(tmp_path)
-    part = data.draw(st.sampled_from(sorted(contents)))
-    content = data.draw(mutated(contents[part]) | mutated_cells(contents[part]))
-    (tmp_path / f"train.{part}.tsv").write_bytes(content)
-    for image in read_all(lambda: OscarCaptioningReader([tmp_path])):
-        "".join([*image.labels, *image.attributes]).encode()
-
-
-YAML = b"feature: train.feature.tsv\nlabel: train.label.tsv\n"
-
-
-@settings(max_examples=40)
-@given(content=mutated(YAML))
-def test_whatever_changes_in_the_yaml_is_noticed_or_harmless(
-    tmp_path: Path, content: bytes
-) -> None:
-    write_captioning(tmp_path, IMAGES)
-    (tmp_path / "train.yaml").write_bytes(content)
-    fits(tmp_path)
-    read_all(lambda: OscarCaptioningReader([tmp_path / "train.yaml"]))
-
-
-def test_attributes_with_scores_are_those_above_the_threshold(tmp_path: Path) -> None:
-    folder = write_captioning(tmp_path, IMAGES[:1])
-    found = objects(IMAGES[0])
-    for entry in found:
-        entry |= {"attributes": ["old", "red"], "attr_scores": [0.0, 0.5]}
-    write_tsv(folder / "train.label.tsv", [(IMAGES[0].image_id, found)])
-    assert set(OscarCaptioningReader([folder])[0].attributes) == {"red"}
-
-
-def test_byte_order_marks_are_no_part_of_the_files(tmp_path: Path) -> None:
-    folder = write_captioning(tmp_path, IMAGES)
-    for path in folder.iterdir():
-        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
-    reader = OscarCaptioningReader([folder])
-    for row, image in enumerate(IMAGES):
-        same(reader[row], image)

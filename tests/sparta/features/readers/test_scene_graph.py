@@ -4,50 +4,29 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 
 from sparta.errors import InputError
 from sparta.features.readers.parsing.region_limit import RegionLimit
 from sparta.features.readers.scene_graph import SceneGraphReader, fits
-from tests.sparta.features.readers.mutations import mutated, mutated_cells, read_all
-from tests.sparta.features.readers.oscar_files import (
-    encoded,
+from tests.sparta.features.readers.samples import (
+    encode,
     objects,
     random_images,
     same,
+    write_cells,
     write_scene_graph,
     write_sizes,
-    write_tsv,
 )
 
 IMAGES = random_images("abc")
-
-
-def test_locations_are_added(tmp_path: Path) -> None:
-    folder = write_scene_graph(tmp_path, IMAGES[::-1])
-    for path in (folder, folder / "predictions.tsv"):
-        reader = SceneGraphReader([path], name="x152")
-        assert reader.ids == ["a", "b", "c"]
-        assert (reader.source.dimension, reader.source.weights) == (5, "x152")
-        for row, image in enumerate(IMAGES):
-            same(reader[row], image)
-            np.testing.assert_allclose(reader[row].locations, image.locations, atol=1e-6)
-            assert (reader[row].width, reader[row].height) == (640, 448)
-
-
-def test_the_surest_regions_may_be_kept(tmp_path: Path) -> None:
-    folder = write_scene_graph(tmp_path, IMAGES)
-    reader = SceneGraphReader([folder], limit=RegionLimit(1, "confident"))
-    for row, image in enumerate(IMAGES):
-        assert reader[row].features.tolist() == image.features[-1:].tolist()
 
 
 def test_half_precision_is_told_by_the_published_width(tmp_path: Path) -> None:
     vector = np.linspace(-1, 1, 2048).astype("<f2")
     found = {"class": "dog", "conf": 1.0, "rect": [0, 0, 64, 64]}
     for dtype in ("<f2", "<f4"):
-        cell = {"objects": [found | {"feature": encoded(vector.astype(dtype))}]}
-        write_tsv(tmp_path / "predictions.tsv", [("a", cell)])
+        cell = {"objects": [found | {"feature": encode(vector, dtype)}]}
+        write_cells(tmp_path / "predictions.tsv", [("a", cell)])
         write_sizes(tmp_path / "hw.tsv", IMAGES)
         np.testing.assert_array_equal(SceneGraphReader([tmp_path])[0].features[0], vector)
 
@@ -77,7 +56,7 @@ def changed(**fields: Any) -> dict[str, Any]:
     image = next(image for image in IMAGES if len(image.features) > 1)
     found = objects(image)
     for entry, vector in zip(found, image.features.astype("<f4"), strict=True):
-        entry["feature"] = encoded(vector)
+        entry["feature"] = encode(vector)
     first = {name: value for name, value in (found[0] | fields).items() if value is not None}
     return {"objects": [first, *found[1:]]}
 
@@ -94,8 +73,27 @@ def changed(**fields: Any) -> dict[str, Any]:
         (changed(feature="AA"), "objects.0.feature: not base64"),
         (changed(feature="AAA="), "objects.0.feature: 2 bytes are not floats"),
         (changed(feature="AAAAAA=="), "objects.0.feature: expected 5 numbers, found 1"),
-        (changed(feature=encoded(np.zeros(5, "<f4"))), "features, row 1: all its numbers are 0"),
-        (changed(feature=encoded(np.full(5, np.nan, "<f4"))), "features, row 1: expected finite"),
+        (
+            changed(
+                feature=encode(
+                    np.zeros(
+                        5,
+                    )
+                )
+            ),
+            "features, row 1: all its numbers are 0",
+        ),
+        (
+            changed(
+                feature=encode(
+                    np.full(
+                        5,
+                        np.nan,
+                    )
+                )
+            ),
+            "features, row 1: expected finite",
+        ),
     ],
 )
 def test_a_malformed_line_is_named(tmp_path: Path, cell: Any, message: str) -> None:
@@ -117,33 +115,8 @@ def test_knows_its_files(tmp_path: Path) -> None:
     assert fits(folder)
     assert fits(folder / "predictions.tsv")
     assert fits(folder / "test.hw.tsv")
-    write_tsv(folder / "predictions.tsv", [("a", {"image_h": 1, "image_w": 1, "objects": []})])
+    write_cells(folder / "predictions.tsv", [("a", {"image_h": 1, "image_w": 1, "objects": []})])
     assert not fits(folder)  # VinVL's
-
-
-CONTENT = b"".join(
-    f"{image.image_id}\t{json.dumps(changed() | {'relations': None})}\n".encode()
-    for image in IMAGES
-)
-
-
-@settings(max_examples=100)
-@given(content=mutated(CONTENT) | mutated_cells(CONTENT))
-@pytest.mark.filterwarnings("error")
-def test_whatever_changes_in_the_file_is_noticed_or_harmless(
-    tmp_path: Path, content: bytes
-) -> None:
-    write_sizes(tmp_path / "hw.tsv", IMAGES)
-    (tmp_path / "predictions.tsv").write_bytes(content)
-    fits(tmp_path)
-    for image in read_all(lambda: SceneGraphReader([tmp_path])):
-        "".join([*image.labels, *image.attributes]).encode()
-
-
-def test_what_has_not_changed_is_read(tmp_path: Path) -> None:
-    write_sizes(tmp_path / "hw.tsv", IMAGES)
-    (tmp_path / "predictions.tsv").write_bytes(CONTENT)
-    assert len(read_all(lambda: SceneGraphReader([tmp_path]))) == 3
 
 
 def scored(attributes: list[str], scores: list[float] | None) -> dict[str, Any]:
@@ -164,7 +137,7 @@ def test_attributes_that_the_detector_zeroed_are_left_out(
     tmp_path: Path, scores: list[float] | None, limit: RegionLimit, words: str
 ) -> None:
     folder = write_scene_graph(tmp_path, IMAGES)
-    write_tsv(folder / "predictions.tsv", [("a", scored([f"a{n}" for n in range(16)], scores))])
+    write_cells(folder / "predictions.tsv", [("a", scored([f"a{n}" for n in range(16)], scores))])
     reader = SceneGraphReader([folder], limit=limit)
     assert reader[0].attributes[0] == words
     assert reader.source.extra == limit.extra
@@ -172,26 +145,6 @@ def test_attributes_that_the_detector_zeroed_are_left_out(
 
 def test_each_attribute_has_a_score(tmp_path: Path) -> None:
     folder = write_scene_graph(tmp_path, IMAGES)
-    write_tsv(folder / "predictions.tsv", [("a", scored(["red"], [0.5, 0.4]))])
+    write_cells(folder / "predictions.tsv", [("a", scored(["red"], [0.5, 0.4]))])
     with pytest.raises(InputError, match=r"objects.0: .*attr_scores: expected 1, one for each"):
         SceneGraphReader([folder])
-
-
-def test_relative_boxes_are_named(tmp_path: Path) -> None:
-    folder = write_scene_graph(tmp_path, IMAGES[:1])
-    found = changed()
-    for entry in found["objects"]:
-        entry["rect"] = [0.25, 0.5, 0.75, 1.0]
-    write_tsv(folder / "predictions.tsv", [("a", found)])
-    with pytest.raises(InputError, match=r"line 1: objects.rect: .* boxes are relative"):
-        SceneGraphReader([folder])[0]
-
-
-def test_byte_order_marks_are_no_part_of_the_files(tmp_path: Path) -> None:
-    folder = write_scene_graph(tmp_path, IMAGES)
-    for path in folder.iterdir():
-        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
-    assert fits(folder)
-    reader = SceneGraphReader([folder])
-    for row, image in enumerate(IMAGES):
-        same(reader[row], image)

@@ -8,15 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sparta.errors import InputError
 from sparta.features.readers.import_store import import_features
-from sparta.features.readers.parsing.region_limit import RegionLimit
 from sparta.features.readers.vinvl import VinvlReader
-from tests.sparta.features.readers.mutations import mutated, mutated_cells, read_all
 
 # Numbers float16 holds exactly: 5 features, then x1, y1, x2, y2, w, h.
 DOG = [1, -2, 3, 4, 5, 0.25, 0.5, 0.75, 1, 0.5, 0.5]
@@ -46,12 +42,6 @@ def write(folder: Path, features: Sequence[str], labels: Sequence[str] | None = 
     (folder / "features.tsv").write_text("".join(features))
     (folder / "predictions.tsv").write_text("".join(lines))
     return folder
-
-
-def write_index(path: Path) -> None:
-    lines = path.read_bytes().splitlines(keepends=True)
-    starts = [sum(map(len, lines[:number])) for number in range(len(lines))]
-    path.with_suffix(".lineidx").write_text("".join(f"{start}\n" for start in starts))
 
 
 @pytest.mark.parametrize("dtype", ["<f4", "<f2"])
@@ -97,16 +87,6 @@ def test_order_is_of_the_ids_not_of_the_keys(tmp_path: Path) -> None:
     store = import_features(VinvlReader([folder], image_suffix=".jpg"), tmp_path / "store")
     assert store.ids == ["a-b.jpg", "a.jpg"]
     assert store.index("a.jpg") == 1
-
-
-def test_an_index_changes_nothing(tmp_path: Path) -> None:
-    twice = ROWS * np.array([2] * 5 + [1] * 6)
-    folder = write(tmp_path, [feature_line("b"), feature_line("a", twice)])
-    without = [VinvlReader([folder])[row].features.tolist() for row in range(2)]
-    write_index(folder / "features.tsv")
-    write_index(folder / "predictions.tsv")
-    assert [VinvlReader([folder])[row].features.tolist() for row in range(2)] == without
-    assert without == [twice[:, :5].tolist(), ROWS[:, :5].tolist()]
 
 
 # A line missing at the end, not at a line's start, none, no number, beyond the end, beyond 64 bits,
@@ -313,16 +293,6 @@ def test_a_bare_list_of_objects_tells_no_size(tmp_path: Path) -> None:
     assert (image.width, image.height) == (0, 0)
 
 
-def test_the_surest_regions_may_be_kept(tmp_path: Path) -> None:
-    folder = write(tmp_path, [A])
-    reader = VinvlReader([folder], limit=RegionLimit(1, "confident"))
-    assert reader[0].boxes.tolist() == [[0, 0, 1, 1]]  # of confidence 1
-    assert reader.source.extra == {"regions": 1, "keep": "confident"}
-    reader = VinvlReader([folder], limit=RegionLimit(1))
-    assert (reader[0].labels, reader[0].attributes) == (("dog",), ("brown wet",))
-    assert VinvlReader([folder]).source.extra == {}
-
-
 def test_a_broken_run_continues_and_other_inputs_are_refused(tmp_path: Path) -> None:
     keys = [f"{number:04}" for number in range(600)]  # more than a shard
     lines = [feature_line(key) for key in keys]
@@ -364,59 +334,3 @@ def test_reads_real_regions(shared: Path) -> None:
     assert image.labels == ("person", "person", "car", "person", "")
     assert image.attributes == ("black", "black", "blue", "grey", "")
     np.testing.assert_allclose(image.boxes[0] * 224, [119.4, 126.4, 173.4, 224.0], atol=0.1, rtol=0)
-
-
-FEATURES = "".join(feature_line(key) for key in "acb").encode()
-PREDICTIONS = "".join(label_line(key) for key in "abc").encode()
-
-
-@settings(max_examples=100)
-@given(
-    features=st.just(FEATURES) | mutated(FEATURES) | mutated_cells(FEATURES),
-    predictions=st.just(PREDICTIONS) | mutated(PREDICTIONS) | mutated_cells(PREDICTIONS),
-    limit=st.sampled_from([RegionLimit(), RegionLimit(1, "confident")]),
-)
-@pytest.mark.filterwarnings("error")
-def test_whatever_changes_in_the_files_is_noticed_or_harmless(
-    tmp_path: Path, features: bytes, predictions: bytes, limit: RegionLimit
-) -> None:
-    (tmp_path / "features.tsv").write_bytes(features)
-    (tmp_path / "predictions.tsv").write_bytes(predictions)
-    images = read_all(lambda: VinvlReader([tmp_path], limit=limit))
-    assert len(images) == 3 or (features, predictions) != (FEATURES, PREDICTIONS)
-
-
-INDEX = b"0\n%d\n%d\n" % (len(feature_line("a")), len(feature_line("a") * 2))
-
-
-@settings(max_examples=50)
-@given(
-    index=st.just(INDEX) | mutated(INDEX),
-    lines=st.just(b'{"a":0,"c":1,"b":2}') | mutated(b'{"a":0,"c":1,"b":2}'),
-)
-def test_whatever_changes_in_the_indexes_is_noticed_or_harmless(
-    tmp_path: Path, index: bytes, lines: bytes
-) -> None:
-    write(tmp_path, FEATURES.decode().splitlines(keepends=True))
-    (tmp_path / "features.lineidx").write_bytes(index)
-    (tmp_path / "imageid2idx.json").write_bytes(lines)
-    assert len(read_all(lambda: VinvlReader([tmp_path]))) in (0, 3)
-
-
-def test_attributes_with_scores_are_those_above_the_threshold(tmp_path: Path) -> None:
-    dog = OBJECTS[0] | {"attr_scores": [0.3, 0.6]}
-    zeroed = OBJECTS[1] | {"attributes": ["red", "old"], "attr_scores": [0.0, 0.0]}
-    folder = write(tmp_path, [feature_line("a")], [label_line("a", [dog, zeroed])])
-    assert VinvlReader([folder])[0].attributes == ("wet brown", "")
-    limit = RegionLimit(attributes=0.5)
-    assert VinvlReader([folder], limit=limit)[0].attributes == ("wet", "")
-
-
-def test_byte_order_marks_are_no_part_of_the_files(tmp_path: Path) -> None:
-    folder = write(tmp_path, [feature_line("a"), feature_line("b")])
-    (folder / "imageid2idx.json").write_text('{"a": 0, "b": 1}')
-    for path in folder.iterdir():
-        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
-    reader = VinvlReader([folder])
-    assert reader.ids == ["a", "b"]
-    assert reader[0].labels == ("dog", "")

@@ -1,7 +1,8 @@
+"""HGR's videos and folders of precomputed features."""
+
 import os
 import sys
 import tracemalloc
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,39 +13,16 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sparta.errors import InputError
-from sparta.features.readers.hgr import HgrReader, fits, pick_frames, read_names
+from sparta.features.readers.hgr import HgrReader, pick_frames, read_names
 from sparta.features.readers.import_store import import_features
-from tests.sparta.features.readers.mutations import mutated, read_all
-
-
-def numbers(*shape: int) -> NDArray[np.float32]:
-    return np.random.default_rng(shape).normal(size=shape).astype(np.float32)
-
-
-def write_names(root: Path, **splits: list[str]) -> None:
-    (root / "public_split").mkdir()
-    for split, names in splits.items():
-        np.save(root / "public_split" / f"{split}_names.npy", np.array(names))
-
-
-def frames_folder(root: Path, **splits: dict[str, Any]) -> Path:
-    """Features as a matrix per video: split → name → [frames, d]."""
-    h5py = pytest.importorskip("h5py", reason="extra [video] is not installed")
-    folder = root / "ordered_feature" / "SA" / "resnet152.pth"
-    folder.mkdir(parents=True)
-    for split, videos in splits.items():
-        with h5py.File(folder / f"{split}_ft.hdf5", "w") as file:
-            for name, frames in videos.items():
-                file[name] = frames
-    return folder
-
-
-def means_folder(root: Path, **splits: NDArray[Any]) -> Path:
-    folder = root / "ordered_feature" / "MP" / "i3d"
-    folder.mkdir(parents=True)
-    for split, features in splits.items():
-        np.save(folder / f"{split}_ft.npy", features)
-    return folder
+from sparta.features.readers.precomp import PrecompReader
+from tests.sparta.features.readers.samples import (
+    frames_folder,
+    means_folder,
+    numbers,
+    write_names,
+    write_precomp,
+)
 
 
 def test_frames_become_regions_of_the_whole_picture(tmp_path: Path) -> None:
@@ -177,45 +155,6 @@ def test_a_name_that_is_no_text_is_named(tmp_path: Path, names: NDArray[Any]) ->
         read_names(tmp_path, "trn")
 
 
-NAMES = ["b/1", "c", "a"]
-
-
-def fuzz(path: Path, folder: Path, draw: Callable[..., Any]) -> None:
-    content = draw(mutated(path.read_bytes()))
-    path.unlink()  # what was mapped stays as it was
-    path.write_bytes(content)
-    fits(folder)
-    read_all(lambda: HgrReader(folder, ["trn"]))
-
-
-@given(data=st.data(), changes=st.sampled_from(["trn_names.npy", "trn_ft.npy"]))
-@pytest.mark.filterwarnings("error::RuntimeWarning")
-def test_whatever_changes_in_means_is_noticed_or_harmless(
-    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, changes: str
-) -> None:
-    root = tmp_path_factory.mktemp("means")
-    write_names(root, trn=NAMES)
-    folder = means_folder(root, trn=numbers(3, 4))
-    assert len(read_all(lambda: HgrReader(folder, ["trn"]))) == 3
-    fuzz(
-        root / "public_split" / changes if "names" in changes else folder / changes,
-        folder,
-        data.draw,
-    )
-
-
-@given(data=st.data())
-@pytest.mark.filterwarnings("error::RuntimeWarning")
-def test_whatever_changes_in_frames_is_noticed_or_harmless(
-    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
-) -> None:
-    root = tmp_path_factory.mktemp("frames")
-    write_names(root, trn=NAMES)
-    folder = frames_folder(root, trn={name.replace("/", "_"): numbers(2, 4) for name in NAMES})
-    assert len(read_all(lambda: HgrReader(folder, ["trn"]))) == 3
-    fuzz(folder / "trn_ft.hdf5", folder, data.draw)
-
-
 @pytest.mark.parametrize(
     ("value", "found"),
     [
@@ -238,13 +177,6 @@ def test_a_group_is_no_video(tmp_path: Path) -> None:
     write_names(tmp_path, trn=["a"])
     folder = frames_folder(tmp_path, trn={"a/frames": numbers(2, 4)})
     with pytest.raises(InputError, match=r"video 'a': expected numbers of .*, found a group"):
-        HgrReader(folder, ["trn"])
-
-
-def test_a_file_without_the_names_of_any_video_is_named(tmp_path: Path) -> None:
-    write_names(tmp_path, trn=["a"])
-    folder = frames_folder(tmp_path, trn={})
-    with pytest.raises(InputError, match=r"trn_ft\.hdf5: video 'a' is missing"):
         HgrReader(folder, ["trn"])
 
 
@@ -275,3 +207,112 @@ def test_a_file_cut_while_it_is_read_is_an_error(tmp_path: Path) -> None:
     os.truncate(folder / "trn_ft.hdf5", (folder / "trn_ft.hdf5").stat().st_size // 2)
     with pytest.raises(InputError, match=r"trn_ft\.hdf5: the file was cut short while it was read"):
         reader[1]
+
+
+def test_splits_are_put_together_in_order_of_their_ids(tmp_path: Path) -> None:
+    train, dev = numbers(2, 3, 4), numbers(3, 3, 4)
+    write_precomp(tmp_path, "train", train, ["9"] * 5 + ["11"] * 5)
+    write_precomp(tmp_path, "dev", dev, ["8", "10", "7"])
+    reader = PrecompReader(tmp_path, ["train", "dev:2"], image_suffix=".jpg", name="butd")
+    store = import_features(reader, tmp_path / "store")
+    assert store.ids == ["10.jpg", "11.jpg", "8.jpg", "9.jpg"]
+    for image, wanted in zip(store, [dev[1], train[1], dev[0], train[0]], strict=True):
+        np.testing.assert_array_equal(image.features, wanted.astype(np.float16))
+        assert image.boxes.tolist() == [[0, 0, 1, 1]] * 3
+        assert image.labels == ("", "", "")
+    assert store.source.kind == "region"
+    assert (store.source.dimension, store.source.weights) == (4, "butd")
+
+
+def test_a_row_for_each_caption_is_one_image(tmp_path: Path) -> None:
+    """As SCAN's converter writes them."""
+    features = numbers(3, 2, 4)
+    write_precomp(
+        tmp_path, "dev", np.repeat(features, 5, axis=0), ["9"] * 5 + ["8"] * 5 + ["7"] * 5
+    )
+    reader = PrecompReader(tmp_path, ["dev:2"])
+    assert reader.ids == ["8", "9"]
+    for row, wanted in enumerate(features[1::-1]):
+        np.testing.assert_array_equal(reader[row].features, wanted.astype(np.float16))
+
+
+def test_rows_of_one_image_that_differ_are_named(tmp_path: Path) -> None:
+    write_precomp(tmp_path, "dev", numbers(10, 2, 4), ["9"] * 5 + ["8"] * 5)
+    with pytest.raises(InputError, match=r"image 6 \(8\): features: its rows 1 and 2 differ"):
+        PrecompReader(tmp_path, ["dev"])[0]
+    write_precomp(tmp_path, "dev", numbers(10, 2, 4), ["9"] * 5 + ["8"] * 4 + ["7"])
+    with pytest.raises(InputError, match=r"line 6: expected 5 lines of one image, found '8' and"):
+        PrecompReader(tmp_path, ["dev"])
+
+
+def changed_row(value: float) -> NDArray[np.float32]:
+    features = numbers(2, 3, 4)
+    features[1, 2] = value
+    return features
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        (
+            changed_row(np.nan),
+            r"image 2 \(2\): features, row 3: expected finite numbers .* found nan",
+        ),
+        (changed_row(-7e4), r"image 2 \(2\): features, row 3: expected finite .* found -70000"),
+        (changed_row(0), r"image 2 \(2\): features, row 3: all its numbers are 0"),
+        (numbers(2, 0, 4), r"image 2 \(2\): features: no rows"),
+    ],
+)
+def test_an_odd_row_is_named(tmp_path: Path, features: NDArray[Any], message: str) -> None:
+    write_precomp(tmp_path, "dev", features, ["1", "2"])
+    with pytest.raises(InputError, match=r"dev_ims\.npy.*" + message):
+        PrecompReader(tmp_path, ["dev"])[1]
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        (numbers(3, 2, 4), r"dev_ids\.txt: expected 3 lines, .* found 2"),
+        (numbers(1, 2, 4), r"dev_ids\.txt, line 1: expected 2 lines of one image, found '1' and"),
+        (numbers(2, 4), r"dev_ims\.npy: expected float with 3 axes, found float32 \[2, 4\]"),
+        (np.ones((2, 3, 4), int), r"dev_ims\.npy: expected float with 3 axes, found int64"),
+        (np.full((2, 3, 4), None), r"dev_ims\.npy holds Python objects"),
+    ],
+)
+def test_an_odd_file_is_named(tmp_path: Path, features: NDArray[Any], message: str) -> None:
+    write_precomp(tmp_path, "dev", features, ["1", "2"])
+    with pytest.raises(InputError, match=message):
+        PrecompReader(tmp_path, ["dev"])
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "damaged or no .npy file"),
+        (b"hello world", "damaged or no .npy file$"),  # no word of loading it unsafely
+        (b"cut", r"damaged or no .npy file: float32 \[2, 3, 4\] takes 96 bytes, and it has 88"),
+        (b"npz", "is an .npz, expected an .npy"),
+    ],
+)
+def test_a_damaged_file_is_named(tmp_path: Path, content: bytes, message: str) -> None:
+    path = write_precomp(tmp_path, "dev", numbers(2, 3, 4), ["1", "2"]) / "dev_ims.npy"
+    if content == b"cut":
+        content = path.read_bytes()[:-8]
+    elif content == b"npz":
+        np.savez(tmp_path / "x.npz", numbers(2, 3, 4))
+        content = (tmp_path / "x.npz").read_bytes()
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        PrecompReader(tmp_path, ["dev"])
+
+
+def test_splits_that_do_not_go_together_are_named(tmp_path: Path) -> None:
+    write_precomp(tmp_path, "train", numbers(2, 3, 4), ["1", "2"])
+    write_precomp(tmp_path, "dev", numbers(2, 3, 4), ["2", "3"])
+    write_precomp(tmp_path, "test", numbers(1, 3, 5), ["4"])
+    with pytest.raises(InputError, match="image '2' is in two splits: train and dev"):
+        PrecompReader(tmp_path, ["train", "dev"])
+    with pytest.raises(InputError, match=r"test_ims\.npy: expected \[images, regions, 4\] as "):
+        PrecompReader(tmp_path, ["train", "test"])
+    with pytest.raises(InputError, match=r"val_ims\.npy: cannot be read: No such file"):
+        PrecompReader(tmp_path, ["val"])

@@ -1,14 +1,89 @@
+"""Words of classes, objects that stand with their regions, and the regions that are kept."""
+
 import logging
+from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from sparta.errors import InputError
+from sparta.features.readers.parsing.class_names import Classes, Vocabularies, Vocabulary
 from sparta.features.readers.parsing.detected_objects import DetectedObject, LabelledObjects
 from sparta.features.readers.parsing.label_matching import WordPlacer, match, overlaps
 from sparta.features.readers.parsing.region_limit import RegionLimit
 from sparta.features.record import ImageFeatures
+from tests.sparta.features.readers.samples import write_vocabulary
+
+
+def classes(
+    objects: list[int], attributes: list[int] | None = None, confidences: float = 0.5
+) -> Classes:
+    sure = np.full(len(objects), confidences, np.float32)
+    if attributes is None:
+        return Classes("f.tsv, line 3", np.array(objects), sure)
+    return Classes("f.tsv, line 3", np.array(objects), sure, np.array(attributes), sure)
+
+
+def test_an_attribute_the_detector_is_not_sure_of_is_none(tmp_path: Path) -> None:
+    vocabularies = Vocabularies(write_vocabulary(tmp_path))
+    sure = np.array([0.1, 0.11, 0.0])
+    found = Classes("f", np.zeros(3, int), np.ones(3), np.array([1, 1, 0]), sure)
+    assert vocabularies.words(found) == (("yolk",) * 3, ("", "brown", ""))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "objects_vocab.txt is empty"),
+        (b"a\n\nb", "objects_vocab.txt, line 2: the word is blank"),
+        (b"a\n,b", "objects_vocab.txt, line 2: the word is blank"),
+        (b"\xff", "objects_vocab.txt: not UTF-8"),
+    ],
+)
+def test_an_odd_file_is_named(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "objects_vocab.txt"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        Vocabulary(path)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    (write_vocabulary(tmp_path) / "attributes_vocab.txt").unlink()
+    with pytest.raises(InputError, match=r"attributes_vocab\.txt: cannot be read: No such file"):
+        Vocabularies(tmp_path)
+
+
+def test_reads_the_published_vocabularies(shared: Path) -> None:
+    folder = shared / "vocab"
+    if not folder.is_dir():
+        pytest.skip(f"vocabularies are not installed: {folder} is absent")
+    last = classes([1599, 0], [0, 399])
+    assert Vocabularies(folder).words(last)[0] == ("buoy", "yolk")
+    assert Vocabularies(folder).words(last)[1][0] == "gray"
+    with pytest.raises(InputError, match="expected 0 to 1599"):
+        Vocabularies(folder).words(classes([1600]))
+
+
+def test_a_byte_order_mark_and_an_empty_last_line_are_no_classes(tmp_path: Path) -> None:
+    path = tmp_path / "objects_vocab.txt"
+    path.write_bytes(b"\xef\xbb\xbfyolk\r\nbuoy\r\n\r\n")
+    assert Vocabulary(path).words == ["yolk", "buoy"]
+
+
+CONFIDENCES = np.array([0.5, 0.9, 0.5, 1.0], np.float32)
+
+
+def test_the_surest_regions_come_first_and_equal_ones_stay_in_order() -> None:
+    assert RegionLimit(by="confident").rows(4, CONFIDENCES, "x").tolist() == [3, 1, 0, 2]
+    assert RegionLimit(3, "confident").rows(4, CONFIDENCES, "x").tolist() == [3, 1, 0]
+
+
+@pytest.mark.parametrize("confidences", [None, CONFIDENCES[:3], np.array([1, np.nan, 0, 0])])
+def test_confidences_must_be_there(confidences: np.ndarray | None) -> None:
+    with pytest.raises(InputError, match=r"^f\.tsv, line 7: confidence: "):
+        RegionLimit(by="confident").rows(4, confidences, "f.tsv, line 7")
+
 
 LEFT, RIGHT, ALL = [0.0, 0.0, 0.5, 1.0], [0.5, 0.0, 1.0, 1.0], [0.0, 0.0, 1.0, 1.0]
 
