@@ -1,15 +1,12 @@
-import gc
 import multiprocessing
 import os
 import signal
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
-from sparta.features.extract import decode_pool
 from sparta.features.extract.augmentations import Augmentation, Crop
 from sparta.features.extract.decode_pool import decode_all, default_workers
 from sparta.features.extract.photos import Decoder, Photo
@@ -60,12 +57,6 @@ def test_a_reader_may_stop_early(tmp_path: Path) -> None:
     reading.close()
     assert next(reading, None) is None
     assert not multiprocessing.active_children()
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="workers are forks on Linux alone")
-def test_workers_leave_the_garbage_of_their_parent() -> None:
-    with decode_pool._pool(1) as pool:
-        assert pool.submit(gc.get_freeze_count).result() > 0
 
 
 def test_there_is_a_worker_for_each_core(monkeypatch: pytest.MonkeyPatch) -> None:
