@@ -139,23 +139,6 @@ def test_unknown_options_are_refused(tmp_path: Path) -> None:
             from_bert(tmp_path, tiny.source(), **dict[str, Any]({fixed: "x"}))
 
 
-def test_a_real_checkpoint(minilm: Path) -> None:
-    torch.manual_seed(0)
-    model = from_bert(minilm, tiny.source(), dimension=16, text_pooling="gpo")
-    assert_starts_from(model, AutoModel.from_pretrained(minilm))
-    texts = [
-        "A dog runs along the beach.",
-        "A dog is running at the sea.",
-        "Two men play chess",
-        "",
-    ]
-    found = model.embed_texts(texts)
-    assert_close(found.norm(dim=1), torch.ones(4))
-    assert_close(found, model.embed_texts(texts, batch_size=1), rtol=1e-3, atol=1e-5)
-    similar = found @ found.T
-    assert similar[0, 1] > similar[0, 2]
-
-
 def test_a_checkpoints_first_layers(minilm: Path) -> None:
     model = from_bert(minilm, tiny.source(), dimension=16, layers=2)
     assert model.text_encoder is not None

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 from torch.testing import assert_close
-from transformers import BertModel
 
 from sparta.features.record import ImageFeatures
 from sparta.vse.batch import PixelBatch, RegionBatch, TextBatch
@@ -20,8 +19,8 @@ from sparta.vse.model import VseModel, evaluating, score, view_scores
 from sparta.vse.pooling.registry import POOLINGS
 from tests import tiny
 from tests.sparta.vse.models import SENTENCES, bert, bigru, regions, texts
-from tests.sparta.vse.pooling.pools import Vector, affine, columns, dot, gru_states
-from tests.sparta.vse.slow_projection import slow_projection
+from tests.sparta.vse.pools import Vector, affine, columns, dot
+from tests.sparta.vse.test_encoders import slow_projection
 
 CLOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-5}
 
@@ -42,33 +41,6 @@ def slow_image(model: VseModel, image: ImageFeatures, view: int = 0) -> Vector:
     else:
         rows = [affine(projection.linear, row) for row in rows]
     return slow_unit([max(column) for column in columns(rows)])
-
-
-def slow_words(model: VseModel, ids: list[int]) -> list[Vector]:
-    encoder = model.word_encoder
-    inputs = [encoder.embedding.weight[i].tolist() for i in ids]
-    forwards = gru_states(encoder.gru, inputs)
-    backwards = gru_states(encoder.gru, inputs[::-1], "l0_reverse")[::-1]
-    pairs = zip(forwards, backwards, strict=True)
-    return [[(x + y) / 2 for x, y in zip(a, b, strict=True)] for a, b in pairs]
-
-
-def slow_pieces(model: VseModel, ids: list[int]) -> list[Vector]:
-    """A plain BERT over one text alone, then the linear layer."""
-    assert model.text_encoder is not None
-    plain = BertModel(tiny.encoder(), add_pooling_layer=False).eval()
-    plain.load_state_dict(model.text_encoder.state_dict())
-    with torch.no_grad():
-        hidden = plain(torch.tensor([ids])).last_hidden_state[0].tolist()
-    return [affine(model.text_projection, row) for row in hidden]
-
-
-def slow_text(model: VseModel, text: str) -> Vector:
-    """A text's path with mean pooling over all tokens, start and end included."""
-    assert model.tokenizer is not None
-    ids = model.tokenizer.encode(text)
-    rows = slow_words(model, ids) if model.text_encoder is None else slow_pieces(model, ids)
-    return slow_unit([sum(column) / len(column) for column in columns(rows)])
 
 
 # ---- images -------------------------------------------------------------------------------------
@@ -150,22 +122,6 @@ def test_input_dropout_is_for_training_alone() -> None:
 
 
 # ---- texts --------------------------------------------------------------------------------------
-
-
-def test_words_are_read_pooled_and_normalised() -> None:
-    model = bigru()
-    found = model.encode_texts(texts(model))
-    for row, text in zip(found, SENTENCES, strict=True):
-        assert_close(row.tolist(), slow_text(model, text), **CLOSE)
-
-
-def test_word_pieces_are_read_pooled_and_normalised(tmp_path: Path) -> None:
-    model = bert(tmp_path)
-    assert model.text_encoder is not None
-    assert model.text_encoder.pooler is None
-    found = model.encode_texts(texts(model))
-    for row, text in zip(found, SENTENCES, strict=True):
-        assert_close(row.tolist(), slow_text(model, text), **CLOSE)
 
 
 def padded_texts(model: VseModel, extra: int, junk: int) -> TextBatch:
@@ -258,17 +214,6 @@ def test_autocast_leaves_scores_and_embeddings_in_full_precision() -> None:
     assert_close(words.norm(dim=1), torch.ones(5))
 
 
-def test_forward_gives_the_similarities_of_all_pairs(tmp_path: Path) -> None:
-    model = bert(tmp_path, views=2, visual_pooling="max", view_projections="separate")
-    found = model(texts(model), regions())
-    assert found.shape == (5, 4, 2)
-    for q, text in enumerate(SENTENCES):
-        for i, image in enumerate(tiny.images()):
-            for view in range(2):
-                expected = dot(slow_text(model, text), slow_image(model, image, view))
-                assert_close(found[q, i, view].item(), expected, **CLOSE)
-
-
 @pytest.mark.parametrize("kind", ["bigru", "bert"])
 def test_every_parameter_gets_a_finite_gradient(kind: str, tmp_path: Path) -> None:
     options: dict[str, Any] = {"views": 2, "visual_pooling": "gpo", "text_pooling": "adpool"}
@@ -286,17 +231,6 @@ def test_every_parameter_gets_a_finite_gradient(kind: str, tmp_path: Path) -> No
 def gradient_of(parameter: Tensor) -> Tensor:
     assert parameter.grad is not None
     return parameter.grad
-
-
-def test_pretrained_parts_have_names_of_their_own(tmp_path: Path) -> None:
-    """A training loop tells them by these prefixes, to give them rates of their own."""
-    model = bert(tmp_path)
-    assert model.text_encoder is not None
-    own = {id(p) for p in model.text_encoder.parameters()}
-    named = {id(p) for n, p in model.named_parameters() if n.startswith("text_encoder.")}
-    assert own == named
-    assert bigru().text_encoder is None
-    assert bigru().vision is None
 
 
 def test_the_square_root_keeps_signs() -> None:

@@ -8,7 +8,6 @@ from safetensors.torch import load_file, save_file
 from torch.testing import assert_close
 
 from sparta.errors import InputError
-from sparta.vse.config import VseConfig
 from sparta.vse.model import VseModel
 from sparta.vse.pooling.registry import POOLINGS
 from tests import tiny
@@ -103,6 +102,12 @@ def edit(folder: Path, **fields: Any) -> None:
     ("fields", "message"),
     [
         ({"visual": "pixel"}, "visual: 'pixel' is not one of region, grid, patch"),
+        ({"text": "lstm"}, "text: 'lstm' is not one of bigru, gru, bert"),
+        ({"view_projections": "own"}, "view_projections: 'own' is not one of shared, separate"),
+        ({"vision_vectors": "cells"}, "vision_vectors: 'cells' is not one of output, stored"),
+        ({"views": 0}, "views: 0 is less than one"),
+        ({"text": "bert"}, "text: 'bert' with text_encoder: None"),
+        ({"text_encoder": {"model_type": "bert"}}, "text: 'bigru' with text_encoder"),
         ({"visual_pooling": "best"}, "there is no pooling 'best'"),
         ({"dimension": 10}, "not a whole VSE model"),
         ({"text_pooling": "gpo"}, "missing weights in its file: text_pooling.gru"),
@@ -122,21 +127,3 @@ def test_weights_left_over_are_refused(tmp_path: Path) -> None:
     save_file(load_file(path) | {"another.weight": torch.zeros(2)}, path, {"format": "pt"})
     with pytest.raises(InputError, match=r"unexpected weights in its file: another\.weight"):
         VseModel.from_pretrained(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"visual": "pixels"}, "visual: 'pixels' is not one of region, grid, patch"),
-        ({"text": "lstm"}, "text: 'lstm' is not one of bigru, gru, bert"),
-        ({"view_projections": "own"}, "view_projections: 'own' is not one of shared, separate"),
-        ({"views": 0}, "views: 0 is less than one"),
-        ({"text": "bert"}, "text: 'bert' with text_encoder: None"),
-        ({"text_encoder": {"model_type": "bert"}}, "text: 'bigru' with text_encoder"),
-    ],
-)
-def test_configurations_that_make_no_sense_are_refused(
-    fields: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(InputError, match=message):
-        VseConfig(**fields)

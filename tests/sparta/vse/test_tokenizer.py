@@ -37,12 +37,6 @@ def test_words_by_falling_count_then_alphabet_between_special_tokens() -> None:
     assert every.words(",") == [[7]]
 
 
-def test_words_need_four_places_by_default() -> None:
-    tokenizer = TextTokenizer.from_captions(["dog cat"] * 3 + ["dog"])
-    assert len(tokenizer) == 6
-    assert tokenizer.unknown("dog cat") == ["cat"]
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -96,13 +90,6 @@ def test_no_text_spells_a_special_token(text: str, tmp_path: Path) -> None:
     framing = {tokenizer.pad_id, tokenizer.start_id, tokenizer.end_id, tokenizer.mask_id}
     for made in (tokenizer, copy.deepcopy(tokenizer), pickle.loads(pickle.dumps(tokenizer))):
         assert not framing & {i for ids in made.words(text) for i in ids}
-
-
-def test_unknown_words_as_typed_each_once(tmp_path: Path) -> None:
-    text = "A Zebra and a dog, a Zebra; ZEBRA"
-    assert pieces(tmp_path).unknown(text) == ["Zebra", "and", ",", ";", "ZEBRA"]
-    words = TextTokenizer.from_captions(CAPTIONS, min_count=1)
-    assert words.unknown(text) == ["Zebra", ";", "ZEBRA"]
 
 
 @given(text=st.text(max_size=40))

@@ -1,6 +1,7 @@
-"""What holds for every pooling."""
+"""What holds for every pooling, and fixed and learned poolings against their definitions."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,8 +11,21 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from sparta.errors import InputError
+from sparta.vse.pooling.learned import LIP, AdaPool, FSPool, GeM
 from sparta.vse.pooling.registry import POOLINGS, Pooling, make_pooling
-from tests.sparta.vse.pooling.pools import DIMENSION, JUNK, make, padded
+from tests.sparta.vse.pools import (
+    DIMENSION,
+    JUNK,
+    Vector,
+    affine,
+    assert_computes,
+    columns,
+    dot,
+    make,
+    padded,
+    sigmoid,
+    softmax,
+)
 
 # Every pooling, with the options that change what it computes.
 CASES: dict[str, tuple[str, dict[str, Any]]] = {name: (name, {}) for name in POOLINGS} | {
@@ -169,3 +183,109 @@ def test_parameters_at_the_papers_width(name: str, millions: float) -> None:
 def test_what_does_not_exist_is_refused(name: str, options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         make_pooling(name, DIMENSION, **options)
+
+
+LENGTHS = (1, 4, 7, 2)
+
+
+def mean(values: Vector) -> float:
+    return sum(values) / len(values)
+
+
+def of_the_largest(k: int) -> Callable[[Vector], float]:
+    return lambda values: mean(sorted(values, reverse=True)[:k])
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "definition"),
+    [
+        ("mean", {}, mean),
+        ("max", {}, max),
+        *[("k-max", {"k": k}, of_the_largest(k)) for k in (1, 3, 5, 50)],
+        ("cls", {}, lambda values: values[0]),
+        ("last", {}, lambda values: values[-1]),
+        ("softpool", {}, lambda values: dot(softmax(values), values)),
+    ],
+)
+def test_fixed_poolings(
+    name: str, options: dict[str, Any], definition: Callable[[Vector], float]
+) -> None:
+    pooling = make(name, **options)
+    assert_computes(pooling, lambda x: [definition(c) for c in columns(x)], LENGTHS)
+
+
+def test_gem() -> None:
+    pooling = make("gem")
+    assert isinstance(pooling, GeM)
+    p = pooling.log_p.exp().item()
+
+    def reference(x: list[Vector]) -> Vector:
+        floored = [[max(v, 1e-6) for v in c] for c in columns(x)]
+        return [(sum(v**p for v in c) / len(c)) ** (1 / p) for c in floored]
+
+    assert_computes(pooling, reference, LENGTHS)
+
+
+def test_gem_starts_at_three() -> None:
+    assert GeM(DIMENSION).log_p.exp().item() == pytest.approx(3)
+
+
+def test_fspool() -> None:
+    pooling = make("fspool")
+    assert isinstance(pooling, FSPool)
+    points = columns(pooling.weight.tolist())  # 21 for each dimension
+
+    def weight(dimension: int, rank: float) -> float:
+        place = 20 * rank
+        left = min(int(place), 19)
+        share = place - left
+        return (1 - share) * points[dimension][left] + share * points[dimension][left + 1]
+
+    def reference(x: list[Vector]) -> Vector:
+        ranks = [i / max(len(x) - 1, 1) for i in range(len(x))]
+        return [
+            dot([weight(j, rank) for rank in ranks], sorted(c, reverse=True))
+            for j, c in enumerate(columns(x))
+        ]
+
+    assert_computes(pooling, reference, (*LENGTHS, 21, 30))
+
+
+def test_adapool() -> None:
+    pooling = make("adapool")
+    assert isinstance(pooling, AdaPool)
+    beta = sigmoid(pooling.beta.item())
+
+    def reference(x: list[Vector]) -> Vector:
+        pooled = []
+        for c in columns(x):
+            m = sum(c) / len(c)
+            near = dot(softmax([2 * v * m / (v * v + m * m) for v in c]), c)
+            pooled.append(beta * near + (1 - beta) * dot(softmax(c), c))
+        return pooled
+
+    assert beta != 0.5
+    assert_computes(pooling, reference, LENGTHS)
+
+
+def test_lip() -> None:
+    pooling = make("lip")
+    assert isinstance(pooling, LIP)
+
+    def reference(x: list[Vector]) -> Vector:
+        pooled = []
+        mapped = columns([affine(pooling.linear, element) for element in x])
+        for j, (c, z) in enumerate(zip(columns(x), mapped, strict=True)):
+            mean = sum(z) / len(z)
+            spread = math.sqrt(sum((v - mean) ** 2 for v in z) / len(z) + 1e-5)
+            scale, shift = pooling.scale[j].item(), pooling.shift[j].item()
+            logits = [12 * sigmoid(scale * (v - mean) / spread + shift) for v in z]
+            pooled.append(dot(softmax(logits), c))
+        return pooled
+
+    assert_computes(pooling, reference, LENGTHS)
+
+
+def test_lip_starts_as_the_mean() -> None:
+    features, lengths = padded([1, 5, 9])
+    torch.testing.assert_close(LIP(DIMENSION)(features, lengths), make("mean")(features, lengths))
