@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from sparta.visualsparta.collate import ImageBatch, ImageCollator
+from sparta.visualsparta.collate import ImageCollator
 from tests import tiny
 
 IDS = {term: i for i, term in enumerate(tiny.VOCABULARY)}
@@ -53,13 +53,6 @@ def test_further_regions_and_their_labels_are_cut(
     assert all("0-4.jpg has 4 regions" in r.message for r in caplog.records)
 
 
-def test_further_label_tokens_are_cut() -> None:
-    image = tiny.image(4, ("dog", "red cat", "man", "tree"))
-    batch = ImageCollator(tiny.tokenizer(), 50, 3)([image])
-    assert batch.label_ids.tolist() == [[IDS["dog"], IDS["brown"], IDS["red"]]]
-    assert batch.label_regions.tolist() == [[0, 1, 1]]
-
-
 def test_labels_may_go_without_attributes() -> None:
     image = tiny.image(5, ("", "runs", "sea", "zebra man"))
     batch = ImageCollator(tiny.tokenizer(), 50, 35, attributes=False)([image])
@@ -74,12 +67,6 @@ def test_the_collator_of_a_configuration() -> None:
     assert batch.label_ids.tolist() == [[IDS["dog"], IDS["red"], IDS["cat"]]]
 
 
-def test_batch_moves_as_a_whole() -> None:
-    moved = tiny.batch().to("meta")
-    assert isinstance(moved, ImageBatch)
-    assert {part.device.type for part in vars(moved).values()} == {"meta"}
-
-
 def test_the_length_is_that_of_a_batch_of_one() -> None:
     collate = ImageCollator(tiny.tokenizer(), 4, 5)
     lengths = [collate.length(image) for image in tiny.images()]
@@ -87,20 +74,3 @@ def test_the_length_is_that_of_a_batch_of_one() -> None:
         batch = collate([image])
         assert batch.region_mask.shape[1] + batch.label_mask.shape[1] == length
     assert lengths == [3 + 4, 1, 4 + 5, 4 + 1]
-
-
-def test_labels_are_tokenised_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    tokenizer = tiny.tokenizer()
-    asked: list[str] = []
-    encode = tokenizer.encode_ids
-
-    def counting(text: str) -> list[int]:
-        asked.append(text)
-        return encode(text)
-
-    monkeypatch.setattr(tokenizer, "encode_ids", counting)
-    collate = ImageCollator(tokenizer, 50, 35)
-    first, again = collate(tiny.images()), collate(tiny.images())
-    assert torch.equal(first.label_ids, again.label_ids)
-    assert torch.equal(first.label_ids, tiny.batch().label_ids)
-    assert sorted(asked) == ["brown man", "brown red ball", "brown runs", "dog", "sea", "tree"]

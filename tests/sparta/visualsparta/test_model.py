@@ -16,7 +16,7 @@ from transformers import BertModel
 import sparta.visualsparta.model
 from sparta.features.record import ImageFeatures
 from sparta.visualsparta.collate import ImageBatch
-from sparta.visualsparta.model import VisualSparta, count_terms, pad_ids
+from sparta.visualsparta.model import VisualSparta
 from tests import tiny
 
 CLOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-5}
@@ -109,12 +109,6 @@ def widen(batch: ImageBatch, regions: int, tokens: int) -> ImageBatch:
     )
 
 
-def test_regions_are_projected_with_their_locations(model: VisualSparta) -> None:
-    found = model.embed_regions(tiny.batch())
-    for row, image in zip(found, tiny.images(), strict=True):
-        assert_close(array(row[: len(image.features)]), slow_regions(model, image), **CLOSE)
-
-
 def test_regions_without_locations_with_roots_and_norm() -> None:
     model = tiny.model(use_locations=False, square_root=True, region_layer_norm=True)
     image = tiny.images()[2]
@@ -124,20 +118,6 @@ def test_regions_without_locations_with_roots_and_norm() -> None:
     centred = projected - projected.mean(axis=1, keepdims=True)
     expected = centred / np.sqrt(projected.var(axis=1, keepdims=True) + 1e-5) * scale + shift
     assert_close(array(model.embed_regions(tiny.batch([image]))[0]), expected, **CLOSE)
-
-
-def test_label_tokens_are_token_plus_position_plus_segment(model: VisualSparta) -> None:
-    found = model.embed_labels(tiny.batch())
-    lengths = [len(label_pieces(image)) for image in tiny.images()]
-    assert lengths == [4, 0, 6, 1]
-    for row, image, length in zip(found, tiny.images(), lengths, strict=True):
-        assert_close(array(row[:length]), slow_labels(model, image), **CLOSE)
-
-
-def test_transformer_sees_regions_then_labels_and_no_padding(model: VisualSparta) -> None:
-    hidden, mask = model.contextualise(tiny.batch())
-    for i, image in enumerate(tiny.images()):
-        assert_close(array(hidden[i][mask[i]]), slow_hidden(model, image), **CLOSE)
 
 
 def test_term_scores_and_winning_positions_of_every_term(model: VisualSparta) -> None:
@@ -196,20 +176,6 @@ def test_score_sums_over_query_tokens_and_counts_repeats(model: VisualSparta) ->
     assert not found.requires_grad
 
 
-def test_query_terms_are_counted() -> None:
-    ids, mask = torch.tensor([[7, 8, 7, 3], [9, 3, 3, 3]]), torch.ones(2, 4, dtype=torch.bool)
-    mask[0, 3] = mask[1, 1:] = False
-    terms, counts = count_terms(ids, mask)
-    assert terms.tolist() == [7, 8, 9]
-    assert counts.tolist() == [[2, 1, 0], [0, 0, 1]]
-
-
-def test_ids_are_padded_behind() -> None:
-    ids, mask = pad_ids(iter([[4, 5], [], [6]]), "cpu")
-    assert ids.tolist() == [[4, 5], [0, 0], [6, 0]]
-    assert mask.tolist() == [[True, True], [False, False], [True, False]]
-
-
 @settings(max_examples=12)
 @given(regions=st.integers(0, 9), tokens=st.integers(0, 12))
 def test_padding_of_regions_and_labels_changes_nothing(regions: int, tokens: int) -> None:
@@ -222,12 +188,6 @@ def test_padding_of_regions_and_labels_changes_nothing(regions: int, tokens: int
 
 def widened(regions: int, tokens: int) -> ImageBatch:
     return widen(tiny.batch(), regions, tokens)
-
-
-def test_an_image_scores_alike_alone_and_in_company(model: VisualSparta) -> None:
-    together = model.term_scores(tiny.batch()).scores
-    for row, image in zip(together, tiny.images(), strict=True):
-        assert_close(model.term_scores(tiny.batch([image])).scores[0], row, **CLOSE)
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 25, 1000])
@@ -244,15 +204,6 @@ def test_chunks_over_the_vocabulary_change_nothing(
     again = model.term_scores(tiny.batch())
     assert_close(again.scores, whole.scores, **CLOSE)
     assert torch.equal(again.positions, whole.positions)
-
-
-def test_scaled_dot_product_attention_is_the_eager_one(model: VisualSparta) -> None:
-    eager = tiny.model()
-    eager.encoder.set_attn_implementation("eager")
-    kinds = [m.encoder.config._attn_implementation for m in (model, eager)]
-    assert kinds == ["sdpa", "eager"]
-    (fast, mask), (slow, _) = (m.contextualise(tiny.batch()) for m in (model, eager))
-    assert_close(fast[mask], slow[mask], **CLOSE)
 
 
 def test_half_precision_changes_scores_in_the_third_digit(model: VisualSparta) -> None:

@@ -22,7 +22,7 @@ from sparta.features.record import FeatureKind, FeatureSource
 from sparta.vse.init import from_bert, from_captions
 from sparta.vse.model import VseModel
 from tests import tiny
-from tests.sparta.visualsparta.bert_checkpoint import SIZES, byte_pairs
+from tests.sparta.visualsparta.test_init import SIZES, byte_pairs
 from tests.sparta.vse.models import CAPTIONS, SMALL, save_bert
 
 
