@@ -19,8 +19,10 @@ from sparta.visualsparta.model import VisualSparta
 from tests import tiny
 from tests.training.corpus import Corpus
 from training import fit
-from training.fit import train
+from training.config import TrainConfig
+from training.fit import TrainResult, train
 from training.inputs import split_photos
+from training.module import TrainingModule
 from training.visualsparta.lightning_module import VisualSpartaTraining
 
 # All that draws random numbers or keeps state between epochs.
@@ -51,16 +53,33 @@ def metrics(out: Path, name: str) -> list[float]:
     return values
 
 
-def break_off(patch: pytest.MonkeyPatch, epoch: int) -> None:
+def break_off(
+    patch: pytest.MonkeyPatch, epoch: int, kind: type[TrainingModule] = VisualSpartaTraining
+) -> None:
     """End the run in the middle of an epoch, as a killed process would."""
-    step = VisualSpartaTraining.training_step
+    step = kind.training_step
 
-    def failing(self: VisualSpartaTraining, batch: Any, number: int) -> Tensor:
+    def failing(self: TrainingModule, batch: Any, number: int) -> Any:
         if self.current_epoch == epoch and number == 1:
             raise RuntimeError("killed")
         return step(self, batch, number)
 
-    patch.setattr(VisualSpartaTraining, "training_step", failing)
+    patch.setattr(kind, "training_step", failing)
+
+
+def assert_resumes(
+    config: TrainConfig, folder: Path, kind: type[TrainingModule] = VisualSpartaTraining
+) -> tuple[TrainResult, TrainResult]:
+    """A run that is killed in its third epoch ends with the weights of an unbroken one."""
+    unbroken = train(config, folder / "unbroken")
+    with pytest.MonkeyPatch.context() as patch:
+        break_off(patch, 2, kind)
+        with pytest.raises(RuntimeError, match="killed"):
+            train(config, folder / "broken")
+    assert not (folder / "broken" / "model").exists()
+    resumed = train(config, folder / "broken", resume=True)
+    assert_equal_weights(resumed.model, unbroken.model)
+    return unbroken, resumed
 
 
 def test_it_learns_and_saves_the_best_weights(corpus: Corpus, tmp_path: Path) -> None:
@@ -130,14 +149,7 @@ def test_a_broken_off_run_resumes_to_the_same_weights(
     settings = ROUGH | {"data": ROUGH["data"] | {"validation_photos": validation_photos}}
     settings["workers"] = workers
     config = corpus.config(**settings)
-    unbroken = train(config, tmp_path / "unbroken")
-    with pytest.MonkeyPatch.context() as patch:
-        break_off(patch, epoch=2)
-        with pytest.raises(RuntimeError, match="killed"):
-            train(config, tmp_path / "broken")
-    assert not (tmp_path / "broken" / "model").exists()
-    resumed = train(config, tmp_path / "broken", resume=True)
-    assert_equal_weights(resumed.model, unbroken.model)
+    unbroken, resumed = assert_resumes(config, tmp_path)
     assert (resumed.epochs, resumed.recall) == (unbroken.epochs, unbroken.recall)
     assert len(metrics(tmp_path / "broken", "loss")) == 4  # the log of the first part is kept
 

@@ -37,11 +37,6 @@ def set_as_lightning_does() -> None:
     signal.signal(signal.SIGFPE, signal.getsignal(signal.SIGFPE))
 
 
-def test_they_are_lost_without(set_by_c: bytes) -> None:
-    set_as_lightning_does()
-    assert handler_of(signal.SIGFPE) != set_by_c
-
-
 def test_they_are_put_back(set_by_c: bytes) -> None:
     with pytest.raises(KeyError), keep_java_handlers():
         set_as_lightning_does()

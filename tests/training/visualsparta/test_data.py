@@ -1,3 +1,5 @@
+"""What a training example of VisualSparta holds, and vocabularies that captions make."""
+
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -7,6 +9,7 @@ import torch
 
 from sparta.features.store import FeatureStore
 from sparta.visualsparta.collate import ImageCollator
+from sparta.visualsparta.model import count_terms, pad_ids
 from tests import tiny
 from tests.stores import write_store
 from training.teacher.nearest import SentenceDraw
@@ -16,6 +19,7 @@ from training.visualsparta.dataset import (
     TrainingCollator,
     TrainingExample,
 )
+from training.visualsparta.vocabulary import SPECIAL, learn_vocabulary
 
 PHOTOS = [f"p{i}.jpg" for i in range(6)]
 CAPTIONS = [[[10 * i + c, 7, 8, 9] for c in range(3)] for i in range(6)]
@@ -132,3 +136,29 @@ def test_sentences_are_drawn_for_a_teacher(stores: list[FeatureStore]) -> None:
     assert batch.query_photos.tolist() == [4, -1, -1, -1, -1, -1]
     assert batch.query_numbers.tolist() == [*data[0, 4].numbers, *data[0, 2].numbers]
     assert len(collate([plain[0, 1]]).query_numbers) == 0
+
+
+SENTENCES = ["A brown dog runs.", "Two dogs run on the beach!", "The Beach by the sea"] * 3
+
+
+def test_every_caption_can_be_written_with_it() -> None:
+    tokenizer = learn_vocabulary(iter(SENTENCES), 60)
+    assert len(tokenizer.vocabulary) <= 60
+    assert tokenizer.vocabulary[:5] == SPECIAL
+    assert tokenizer.indexable.tolist() == [i >= 5 for i in range(len(tokenizer.vocabulary))]
+    for caption in SENTENCES[:3]:
+        words = tokenizer.encode_query(caption).words
+        spelt = ["".join(piece.removeprefix("##") for piece in word.pieces) for word in words]
+        assert spelt == [word.text.lower() for word in words]
+        assert all(spelt)
+
+
+def test_same_captions_give_the_same_vocabulary() -> None:
+    assert len({learn_vocabulary(SENTENCES, 50).vocabulary_hash for _ in range(8)}) == 1
+
+
+def test_case_does_not_matter() -> None:
+    tokenizer = learn_vocabulary(SENTENCES, 60)
+    assert tokenizer.encode_ids("THE BEACH") == tokenizer.encode_ids("the beach")
+    ids, mask = pad_ids([tokenizer.encode_ids("the the beach")], "cpu")
+    assert sorted(count_terms(ids, mask).counts[0].tolist())[-1] == 2
