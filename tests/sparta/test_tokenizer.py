@@ -174,19 +174,6 @@ def test_parts_have_the_words_of_the_text(pieces: list[str]) -> None:
         assert words_of_parts(tokenizer, text) == tokenizer.encode_query(text).words
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("", " ", ".", " .", "...", "a.b.", "[MASK].", "two dogs  running, on a\tbeach!"),
-        *("two dogs on a beach.", "a [MASK] b", "[MASK][MASK]", "e\u0301 \u0301e"),
-    ],
-)
-def test_parts_of_a_real_vocabulary(minilm: Path, text: str) -> None:
-    tokenizer = WordPieceTokenizer.from_folder(minilm)
-    assert all(" " not in part for part in tokenizer.parts(text))
-    assert words_of_parts(tokenizer, text) == tokenizer.encode_query(text).words
-
-
 def test_the_stop_at_the_end_stands_alone() -> None:
     assert TOKENIZERS[0].parts("two dogs.") == ["two", "dogs", "."]
     assert TOKENIZERS[0].parts("two. dogs") == ["two.", "dogs"]

@@ -1,16 +1,13 @@
 """VisualSparta from BERT's and Oscar's checkpoints, and Oscar's forward pass written out slowly."""
 
 import json
-import math
 import os
 import pickle
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 from safetensors.torch import save_file
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from torch import Tensor
@@ -38,6 +35,7 @@ from sparta.visualsparta.init_bert import from_bert, from_config
 from sparta.visualsparta.init_oscar import PICKLED, SAFE, from_oscar
 from sparta.visualsparta.model import VisualSparta
 from tests import tiny
+from tests.sparta.vse.published import affine, bert_embeddings, bert_layers, layer_norm
 
 SIZES: dict[str, Any] = {
     "hidden_size": 32,
@@ -103,12 +101,6 @@ def test_tied_model_starts_from_the_checkpoint_too(bert: Path) -> None:
     model = from_bert(bert, tiny.source(), tie_query_embedding=True)
     assert model.query_embedding.weight is model.encoder.embeddings.word_embeddings.weight
     assert_whole(model, BertModel.from_pretrained(bert))
-
-
-def test_checkpoints_of_other_heads_serve(tmp_path: Path) -> None:
-    masked = BertForMaskedLM(tiny.encoder())
-    model = from_bert(save_checkpoint(masked, tiny.tokenizer(), tmp_path), tiny.source())
-    assert_whole(model, masked.bert)
 
 
 def test_only_the_first_layers_are_kept(bert: Path) -> None:
@@ -237,81 +229,29 @@ def write_oscar(folder: Path, state: dict[str, Tensor], **fields: Any) -> Path:
     return folder
 
 
-Array = NDArray[np.float64]
+def slow_oscar(state: dict[str, Tensor], batch: ImageBatch, i: int) -> Tensor:
+    """Image i of a padded batch, as ours stands: [n + k, h], regions first.
 
-
-# ---- Oscar's forward pass -----------------------------------------------------------------------
-
-
-def normalise(rows: Array, scale: Array, shift: Array, eps: float = 1e-12) -> Array:
-    centred = rows - rows.mean(axis=1, keepdims=True)
-    return centred / np.sqrt((centred**2).mean(axis=1, keepdims=True) + eps) * scale + shift
-
-
-def gelu(x: Array) -> Array:
-    return np.vectorize(lambda v: v * 0.5 * (1 + math.erf(v / math.sqrt(2))))(x)
-
-
-class SlowOscar:
-    """One image at a time: text first, regions behind it, and a mask of -10000."""
-
-    def __init__(self, state: dict[str, Tensor]) -> None:
-        self.state = {key: value.numpy().astype(np.float64) for key, value in state.items()}
-
-    def linear(self, name: str, rows: Array) -> Array:
-        weight, bias = (self.state[f"bert.{name}.{part}"] for part in ("weight", "bias"))
-        return np.array([[w @ row for w in weight] for row in rows]) + bias
-
-    def norm(self, name: str, rows: Array) -> Array:
-        return normalise(rows, self.state[f"bert.{name}.weight"], self.state[f"bert.{name}.bias"])
-
-    def text(self, ids: list[int], segment: int) -> Array:
-        tables = "word_embeddings", "position_embeddings", "token_type_embeddings"
-        word, position, kind = (self.state[f"bert.embeddings.{name}.weight"] for name in tables)
-        rows = [word[term] + position[place] + kind[segment] for place, term in enumerate(ids)]
-        return self.norm("embeddings.LayerNorm", np.array(rows))
-
-    def regions(self, features: Array, locations: Array) -> Array:
-        rows = self.linear("img_embedding", np.concatenate([features, locations], axis=1))
-        return self.norm("LayerNorm", rows) if "bert.LayerNorm.weight" in self.state else rows
-
-    def attention(self, name: str, rows: Array, mask: Array) -> Array:
-        parts = (self.linear(f"{name}.self.{part}", rows) for part in ("query", "key", "value"))
-        query, key, value = (np.split(part, HEADS, axis=1) for part in parts)
-        heads = []
-        for q, k, v in zip(query, key, value, strict=True):
-            scores = q @ k.T / math.sqrt(q.shape[1]) + (1 - mask) * -10000.0
-            powers = np.exp(scores - scores.max(axis=1, keepdims=True))
-            heads.append(powers / powers.sum(axis=1, keepdims=True) @ v)
-        mixed = self.linear(f"{name}.output.dense", np.concatenate(heads, axis=1))
-        return self.norm(f"{name}.output.LayerNorm", mixed + rows)
-
-    def encode(self, text: Array, regions: Array, mask: Array) -> Array:
-        rows = np.concatenate([text, regions])
-        for layer in ("encoder.layer.0", "encoder.layer.1"):
-            rows = self.attention(f"{layer}.attention", rows, mask)
-            inner = gelu(self.linear(f"{layer}.intermediate.dense", rows))
-            rows = self.norm(
-                f"{layer}.output.LayerNorm", self.linear(f"{layer}.output.dense", inner) + rows
-            )
-        return rows
-
-    def __call__(self, batch: ImageBatch, i: int) -> Array:
-        """Image i of a padded batch, as ours stands: [n + k, h], regions first."""
-        text = self.text(batch.label_ids[i].tolist(), segment=1)
-        regions = self.regions(batch.regions[i].double().numpy(), batch.locations[i].numpy())
-        mask = torch.cat([batch.label_mask[i], batch.region_mask[i]]).numpy().astype(np.float64)
-        rows = self.encode(text, regions, mask)
-        return np.concatenate([rows[len(text) :], rows[: len(text)]])
+    Oscar reads the text first, the regions behind it, and masks with -10000.
+    """
+    state = {key: value.double() for key, value in state.items()}
+    text = bert_embeddings(state, batch.label_ids[i].tolist(), segment=1)
+    given = torch.cat([batch.regions[i].double(), batch.locations[i].double()], dim=1)
+    regions = affine(state, "bert.img_embedding", given)
+    if "bert.LayerNorm.weight" in state:
+        regions = layer_norm(state, "bert.LayerNorm", regions)
+    mask = torch.cat([batch.label_mask[i], batch.region_mask[i]])
+    rows = bert_layers(state, torch.cat([text, regions]), HEADS, mask)
+    return torch.cat([rows[len(text) :], rows[: len(text)]])
 
 
 def assert_like_oscar(model: VisualSparta, state: dict[str, Tensor]) -> None:
-    batch, slow = tiny.batch(), SlowOscar(state)
+    batch = tiny.batch()
     assert not batch.region_mask.all() and not batch.label_mask.all()
     with torch.no_grad():
         hidden, mask, *_ = model.eval().contextualise(batch)
     for i in range(len(batch)):
-        expected = torch.from_numpy(slow(batch, i)).float()
+        expected = slow_oscar(state, batch, i).float()
         assert_close(hidden[i][mask[i]], expected[mask[i]], rtol=1e-5, atol=1e-5)
     words = state["bert.embeddings.word_embeddings.weight"]
     assert torch.equal(model.query_embedding.weight, words)
@@ -374,11 +314,6 @@ def test_half_precision_is_widened(tmp_path: Path) -> None:
     model = from_oscar(write_oscar(tmp_path, halves), tiny.source())
     assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
     assert_like_oscar(model, {key: value.float() for key, value in halves.items()})
-
-
-def test_without_a_source_any_features_of_the_width_will_do(tmp_path: Path) -> None:
-    model = from_oscar(write_oscar(tmp_path, oscar_weights(norm=False)))
-    assert (model.config.feature_source, model.config.feature_dim) == (None, tiny.DIMENSION)
 
 
 def test_options_are_the_models(tmp_path: Path) -> None:

@@ -230,12 +230,6 @@ def test_encoded_images_are_the_positive_term_scores(model: VisualSparta) -> Non
         assert sparse.positions[own].tolist() == dense.positions[i, terms].tolist()
 
 
-def test_an_image_without_regions_scores_nothing(model: VisualSparta) -> None:
-    scores = model.term_scores(tiny.batch([tiny.image(2), tiny.image(0)])).scores
-    assert scores[0].any()
-    assert not scores[1].any()
-
-
 def test_unused_inputs_change_nothing() -> None:
     batch = tiny.batch()
     elsewhere = replace(batch, locations=batch.locations + 1)

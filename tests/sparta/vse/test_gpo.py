@@ -192,13 +192,6 @@ def token_level(linear: nn.Linear, x: list[Vector]) -> Vector:
     return [dot(theta, c) for c in ranked]
 
 
-def token_level_as_code(linear: nn.Linear, x: list[Vector], padding: int) -> Vector:
-    """The published code: weights per dimension behind a ReLU, and padding that has its share."""
-    ranked = [sorted(c, reverse=True) + [0.0] * padding for c in columns(x)]
-    logits = columns([[max(y, 0.0) for y in affine(linear, u)] for u in columns(ranked)])
-    return [dot(softmax(z), c) for z, c in zip(logits, ranked, strict=True)]
-
-
 def balanced(balance: nn.Linear, tokens: Vector, embedding: Vector) -> Vector:
     """Equation 5."""
     omega = softmax([affine(balance, tokens)[0], affine(balance, embedding)[0]])
@@ -212,18 +205,6 @@ def test_equations_3_to_5() -> None:
         lambda x: balanced(pooling.balance, token_level(pooling.linear, x), embedding_level(x)),
         LENGTHS,
     )
-
-
-@pytest.mark.parametrize("extra", [0, 3])
-def test_as_the_published_code(extra: int) -> None:
-    pooling = adpool(variant="code")
-    lengths = [1, 4, 7, 2]
-    features, counts = padded(lengths, extra, junk=5.0)
-    for row, elements, length in zip(pooling(features, counts), features, lengths, strict=True):
-        x = elements[:length].tolist()
-        tokens = token_level_as_code(pooling.linear, x, len(elements) - length)
-        expected = torch.tensor(balanced(pooling.balance, tokens, embedding_level(x)))
-        torch.testing.assert_close(row, expected, rtol=2e-4, atol=1e-5)
 
 
 def test_padding_dilutes_the_published_codes_result_but_not_the_papers() -> None:
@@ -246,22 +227,6 @@ def test_a_fixed_balance(weight: float) -> None:
         return [weight * t + (1 - weight) * e for t, e in zip(tokens, embedding, strict=True)]
 
     assert_computes(pooling, reference, LENGTHS)
-
-
-@pytest.mark.parametrize("extra", [0, 3])
-def test_padding_can_be_fixed_in_the_published_codes_result(extra: int) -> None:
-    """Sets of up to five elements count as padded to five; the longer one as not padded."""
-    pooling = adpool(variant="code", padded_to=5)
-    lengths = [1, 4, 7, 2]
-    features, counts = padded(lengths, extra, junk=5.0)
-    for row, elements, length in zip(pooling(features, counts), features, lengths, strict=True):
-        x = elements[:length].tolist()
-        tokens = token_level_as_code(pooling.linear, x, max(0, 5 - length))
-        expected = torch.tensor(balanced(pooling.balance, tokens, embedding_level(x)))
-        torch.testing.assert_close(row, expected, rtol=2e-4, atol=1e-5)
-    short, count = padded([2], 0)
-    alone = pooling(short, count)
-    assert torch.allclose(alone, pooling(nn.functional.pad(short, (0, 0, 0, 9)), count), atol=1e-6)
 
 
 @pytest.mark.parametrize("options", [{"padded_to": 5}, {"variant": "code", "padded_to": 0}])
@@ -359,11 +324,6 @@ def test_gcn_in_training_normalises_over_the_real_elements_of_the_batch() -> Non
         expected.append(mean([add(a, b) for a, b in zip(x, changes, strict=True)]))
     found = pooling(features, counts)
     torch.testing.assert_close(found, torch.tensor(expected), rtol=1e-3, atol=1e-4)
-
-
-def test_gcn_starts_as_the_mean() -> None:
-    features, lengths = padded([1, 5, 9])
-    torch.testing.assert_close(GCN(DIMENSION)(features, lengths), make("mean")(features, lengths))
 
 
 def test_gcn_seq2seq() -> None:

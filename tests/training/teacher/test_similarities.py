@@ -43,12 +43,6 @@ def test_similarities_are_standardised_inner_products() -> None:
     assert np.allclose(similar.between(*chosen), expected[chosen[0]][:, chosen[1]], atol=1e-4)
 
 
-def test_the_most_similar_view_counts() -> None:
-    photos = RNG.standard_normal((20, 3, 6)).astype(np.float16)
-    found = Similarities("a", SENTENCES, photos).between(*EVERY)
-    assert np.allclose(found, reference(SENTENCES, photos), atol=1e-4)
-
-
 def test_counts_of_terms_are_sentences_too() -> None:
     counts = RNG.integers(0, 3, (30, 6)).astype(np.float32)
     scores = np.abs(PHOTOS)

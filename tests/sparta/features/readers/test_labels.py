@@ -163,16 +163,6 @@ def test_the_largest_is_one_that_models_read() -> None:
     assert placed.labels == ("cat",)
 
 
-def test_a_region_takes_its_words_along() -> None:
-    placed = WordPlacer(RegionLimit(2, "confident")).place(
-        image(LEFT, RIGHT, ALL), seen("cat dog hat", LEFT, RIGHT, ALL), "x"
-    )
-    assert placed.features[:, 0].tolist() == [3, 2]
-    assert placed.labels == ("hat", "dog")
-    with pytest.raises(InputError, match=r"^x: confidence: missing"):
-        WordPlacer(RegionLimit(2, "confident")).place(image(LEFT), seen("cat dog"), "x")
-
-
 def test_boxes_and_confidences_are_known_for_all_objects_or_not_at_all() -> None:
     full = DetectedObject.model_validate({"class": "a", "rect": [0, 0, 5.0, 5], "conf": 0.5})
     poor = DetectedObject.model_validate({"class": "b"})

@@ -39,17 +39,6 @@ def test_frames_become_regions_of_the_whole_picture(tmp_path: Path) -> None:
     assert (store.source.dimension, store.source.weights) == (4, "resnet152.pth")
 
 
-def test_means_become_one_region_each(tmp_path: Path) -> None:
-    write_names(tmp_path, trn=["b", "a"])
-    means = numbers(2, 4)
-    store = import_features(
-        HgrReader(means_folder(tmp_path, trn=means), ["trn"]), tmp_path / "store"
-    )
-    assert store.ids == ["a", "b"]
-    np.testing.assert_array_equal(store[0].features, means[1:].astype(np.float16))
-    np.testing.assert_array_equal(store[1].features, means[:1].astype(np.float16))
-
-
 @given(frames=st.integers(1, 500))
 def test_frames_are_spread_evenly(frames: int) -> None:
     picked = pick_frames(frames).tolist()

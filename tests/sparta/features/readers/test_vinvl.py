@@ -44,41 +44,12 @@ def write(folder: Path, features: Sequence[str], labels: Sequence[str] | None = 
     return folder
 
 
-@pytest.mark.parametrize("dtype", ["<f4", "<f2"])
-def test_reads_features_boxes_labels_and_size(tmp_path: Path, dtype: str) -> None:
-    reader = VinvlReader([write(tmp_path, [feature_line("a", dtype=dtype)])], name="x152")
-    image = reader[0]
-    assert reader.source.kind == "region"
-    assert reader.source.dimension == 5
-    assert reader.source.weights == "x152"
-    assert image.features.tolist() == ROWS[:, :5].tolist()
-    assert image.boxes.tolist() == [[0.25, 0.5, 0.75, 1], [0, 0, 1, 1]]
-    assert image.locations.tolist() == ROWS[:, 5:].tolist()
-    assert image.labels == ("dog", "")
-    assert image.attributes == ("brown wet", "")
-    assert (image.width, image.height) == (32, 48)
-
-
 def test_lines_in_half_and_single_precision_may_be_mixed(tmp_path: Path) -> None:
     lines = [feature_line("a", dtype="<f2"), feature_line("b"), feature_line("c", ROWS[:1])]
     labels = [label_line("a"), label_line("b"), label_line("c", OBJECTS[:1])]
     reader = VinvlReader([write(tmp_path, lines, labels)])
     for row, count in enumerate([2, 2, 1]):
         assert reader[row].features.tolist() == ROWS[:count, :5].tolist()
-
-
-def test_ids_rise_over_folders_and_predictions_may_be_in_another_order(tmp_path: Path) -> None:
-    half = ROWS * np.array([0.5] * 5 + [1] * 6)
-    train = write(
-        tmp_path / "train",
-        [feature_line("c"), feature_line("a", half)],
-        [label_line("a", [{"class": "cat"}] * 2), label_line("c")],
-    )
-    val = write(tmp_path / "val", [feature_line("b")])
-    store = import_features(VinvlReader([train, val], image_suffix=".jpg"), tmp_path / "store")
-    assert store.ids == ["a.jpg", "b.jpg", "c.jpg"]
-    assert store[0].features.tolist() == half[:, :5].tolist()
-    assert [image.labels[0] for image in store] == ["cat", "dog", "dog"]
 
 
 def test_order_is_of_the_ids_not_of_the_keys(tmp_path: Path) -> None:
@@ -258,14 +229,6 @@ def test_files_that_are_absent_or_empty_are_named(tmp_path: Path) -> None:
         VinvlReader([write(tmp_path, [])])
 
 
-def test_without_any_good_image_there_is_no_store(tmp_path: Path) -> None:
-    folder = write(tmp_path / "in", [feature_line("a", changed(0, 0, np.nan))])
-    with pytest.raises(InputError, match=r"line 1: features, row 1: .*left out with --skip-bad"):
-        import_features(VinvlReader([folder]), tmp_path / "out")
-    with pytest.raises(InputError, match=r"no image could be used; .*skipped\.jsonl says why"):
-        import_features(VinvlReader([folder]), tmp_path / "out", skip_bad=True)
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -291,30 +254,6 @@ def test_a_bare_list_of_objects_tells_no_size(tmp_path: Path) -> None:
     assert image.labels == ("dog", "")
     assert image.boxes.tolist() == [[0.25, 0.5, 0.75, 1], [0, 0, 1, 1]]
     assert (image.width, image.height) == (0, 0)
-
-
-def test_a_broken_run_continues_and_other_inputs_are_refused(tmp_path: Path) -> None:
-    keys = [f"{number:04}" for number in range(600)]  # more than a shard
-    lines = [feature_line(key) for key in keys]
-    whole = import_features(VinvlReader([write(tmp_path / "in", lines)]), tmp_path / "whole")
-    good = (tmp_path / "in" / "features.tsv").read_bytes()
-    bad = good[:-20] + b"*" + good[-19:]
-    (tmp_path / "in" / "features.tsv").write_bytes(bad)
-    out = tmp_path / "broken"
-    with pytest.raises(InputError, match="line 600"):
-        import_features(VinvlReader([tmp_path / "in"]), out)
-    (tmp_path / "in" / "features.tsv").write_bytes(good)
-    shown: list[tuple[str, int, int]] = []
-
-    def progress(stage: str, done: int, total: int) -> None:
-        shown.append((stage, done, total))
-
-    again = import_features(VinvlReader([tmp_path / "in"]), out, progress)
-    assert shown == [("import", 600, 600)]  # the first 512 were there
-    assert again.fingerprint == whole.fingerprint
-    assert again.ids == keys
-    with pytest.raises(InputError, match="holds features of other inputs"):
-        import_features(VinvlReader([tmp_path / "in"], image_suffix=".jpg"), out)
 
 
 def test_reads_real_regions(shared: Path) -> None:
