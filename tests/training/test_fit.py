@@ -1,6 +1,10 @@
-"""Whole runs on a corpus that a tiny model learns in seconds."""
+"""Whole runs on a corpus that a tiny model learns in seconds, and handlers of signals."""
 
 import csv
+import ctypes
+import signal
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +27,7 @@ from training.config import TrainConfig
 from training.fit import TrainResult, train
 from training.inputs import split_photos
 from training.module import TrainingModule
+from training.signals import SIZE, keep_java_handlers
 from training.visualsparta.lightning_module import VisualSpartaTraining
 
 # All that draws random numbers or keeps state between epochs.
@@ -234,3 +239,37 @@ def test_a_run_as_the_paper_prints_it_learns(corpus: Corpus, tmp_path: Path) -> 
     losses = metrics(tmp_path, "loss")
     assert len(losses) == 3 and losses == sorted(losses, reverse=True)
     assert result.recall["held-out mean of R@1, R@5, R@10"] > 30  # 4 by chance
+
+
+def action_of(number: int) -> "ctypes.Array[ctypes.c_char]":
+    action = ctypes.create_string_buffer(SIZE)
+    assert ctypes.CDLL(None).sigaction(number, None, action) == 0
+    return action
+
+
+def handler_of(number: int) -> bytes:
+    """The address that a struct sigaction begins with."""
+    return action_of(number).raw[: ctypes.sizeof(ctypes.c_void_p)]
+
+
+@pytest.fixture
+def set_by_c() -> Iterator[bytes]:
+    """A handler of SIGFPE that Python does not know of; the old one returns afterwards."""
+    before = action_of(signal.SIGFPE)
+    ctypes.CDLL(None).signal(signal.SIGFPE, ctypes.CDLL(None).abs)
+    assert signal.getsignal(signal.SIGFPE) is signal.SIG_DFL
+    yield handler_of(signal.SIGFPE)
+    ctypes.CDLL(None).sigaction(signal.SIGFPE, before, None)
+
+
+def set_as_lightning_does() -> None:
+    signal.signal(signal.SIGFPE, signal.getsignal(signal.SIGFPE))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no sigaction")
+def test_handlers_set_behind_pythons_back_are_put_back(set_by_c: bytes) -> None:
+    with pytest.raises(KeyError), keep_java_handlers():
+        set_as_lightning_does()
+        assert handler_of(signal.SIGFPE) != set_by_c
+        raise KeyError
+    assert handler_of(signal.SIGFPE) == set_by_c

@@ -1,7 +1,9 @@
-"""Equations 1 to 12 of the paper, each against a slow and obvious implementation."""
+"""Equations 1 to 12 of the paper, each against a slow and obvious implementation, and the stem."""
 
+import logging
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,9 +16,16 @@ from torch.testing import assert_close
 from transformers import BertModel
 
 import sparta.visualsparta.model
+from sparta.errors import InputError
+from sparta.features.extract.grid import grid_boxes
+from sparta.features.extract.networks.pixel_patches import PixelPatches
 from sparta.features.record import ImageFeatures
-from sparta.visualsparta.collate import ImageBatch
+from sparta.inference.convert import convert
+from sparta.inference.runtime import Network
+from sparta.visualsparta.collate import ImageBatch, ImageCollator
+from sparta.visualsparta.init_bert import from_config
 from sparta.visualsparta.model import VisualSparta
+from sparta.visualsparta.stem import ConvolutionalStem
 from tests import tiny
 
 CLOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-5}
@@ -292,3 +301,152 @@ def test_queries_need_a_tokenizer() -> None:
     model.tokenizer = None
     with pytest.raises(ValueError, match="no tokenizer"):
         model.encode_queries(["a dog"])
+
+
+SIDE = 48
+WIDTHS = [4, 6, 8]
+SOURCE = PixelPatches(SIDE).source
+
+
+def patches(pixels: np.ndarray) -> Tensor:
+    return torch.from_numpy(PixelPatches(SIDE).encode(pixels)[0]).float()
+
+
+@pytest.fixture(scope="module")
+def pixels() -> np.ndarray:
+    return np.random.default_rng(5).integers(0, 256, (2, SIDE, SIDE, 3), dtype=np.uint8)
+
+
+@pytest.fixture(scope="module")
+def stem() -> ConvolutionalStem:
+    torch.manual_seed(0)
+    return ConvolutionalStem(WIDTHS).eval()
+
+
+def test_it_reads_the_photo(stem: ConvolutionalStem, pixels: np.ndarray) -> None:
+    photo = (torch.from_numpy(pixels).permute(0, 3, 1, 2) / 127.5 - 1).half().float()
+    with torch.no_grad():
+        found, expected = stem(patches(pixels)), stem.layers(photo)
+    assert expected.shape == (2, 8, 3, 3)
+    assert found.shape == (2, 10, 8)
+    for row in range(3):
+        for column in range(3):
+            assert_close(found[:, 3 * row + column], expected[:, :, row, column])
+    assert_close(found[:, 9], expected.mean(dim=(2, 3)))
+
+
+def test_regions_must_be_a_square_and_the_whole(stem: ConvolutionalStem) -> None:
+    with pytest.raises(ValueError, match="8 regions are not a square"):
+        stem(torch.zeros(1, 8, 768))
+
+
+def test_a_converted_stem_reads_any_number_of_photos(
+    stem: ConvolutionalStem, pixels: np.ndarray, tmp_path: Path
+) -> None:
+    squares = patches(pixels)
+    convert(stem, [squares], tmp_path / "network.xml", batches=True)
+    network = Network(tmp_path / "network.xml")
+    with torch.no_grad():
+        expected = stem(squares)
+    for count in (1, 2, 3):
+        several = squares[[0, 1, 0][:count]]
+        found = torch.from_numpy(network([[several.numpy()]])[0][0])
+        assert_close(found, expected[[0, 1, 0][:count]], atol=1e-5, rtol=1e-4)
+
+
+def with_stem(**options: object) -> VisualSparta:
+    return from_config(tiny.encoder(), tiny.tokenizer(), SOURCE, stem=WIDTHS, **options)
+
+
+def test_a_model_with_a_stem_is_saved_and_loaded(tmp_path: Path, pixels: np.ndarray) -> None:
+    images = [
+        ImageFeatures(f"{i}", rows, grid_boxes(3, 3), ("",) * 10, ("",) * 10, SIDE, SIDE)
+        for i, rows in enumerate(PixelPatches(SIDE).encode(pixels)[0])
+    ]
+    made = with_stem(use_labels=False).train()
+    made.term_scores(tiny.batch(images))  # running means and deviations move
+    made.eval().save_pretrained(tmp_path)
+    loaded = VisualSparta.from_pretrained(tmp_path)
+    assert loaded.config.stem == WIDTHS
+    scores = made.term_scores(tiny.batch(images)).scores
+    assert scores.any()
+    assert torch.equal(loaded.term_scores(tiny.batch(images)).scores, scores)
+
+
+def test_a_stem_needs_pixels() -> None:
+    with pytest.raises(InputError, match="raw pixel patches, these are region features"):
+        from_config(tiny.encoder(), tiny.tokenizer(), tiny.source(), stem=WIDTHS)
+
+
+def test_a_stem_needs_the_whole_photo() -> None:
+    with pytest.raises(InputError, match=r"set model\.options\.max_regions to 10"):
+        with_stem(max_regions=9)
+
+
+IDS = {term: i for i, term in enumerate(tiny.VOCABULARY)}
+
+
+def test_images_are_padded_with_zeros() -> None:
+    images = tiny.images()
+    batch = tiny.batch(images)
+    assert len(batch) == 4
+    assert (batch.regions.shape, batch.regions.dtype) == ((4, 5, 5), torch.float16)
+    assert (batch.locations.shape, batch.locations.dtype) == ((4, 5, 6), torch.float32)
+    assert batch.label_ids.dtype == batch.label_regions.dtype == torch.int64
+    assert batch.region_mask.sum(dim=1).tolist() == [3, 1, 5, 4]
+    assert batch.label_mask.sum(dim=1).tolist() == [4, 0, 6, 1]
+    for i, image in enumerate(images):
+        n = len(image.features)
+        np.testing.assert_array_equal(batch.regions[i, :n], image.features)
+        np.testing.assert_array_equal(batch.locations[i, :n], image.locations)
+        assert batch.region_mask[i].tolist() == [True] * n + [False] * (5 - n)
+        assert not batch.regions[i, n:].any()
+        assert not batch.locations[i, n:].any()
+    assert not batch.label_ids[~batch.label_mask].any()
+    assert not batch.label_regions[~batch.label_mask].any()
+
+
+def test_labels_are_attribute_then_label_in_word_pieces_with_their_region() -> None:
+    batch = tiny.batch([tiny.image(5, ("", "runs", "sea", "zebra man"))])
+    words = ["brown", "run", "##s", "sea", "brown", "man"]
+    assert batch.label_ids.tolist() == [[IDS[word] for word in words]]
+    assert batch.label_regions.tolist() == [[1, 1, 1, 2, 3, 3]]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 4, 5])
+def test_further_regions_and_their_labels_are_cut(
+    limit: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    collate = ImageCollator(tiny.tokenizer(), limit, 35)
+    image = tiny.image(4, ("dog", "cat", "man", "tree"))
+    with caplog.at_level(logging.WARNING):
+        batch = collate([image])
+        collate([image])
+    kept = min(limit, 4)
+    assert batch.regions.shape[1] == kept
+    assert batch.label_regions.max() == kept - 1
+    assert len(caplog.records) == (limit < 4)  # said once, not for every image
+    assert all("0-4.jpg has 4 regions" in r.message for r in caplog.records)
+
+
+def test_labels_may_go_without_attributes() -> None:
+    image = tiny.image(5, ("", "runs", "sea", "zebra man"))
+    batch = ImageCollator(tiny.tokenizer(), 50, 35, attributes=False)([image])
+    assert batch.label_ids.tolist() == [[IDS[word] for word in ["run", "##s", "sea", "man"]]]
+    assert batch.label_regions.tolist() == [[1, 1, 2, 3]]
+
+
+def test_the_collator_of_a_configuration() -> None:
+    config = tiny.model(max_regions=2, max_label_tokens=3, use_attributes=False).config
+    batch = ImageCollator.of(tiny.tokenizer(), config)([tiny.image(4, ("dog", "red cat", "man"))])
+    assert batch.regions.shape[1] == 2
+    assert batch.label_ids.tolist() == [[IDS["dog"], IDS["red"], IDS["cat"]]]
+
+
+def test_the_length_is_that_of_a_batch_of_one() -> None:
+    collate = ImageCollator(tiny.tokenizer(), 4, 5)
+    lengths = [collate.length(image) for image in tiny.images()]
+    for image, length in zip(tiny.images(), lengths, strict=True):
+        batch = collate([image])
+        assert batch.region_mask.shape[1] + batch.label_mask.shape[1] == length
+    assert lengths == [3 + 4, 1, 4 + 5, 4 + 1]

@@ -1,7 +1,6 @@
 """Backbones of transformers, patches of pixels, and grids that are pooled."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,15 +10,9 @@ from transformers import (
     BertConfig,
     BertModel,
     CLIPImageProcessor,
-    Dinov2WithRegistersConfig,
-    Dinov2WithRegistersModel,
-    MobileNetV2Config,
-    MobileNetV2Model,
     ResNetConfig,
     ResNetForImageClassification,
     ResNetModel,
-    SiglipVisionConfig,
-    SiglipVisionModel,
     ViTConfig,
     ViTModel,
 )
@@ -33,7 +26,7 @@ from sparta.features.extract.networks.pixel_patches import PixelPatches
 from sparta.features.extract.networks.pooled_grid import PooledGrid
 from sparta.features.extract.networks.weights import weights_hash
 from sparta.features.store import FeatureStore
-from tests.sparta.features.extract.tiny_networks import RESNET, SIDE, SMALL, clip, photos, save
+from tests.sparta.features.extract.tiny_networks import RESNET, SIDE, SMALL, photos, save
 
 
 def prepared(pixels: np.ndarray) -> torch.Tensor:
@@ -43,58 +36,6 @@ def prepared(pixels: np.ndarray) -> torch.Tensor:
         std, np.float32
     )
     return torch.from_numpy(values.transpose(0, 3, 1, 2).copy())
-
-
-@pytest.mark.parametrize(
-    ("model", "prefix"),
-    [
-        (lambda: ViTModel(ViTConfig(**SMALL), add_pooling_layer=False), 1),
-        (lambda: Dinov2WithRegistersModel(Dinov2WithRegistersConfig(**SMALL)), 5),
-        (lambda: SiglipVisionModel(SiglipVisionConfig(**SMALL)), 0),
-        (clip, 1),
-    ],
-    ids=["vit", "dinov2-registers", "siglip", "clip"],
-)
-def test_patches_leave_out_the_tokens_before_them(tmp_path: Path, model: Any, prefix: int) -> None:
-    network = model()
-    backbone = Backbone(str(save(network, tmp_path)), device="cpu")
-    assert (backbone.source.kind, backbone.source.dimension) == ("patch", 16)
-    assert backbone.grid == (4, 4)
-    features, labels = backbone.encode(photos())
-    assert features.shape == (2, 17, 16)
-    assert labels == ["", ""]
-    vision = getattr(network, "vision_model", network).eval()
-    with torch.no_grad():
-        hidden = vision(pixel_values=prepared(photos())).last_hidden_state.numpy()
-    assert hidden.shape[1] == prefix + 16
-    np.testing.assert_allclose(features[:, :-1], hidden[:, prefix:], atol=5e-3)
-    np.testing.assert_allclose(features[:, -1], hidden[:, prefix:].mean(1), atol=5e-3)
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        lambda: ResNetModel(ResNetConfig(**RESNET)),
-        lambda: MobileNetV2Model(MobileNetV2Config(depth_multiplier=0.35, image_size=SIDE)),
-    ],
-    ids=["resnet", "mobilenet"],
-)
-def test_cells_of_a_feature_map_row_by_row(tmp_path: Path, model: Any) -> None:
-    backbone = Backbone(str(save(model(), tmp_path)), image_size=64, device="cpu")
-    assert (backbone.source.kind, backbone.source.image_size) == ("grid", 64)
-    pixels = photos(side=64)
-    features, _ = backbone.encode(pixels)
-    network = type(model()).from_pretrained(tmp_path).eval()
-    with torch.no_grad():
-        hidden = network(pixel_values=prepared(pixels)).last_hidden_state.numpy()
-    rows, columns = hidden.shape[2:]
-    assert backbone.grid == (rows, columns)
-    for row in range(rows):
-        for column in range(columns):
-            found = features[:, row * columns + column].astype(np.float32)
-            np.testing.assert_allclose(found, hidden[:, :, row, column], rtol=2e-3, atol=2e-3)
-    whole = features[:, -1].astype(np.float32)
-    np.testing.assert_allclose(whole, hidden.mean((2, 3)), rtol=2e-3, atol=2e-3)
 
 
 def test_labels_are_the_classifiers_best_words(tmp_path: Path) -> None:
