@@ -46,14 +46,6 @@ def names(path: Path) -> list[str]:
     return sorted(entry.name for entry in path.iterdir())
 
 
-def test_a_folder_takes_the_place_of_another(tmp_path: Path) -> None:
-    out = folder(tmp_path / "out", "old")
-    with work_folder(out) as work:
-        replace_folder(folder(work / "new", "new"), out, work)
-    assert (out / "parts" / "0").read_text() == "new"
-    assert names(tmp_path) == ["out"]
-
-
 def test_everything_is_synced_before_and_after_the_renames(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -312,16 +312,6 @@ def test_boxes_must_be_relative(value: float) -> None:
         replace(tiny.image(3), boxes=boxes)
 
 
-def test_sources_differ_by_what_changes_features_alone() -> None:
-    source = tiny.source()
-    assert source.differences(replace(source, backbone="elsewhere/detector")) == []
-    other = replace(source, weights="def", image_size=128)
-    assert source.differences(other) == [
-        "weights: 'abc' against 'def'",
-        "image_size: 64 against 128",
-    ]
-
-
 FIRST = {"a": [1, 1], "b": [1, 1], "c": [1, 1]}
 
 

@@ -143,20 +143,6 @@ def test_term_scores_and_winning_positions_of_every_term(model: VisualSparta) ->
     assert by_label, "no label token ever won: the test would not see a wrong position"
 
 
-def test_positions_of_labels_do_not_depend_on_whether_regions_are_seen() -> None:
-    alone, both = tiny.model(use_visual=False), tiny.model()
-    image = tiny.image(3, ("dog", "red ball"), 1)
-    batch = tiny.batch([image, tiny.image(5, seed=2)])
-    found, (hidden, mask) = alone.term_scores(batch), alone.contextualise(batch)
-    assert mask[0].tolist() == [False] * 5 + [True] * 4
-    for term in range(6, 25):
-        products = (hidden[0, 5:] @ alone.query_embedding.weight[term]).tolist()
-        assert found.positions[0, term] == 3 + products.index(max(products))
-    unlabelled = tiny.model(use_labels=False).term_scores(batch).positions
-    assert set(unlabelled[0].tolist()) <= {0, 1, 2}
-    assert set(both.term_scores(batch).positions[0].tolist()) - {0, 1, 2}
-
-
 def test_activation_is_a_biased_relu_then_a_logarithm(model: VisualSparta) -> None:
     found = model.activate(torch.tensor([-3.0, 2.0, 3.0, 22.0, float("-inf")]))
     assert_close(found.tolist(), [0.0, 0.0, math.log(2), math.log(21), 0.0], **CLOSE)
@@ -427,13 +413,6 @@ def test_further_regions_and_their_labels_are_cut(
     assert batch.label_regions.max() == kept - 1
     assert len(caplog.records) == (limit < 4)  # said once, not for every image
     assert all("0-4.jpg has 4 regions" in r.message for r in caplog.records)
-
-
-def test_labels_may_go_without_attributes() -> None:
-    image = tiny.image(5, ("", "runs", "sea", "zebra man"))
-    batch = ImageCollator(tiny.tokenizer(), 50, 35, attributes=False)([image])
-    assert batch.label_ids.tolist() == [[IDS[word] for word in ["run", "##s", "sea", "man"]]]
-    assert batch.label_regions.tolist() == [[1, 1, 2, 3]]
 
 
 def test_the_collator_of_a_configuration() -> None:

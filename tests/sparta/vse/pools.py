@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from sparta.vse.pooling.registry import Pooling, make_pooling
+from tests.sparta.vse.published import states
 
 DIMENSION = 8
 JUNK = [0.0, 7.0, -1e30, 1e30, math.nan, math.inf, -math.inf]
@@ -77,22 +78,7 @@ def sigmoid(x: float) -> float:
     return 1 / (1 + math.exp(-x))
 
 
-def gru_states(gru: nn.GRU, inputs: list[Vector], suffix: str = "l0") -> list[Vector]:
-    """The states of one direction of a GRU, written out gate by gate."""
-    parameters = dict(gru.named_parameters())
-    w_i, w_h = (parameters[f"weight_{kind}_{suffix}"].tolist() for kind in ("ih", "hh"))
-    b_i, b_h = (parameters[f"bias_{kind}_{suffix}"].tolist() for kind in ("ih", "hh"))
-    size = gru.hidden_size
-    state, states = [0.0] * size, []
-    for x in inputs:
-        from_input = [dot(row, x) + b for row, b in zip(w_i, b_i, strict=True)]
-        from_state = [dot(row, state) + b for row, b in zip(w_h, b_h, strict=True)]
-        following = []
-        for j in range(size):
-            reset = sigmoid(from_input[j] + from_state[j])
-            update = sigmoid(from_input[size + j] + from_state[size + j])
-            new = math.tanh(from_input[2 * size + j] + reset * from_state[2 * size + j])
-            following.append((1 - update) * new + update * state[j])
-        state = following
-        states.append(state)
-    return states
+def gru_states(gru: nn.GRU, inputs: list[Vector], suffix: str = "") -> list[Vector]:
+    """States of one direction of a GRU, the reverse one's in the order of the inputs."""
+    weights = {f"gru.{name}": parameter for name, parameter in gru.named_parameters()}
+    return states(weights, "gru", torch.tensor(inputs), suffix).tolist()

@@ -47,7 +47,7 @@ def slow_coefficients(pooling: GPO, n: int, first: int, temperature: float) -> V
     """Equations 3 to 5 for one set."""
     positions = [slow_position(k) for k in range(first, first + n)]
     forward = gru_states(pooling.gru, positions)
-    backward = gru_states(pooling.gru, positions[::-1], "l0_reverse")[::-1]
+    backward = gru_states(pooling.gru, positions, "_reverse")
     hidden = [
         [(a + b) / 2 for a, b in zip(*both, strict=True)]
         for both in zip(forward, backward, strict=True)

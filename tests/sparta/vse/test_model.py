@@ -15,15 +15,13 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from sparta.errors import InputError
-from sparta.features.record import ImageFeatures
 from sparta.vse.batch import PixelBatch, RegionBatch, TextBatch
 from sparta.vse.init import from_captions
 from sparta.vse.model import VseModel, evaluating, score, view_scores
 from sparta.vse.pooling.registry import POOLINGS
 from tests import tiny
 from tests.sparta.vse.models import SENTENCES, bert, bigru, regions, texts
-from tests.sparta.vse.pools import Vector, affine, columns, dot
-from tests.sparta.vse.test_encoders import slow_projection
+from tests.sparta.vse.pools import Vector, dot
 
 CLOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-5}
 
@@ -33,40 +31,7 @@ def slow_unit(vector: Vector) -> Vector:
     return [x / norm for x in vector]
 
 
-def slow_image(model: VseModel, image: ImageFeatures, view: int = 0) -> Vector:
-    """A region's path with maximum pooling, nothing padded."""
-    rows = [list(map(float, row)) for row in image.features]
-    if model.config.square_root:
-        rows = [[math.sqrt(x) for x in row] for row in rows]
-    projection: Any = model.visual_projections[min(view, len(model.visual_projections) - 1)]
-    if model.config.visual == "region":
-        rows = slow_projection(projection, rows, training=False)
-    else:
-        rows = [affine(projection.linear, row) for row in rows]
-    return slow_unit([max(column) for column in columns(rows)])
-
-
 # ---- images -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"square_root": True},
-        {"visual": "grid"},
-        {"visual": "patch", "views": 3, "view_projections": "separate"},
-        {"views": 2, "view_projections": "separate", "input_dropout": 0.5},
-    ],
-)
-def test_images_are_projected_pooled_and_normalised(options: dict[str, Any]) -> None:
-    model = bigru(visual_pooling="max", **options)
-    views = options.get("views", 1)
-    found = model.encode_images(regions())
-    assert (found.shape, found.dtype) == ((4, views, 8), torch.float32)
-    for row, image in zip(found, tiny.images(), strict=True):
-        for view in range(views):
-            assert_close(row[view].tolist(), slow_image(model, image, view), **CLOSE)
 
 
 def test_views_are_poolings_of_one_projection_or_have_their_own() -> None:
@@ -86,19 +51,6 @@ def test_views_are_poolings_of_one_projection_or_have_their_own() -> None:
             expected = [slow_unit(row) for row in pooled.tolist()]
             assert_close(found[:, view].tolist(), expected, **CLOSE)
         assert not torch.allclose(found[:, 0], found[:, 1], atol=1e-3)
-
-
-@pytest.mark.parametrize("name", POOLINGS)
-def test_an_image_and_a_text_are_alike_alone_and_in_company(name: str) -> None:
-    model = bigru(visual_pooling=name, text_pooling=name)
-    features, lengths = regions()
-    together = model.encode_images(regions())
-    for i, n in enumerate(lengths.tolist()):
-        alone = model.encode_images(RegionBatch(features[i : i + 1, :n], lengths[i : i + 1]))
-        assert_close(alone[0], together[i], rtol=1e-3, atol=1e-5)
-    found = model.embed_texts(SENTENCES)
-    assert_close(found, model.embed_texts(SENTENCES, batch_size=1), rtol=1e-3, atol=1e-5)
-    assert found.isfinite().all()
 
 
 @settings(max_examples=20)

@@ -41,13 +41,6 @@ def test_equation_1(photos: list[int], margin: float, hardest: bool) -> None:
     assert found.item() == pytest.approx(slow_plain(values.tolist(), photos, margin, hardest))
 
 
-def test_by_hand() -> None:
-    values = torch.tensor([[0.9, 0.8], [0.1, 0.5]])
-    apart = different([0, 1])
-    # Text 0 over image 1: 0.2 - 0.9 + 0.8; image 1 over text 0: 0.2 - 0.5 + 0.8; the others hold.
-    assert triplet(values, apart).item() == pytest.approx(0.1 + 0.5)
-
-
 def test_the_hardest_negative_of_each_side_alone_is_trained() -> None:
     values = similarities(1, 7, 7)
     slopes = gradient(values, triplet(values, different(PHOTOS), margin=2.0))

@@ -27,7 +27,6 @@ from tests.training.test_fit import assert_resumes
 from training.fit import _strategy, train
 from training.vse.config import VseAugmentationConfig, VseTrainConfig
 from training.vse.lightning_module import VseTraining
-from training.vse.pairs import PairCollator
 from training.vse.photos import CaptionedPhotos, draw_crop, open_photos
 from training.vse.prepare import build_model
 
@@ -140,14 +139,6 @@ def test_augmentation_is_drawn_by_seed_epoch_and_pair(drawn: Drawn) -> None:
     assert pairs(data, 0) == pairs(again, 0)
     for different in (pairs(data, 1), pairs(other, 0), pairs(data, 0, caption=1)):
         assert [image for image, _ in different] != [image for image, _ in pairs(data, 0)]
-
-
-def test_batches_hold_pixels(drawn: Drawn) -> None:
-    data = examples(drawn, photos="crop")
-    pairs = [data[0, photo, 0] for photo in range(4)]
-    batch = PairCollator(0, None)(pairs).to("cpu")
-    assert batch.images[0].shape == (4, 3, 32, 32)
-    np.testing.assert_array_equal(batch.images[0][2].permute(1, 2, 0), pairs[2].image)
 
 
 # ---- which photos -------------------------------------------------------------------------------

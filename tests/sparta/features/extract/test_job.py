@@ -193,8 +193,8 @@ def test_links_that_lead_out_of_the_folder_are_counted(tmp_path: Path) -> None:
     folder, lines = tmp_path / "photos", list[str]()
     folder.mkdir()
     (tmp_path / "alias").symlink_to(folder)
-    for name in (tmp_path / "a.png", folder / "b.png"):
-        Image.new("RGB", (40, 40), "red").save(name)
+    for photo in (tmp_path / "a.png", folder / "b.png"):
+        Image.new("RGB", (40, 40), "red").save(photo)
     for name, target in {
         "out.png": tmp_path / "a.png",
         "gone.png": tmp_path / "nowhere",

@@ -73,16 +73,6 @@ def huge_png(path: Path) -> None:
     path.write_bytes(b"\x89PNG\r\n\x1a\n" + header + data + chunk(b"IEND", b""))
 
 
-@pytest.mark.parametrize("name", ["a.png", "a.JPG", "a.webp", "a.bmp", "a.gif", "a.tiff"])
-def test_reads_every_format(tmp_path: Path, name: str) -> None:
-    scene().save(tmp_path / name, quality=95)
-    photo = decode(tmp_path, name)
-    assert (photo.image_id, photo.width, photo.height) == (name, 40, 24)
-    assert photo.pixels.shape == (16, 16, 3)
-    assert photo.pixels.dtype == np.uint8
-    assert_red_then_blue(photo.pixels)
-
-
 def test_shows_the_first_frame(tmp_path: Path) -> None:
     black = Image.new("RGB", (40, 24))
     for name in ("a.gif", "a.webp", "a.png"):
@@ -147,35 +137,12 @@ def test_finds_photos_at_any_depth_in_order(tmp_path: Path) -> None:
     assert find_photos(tmp_path) == ["B.gif", "a.tif/x.jpeg", "a/z.png", "b.JPG"]
 
 
-def test_folders_that_cannot_be_read_are_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "closed").mkdir()
-    (tmp_path / "a.png").touch()
-    scandir = os.scandir
-
-    def refuse(path: str) -> object:
-        if Path(path).name == "closed":
-            raise PermissionError(errno.EACCES, "Permission denied", path)
-        return scandir(path)
-
-    monkeypatch.setattr(os, "scandir", refuse)
-    assert find_photos(tmp_path) == ["a.png", "closed"]
-
-
 def test_nothing_to_find_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a.txt").touch()
     with pytest.raises(InputError, match="holds no photo"):
         find_photos(tmp_path)
     with pytest.raises(InputError, match="is not a folder"):
         find_photos(tmp_path / "a.txt")
-
-
-def test_flip_mirrors(tmp_path: Path) -> None:
-    scene().save(tmp_path / "a.png")
-    flipped = decoder(tmp_path, "flip").decode("a.png")
-    assert isinstance(flipped, Photo)
-    np.testing.assert_array_equal(flipped.pixels, decode(tmp_path, "a.png").pixels[:, ::-1])
 
 
 def test_crops_depend_on_seed_and_id_alone() -> None:

@@ -303,12 +303,11 @@ def _lxmert(folder: Path, images: Sequence[ImageFeatures]) -> Path:
 
 def _npz(folder: Path, images: Sequence[ImageFeatures]) -> Path:
     for image in images:
-        parts = zip(("objects", "attrs"), (numbered(image)[:2], numbered(image)[2:]), strict=True)
-        seen = {f"{kind}_id": np.array(found[0]) for kind, found in parts}
-        seen["objects_conf"], seen["attrs_conf"] = map(np.array, numbered(image)[1::2])
+        classes, sure, attributes, surely = numbered(image)
         arrays: dict[str, Any] = {"x": image.features.astype(np.float32), "bbox": in_pixels(image)}
         arrays |= {"num_bbox": len(image.features), "image_h": image.height}
-        write_npz(folder, image.image_id, **arrays, image_w=image.width, **seen)
+        arrays |= {"image_w": image.width, "objects_id": classes, "objects_conf": sure}
+        write_npz(folder, image.image_id, **arrays, attrs_id=attributes, attrs_conf=surely)
     return folder
 
 

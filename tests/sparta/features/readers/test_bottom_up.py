@@ -2,7 +2,6 @@
 
 import os
 import re
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -28,21 +27,6 @@ from tests.sparta.features.readers.samples import (
     write_npz,
     write_vocabulary,
 )
-
-
-def test_reads_features_boxes_and_size(tmp_path: Path) -> None:
-    reader = BottomUpReader(
-        [write(tmp_path / "a.tsv", [bottom_up_line("7")])], ".jpg", name="resnet101"
-    )
-    image = reader[0]
-    assert (reader.source.kind, reader.source.dimension) == ("region", 3)
-    assert reader.source.weights == "resnet101"
-    assert image.image_id == "7.jpg"
-    assert image.features.tolist() == FEATURES.tolist()
-    assert image.boxes.tolist() == [[0.25, 0.25, 0.75, 1], [0, 0, 1, 1], [0.125, 0.25, 0.125, 0.75]]
-    assert image.locations[0].tolist() == [0.25, 0.25, 0.75, 1, 0.5, 0.75]
-    assert (image.labels, image.attributes) == (("",) * 3, ("",) * 3)
-    assert (image.width, image.height) == (64, 32)
 
 
 def test_lines_as_python_2_and_python_3_end_and_wrap_them(tmp_path: Path) -> None:
@@ -128,21 +112,6 @@ def test_a_malformed_first_line_does_not_decide_the_dimension(tmp_path: Path) ->
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"a\.tsv: cannot be read: No such file"):
         BottomUpReader([tmp_path / "a.tsv"])
-
-
-@pytest.mark.parametrize(
-    ("content", "expected"),
-    [
-        (bottom_up_line("a"), True),
-        (bottom_up_line("a").replace("\n", "\r\n"), True),
-        ("a\t2\tAAAA\n", False),
-        ("a\tb\tc\td\te\tf\n", False),
-        ("", False),
-    ],
-)
-def test_knows_its_files_by_the_first_line(tmp_path: Path, content: str, expected: bool) -> None:
-    path = write(tmp_path / "a.tsv", [content])
-    assert fitting([path]) == ["bottom-up"] * expected
 
 
 def test_a_whole_file_in_half_precision_is_named(tmp_path: Path) -> None:
@@ -286,17 +255,6 @@ def test_an_odd_array_is_named(tmp_path: Path, more: dict[str, Any], message: st
     ):
         reader[1]
     assert reader[0].labels == ("dog", "yolk", "traffic light")
-
-
-def test_an_array_that_is_none_is_named(tmp_path: Path) -> None:
-    folder = write_npz(tmp_path)
-    write_npz(tmp_path, "b", without="x")
-    with zipfile.ZipFile(folder / "b.npz", "a") as archive:
-        archive.writestr("x.npy", b"hello")
-    with pytest.raises(
-        InputError, match=r"b\.npz is damaged or no \.npz file: x\.npy: EOF: reading magic"
-    ):
-        BottomUpNpzReader([folder])[1]
 
 
 @pytest.mark.parametrize("content", [b"", b"hello", b"PK\3\4cut"])

@@ -55,13 +55,6 @@ def test_one_string_of_labels_stands_with_the_largest_region(tmp_path: Path) -> 
         assert found.attributes == ("",) * len(image.labels)
 
 
-def test_more_objects_than_regions_speak_of_the_photo(tmp_path: Path) -> None:
-    folder = write_pt(tmp_path, IMAGES)
-    found = [{"class": "dog"}, {"class": "grass"}] * 4
-    torch.save({int(image.image_id): found for image in IMAGES}, folder / LABELS)
-    assert OscarPtReader([folder])[0].labels[-1] == "dog grass dog grass dog grass dog grass"
-
-
 def test_labels_are_found_or_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     folder = write_pt(tmp_path, IMAGES)
     torch.save(dict.fromkeys((1, 2, 3), "oid"), folder / "test_oid_labels.pt")
