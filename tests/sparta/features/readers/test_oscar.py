@@ -1,6 +1,5 @@
 """Files of VinVL, of Oscar's captioning data and of scene_graph_benchmark."""
 
-import base64
 import json
 import logging
 import math
@@ -43,9 +42,7 @@ OBJECTS = [
 
 
 def feature_line(key: str, rows: Any = ROWS, dtype: str = "<f4", count: object = None) -> str:
-    values = np.asarray(rows, dtype)
-    text = base64.b64encode(values.tobytes()).decode()
-    return f"{key}\t{len(values) if count is None else count}\t{text}\n"
+    return f"{key}\t{len(rows) if count is None else count}\t{encode(rows, dtype)}\n"
 
 
 def label_line(key: str, objects: object = OBJECTS, **more: object) -> str:
