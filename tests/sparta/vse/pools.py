@@ -80,5 +80,5 @@ def sigmoid(x: float) -> float:
 
 def gru_states(gru: nn.GRU, inputs: list[Vector], suffix: str = "") -> list[Vector]:
     """States of one direction of a GRU, the reverse one's in the order of the inputs."""
-    weights = {f"gru.{name}": parameter for name, parameter in gru.named_parameters()}
+    weights = {f"gru.{name}": parameter.detach() for name, parameter in gru.named_parameters()}
     return states(weights, "gru", torch.tensor(inputs), suffix).tolist()

@@ -19,18 +19,22 @@ from sparta.features.skipped import SKIPPED
 from tests.sparta.features.readers.samples import (
     BOXES,
     FEATURES,
-    bottom_up_line,
     changed,
     encode,
-    lxmert_line,
     write,
     write_npz,
     write_vocabulary,
 )
+from tests.sparta.features.readers.samples import (
+    bottom_up_line as line,
+)
+from tests.sparta.features.readers.samples import (
+    lxmert_line as lxmert,
+)
 
 
 def test_lines_as_python_2_and_python_3_end_and_wrap_them(tmp_path: Path) -> None:
-    plain = bottom_up_line("a")
+    plain = line("a")
     cells = plain.strip().split("\t")
     wrapped = "\t".join([*cells[:4], f"b'{cells[4]}'", f"b'{cells[5]}'"])
     path = write(tmp_path / "a.tsv", [plain.replace("\n", "\r\n"), "b" + wrapped[1:] + "\r\n"])
@@ -42,69 +46,40 @@ def test_lines_as_python_2_and_python_3_end_and_wrap_them(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (bottom_up_line("b")[:-10], "features: "),
-        (bottom_up_line("b")[:-9] + "*" + bottom_up_line("b")[-8:], "features: not base64"),
+        (line("b")[:-10], "features: "),
+        (line("b")[:-9] + "*" + line("b")[-8:], "features: not base64"),
         ("b\t64\n", "expected 6 columns (image_id, image_w, image_h, num_boxes, boxes, features)"),
-        (bottom_up_line("b").replace("\n", "\tx\n"), "expected 6 columns"),
-        (bottom_up_line("b", width="wide"), "image_w: expected 1 or more, found 'wide'"),
-        (bottom_up_line("b", height=0), "image_h: expected 1 or more, found '0'"),
-        (
-            bottom_up_line("b", height="9" * 5000),
-            "image_h: expected at most 999999999, found '9999",
-        ),
-        (
-            bottom_up_line("b", count=10**9),
-            "num_boxes: expected at most 999999999, found '1000000000'",
-        ),
-        (bottom_up_line("b", count=-3), "num_boxes: expected 1 or more, found '-3'"),
-        (
-            bottom_up_line("b", count=2),
-            "boxes: expected 2 rows of 4 numbers of 4 bytes, found 48 bytes",
-        ),
-        (
-            bottom_up_line("b", FEATURES[:2]),
-            "features: expected 3 rows of 3 numbers of 4 bytes, found 24",
-        ),
-        (
-            bottom_up_line("b", FEATURES[:, :2]),
-            "features: expected 3 rows of 3 numbers of 4 bytes, found 24",
-        ),
-        (
-            bottom_up_line("b", changed(FEATURES, 1, 2, np.nan)),
-            "features, row 2: expected finite numbers",
-        ),
-        (bottom_up_line("b", changed(FEATURES, 2, 2, 0)), "features, row 3: all its numbers are 0"),
-        (
-            bottom_up_line("b", boxes=changed(BOXES, 0, 2, np.nan)),
-            "boxes, row 1: expected x1, y1, x2, y2",
-        ),
-        (
-            bottom_up_line("b", boxes=changed(BOXES, 0, 2, 15)),
-            "boxes, row 1: expected x1, y1, x2, y2",
-        ),
-        (
-            bottom_up_line("b", width=32, height=64),
-            "boxes, row 1: expected x1, y1, x2, y2 in pixels, found",
-        ),
+        (line("b").replace("\n", "\tx\n"), "expected 6 columns"),
+        (line("b", width="wide"), "image_w: expected 1 or more, found 'wide'"),
+        (line("b", height=0), "image_h: expected 1 or more, found '0'"),
+        (line("b", height="9" * 5000), "image_h: expected at most 999999999, found '9999"),
+        (line("b", count=10**9), "num_boxes: expected at most 999999999, found '1000000000'"),
+        (line("b", count=-3), "num_boxes: expected 1 or more, found '-3'"),
+        (line("b", count=2), "boxes: expected 2 rows of 4 numbers of 4 bytes, found 48 bytes"),
+        (line("b", FEATURES[:2]), "features: expected 3 rows of 3 numbers of 4 bytes, found 24"),
+        (line("b", FEATURES[:, :2]), "features: expected 3 rows of 3 numbers of 4 bytes, found 24"),
+        (line("b", changed(FEATURES, 1, 2, np.nan)), "features, row 2: expected finite numbers"),
+        (line("b", changed(FEATURES, 2, 2, 0)), "features, row 3: all its numbers are 0"),
+        (line("b", boxes=changed(BOXES, 0, 2, np.nan)), "boxes, row 1: expected x1, y1, x2, y2"),
+        (line("b", boxes=changed(BOXES, 0, 2, 15)), "boxes, row 1: expected x1, y1, x2, y2"),
+        (line("b", width=32, height=64), "boxes, row 1: expected x1, y1, x2, y2 in pixels, found"),
     ],
 )
 def test_a_malformed_line_is_named(tmp_path: Path, text: str, message: str) -> None:
-    path = write(tmp_path / "a.tsv", [bottom_up_line("a"), text])
+    path = write(tmp_path / "a.tsv", [line("a"), text])
     reader = BottomUpReader([path])
     with pytest.raises(InputError, match="^" + re.escape(f"{path}, line 2: {message}")):
         reader[1]
 
 
 def test_a_malformed_first_line_does_not_decide_the_dimension(tmp_path: Path) -> None:
-    path = write(
-        tmp_path / "a.tsv", [bottom_up_line("b", FEATURES.ravel()[:7]), bottom_up_line("a")]
-    )
+    path = write(tmp_path / "a.tsv", [line("b", FEATURES.ravel()[:7]), line("a")])
     reader = BottomUpReader([path])
     assert reader.source.dimension == 3
     assert reader[0].features.tolist() == FEATURES.tolist()
     with pytest.raises(InputError, match=r"a\.tsv, line 1: features: expected 3 rows of 3"):
         reader[1]
-    write(path, [bottom_up_line("a", width=1), bottom_up_line("b", width=2)])
+    write(path, [line("a", width=1), line("b", width=2)])
     with pytest.raises(InputError, match=r"a\.tsv, line 1: boxes, row 1"):
         BottomUpReader([path])
 
@@ -117,18 +92,16 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 def test_a_whole_file_in_half_precision_is_named(tmp_path: Path) -> None:
     """As float32 it would have half the dimension, and other numbers."""
     features = np.random.default_rng(0).normal(size=(3, 512)).clip(0)
-    path = write(tmp_path / "a.tsv", [bottom_up_line("a", features)])
+    path = write(tmp_path / "a.tsv", [line("a", features)])
     assert BottomUpReader([path]).source.dimension == 512
-    lines = [
-        bottom_up_line(key).rpartition("\t")[0] + f"\t{encode(features, '<f2')}\n" for key in "ab"
-    ]
+    lines = [line(key).rpartition("\t")[0] + f"\t{encode(features, '<f2')}\n" for key in "ab"]
     write(path, lines)
     with pytest.raises(InputError, match=r"line 1: features: expected float32 .* like float16"):
         BottomUpReader([path])
 
 
 def test_relative_boxes_are_named(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.tsv", [bottom_up_line("a"), bottom_up_line("b", boxes=BOXES / 64)])
+    path = write(tmp_path / "a.tsv", [line("a"), line("b", boxes=BOXES / 64)])
     with pytest.raises(InputError, match=r"line 2: boxes: expected x1, y1, x2, y2 in pixels"):
         BottomUpReader([path])[1]
 
@@ -137,36 +110,24 @@ def test_relative_boxes_are_named(tmp_path: Path) -> None:
     ("text", "message"),
     [
         (
-            lxmert_line("b", [2, 0]),
+            lxmert("b", [2, 0]),
             "objects_id: expected 3 rows of 1 numbers of 8 bytes, found 16 bytes",
         ),
-        (
-            lxmert_line("b", sure=[0.5]),
-            "objects_conf: expected 3 rows of 1 numbers of 4 bytes, found 4",
-        ),
-        (lxmert_line("b", attributes=[0] * 4), "attrs_id: expected 3 rows of 1 numbers of 8 bytes"),
-        (
-            lxmert_line("b", surely=[0.5]),
-            "attrs_conf: expected 3 rows of 1 numbers of 4 bytes, found 4",
-        ),
-        (
-            lxmert_line("b", sure=[0.5, np.nan, 0]),
-            "objects_conf, row 2: expected 0 to 1, found nan",
-        ),
-        (lxmert_line("b", surely=[0.5, 0, 2]), "attrs_conf, row 3: expected 0 to 1, found 2.0"),
-        (lxmert_line("b", [0, 0, 3]), "objects_id, row 3: expected 0 to 2, the lines of"),
-        (lxmert_line("b", attributes=[0, -1, 0]), "attrs_id, row 2: expected 0 to 2, the lines of"),
-        (lxmert_line("b", height="tall"), "img_h: expected 1 or more, found 'tall'"),
-        (lxmert_line("b", height=16), "boxes, row 1: expected x1, y1, x2, y2 in pixels, found"),
-        (
-            lxmert_line("b", count=2),
-            "boxes: expected 2 rows of 4 numbers of 4 bytes, found 48 bytes",
-        ),
-        (bottom_up_line("b"), "expected 10 columns (img_id, img_h, img_w, objects_id,"),
+        (lxmert("b", sure=[0.5]), "objects_conf: expected 3 rows of 1 numbers of 4 bytes, found 4"),
+        (lxmert("b", attributes=[0] * 4), "attrs_id: expected 3 rows of 1 numbers of 8 bytes"),
+        (lxmert("b", surely=[0.5]), "attrs_conf: expected 3 rows of 1 numbers of 4 bytes, found 4"),
+        (lxmert("b", sure=[0.5, np.nan, 0]), "objects_conf, row 2: expected 0 to 1, found nan"),
+        (lxmert("b", surely=[0.5, 0, 2]), "attrs_conf, row 3: expected 0 to 1, found 2.0"),
+        (lxmert("b", [0, 0, 3]), "objects_id, row 3: expected 0 to 2, the lines of"),
+        (lxmert("b", attributes=[0, -1, 0]), "attrs_id, row 2: expected 0 to 2, the lines of"),
+        (lxmert("b", height="tall"), "img_h: expected 1 or more, found 'tall'"),
+        (lxmert("b", height=16), "boxes, row 1: expected x1, y1, x2, y2 in pixels, found"),
+        (lxmert("b", count=2), "boxes: expected 2 rows of 4 numbers of 4 bytes, found 48 bytes"),
+        (line("b"), "expected 10 columns (img_id, img_h, img_w, objects_id,"),
     ],
 )
 def test_a_malformed_line_of_lxmert_is_named(tmp_path: Path, text: str, message: str) -> None:
-    path = write(tmp_path / "a.tsv", [lxmert_line("a"), text])
+    path = write(tmp_path / "a.tsv", [lxmert("a"), text])
     reader = LxmertReader([path], vocabulary=write_vocabulary(tmp_path))
     with pytest.raises(InputError, match="^" + re.escape(f"{path}, line 2: {message}")):
         reader[1]

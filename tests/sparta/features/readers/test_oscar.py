@@ -471,27 +471,8 @@ def changed(**fields: Any) -> dict[str, Any]:
         (changed(feature="AA"), "objects.0.feature: not base64"),
         (changed(feature="AAA="), "objects.0.feature: 2 bytes are not floats"),
         (changed(feature="AAAAAA=="), "objects.0.feature: expected 5 numbers, found 1"),
-        (
-            changed(
-                feature=encode(
-                    np.zeros(
-                        5,
-                    )
-                )
-            ),
-            "features, row 1: all its numbers are 0",
-        ),
-        (
-            changed(
-                feature=encode(
-                    np.full(
-                        5,
-                        np.nan,
-                    )
-                )
-            ),
-            "features, row 1: expected finite",
-        ),
+        (changed(feature=encode(np.zeros(5))), "features, row 1: all its numbers are 0"),
+        (changed(feature=encode(np.full(5, np.nan))), "features, row 1: expected finite"),
     ],
 )
 def test_a_malformed_line_of_predictions_is_named(tmp_path: Path, cell: Any, message: str) -> None:
