@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import logging
-import multiprocessing
 import os
 import re
 import shutil
@@ -323,13 +322,3 @@ def test_a_folder_without_a_name_can_be_locked(
     monkeypatch.chdir(tmp_path / "here")
     with writing(Path()):
         assert [path.name for path in tmp_path.glob(".*")] == [".here.lock"]
-
-
-def test_a_forked_process_does_not_hold_the_lock(tmp_path: Path) -> None:
-    with writing(tmp_path / "out"):
-        child = multiprocessing.get_context("fork").Process(target=time.sleep, args=[20])
-        child.start()
-    with writing(tmp_path / "out"):
-        pass
-    child.kill()
-    child.join()

@@ -83,17 +83,22 @@ def test_held_out_photos_depend_on_the_seed_alone(corpus: Corpus, store: Feature
     assert split_photos(data, [store], 2)[1] != held_out
 
 
-def test_a_split_of_its_own_is_held_out(store: FeatureStore, tmp_path: Path) -> None:
+SPLITS = [(3, "train"), (2, "val"), (1, "train"), (4, "test")]
+
+
+@pytest.fixture
+def with_splits(tmp_path: Path) -> DataConfig:
+    """Captions of four photos, of which one is held out."""
     captions = tmp_path / "captions.jsonl"
     lines = [f'{{"image": "p00{i}.jpg", "split": "{s}", "captions": ["x"]}}\n' for i, s in SPLITS]
     captions.write_text("".join(lines))
-    data = DataConfig(captions=captions, validation_split="val")
-    photos, held_out = split_photos(data, [store], 0)
+    return DataConfig(captions=captions, validation_split="val")
+
+
+def test_a_split_of_its_own_is_held_out(store: FeatureStore, with_splits: DataConfig) -> None:
+    photos, held_out = split_photos(with_splits, [store], 0)
     assert [p.image_id for p in photos] == ["p001.jpg", "p003.jpg"]
     assert [p.image_id for p in held_out] == ["p002.jpg"]
-
-
-SPLITS = [(3, "train"), (2, "val"), (1, "train"), (4, "test")]
 
 
 def test_photos_without_features_are_left_out_and_counted(
@@ -146,18 +151,14 @@ def test_captions_may_name_photos_by_number(tmp_path: Path) -> None:
         split_photos(DataConfig(captions=path), [store], 0)
 
 
-def test_photos_may_have_no_captions(store: FeatureStore, tmp_path: Path) -> None:
+def test_photos_may_have_no_captions(store: FeatureStore, with_splits: DataConfig) -> None:
     photos, held_out = split_photos(DataConfig(), [store], 0, needs_captions=False)
     assert [photo.image_id for photo in photos] == store.ids
     assert {photo.captions for photo in photos} == {()}
     assert held_out == []
     with pytest.raises(InputError, match=r"data\.captions: held-out photos need captions"):
         split_photos(DataConfig(validation_photos=3), [store], 0, needs_captions=False)
-    captions = tmp_path / "captions.jsonl"
-    lines = [f'{{"image": "p00{i}.jpg", "split": "{s}", "captions": ["x"]}}\n' for i, s in SPLITS]
-    captions.write_text("".join(lines))
-    data = DataConfig(captions=captions, validation_split="val")
-    photos, held_out = split_photos(data, [store], 0, needs_captions=False)
+    photos, held_out = split_photos(with_splits, [store], 0, needs_captions=False)
     listed = {"p002.jpg", "p004.jpg"}  # in other splits
     assert [photo.image_id for photo in photos] == sorted(set(store.ids) - listed)
     assert [p.image_id for p in photos if p.captions] == ["p001.jpg", "p003.jpg"]

@@ -342,10 +342,6 @@ def test_a_damaged_shard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     damaged.write_bytes(content)
     [problem] = verify_store(copy)
     assert "shard-00001.arrow is damaged (its content has another hash)" in problem
-    opened = FeatureStore.open(copy)
-    assert opened[0].image_id == "0/0.jpg"
-    with pytest.raises(InputError, match=r"shard-00001\.arrow is damaged"):
-        opened[8]
 
 
 def test_stores_in_a_folder(tmp_path: Path) -> None:
