@@ -188,7 +188,7 @@ def test_attributes_with_scores_are_those_above_the_threshold(
 
 
 @every_sample
-@settings(max_examples=60)
+@settings(max_examples=100)
 @given(data=st.data())
 @pytest.mark.filterwarnings("error::RuntimeWarning", "ignore:Detected pickle protocol")
 def test_whatever_changes_in_a_file_is_noticed_or_harmless(
