@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from sparta.captions.coco import read_coco_captions
+from sparta.captions.kaggle import read_table
 from sparta.captions.read import CaptionedPhoto, read_captions
 from sparta.errors import InputError
 from sparta.features.readers.import_store import import_features
@@ -312,6 +313,11 @@ def test_kaggle_an_odd_line_is_named(tmp_path: Path, header: str, line: str, mes
     path = write_lines(tmp_path, header, first, line, "3.jpg,A dog")
     with pytest.raises(InputError, match="^" + re.escape(f"{path}, line 3: {message}")):
         read_captions(path)
+
+
+def test_a_table_has_names_of_columns(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"captions\.txt, line 1: expected the names of columns"):
+        read_table(write_lines(tmp_path, "photo;text", "1.jpg;A dog"))
 
 
 HGR_CAPTIONS = {"v/1": ["a man sings", "someone sings"], "v2": ["a dog runs"], "v3": ["x"]}
