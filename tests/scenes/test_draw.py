@@ -39,13 +39,6 @@ def test_another_seed_or_index_gives_another_scene(other: tuple[int, int]) -> No
     assert render_scene(1, 7).image.tobytes() != render_scene(*other).image.tobytes()
 
 
-def test_scenes_are_small_rgb_pictures_that_are_not_flat(scenes: list[Scene]) -> None:
-    for scene in scenes:
-        assert scene.image.size == (SIDE, SIDE)
-        assert scene.image.mode == "RGB"
-        assert np.asarray(scene.image).std() > 8
-
-
 def test_kinds_backgrounds_colours_sizes_counts_and_lights_all_appear(scenes: list[Scene]) -> None:
     objects = [o for scene in scenes for o in scene.record.objects]
     assert {o.label for o in objects} == KINDS.keys()
@@ -58,15 +51,6 @@ def test_kinds_backgrounds_colours_sizes_counts_and_lights_all_appear(scenes: li
     assert {scene.record.weather for scene in scenes} == {"clear", "rain", "snow", "fog"}
     same = [max(Counter(o.label for o in scene.record.objects).values()) for scene in scenes]
     assert {1, 2, 3, 4} <= set(same)
-
-
-def test_some_objects_are_away_from_home_but_most_are_not(scenes: list[Scene]) -> None:
-    at_home = [
-        scene.record.background in KINDS[o.label].places
-        for scene in scenes
-        for o in scene.record.objects
-    ]
-    assert 0.7 < np.mean(at_home) < 0.98
 
 
 def test_boxes_lie_in_the_image_and_objects_stay_visible(scenes: list[Scene]) -> None:
@@ -115,8 +99,3 @@ def test_every_kind_is_drawn_in_its_proportions_and_colour(label: str) -> None:
         shown = pixels[pixels[..., 3] > 0][:, :3].astype(int)
         near = np.abs(shown - PALETTE[colour]).max(axis=1) <= 12
         assert near.mean() > 0.05, f"{colour} {label} shows too little of its colour"
-
-
-def test_two_drawings_of_a_kind_differ() -> None:
-    drawings = {draw_kind("dog", "brown", 80, random.Random(i)).tobytes() for i in range(6)}
-    assert len(drawings) == 6

@@ -1,4 +1,4 @@
-"""Folders by address: in a bucket, in fsspec's memory, on this machine."""
+"""Folders by address, addresses of servers, and files of settings."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import pytest
 
 from sparta.addresses import UnreachableError, download, folder_at, is_remote
 from sparta.errors import InputError
+from sparta.web_address import server_address
+from sparta.yaml_file import read_yaml
 from tests.s3_server import upload
 
 
@@ -61,3 +63,50 @@ def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "upath", None)
     with pytest.raises(InputError, match=r"pip install 'visualsparta\[ray\]'"):
         folder_at("s3://bucket/photos")
+
+
+EXAMPLE = "http://localhost:1"
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("http://a.example", "http://a.example"),
+        ("https://a.example:8/photos//", "https://a.example:8/photos"),
+        ("http://[::1]:8000/", "http://[::1]:8000"),
+    ],
+)
+def test_slashes_at_the_end_are_removed(text: str, address: str) -> None:
+    assert server_address(text, EXAMPLE) == address
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a.example", "ftp://a.example", "http://", "http://[", "http://a?b"]
+)
+def test_other_texts_are_refused(text: str) -> None:
+    with pytest.raises(InputError, match=r"is not the address of a server; give one like http://l"):
+        server_address(text, EXAMPLE)
+
+
+def test_keys_and_values(tmp_path: Path) -> None:
+    path = tmp_path / "settings.yaml"
+    for text, values in {"": {}, "a: 1\nb: [é]": {"a": 1, "b": ["é"]}, "1: x": {"1": "x"}}.items():
+        path.write_text(text, encoding="utf-8")
+        assert read_yaml(path) == values
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"- 1", r"settings\.yaml: expected keys and values, found list"),
+        (b"a: [", r"settings\.yaml: not YAML: "),
+        (b"[" * 20_000, "not YAML"),
+        (b"a: \xff", "not YAML"),
+        (b"a: 2001-99-99", "not YAML"),
+    ],
+)
+def test_what_has_no_keys_and_values(tmp_path: Path, content: bytes, problem: str) -> None:
+    path = tmp_path / "settings.yaml"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=problem):
+        read_yaml(path)

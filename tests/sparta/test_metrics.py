@@ -81,48 +81,6 @@ def test_ranks_equal_a_sort(
     assert torch.equal(scores.nan_to_num(7), before.nan_to_num(7))
 
 
-@settings(max_examples=50)
-@given(case=cases(), order=st.permutations(range(9)))
-def test_pessimistic_ranks_do_not_depend_on_the_order_of_items(
-    case: tuple[Tensor, list[list[int]], bool], order: list[int]
-) -> None:
-    scores, right, _ = case
-    items = [item for item in order if item < scores.shape[1]]
-    places = {item: place for place, item in enumerate(items)}
-    moved = [[places[item] for item in own] for own in right]
-    found = ranks(scores, right, ties="pessimistic")
-    assert torch.equal(found, ranks(scores[:, items], moved, ties="pessimistic"))
-
-
-def test_by_id_is_the_order_of_a_searcher() -> None:
-    scores = torch.tensor([[1.0, 2.0, 1.0, 1.0]] * 4)
-    right = [[0], [1], [2], [3]]
-    assert ranks(scores, right, ties="by_id").tolist() == [2, 1, 3, 4]
-    assert ranks(scores, right, ties="pessimistic").tolist() == [4, 1, 4, 4]
-
-
-@pytest.mark.parametrize("ties", POLICIES)
-def test_a_diverged_model_is_not_perfect(ties: Ties) -> None:
-    right = [[0], [1], [2]]
-    assert ranks(torch.full((3, 3), math.nan), right, ties=ties).tolist() == [3, 3, 3]
-    mixed = torch.tensor([[math.nan, 0.0, 3.0]] * 3)
-    assert ranks(mixed, right, ties=ties).tolist() == [3, 3, 2]
-    infinite = torch.tensor([[math.inf, 5.0, -math.inf]] * 3)
-    assert ranks(infinite, right, ties=ties).tolist() == [1, 2, 3]
-
-
-def test_ties_and_nan_count_against_the_model() -> None:
-    scores = torch.tensor([[1.0, 1.0, 0.0], [math.nan, 0.0, 0.0], [0.5, math.nan, 0.0]])
-    assert ranks(scores, [[0], [0], [0]], ties="pessimistic").tolist() == [2, 3, 2]
-
-
-def test_other_right_items_are_no_competitors() -> None:
-    scores = torch.tensor([[3.0, 2.0, 4.0, 1.0], [1.0, 1.0, 1.0, 0.0]])
-    right = [[0, 1], [0, 1, 2]]
-    assert ranks(scores, right, ties="pessimistic").tolist() == [2, 1]
-    assert ranks(scores, right, ties="by_id").tolist() == [2, 1]
-
-
 def test_blocks_are_bounded_and_progress_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sparta.metrics, "LARGEST_BLOCK", 100)
     scores, asked, seen = torch.rand(23, 30), [], []

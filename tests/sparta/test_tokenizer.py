@@ -1,20 +1,29 @@
+"""Word pieces of texts and of their parts, and the table of substitutes."""
+
+from __future__ import annotations
+
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tokenizers import Tokenizer, models
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 
-from sparta.tokenizer import WordPieceTokenizer, text_frequencies
+from sparta.errors import InputError
+from sparta.substitutes import SUBSTITUTES, Substitute, SubstituteTable
+from sparta.tokenizer import Word, WordPieceTokenizer, text_frequencies
 from tests import tiny
 
 
 @pytest.fixture(scope="module")
-def tokenizer() -> WordPieceTokenizer:
+def tiny_tokenizer() -> WordPieceTokenizer:
     return tiny.tokenizer()
 
 
-def test_query_keeps_words_as_typed_with_their_pieces(tokenizer: WordPieceTokenizer) -> None:
-    query = tokenizer.encode_query("Running DOGS, dog zebra [MASK] dog")
+def test_query_keeps_words_as_typed_with_their_pieces(tiny_tokenizer: WordPieceTokenizer) -> None:
+    query = tiny_tokenizer.encode_query("Running DOGS, dog zebra [MASK] dog")
     assert [word.text for word in query.words] == [
         "Running",
         "DOGS",
@@ -33,28 +42,28 @@ def test_query_keeps_words_as_typed_with_their_pieces(tokenizer: WordPieceTokeni
 @pytest.mark.parametrize(
     "text", ["a dog runs", "", "  ", "zebra", "[CLS] dog [SEP][unused0]", "dögs", "dog\x00 the"]
 )
-def test_ids_are_the_terms_of_the_query(tokenizer: WordPieceTokenizer, text: str) -> None:
-    terms = [piece for word in tokenizer.encode_query(text).words for piece in word.pieces]
-    assert [tiny.VOCABULARY[i] for i in tokenizer.encode_ids(text)] == terms
+def test_ids_are_the_terms_of_the_query(tiny_tokenizer: WordPieceTokenizer, text: str) -> None:
+    terms = [piece for word in tiny_tokenizer.encode_query(text).words for piece in word.pieces]
+    assert [tiny.VOCABULARY[i] for i in tiny_tokenizer.encode_ids(text)] == terms
     assert not set(terms) & set(tiny.SPECIAL)
 
 
-def test_long_texts_are_not_cut(tokenizer: WordPieceTokenizer) -> None:
-    assert len(tokenizer.encode_ids("dog " * 600)) == 600
+def test_long_texts_are_not_cut(tiny_tokenizer: WordPieceTokenizer) -> None:
+    assert len(tiny_tokenizer.encode_ids("dog " * 600)) == 600
 
 
-def test_special_and_unused_terms_are_not_indexable(tokenizer: WordPieceTokenizer) -> None:
-    found = tokenizer.indexable
+def test_special_and_unused_terms_are_not_indexable(tiny_tokenizer: WordPieceTokenizer) -> None:
+    found = tiny_tokenizer.indexable
     assert found.dtype == np.bool_
     assert found.tolist() == [i >= 6 for i in range(len(tiny.VOCABULARY))]
 
 
-def test_saved_and_read_back(tokenizer: WordPieceTokenizer, tmp_path: Path) -> None:
-    tokenizer.save(tmp_path)
+def test_saved_and_read_back(tiny_tokenizer: WordPieceTokenizer, tmp_path: Path) -> None:
+    tiny_tokenizer.save(tmp_path)
     loaded = WordPieceTokenizer.from_folder(tmp_path)
     assert loaded.vocabulary == tiny.VOCABULARY
-    assert loaded.vocabulary_hash == tokenizer.vocabulary_hash
-    assert loaded.encode_query("two dogs run") == tokenizer.encode_query("two dogs run")
+    assert loaded.vocabulary_hash == tiny_tokenizer.vocabulary_hash
+    assert loaded.encode_query("two dogs run") == tiny_tokenizer.encode_query("two dogs run")
 
 
 def test_hash_knows_the_order_of_terms() -> None:
@@ -101,3 +110,127 @@ def test_text_frequencies_count_texts_not_occurrences() -> None:
     assert found.dtype == np.int64
     assert found.tolist() == [0, 1, 0, 2, 0]
     assert text_frequencies([], 2).tolist() == [0, 0]
+
+
+ODD = [
+    *"abcDEFéÉßİ\u0131ñçøΣς.,!?'\"-_()[]#$@|",
+    *"犬日本한글あＡⅣﬁ\u0301\u0308\u200b\u200d\ufeff\u00a0\u2028\u3000\ufffd\U00020000",
+    *"\t\n\r\x00\x01\x7f\x85🐕",
+    *[
+        "👩\u200d👧\U0001f3fd",
+        " ",
+        " ",
+        " ",
+        "  ",
+        " \u0301",
+        "[MASK]",
+        " [MASK] ",
+        "[mask]",
+        "[UNK]",
+    ],
+    *["##s", "dogs", "DOGS", "running", "sunny", "unbelievably", "caf\u00e9", "x" * 101],
+]
+OPTIONS = [(True, None), (False, False), (False, True)]  # lower case, without accents
+
+
+def bert(lowercase: bool, strip_accents: bool | None) -> Tokenizer:
+    letters = [chr(i) for i in range(33, 127)] + [*"éßñ犬日本한🐕"]
+    words = [
+        "dog",
+        "run",
+        "sun",
+        "cafe",
+        "caf",
+        "##é",
+        "##ning",
+        "##ny",
+        *(f"##{c}" for c in "s字"),
+    ]
+    terms = dict.fromkeys(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *words])
+    tokenizer = Tokenizer(
+        models.WordPiece({term: i for i, term in enumerate(terms)}, unk_token="[UNK]")
+    )
+    tokenizer.normalizer = normalizers.BertNormalizer(
+        lowercase=lowercase, strip_accents=strip_accents
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.add_special_tokens(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"])
+    return tokenizer
+
+
+def words_of_parts(tokenizer: WordPieceTokenizer, text: str) -> tuple[Word, ...]:
+    return tuple(word for p in tokenizer.parts(text) for word in tokenizer.encode_query(p).words)
+
+
+TOKENIZERS = [WordPieceTokenizer(bert(*options)) for options in OPTIONS]
+
+
+@settings(max_examples=600)
+@given(pieces=st.lists(st.sampled_from(ODD) | st.characters(codec="utf-8"), max_size=12))
+def test_parts_have_the_words_of_the_text(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    for tokenizer in TOKENIZERS:
+        assert all(" " not in part for part in tokenizer.parts(text))
+        assert words_of_parts(tokenizer, text) == tokenizer.encode_query(text).words
+
+
+def test_the_stop_at_the_end_stands_alone() -> None:
+    assert TOKENIZERS[0].parts("two dogs.") == ["two", "dogs", "."]
+    assert TOKENIZERS[0].parts("two. dogs") == ["two.", "dogs"]
+
+
+def test_texts_that_spaces_do_not_part_stay_whole() -> None:
+    swallowing, holding, stopping, other = (bert(True, None) for _ in range(4))
+    swallowing.add_special_tokens([AddedToken("[X]", lstrip=True)])
+    holding.add_special_tokens(["[A B]"])
+    stopping.add_special_tokens(["[A.]"])
+    other.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Punctuation()])
+    for tokenizer in (swallowing, holding, stopping, other):
+        assert WordPieceTokenizer(tokenizer).parts("a b [A B]") == ["a b [A B]"]
+
+
+def test_a_table_is_read_as_written(tmp_path: Path) -> None:
+    words = {"sloop": (Substitute("boat", 0.67), Substitute("ship", 0.5)), "köter": ()}
+    SubstituteTable(words).save(tmp_path)
+    assert SubstituteTable.open(tmp_path).words == words
+    assert len(SubstituteTable(words)) == 2
+    lines = (tmp_path / SUBSTITUTES).read_text(encoding="utf-8").splitlines()
+    assert lines[1:3] == ['"köter": [],', '"sloop": [["boat", 0.67], ["ship", 0.5]]']
+
+
+def test_a_folder_without_a_table_has_an_empty_one(tmp_path: Path) -> None:
+    table = SubstituteTable.open(tmp_path)
+    assert len(table) == 0
+    table.save(tmp_path)
+    assert SubstituteTable.open(tmp_path) == table
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "{",
+        "[]",
+        json.dumps({"words": {}}),
+        json.dumps({"format_version": 2, "words": {}}),
+        json.dumps({"format_version": 1}),
+        json.dumps({"format_version": 1, "words": []}),
+        json.dumps({"format_version": 1, "words": {"sloop": [["boat"]]}}),
+        json.dumps({"format_version": 1, "words": {"sloop": [["boat", "near"]]}}),
+    ],
+)
+def test_another_format_or_a_damaged_file_is_refused(tmp_path: Path, content: str) -> None:
+    (tmp_path / SUBSTITUTES).write_text(content)
+    with pytest.raises(InputError, match="not a table of substitutes of format 1"):
+        SubstituteTable.open(tmp_path)
+
+
+def test_what_was_read_is_parsed_when_it_is_needed(tmp_path: Path) -> None:
+    table = SubstituteTable({"sloop": (Substitute("boat", 0.5),)})
+    table.save(tmp_path)
+    read = SubstituteTable.reading(tmp_path)
+    (tmp_path / SUBSTITUTES).write_text("{")  # replaced meanwhile
+    assert read() == table
+    assert read() is read()
+    damaged = SubstituteTable.reading(tmp_path)
+    with pytest.raises(InputError, match="not a table of substitutes"):
+        damaged()

@@ -1,6 +1,10 @@
-"""Whole runs on a corpus that a tiny model learns in seconds."""
+"""Whole runs on a corpus that a tiny model learns in seconds, and handlers of signals."""
 
 import csv
+import ctypes
+import signal
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +23,10 @@ from sparta.visualsparta.model import VisualSparta
 from tests import tiny
 from tests.training.corpus import Corpus
 from training import fit
-from training.fit import train
+from training.config import TrainConfig
+from training.fit import SIZE, TrainResult, keep_java_handlers, train
 from training.inputs import split_photos
+from training.module import TrainingModule
 from training.visualsparta.lightning_module import VisualSpartaTraining
 
 # All that draws random numbers or keeps state between epochs.
@@ -51,16 +57,33 @@ def metrics(out: Path, name: str) -> list[float]:
     return values
 
 
-def break_off(patch: pytest.MonkeyPatch, epoch: int) -> None:
+def break_off(
+    patch: pytest.MonkeyPatch, epoch: int, kind: type[TrainingModule] = VisualSpartaTraining
+) -> None:
     """End the run in the middle of an epoch, as a killed process would."""
-    step = VisualSpartaTraining.training_step
+    step = kind.training_step
 
-    def failing(self: VisualSpartaTraining, batch: Any, number: int) -> Tensor:
+    def failing(self: TrainingModule, batch: Any, number: int) -> Any:
         if self.current_epoch == epoch and number == 1:
             raise RuntimeError("killed")
         return step(self, batch, number)
 
-    patch.setattr(VisualSpartaTraining, "training_step", failing)
+    patch.setattr(kind, "training_step", failing)
+
+
+def assert_resumes(
+    config: TrainConfig, folder: Path, kind: type[TrainingModule] = VisualSpartaTraining
+) -> tuple[TrainResult, TrainResult]:
+    """A run that is killed in its third epoch ends with the weights of an unbroken one."""
+    unbroken = train(config, folder / "unbroken")
+    with pytest.MonkeyPatch.context() as patch:
+        break_off(patch, 2, kind)
+        with pytest.raises(RuntimeError, match="killed"):
+            train(config, folder / "broken")
+    assert not (folder / "broken" / "model").exists()
+    resumed = train(config, folder / "broken", resume=True)
+    assert_equal_weights(resumed.model, unbroken.model)
+    return unbroken, resumed
 
 
 def test_it_learns_and_saves_the_best_weights(corpus: Corpus, tmp_path: Path) -> None:
@@ -130,14 +153,7 @@ def test_a_broken_off_run_resumes_to_the_same_weights(
     settings = ROUGH | {"data": ROUGH["data"] | {"validation_photos": validation_photos}}
     settings["workers"] = workers
     config = corpus.config(**settings)
-    unbroken = train(config, tmp_path / "unbroken")
-    with pytest.MonkeyPatch.context() as patch:
-        break_off(patch, epoch=2)
-        with pytest.raises(RuntimeError, match="killed"):
-            train(config, tmp_path / "broken")
-    assert not (tmp_path / "broken" / "model").exists()
-    resumed = train(config, tmp_path / "broken", resume=True)
-    assert_equal_weights(resumed.model, unbroken.model)
+    unbroken, resumed = assert_resumes(config, tmp_path)
     assert (resumed.epochs, resumed.recall) == (unbroken.epochs, unbroken.recall)
     assert len(metrics(tmp_path / "broken", "loss")) == 4  # the log of the first part is kept
 
@@ -222,3 +238,37 @@ def test_a_run_as_the_paper_prints_it_learns(corpus: Corpus, tmp_path: Path) -> 
     losses = metrics(tmp_path, "loss")
     assert len(losses) == 3 and losses == sorted(losses, reverse=True)
     assert result.recall["held-out mean of R@1, R@5, R@10"] > 30  # 4 by chance
+
+
+def action_of(number: int) -> "ctypes.Array[ctypes.c_char]":
+    action = ctypes.create_string_buffer(SIZE)
+    assert ctypes.CDLL(None).sigaction(number, None, action) == 0
+    return action
+
+
+def handler_of(number: int) -> bytes:
+    """The address that a struct sigaction begins with."""
+    return action_of(number).raw[: ctypes.sizeof(ctypes.c_void_p)]
+
+
+@pytest.fixture
+def set_by_c() -> Iterator[bytes]:
+    """A handler of SIGFPE that Python does not know of; the old one returns afterwards."""
+    before = action_of(signal.SIGFPE)
+    ctypes.CDLL(None).signal(signal.SIGFPE, ctypes.CDLL(None).abs)
+    assert signal.getsignal(signal.SIGFPE) is signal.SIG_DFL
+    yield handler_of(signal.SIGFPE)
+    ctypes.CDLL(None).sigaction(signal.SIGFPE, before, None)
+
+
+def set_as_lightning_does() -> None:
+    signal.signal(signal.SIGFPE, signal.getsignal(signal.SIGFPE))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no sigaction")
+def test_handlers_set_behind_pythons_back_are_put_back(set_by_c: bytes) -> None:
+    with pytest.raises(KeyError), keep_java_handlers():
+        set_as_lightning_does()
+        assert handler_of(signal.SIGFPE) != set_by_c
+        raise KeyError
+    assert handler_of(signal.SIGFPE) == set_by_c

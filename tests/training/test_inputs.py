@@ -1,18 +1,31 @@
+"""Stores, splits, and features that are extracted for a run."""
+
 import json
 import logging
+import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock
 from PIL import Image
 
 from sparta.errors import InputError
+from sparta.features.extract import job
 from sparta.features.store import FeatureStore
+from sparta.features.writer import StoreWriter
 from tests import tiny
 from tests.stores import write_store
 from tests.training.corpus import DIMENSION, Corpus
-from training.inputs import open_stores, record_stores, split_photos
+from training.inputs import (
+    extract_for_training,
+    features_folder,
+    open_stores,
+    record_stores,
+    split_photos,
+)
 from training.run_config import DataConfig
 
 
@@ -75,17 +88,22 @@ def test_held_out_photos_depend_on_the_seed_alone(corpus: Corpus, store: Feature
     assert split_photos(data, [store], 2)[1] != held_out
 
 
-def test_a_split_of_its_own_is_held_out(store: FeatureStore, tmp_path: Path) -> None:
+SPLITS = [(3, "train"), (2, "val"), (1, "train"), (4, "test")]
+
+
+@pytest.fixture
+def with_splits(tmp_path: Path) -> DataConfig:
+    """Captions of four photos, of which one is held out."""
     captions = tmp_path / "captions.jsonl"
     lines = [f'{{"image": "p00{i}.jpg", "split": "{s}", "captions": ["x"]}}\n' for i, s in SPLITS]
     captions.write_text("".join(lines))
-    data = DataConfig(captions=captions, validation_split="val")
-    photos, held_out = split_photos(data, [store], 0)
+    return DataConfig(captions=captions, validation_split="val")
+
+
+def test_a_split_of_its_own_is_held_out(store: FeatureStore, with_splits: DataConfig) -> None:
+    photos, held_out = split_photos(with_splits, [store], 0)
     assert [p.image_id for p in photos] == ["p001.jpg", "p003.jpg"]
     assert [p.image_id for p in held_out] == ["p002.jpg"]
-
-
-SPLITS = [(3, "train"), (2, "val"), (1, "train"), (4, "test")]
 
 
 def test_photos_without_features_are_left_out_and_counted(
@@ -138,19 +156,109 @@ def test_captions_may_name_photos_by_number(tmp_path: Path) -> None:
         split_photos(DataConfig(captions=path), [store], 0)
 
 
-def test_photos_may_have_no_captions(store: FeatureStore, tmp_path: Path) -> None:
+def test_photos_may_have_no_captions(store: FeatureStore, with_splits: DataConfig) -> None:
     photos, held_out = split_photos(DataConfig(), [store], 0, needs_captions=False)
     assert [photo.image_id for photo in photos] == store.ids
     assert {photo.captions for photo in photos} == {()}
     assert held_out == []
     with pytest.raises(InputError, match=r"data\.captions: held-out photos need captions"):
         split_photos(DataConfig(validation_photos=3), [store], 0, needs_captions=False)
-    captions = tmp_path / "captions.jsonl"
-    lines = [f'{{"image": "p00{i}.jpg", "split": "{s}", "captions": ["x"]}}\n' for i, s in SPLITS]
-    captions.write_text("".join(lines))
-    data = DataConfig(captions=captions, validation_split="val")
-    photos, held_out = split_photos(data, [store], 0, needs_captions=False)
+    photos, held_out = split_photos(with_splits, [store], 0, needs_captions=False)
     listed = {"p002.jpg", "p004.jpg"}  # in other splits
     assert [photo.image_id for photo in photos] == sorted(set(store.ids) - listed)
     assert [p.image_id for p in photos if p.captions] == ["p001.jpg", "p003.jpg"]
     assert [photo.image_id for photo in held_out] == ["p002.jpg"]
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for name in "abc":
+        Image.new("RGB", (32, 24), "red").save(folder / f"{name}.png")
+    return folder
+
+
+def pixel_settings(photos: Path, augmentations: int = 2, grid: int | None = 4) -> DataConfig:
+    return DataConfig(photos=photos, backbone="pixels", augmentations=augmentations, grid=grid)
+
+
+def times(stores: list[FeatureStore]) -> list[int]:
+    return [path.stat().st_mtime_ns for s in stores for path in sorted(s.folder.glob("shard-*"))]
+
+
+def test_runs_share_the_features_beside_them(photos: Path, tmp_path: Path) -> None:
+    first = extract_for_training(pixel_settings(photos), tmp_path / "runs" / "seed0")
+    assert [store.augmentation for store in first] == ["plain", "flip"]
+    assert [store.source.extra for store in first] == [{"grid": 4}] * 2
+    (folder,) = (tmp_path / "runs" / "features").iterdir()
+    assert folder.name.startswith("pixels-4x4-")
+    assert [store.folder for store in first] == [folder / "plain", folder / "flip"]
+
+    more = extract_for_training(
+        pixel_settings(photos, augmentations=3), tmp_path / "runs" / "seed1"
+    )
+    assert [store.folder.name for store in more] == ["plain", "flip", "crop:1"]
+    assert times(more[:2]) == times(first)  # not extracted again
+
+
+def test_other_photos_and_settings_have_features_of_their_own(photos: Path, tmp_path: Path) -> None:
+    run = tmp_path / "runs" / "mine"
+    folders = {features_folder(photos, "pixels", grid, run) for grid in (None, 4, 5)}
+    folders |= {features_folder(photos, "nets/efficientnet-lite2", 4, run)}
+    Image.new("RGB", (32, 24), "blue").save(photos / "d.png")
+    folders |= {features_folder(photos, "pixels", 4, run)}
+    assert len(folders) == 5
+    assert {folder.parent for folder in folders} == {tmp_path / "runs" / "features"}
+
+
+def test_a_killed_extraction_continues(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job, "SHARD_SIZE", 2)
+    unbroken = extract_for_training(pixel_settings(photos), tmp_path / "unbroken" / "run")
+    write, out = StoreWriter.write_shard, tmp_path / "runs" / "mine"
+
+    def failing(self: StoreWriter, *args: object) -> None:
+        if self.folder.name == "flip" and self.done == 1:
+            raise KeyboardInterrupt
+        write(self, *args)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(StoreWriter, "write_shard", failing)
+        with pytest.raises(KeyboardInterrupt):
+            extract_for_training(pixel_settings(photos), out)
+    folder = features_folder(photos, "pixels", 4, out)
+    finished = sorted(folder.glob("*/shard-*"))
+    assert len(finished) == 3
+    before = [path.stat().st_mtime_ns for path in finished]
+    stores = extract_for_training(pixel_settings(photos), out)
+    assert [path.stat().st_mtime_ns for path in finished] == before
+    assert [s.fingerprint for s in stores] == [s.fingerprint for s in unbroken]
+
+
+def test_a_second_run_waits_for_the_first(
+    photos: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    out = tmp_path / "runs" / "mine"
+    folder = features_folder(photos, "pixels", 4, out)
+    folder.mkdir(parents=True)
+    held = threading.Event()
+
+    def hold() -> None:
+        with FileLock(folder / "lock"):
+            held.set()
+            time.sleep(0.3)
+
+    other = threading.Thread(target=hold)
+    other.start()
+    held.wait()
+    with caplog.at_level(logging.WARNING):
+        assert len(extract_for_training(pixel_settings(photos), out)) == 2
+    other.join()
+    assert f"waiting for another run that extracts features into {folder}" in caplog.text
+
+
+def test_a_backbone_must_be_named(photos: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"data\.backbone: give the backbone"):
+        extract_for_training(DataConfig(photos=photos), tmp_path / "run")

@@ -1,9 +1,17 @@
+"""Learning rates, what an epoch holds, and what is dropped."""
+
 import math
+from collections import Counter
 from typing import Literal
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from training.module import learning_rate_factor
+from tests import tiny
+from training.dropout import drop_regions, drop_words
+from training.module import EpochSampler, PairSampler, learning_rate_factor
 
 
 def test_rate_rises_then_stays_or_falls() -> None:
@@ -22,3 +30,86 @@ def test_rate_ends_at_zero_and_starts_above(schedule: Literal["linear", "cosine"
     assert learning_rate_factor(0, 10, 0.0, schedule) == 1
     assert learning_rate_factor(9, 10, 0.0, schedule) > 0
     assert learning_rate_factor(10, 10, 0.0, schedule) == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize(("photos", "world"), [(12, 1), (12, 3), (13, 4), (7, 2)])
+def test_sampler_shares_photos_out_without_overlap(photos: int, world: int) -> None:
+    orders = []
+    for epoch in (0, 3):
+        samplers = [EpochSampler(photos, 5, rank, world) for rank in range(world)]
+        for sampler in samplers:
+            sampler.set_epoch(epoch)
+        shares = [list(sampler) for sampler in samplers]
+        assert [len(share) for share in shares] == [len(s) for s in samplers]
+        assert {len(share) for share in shares} == {photos // world}
+        keys = [key for share in shares for key in share]
+        assert len(set(keys)) == len(keys) == photos - photos % world
+        assert {drawn_in for drawn_in, _ in keys} == {epoch}
+        assert {photo for _, photo in keys} <= set(range(photos))
+        assert shares[0] == list(samplers[0])  # the same order again
+        orders.append([photo for _, photo in keys])
+    assert orders[0] != orders[1]
+
+
+def pairs_of(sampler: PairSampler, epoch: int) -> list[tuple[int, int]]:
+    sampler.set_epoch(epoch)
+    drawn = list(sampler)
+    assert {e for e, _, _ in drawn} <= {epoch}
+    return [(photo, caption) for _, photo, caption in drawn]
+
+
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=20), st.integers(0, 5))
+def test_an_epoch_holds_every_pair_once(counts: list[int], epoch: int) -> None:
+    found = pairs_of(PairSampler(counts, seed=3), epoch)
+    assert sorted(found) == [(photo, i) for photo, n in enumerate(counts) for i in range(n)]
+
+
+def test_a_photo_comes_once_a_round() -> None:
+    found = pairs_of(PairSampler([5] * 40, seed=0), 0)
+    for start in range(0, 200, 40):
+        assert sorted(photo for photo, _ in found[start : start + 40]) == list(range(40))
+
+
+def test_epochs_differ_and_repeat() -> None:
+    sampler = PairSampler([3] * 30, seed=1)
+    first = pairs_of(sampler, 0)
+    assert first == pairs_of(PairSampler([3] * 30, seed=1), 0)
+    assert first != pairs_of(sampler, 1)
+    assert first != pairs_of(PairSampler([3] * 30, seed=2), 0)
+    # Which caption a photo begins with is drawn, too.
+    assert len({caption for _, caption in first[:30]}) > 1
+
+
+def test_processes_share_an_epoch_without_overlap() -> None:
+    whole = pairs_of(PairSampler([2, 3, 5, 1], seed=0), 4)
+    parts = [PairSampler([2, 3, 5, 1], 0, rank, 2) for rank in range(2)]
+    found = [pairs_of(part, 4) for part in parts]
+    assert [len(part) for part in parts] == [5, 5] == [len(part) for part in found]
+    assert Counter(found[0] + found[1]) == Counter(whole[:10])
+    assert Counter(found[0] + found[1]) != Counter(found[0] + found[0])
+
+
+@pytest.mark.parametrize("chance", [0.0, 0.5, 0.999])
+def test_dropping_keeps_at_least_one_and_the_order(chance: float) -> None:
+    image, ids = tiny.image(8, tuple("abcdefgh")), list(range(50, 58))
+    regions, words = [], []
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        kept = drop_regions(image, chance, rng)
+        rows = ["abcdefgh".index(label) for label in kept.labels]
+        assert rows == sorted(rows)
+        assert len(rows) >= 1
+        np.testing.assert_array_equal(kept.features, image.features[rows])
+        np.testing.assert_array_equal(kept.boxes, image.boxes[rows])
+        assert kept.attributes == tuple(image.attributes[row] for row in rows)
+        left = drop_words(ids, chance, rng)
+        assert left == sorted(set(left))
+        assert left
+        regions.append(len(rows))
+        words.append(len(left))
+    for counts in (regions, words):
+        assert np.mean(counts) == pytest.approx(max(1, 8 * (1 - chance)), abs=0.4)
+
+
+def test_a_caption_without_known_words_stays_empty() -> None:
+    assert drop_words([], 0.5, np.random.default_rng(0)) == []

@@ -74,11 +74,30 @@ def test_the_image_may_be_called_id(tmp_path: Path) -> None:
     assert [photo.image_id for photo in read_captions(path)] == ["beach/a.jpg", "b.jpg"]
 
 
-@pytest.mark.parametrize("name", ["captions.jsonl", "captions.txt"])
-def test_a_byte_order_mark_and_empty_last_lines_are_left_out(tmp_path: Path, name: str) -> None:
-    path = tmp_path / name
-    path.write_bytes(b"\xef\xbb\xbf" + json.dumps(GOOD).encode() + b"\r\n\r\n\n")
-    assert [photo.image_id for photo in read_captions(path)] == ["beach/a.jpg"]
+SENTENCES = [{"raw": "A dog."}] * 5
+KARPATHY = {"images": [{"filename": "a.jpg", "split": "train", "sentences": SENTENCES}]}
+
+
+@pytest.mark.parametrize(
+    ("files", "ids"),
+    [
+        ({"captions.jsonl": json.dumps(GOOD)}, ["beach/a.jpg"]),
+        ({"captions.txt": json.dumps(GOOD)}, ["beach/a.jpg"]),
+        ({"dataset.json": json.dumps(KARPATHY)}, ["a.jpg"]),
+        ({"Flickr8k.token.txt": "1.jpg#0\tA café .\r\n1.jpg#1\tA dog ."}, ["1.jpg"]),
+        ({"dev_caps.txt": "a\n" * 10, "dev_ids.txt": "3\n2\n"}, ["3", "2"]),
+    ],
+    ids=["lines", "lines named as text", "Karpathy", "Flickr", "precomp"],
+)
+def test_a_byte_order_mark_and_empty_last_lines_are_left_out(
+    tmp_path: Path, files: dict[str, str], ids: list[str]
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + text.encode() + b"\r\n\r\n\n")
+    photos = read_captions(tmp_path / name if len(files) == 1 else tmp_path)
+    assert [photo.image_id for photo in photos] == ids
+    texts = [text for photo in photos for text in photo.captions]
+    assert not any("\ufeff" in text or text != text.strip() for text in texts)
 
 
 def test_other_formats_are_answered_with_the_known_ones(tmp_path: Path) -> None:

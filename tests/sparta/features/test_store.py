@@ -1,9 +1,16 @@
+"""Feature stores: records, shards, damage, and stores on another machine."""
+
+from __future__ import annotations
+
 import json
+import math
 import pickle
+import shutil
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,9 +18,13 @@ import pytest
 from sparta.addresses import folder_at
 from sparta.errors import InputError
 from sparta.features.record import FeatureSource, ImageFeatures
-from sparta.features.skipped import Skipped
+from sparta.features.skipped import SKIPPED, Skipped, skipped_summary
 from sparta.features.store import FeatureStore
+from sparta.features.unchanged import Changes, Stamps
+from sparta.features.verify import stores_in, verify_store, verify_stores
 from sparta.features.writer import StoreWriter
+from tests import tiny
+from tests.indexer import tiny as index_tiny
 from tests.stores import write_store
 
 SOURCE = FeatureSource("region", "detector", "abc", 5, 64)
@@ -256,3 +267,119 @@ def test_photos_on_another_machine_are_found_by_their_address(tmp_path: Path) ->
     writer = StoreWriter(tmp_path / "store", SOURCE, photos=photos)
     writer.write_shard(images())
     assert str(writer.finish().photos) == "memory://some-photos"
+
+
+def test_locations_are_in_oscars_order() -> None:
+    """x1/W, y1/H, x2/W, y2/H, w/W, h/H, computed here from pixels."""
+    width, height = 640, 480
+    pixels = [(64, 48, 320, 96), (0, 0, 640, 480), (100, 200, 100, 300)]
+    boxes = [(x1 / width, y1 / height, x2 / width, y2 / height) for x1, y1, x2, y2 in pixels]
+    image = ImageFeatures(
+        "a.jpg",
+        np.zeros((3, 2), np.float16),
+        np.array(boxes, np.float32),
+        ("",) * 3,
+        ("",) * 3,
+        width,
+        height,
+    )
+    assert image.locations.dtype == np.float32
+    for found, (x1, y1, x2, y2) in zip(image.locations, pixels, strict=True):
+        expected = [x1 / 640, y1 / 480, x2 / 640, y2 / 480, (x2 - x1) / 640, (y2 - y1) / 480]
+        assert found.tolist() == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"labels": ("dog",)},
+        {"attributes": ("",) * 4},
+        {"boxes": np.zeros((2, 4), np.float32)},
+        {"boxes": np.zeros((3, 5), np.float32)},
+        {"features": np.zeros(3, np.float16)},
+    ],
+)
+def test_parts_must_agree(change: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"0-3\.jpg: features .* expected \[n, d\]"):
+        replace(tiny.image(3), **change)
+
+
+@pytest.mark.parametrize("value", [-0.01, 1.01, 320, math.nan])
+def test_boxes_must_be_relative(value: float) -> None:
+    boxes = tiny.image(3).boxes.copy()
+    boxes[1, 2] = value
+    with pytest.raises(ValueError, match=r"0-3\.jpg: boxes must be relative"):
+        replace(tiny.image(3), boxes=boxes)
+
+
+FIRST = {"a": [1, 1], "b": [1, 1], "c": [1, 1]}
+
+
+def written(folder: Path, stamps: Stamps) -> StoreWriter:
+    return StoreWriter(folder, SOURCE, inputs={"files": str(stamps)}, stamps=stamps)
+
+
+def test_nothing_is_taken_over_where_stamps_are_damaged(tmp_path: Path) -> None:
+    first = written(tmp_path / "s", FIRST)
+    first.write_shard([image(name) for name in FIRST])
+    first.finish()
+    (stamps,) = (tmp_path / "s").glob("stamps-*.json")
+    stamps.write_text("{")
+    second = written(tmp_path / "s", {"b": [1, 1]})
+    assert second.unchanged.changes == Changes(added=0, changed=1, removed=2, kept=0)
+    assert "b" not in second.unchanged
+
+
+def test_a_damaged_shard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = index_tiny.write_store(tmp_path / "store")
+    steps: list[tuple[str, int, int]] = []
+    assert verify_store(store.folder, lambda *step: steps.append(step)) == []
+    assert [step[0] for step in steps] == ["hash"] * 3 and steps[-1][1] == steps[-1][2]
+    copy = Path(shutil.copytree(store.folder, tmp_path / "copy"))
+    damaged = copy / "shard-00001.arrow"
+    content = bytearray(damaged.read_bytes())
+    content[len(content) // 2] ^= 1
+    damaged.write_bytes(content)
+    [problem] = verify_store(copy)
+    assert "shard-00001.arrow is damaged (its content has another hash)" in problem
+
+
+def test_stores_in_a_folder(tmp_path: Path) -> None:
+    plain, flip, cut = (
+        index_tiny.write_store(tmp_path / name).folder for name in ("plain", "flip", "z")
+    )
+    (tmp_path / "other").mkdir()
+    assert stores_in(tmp_path) == [flip, plain, cut]
+    assert stores_in(plain) == [plain]
+    assert stores_in(tmp_path / "other") == []
+    assert verify_stores(stores_in(tmp_path)) == []
+    (flip / "store.json").write_text("{")
+    (cut / "shard-00000.arrow").unlink()
+    first, second = verify_stores(stores_in(tmp_path))
+    assert "flip" in first and "shard-00000.arrow" in second
+
+
+def test_each_shard_is_hashed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = index_tiny.write_store(tmp_path / "store")
+    hashed: list[int] = []
+    check = FeatureStore.check_shard
+
+    def counting(self: FeatureStore, number: int) -> None:
+        hashed.append(number)
+        check(self, number)
+
+    monkeypatch.setattr(FeatureStore, "check_shard", counting)
+    assert len(store.ids) == 21 and not hashed
+    for row in (0, 1, 20, 0, 9):
+        store[row]
+    assert hashed == [0, 2, 1]
+
+
+def test_the_summary_gives_the_most_frequent_reason(tmp_path: Path) -> None:
+    assert skipped_summary(tmp_path) is None
+    reasons = ["the file is empty", "no decoder", "no decoder"]
+    lines = [json.dumps({"image_id": f"{i}", "reason": text}) for i, text in enumerate(reasons)]
+    (tmp_path / SKIPPED).write_text("\n".join(lines) + "\n")
+    assert skipped_summary(tmp_path) == (
+        f"3 photos could not be used: see {tmp_path / SKIPPED}; 2 of them: no decoder"
+    )

@@ -1,7 +1,9 @@
-"""Equations 1 to 12 of the paper, each against a slow and obvious implementation."""
+"""Equations 1 to 12 of the paper, each against a slow and obvious implementation, and the stem."""
 
+import logging
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,9 +16,16 @@ from torch.testing import assert_close
 from transformers import BertModel
 
 import sparta.visualsparta.model
+from sparta.errors import InputError
+from sparta.features.extract.extractor import grid_boxes
+from sparta.features.extract.networks.pixel_patches import PixelPatches
 from sparta.features.record import ImageFeatures
-from sparta.visualsparta.collate import ImageBatch
-from sparta.visualsparta.model import VisualSparta, count_terms, pad_ids
+from sparta.inference.convert import convert
+from sparta.inference.runtime import Network
+from sparta.visualsparta.collate import ImageBatch, ImageCollator
+from sparta.visualsparta.init_bert import from_config
+from sparta.visualsparta.model import VisualSparta
+from sparta.visualsparta.stem import ConvolutionalStem
 from tests import tiny
 
 CLOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-5}
@@ -109,12 +118,6 @@ def widen(batch: ImageBatch, regions: int, tokens: int) -> ImageBatch:
     )
 
 
-def test_regions_are_projected_with_their_locations(model: VisualSparta) -> None:
-    found = model.embed_regions(tiny.batch())
-    for row, image in zip(found, tiny.images(), strict=True):
-        assert_close(array(row[: len(image.features)]), slow_regions(model, image), **CLOSE)
-
-
 def test_regions_without_locations_with_roots_and_norm() -> None:
     model = tiny.model(use_locations=False, square_root=True, region_layer_norm=True)
     image = tiny.images()[2]
@@ -124,20 +127,6 @@ def test_regions_without_locations_with_roots_and_norm() -> None:
     centred = projected - projected.mean(axis=1, keepdims=True)
     expected = centred / np.sqrt(projected.var(axis=1, keepdims=True) + 1e-5) * scale + shift
     assert_close(array(model.embed_regions(tiny.batch([image]))[0]), expected, **CLOSE)
-
-
-def test_label_tokens_are_token_plus_position_plus_segment(model: VisualSparta) -> None:
-    found = model.embed_labels(tiny.batch())
-    lengths = [len(label_pieces(image)) for image in tiny.images()]
-    assert lengths == [4, 0, 6, 1]
-    for row, image, length in zip(found, tiny.images(), lengths, strict=True):
-        assert_close(array(row[:length]), slow_labels(model, image), **CLOSE)
-
-
-def test_transformer_sees_regions_then_labels_and_no_padding(model: VisualSparta) -> None:
-    hidden, mask = model.contextualise(tiny.batch())
-    for i, image in enumerate(tiny.images()):
-        assert_close(array(hidden[i][mask[i]]), slow_hidden(model, image), **CLOSE)
 
 
 def test_term_scores_and_winning_positions_of_every_term(model: VisualSparta) -> None:
@@ -152,20 +141,6 @@ def test_term_scores_and_winning_positions_of_every_term(model: VisualSparta) ->
         assert found.positions[i, first:].tolist() == positions[first:]
         by_label += sum(position >= len(image.features) for position in positions[first:])
     assert by_label, "no label token ever won: the test would not see a wrong position"
-
-
-def test_positions_of_labels_do_not_depend_on_whether_regions_are_seen() -> None:
-    alone, both = tiny.model(use_visual=False), tiny.model()
-    image = tiny.image(3, ("dog", "red ball"), 1)
-    batch = tiny.batch([image, tiny.image(5, seed=2)])
-    found, (hidden, mask) = alone.term_scores(batch), alone.contextualise(batch)
-    assert mask[0].tolist() == [False] * 5 + [True] * 4
-    for term in range(6, 25):
-        products = (hidden[0, 5:] @ alone.query_embedding.weight[term]).tolist()
-        assert found.positions[0, term] == 3 + products.index(max(products))
-    unlabelled = tiny.model(use_labels=False).term_scores(batch).positions
-    assert set(unlabelled[0].tolist()) <= {0, 1, 2}
-    assert set(both.term_scores(batch).positions[0].tolist()) - {0, 1, 2}
 
 
 def test_activation_is_a_biased_relu_then_a_logarithm(model: VisualSparta) -> None:
@@ -196,20 +171,6 @@ def test_score_sums_over_query_tokens_and_counts_repeats(model: VisualSparta) ->
     assert not found.requires_grad
 
 
-def test_query_terms_are_counted() -> None:
-    ids, mask = torch.tensor([[7, 8, 7, 3], [9, 3, 3, 3]]), torch.ones(2, 4, dtype=torch.bool)
-    mask[0, 3] = mask[1, 1:] = False
-    terms, counts = count_terms(ids, mask)
-    assert terms.tolist() == [7, 8, 9]
-    assert counts.tolist() == [[2, 1, 0], [0, 0, 1]]
-
-
-def test_ids_are_padded_behind() -> None:
-    ids, mask = pad_ids(iter([[4, 5], [], [6]]), "cpu")
-    assert ids.tolist() == [[4, 5], [0, 0], [6, 0]]
-    assert mask.tolist() == [[True, True], [False, False], [True, False]]
-
-
 @settings(max_examples=12)
 @given(regions=st.integers(0, 9), tokens=st.integers(0, 12))
 def test_padding_of_regions_and_labels_changes_nothing(regions: int, tokens: int) -> None:
@@ -222,12 +183,6 @@ def test_padding_of_regions_and_labels_changes_nothing(regions: int, tokens: int
 
 def widened(regions: int, tokens: int) -> ImageBatch:
     return widen(tiny.batch(), regions, tokens)
-
-
-def test_an_image_scores_alike_alone_and_in_company(model: VisualSparta) -> None:
-    together = model.term_scores(tiny.batch()).scores
-    for row, image in zip(together, tiny.images(), strict=True):
-        assert_close(model.term_scores(tiny.batch([image])).scores[0], row, **CLOSE)
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 25, 1000])
@@ -244,15 +199,6 @@ def test_chunks_over_the_vocabulary_change_nothing(
     again = model.term_scores(tiny.batch())
     assert_close(again.scores, whole.scores, **CLOSE)
     assert torch.equal(again.positions, whole.positions)
-
-
-def test_scaled_dot_product_attention_is_the_eager_one(model: VisualSparta) -> None:
-    eager = tiny.model()
-    eager.encoder.set_attn_implementation("eager")
-    kinds = [m.encoder.config._attn_implementation for m in (model, eager)]
-    assert kinds == ["sdpa", "eager"]
-    (fast, mask), (slow, _) = (m.contextualise(tiny.batch()) for m in (model, eager))
-    assert_close(fast[mask], slow[mask], **CLOSE)
 
 
 def test_half_precision_changes_scores_in_the_third_digit(model: VisualSparta) -> None:
@@ -277,12 +223,6 @@ def test_encoded_images_are_the_positive_term_scores(model: VisualSparta) -> Non
         assert sparse.terms[own].tolist() == terms
         assert sparse.scores[own].tolist() == dense.scores[i, terms].tolist()
         assert sparse.positions[own].tolist() == dense.positions[i, terms].tolist()
-
-
-def test_an_image_without_regions_scores_nothing(model: VisualSparta) -> None:
-    scores = model.term_scores(tiny.batch([tiny.image(2), tiny.image(0)])).scores
-    assert scores[0].any()
-    assert not scores[1].any()
 
 
 def test_unused_inputs_change_nothing() -> None:
@@ -347,3 +287,145 @@ def test_queries_need_a_tokenizer() -> None:
     model.tokenizer = None
     with pytest.raises(ValueError, match="no tokenizer"):
         model.encode_queries(["a dog"])
+
+
+SIDE = 48
+WIDTHS = [4, 6, 8]
+SOURCE = PixelPatches(SIDE).source
+
+
+def patches(pixels: np.ndarray) -> Tensor:
+    return torch.from_numpy(PixelPatches(SIDE).encode(pixels)[0]).float()
+
+
+@pytest.fixture(scope="module")
+def pixels() -> np.ndarray:
+    return np.random.default_rng(5).integers(0, 256, (2, SIDE, SIDE, 3), dtype=np.uint8)
+
+
+@pytest.fixture(scope="module")
+def stem() -> ConvolutionalStem:
+    torch.manual_seed(0)
+    return ConvolutionalStem(WIDTHS).eval()
+
+
+def test_it_reads_the_photo(stem: ConvolutionalStem, pixels: np.ndarray) -> None:
+    photo = (torch.from_numpy(pixels).permute(0, 3, 1, 2) / 127.5 - 1).half().float()
+    with torch.no_grad():
+        found, expected = stem(patches(pixels)), stem.layers(photo)
+    assert expected.shape == (2, 8, 3, 3)
+    assert found.shape == (2, 10, 8)
+    for row in range(3):
+        for column in range(3):
+            assert_close(found[:, 3 * row + column], expected[:, :, row, column])
+    assert_close(found[:, 9], expected.mean(dim=(2, 3)))
+
+
+def test_regions_must_be_a_square_and_the_whole(stem: ConvolutionalStem) -> None:
+    with pytest.raises(ValueError, match="8 regions are not a square"):
+        stem(torch.zeros(1, 8, 768))
+
+
+def test_a_converted_stem_reads_any_number_of_photos(
+    stem: ConvolutionalStem, pixels: np.ndarray, tmp_path: Path
+) -> None:
+    squares = patches(pixels)
+    convert(stem, [squares], tmp_path / "network.xml", batches=True)
+    network = Network(tmp_path / "network.xml")
+    with torch.no_grad():
+        expected = stem(squares)
+    for count in (1, 2, 3):
+        several = squares[[0, 1, 0][:count]]
+        found = torch.from_numpy(network([[several.numpy()]])[0][0])
+        assert_close(found, expected[[0, 1, 0][:count]], atol=1e-5, rtol=1e-4)
+
+
+def with_stem(**options: object) -> VisualSparta:
+    return from_config(tiny.encoder(), tiny.tokenizer(), SOURCE, stem=WIDTHS, **options)
+
+
+def test_a_model_with_a_stem_is_saved_and_loaded(tmp_path: Path, pixels: np.ndarray) -> None:
+    images = [
+        ImageFeatures(f"{i}", rows, grid_boxes(3, 3), ("",) * 10, ("",) * 10, SIDE, SIDE)
+        for i, rows in enumerate(PixelPatches(SIDE).encode(pixels)[0])
+    ]
+    made = with_stem(use_labels=False).train()
+    made.term_scores(tiny.batch(images))  # running means and deviations move
+    made.eval().save_pretrained(tmp_path)
+    loaded = VisualSparta.from_pretrained(tmp_path)
+    assert loaded.config.stem == WIDTHS
+    scores = made.term_scores(tiny.batch(images)).scores
+    assert scores.any()
+    assert torch.equal(loaded.term_scores(tiny.batch(images)).scores, scores)
+
+
+def test_a_stem_needs_pixels() -> None:
+    with pytest.raises(InputError, match="raw pixel patches, these are region features"):
+        from_config(tiny.encoder(), tiny.tokenizer(), tiny.source(), stem=WIDTHS)
+
+
+def test_a_stem_needs_the_whole_photo() -> None:
+    with pytest.raises(InputError, match=r"set model\.options\.max_regions to 10"):
+        with_stem(max_regions=9)
+
+
+IDS = {term: i for i, term in enumerate(tiny.VOCABULARY)}
+
+
+def test_images_are_padded_with_zeros() -> None:
+    images = tiny.images()
+    batch = tiny.batch(images)
+    assert len(batch) == 4
+    assert (batch.regions.shape, batch.regions.dtype) == ((4, 5, 5), torch.float16)
+    assert (batch.locations.shape, batch.locations.dtype) == ((4, 5, 6), torch.float32)
+    assert batch.label_ids.dtype == batch.label_regions.dtype == torch.int64
+    assert batch.region_mask.sum(dim=1).tolist() == [3, 1, 5, 4]
+    assert batch.label_mask.sum(dim=1).tolist() == [4, 0, 6, 1]
+    for i, image in enumerate(images):
+        n = len(image.features)
+        np.testing.assert_array_equal(batch.regions[i, :n], image.features)
+        np.testing.assert_array_equal(batch.locations[i, :n], image.locations)
+        assert batch.region_mask[i].tolist() == [True] * n + [False] * (5 - n)
+        assert not batch.regions[i, n:].any()
+        assert not batch.locations[i, n:].any()
+    assert not batch.label_ids[~batch.label_mask].any()
+    assert not batch.label_regions[~batch.label_mask].any()
+
+
+def test_labels_are_attribute_then_label_in_word_pieces_with_their_region() -> None:
+    batch = tiny.batch([tiny.image(5, ("", "runs", "sea", "zebra man"))])
+    words = ["brown", "run", "##s", "sea", "brown", "man"]
+    assert batch.label_ids.tolist() == [[IDS[word] for word in words]]
+    assert batch.label_regions.tolist() == [[1, 1, 1, 2, 3, 3]]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 4, 5])
+def test_further_regions_and_their_labels_are_cut(
+    limit: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    collate = ImageCollator(tiny.tokenizer(), limit, 35)
+    image = tiny.image(4, ("dog", "cat", "man", "tree"))
+    with caplog.at_level(logging.WARNING):
+        batch = collate([image])
+        collate([image])
+    kept = min(limit, 4)
+    assert batch.regions.shape[1] == kept
+    assert batch.label_regions.max() == kept - 1
+    assert len(caplog.records) == (limit < 4)  # said once, not for every image
+    assert all("0-4.jpg has 4 regions" in r.message for r in caplog.records)
+
+
+def test_the_collator_of_a_configuration() -> None:
+    config = tiny.model(max_regions=2, max_label_tokens=3, use_attributes=False).config
+    batch = ImageCollator.of(tiny.tokenizer(), config)([tiny.image(4, ("dog", "red cat", "man"))])
+    assert batch.regions.shape[1] == 2
+    assert batch.label_ids.tolist() == [[IDS["dog"], IDS["red"], IDS["cat"]]]
+
+
+def test_the_length_is_that_of_a_batch_of_one() -> None:
+    collate = ImageCollator(tiny.tokenizer(), 4, 5)
+    lengths = [collate.length(image) for image in tiny.images()]
+    for image, length in zip(tiny.images(), lengths, strict=True):
+        batch = collate([image])
+        assert batch.region_mask.shape[1] + batch.label_mask.shape[1] == length
+    assert lengths == [3 + 4, 1, 4 + 5, 4 + 1]

@@ -1,4 +1,4 @@
-"""Tables of substitutes, made by a tiny text encoder."""
+"""Tables of substitutes, made by a tiny text encoder, and `sparta substitutes` and `shrink`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 import torch
 from transformers import BertModel
+from typer.testing import CliRunner
 
+from sparta.command_line import cli
 from sparta.errors import InputError
+from sparta.substitutes import SubstituteTable
 from sparta.visualsparta import nearest_terms
 from sparta.visualsparta.model import VisualSparta
 from sparta.visualsparta.nearest_terms import WordEncoder, make_substitutes
@@ -108,3 +111,44 @@ def test_an_encoder_needs_weights_and_a_tokenizer(encoder: Path, tmp_path: Path)
     BertModel.from_pretrained(encoder).save_pretrained(tmp_path / "bare")
     with pytest.raises(InputError, match=r"has no tokenizer\.json"):
         WordEncoder(tmp_path / "bare")
+
+
+def test_shrink_writes_a_compact_model(tmp_path: Path) -> None:
+    model = tiny.model(use_labels=False)
+    model.trained_terms[:10] = False
+    model.save_pretrained(tmp_path / "model")
+    out = tmp_path / "small"
+    result = CliRunner().invoke(cli, ["shrink", str(tmp_path / "model"), "--out", str(out)])
+    assert result.exception is None, result.exception
+    assert "15 trained terms" in result.output
+    assert torch.equal(VisualSparta.from_pretrained(out).trained_terms, model.trained_terms)
+    again = CliRunner().invoke(cli, ["shrink", str(tmp_path / "model"), "--out", str(out)])
+    assert isinstance(again.exception, InputError)
+    assert "is not empty" in str(again.exception)
+
+
+def test_only_visualsparta_models_shrink(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    result = CliRunner().invoke(cli, ["shrink", str(tmp_path), "--out", str(tmp_path / "out")])
+    assert isinstance(result.exception, InputError)
+
+
+def test_the_command_gives_a_model_its_table(
+    model: VisualSparta, encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nearest_terms, "MINIMUM_SIMILARITY", -1.0)
+    model.save_pretrained(tmp_path)
+    tables = []
+    for _ in range(2):
+        result = CliRunner().invoke(cli, ["substitutes", str(tmp_path), "--encoder", str(encoder)])
+        assert result.exception is None, result.exception
+        assert "substitutes for 3 words" in result.output
+        tables.append(SubstituteTable.open(tmp_path))
+    assert tables[0] == tables[1]
+    assert len(tables[0].words["cat"]) == 3
+
+
+def test_substitutes_need_a_model(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "absent"):
+        result = CliRunner().invoke(cli, ["substitutes", str(folder), "--encoder", "e/e"])
+        assert isinstance(result.exception, InputError)

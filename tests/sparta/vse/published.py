@@ -227,20 +227,32 @@ def embed_text(weights: Weights, ids: Sequence[int], width: int) -> Tensor:
 
 def read_bert(weights: Weights, ids: Sequence[int]) -> Tensor:
     """Last hidden states of a BERT of two layers and two heads over one text."""
+    return bert_layers(weights, bert_embeddings(weights, ids))
+
+
+def bert_embeddings(weights: Weights, ids: Sequence[int], segment: int = 0) -> Tensor:
+    """What goes into a BERT's first layer."""
     position = weights["bert.embeddings.position_embeddings.weight"][: len(ids)]
     hidden = weights["bert.embeddings.word_embeddings.weight"][list(ids)] + position
-    hidden = hidden + weights["bert.embeddings.token_type_embeddings.weight"][0]
-    hidden = layer_norm(weights, "bert.embeddings.LayerNorm", hidden)
+    hidden = hidden + weights["bert.embeddings.token_type_embeddings.weight"][segment]
+    return layer_norm(weights, "bert.embeddings.LayerNorm", hidden)
+
+
+def bert_layers(
+    weights: Weights, hidden: Tensor, heads: int = 2, mask: Tensor | None = None
+) -> Tensor:
+    """Two layers over the rows [n, h] of one input; those that `mask` [n] has as 0 are not read."""
+    unread = 0 if mask is None else (1 - mask.to(hidden.dtype)) * -10000.0
     for layer in ("bert.encoder.layer.0", "bert.encoder.layer.1"):
         queries, keys, values = (
-            affine(weights, f"{layer}.attention.self.{part}", hidden).chunk(2, dim=1)
+            affine(weights, f"{layer}.attention.self.{part}", hidden).chunk(heads, dim=1)
             for part in ("query", "key", "value")
         )
-        heads = [
-            torch.softmax(q @ k.T / math.sqrt(q.shape[1]), dim=1) @ v
+        mixed = [
+            torch.softmax(q @ k.T / math.sqrt(q.shape[1]) + unread, dim=1) @ v
             for q, k, v in zip(queries, keys, values, strict=True)
         ]
-        attended = affine(weights, f"{layer}.attention.output.dense", torch.cat(heads, dim=1))
+        attended = affine(weights, f"{layer}.attention.output.dense", torch.cat(mixed, dim=1))
         hidden = layer_norm(weights, f"{layer}.attention.output.LayerNorm", attended + hidden)
         inner = affine(weights, f"{layer}.intermediate.dense", hidden)
         inner = inner * (1 + torch.erf(inner / math.sqrt(2))) / 2

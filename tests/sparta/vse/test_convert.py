@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 from torch.testing import assert_close
 from typer import Typer
 from typer.testing import CliRunner
@@ -174,13 +173,6 @@ def test_words_are_split_as_the_vocabulary_was(tmp_path: Path) -> None:
         assert made.tokenizer.encode("A man's hat") == [1, 4, 7, 8, 9, 2]
     own = TextTokenizer.from_words({word: i for i, word in enumerate(published.WORDS)})
     assert own.unknown("a dog and/or a hat") == ["and", "/", "or"]
-
-
-def test_texts_are_cut_at_a_berts_positions(tmp_path: Path) -> None:
-    model = converted(tmp_path, "vse-2ad", "bert").model
-    assert model.tokenizer is not None
-    assert model.tokenizer.max_length == 40
-    assert model.embed_texts(["dog " * 99]).isfinite().all()
 
 
 # ---- what is refused ----------------------------------------------------------------------------
@@ -370,18 +362,3 @@ def test_the_command_says_what_padding_is_fixed(tmp_path: Path) -> None:
         path, "--out", tmp_path / "model", "--vocabulary", tmp_path / "given" / "vocabulary.json"
     )
     assert "Captions count as padded to 25 tokens, as in the published evaluation" in done.output
-
-
-def test_the_command_is_declared() -> None:
-    from importlib.metadata import entry_points
-
-    (found,) = entry_points(group="sparta.commands", name="convert")
-    assert found.load() is convert
-
-
-def test_a_converted_view_is_one_of_its_own(tmp_path: Path) -> None:
-    model = converted(tmp_path, "mv-vse", "words").model
-    with torch.no_grad():
-        views: Tensor = model.encode_images(collate_regions(tiny.images()))
-    assert views.shape == (4, 3, 8)
-    assert not torch.allclose(views[:, 0], views[:, 1])

@@ -1,16 +1,21 @@
+"""Batches, the visual projection in training, and how weights start."""
+
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from torch import Tensor, nn
+from torch import Tensor
 from torch.testing import assert_close
 
-from sparta.vse.encoders import RowNorm, VisualProjection, WordEncoder, unit
-from tests.sparta.vse.pooling.pools import Vector, affine, gru_states
-from tests.sparta.vse.slow_projection import slow_projection
+from sparta.vse.batch import (
+    collate_pixels,
+    collate_regions,
+)
+from sparta.vse.encoders import VisualProjection, WordEncoder
+from tests import tiny
+from tests.sparta.vse.pools import Vector, affine
 
 LENGTHS = [3, 1, 5, 4]
 FEATURES, HIDDEN, DIMENSION = 5, 4, 8
@@ -76,31 +81,6 @@ def test_a_single_row_is_normalised_as_in_evaluation() -> None:
     assert module.mlp[0].weight.grad.isfinite().all()
 
 
-def test_many_rows_are_normalised_as_torch_does() -> None:
-    torch.manual_seed(2)
-    ours, theirs = RowNorm(3), nn.BatchNorm1d(3)
-    rows = torch.randn(6, 3)
-    assert torch.equal(ours(rows), theirs(rows))
-    assert torch.equal(ours.eval()(rows[:1]), theirs.eval()(rows[:1]))
-
-
-@settings(max_examples=25)
-@given(extra=st.integers(0, 6), junk=st.sampled_from([0.0, 3.0, -1e30, math.nan, math.inf]))
-def test_padding_changes_no_region(extra: int, junk: float) -> None:
-    for training in (True, False):
-        alone = projection().train(training)(features(), torch.tensor(LENGTHS))
-        padded = projection().train(training)(features(extra, junk), torch.tensor(LENGTHS))
-        assert_close(torch.tensor(real(padded)), torch.tensor(real(alone)))
-
-
-def test_grids_get_a_linear_layer_alone() -> None:
-    module = projection(residual=False)
-    assert module.mlp is None
-    found = real(module(features(), torch.tensor(LENGTHS)))
-    expected = [affine(module.linear, row) for row in real(features())]
-    assert_close(torch.tensor(found), torch.tensor(expected))
-
-
 def test_the_linear_layer_starts_as_xavier_has_it() -> None:
     torch.manual_seed(0)
     module = VisualProjection(200, 100, residual=True)
@@ -116,50 +96,6 @@ def test_the_linear_layer_starts_as_xavier_has_it() -> None:
 
 # ---- words --------------------------------------------------------------------------------------
 
-IDS = [[1, 5, 6, 2], [1, 2], [1, 7, 7, 3, 5, 2], [1]]
-
-
-def words() -> WordEncoder:
-    torch.manual_seed(1)
-    return WordEncoder(9, 6, DIMENSION, 0.0)
-
-
-def padded_ids(extra: int = 0, pad: int = 0) -> tuple[Tensor, Tensor]:
-    longest = max(map(len, IDS)) + extra
-    rows = [ids + [pad] * (longest - len(ids)) for ids in IDS]
-    return torch.tensor(rows), torch.tensor([len(ids) for ids in IDS])
-
-
-def test_a_words_vector_is_the_mean_of_both_directions() -> None:
-    encoder = words()
-    found = encoder(*padded_ids(extra=1))
-    assert found.shape == (4, 7, DIMENSION)
-    for row, ids in zip(found, IDS, strict=True):
-        inputs = [encoder.embedding.weight[i].tolist() for i in ids]
-        forwards = gru_states(encoder.gru, inputs)
-        backwards = gru_states(encoder.gru, inputs[::-1], "l0_reverse")[::-1]
-        expected = (torch.tensor(forwards) + torch.tensor(backwards)) / 2
-        assert_close(row[: len(ids)], expected, rtol=1e-4, atol=1e-5)
-        assert not row[len(ids) :].any()
-
-
-def test_a_gru_of_one_direction_reads_forwards() -> None:
-    torch.manual_seed(1)
-    encoder = WordEncoder(9, 6, DIMENSION, 0.0, bidirectional=False)
-    for row, ids in zip(encoder(*padded_ids(extra=1)), IDS, strict=True):
-        states = gru_states(encoder.gru, [encoder.embedding.weight[i].tolist() for i in ids])
-        assert_close(row[: len(ids)], torch.tensor(states), rtol=1e-4, atol=1e-5)
-        assert not row[len(ids) :].any()
-
-
-@settings(max_examples=20)
-@given(extra=st.integers(0, 6), pad=st.integers(0, 8))
-def test_padding_changes_no_word(extra: int, pad: int) -> None:
-    encoder = words()
-    found = encoder(*padded_ids(extra, pad))
-    assert_close(found[:, : max(map(len, IDS))], encoder(*padded_ids()))
-    assert not found[:, max(map(len, IDS)) :].any()
-
 
 def test_word_embeddings_start_small_and_even() -> None:
     torch.manual_seed(0)
@@ -168,22 +104,49 @@ def test_word_embeddings_start_small_and_even() -> None:
     assert_close(weight.std().item(), 0.1 / math.sqrt(3), rtol=0.05, atol=0)
 
 
-def test_dropout_is_of_word_embeddings_in_training_only() -> None:
-    torch.manual_seed(0)
-    encoder = WordEncoder(9, 6, DIMENSION, 1.0)
-    found = encoder(*padded_ids())
-    assert torch.equal(found[0, 0], found[3, 0]) is False  # the GRU still tells places apart
-    nothing = encoder(torch.zeros_like(padded_ids()[0]), padded_ids()[1])
-    assert torch.equal(found, nothing)  # but no longer words
-    assert not torch.equal(encoder.eval()(*padded_ids()), nothing)
+def slow_projection(module: VisualProjection, rows: list[Vector], training: bool) -> list[Vector]:
+    """FC(x) + MLP(x) number by number, the statistics those of exactly these rows in training."""
+    assert module.mlp is not None
+    parts: Any = module.mlp
+    first, norm, _, last = parts
+    inner = [affine(first, row) for row in rows]
+    means, variances = norm.running_mean.tolist(), norm.running_var.tolist()
+    if training:
+        means = [math.fsum(column) / len(rows) for column in zip(*inner, strict=True)]
+        variances = [
+            math.fsum((x - mean) ** 2 for x in column) / len(rows)
+            for column, mean in zip(zip(*inner, strict=True), means, strict=True)
+        ]
+    scale, shift = norm.weight.tolist(), norm.bias.tolist()
+    found = []
+    for row, hidden in zip(rows, inner, strict=True):
+        normal = [
+            (x - means[j]) / math.sqrt(variances[j] + norm.eps) * scale[j] + shift[j]
+            for j, x in enumerate(hidden)
+        ]
+        mlp = affine(last, [max(0.0, x) for x in normal])
+        found.append([a + b for a, b in zip(affine(module.linear, row), mlp, strict=True)])
+    return found
 
 
-def test_vectors_are_divided_by_their_norm_and_a_little() -> None:
-    vectors = torch.tensor([[3.0, 4.0], [0.0, 0.0], [3e-8, 4e-8]])
-    expected = [[0.6, 0.8], [0.0, 0.0], [3 / 6, 4 / 6]]
-    assert_close(unit(vectors), torch.tensor(expected))
-    assert unit(vectors.half()).dtype == torch.float32
-    zero = torch.zeros(1, 3, requires_grad=True)
-    unit(zero).sum().backward()
-    assert zero.grad is not None
-    assert zero.grad.isfinite().all()
+@pytest.mark.parametrize("limit", [1, 2, 4, 9])
+def test_the_first_regions_are_kept(limit: int) -> None:
+    batch = collate_regions(tiny.images(), limit)
+    assert batch.lengths.tolist() == [min(limit, n) for n in (3, 1, 5, 4)]
+    kept = int(batch.lengths.max())
+    assert torch.equal(batch.regions, collate_regions(tiny.images()).regions[:, :kept])
+
+
+def test_photos_are_stacked_with_their_colours_first() -> None:
+    photos = list(np.random.default_rng(0).integers(0, 256, (3, 4, 4, 3), np.uint8))
+    pixels = collate_pixels(photos).pixels
+    assert (pixels.shape, pixels.dtype) == ((3, 3, 4, 4), torch.uint8)
+    for row, photo in zip(pixels, photos, strict=True):
+        np.testing.assert_array_equal(row[2], photo[:, :, 2])
+
+
+def test_an_image_without_regions_is_one_zero_vector() -> None:
+    batch = collate_regions([tiny.image(0), tiny.image(2)])
+    assert batch.lengths.tolist() == [1, 2]
+    assert not batch.regions[0].any()
+    assert collate_regions([tiny.image(0)]).regions.shape == (1, 1, 5)

@@ -22,7 +22,7 @@ from sparta.features.record import FeatureKind, FeatureSource
 from sparta.vse.init import from_bert, from_captions
 from sparta.vse.model import VseModel
 from tests import tiny
-from tests.sparta.visualsparta.bert_checkpoint import SIZES, byte_pairs
+from tests.sparta.visualsparta.test_init import SIZES, byte_pairs, save_checkpoint
 from tests.sparta.vse.models import CAPTIONS, SMALL, save_bert
 
 
@@ -70,9 +70,9 @@ def assert_starts_from(model: VseModel, checkpoint: Any) -> None:
 
 def test_electra_like(tmp_path: Path) -> None:
     electra = ElectraModel(ElectraConfig(vocab_size=25, embedding_size=16, **SIZES))
-    electra.save_pretrained(tmp_path)
-    tiny.tokenizer().save(tmp_path)
-    model = from_bert(tmp_path, tiny.source(), dimension=8)
+    model = from_bert(
+        save_checkpoint(electra, tiny.tokenizer(), tmp_path), tiny.source(), dimension=8
+    )
     assert_starts_from(model, electra)
     assert model.embed_texts(["a dog", ""]).isfinite().all()
 
@@ -81,9 +81,7 @@ def test_roberta_like_counts_positions_from_behind_padding(tmp_path: Path) -> No
     tokenizer = byte_pairs()
     size = len(tokenizer.vocabulary)
     roberta = RobertaModel(RobertaConfig(vocab_size=size, type_vocab_size=1, **SIZES))
-    roberta.save_pretrained(tmp_path)
-    tokenizer.save(tmp_path)
-    model = from_bert(tmp_path, tiny.source(), dimension=8)
+    model = from_bert(save_checkpoint(roberta, tokenizer, tmp_path), tiny.source(), dimension=8)
     assert_starts_from(model, roberta)
     assert model.tokenizer is not None
     assert model.tokenizer.max_length == 38
@@ -102,9 +100,7 @@ def test_a_folder_with_only_a_word_list(tmp_path: Path) -> None:
 
 def test_padded_embeddings_are_cut_to_the_tokenizer(tmp_path: Path) -> None:
     bert = BertModel(tiny.encoder().__class__(vocab_size=32, **SIZES))
-    bert.save_pretrained(tmp_path)
-    tiny.tokenizer().save(tmp_path)
-    model = from_bert(tmp_path, tiny.source(), dimension=8)
+    model = from_bert(save_checkpoint(bert, tiny.tokenizer(), tmp_path), tiny.source(), dimension=8)
     words = model.get_input_embeddings().weight
     assert torch.equal(words, bert.get_input_embeddings().weight[:25])
     model.save_pretrained(tmp_path / "model")
@@ -137,23 +133,6 @@ def test_unknown_options_are_refused(tmp_path: Path) -> None:
     for fixed in ("text_encoder", "vocabulary_size", "feature_dim", "text"):
         with pytest.raises(InputError, match=f"unknown model options \\['{fixed}'\\]"):
             from_bert(tmp_path, tiny.source(), **dict[str, Any]({fixed: "x"}))
-
-
-def test_a_real_checkpoint(minilm: Path) -> None:
-    torch.manual_seed(0)
-    model = from_bert(minilm, tiny.source(), dimension=16, text_pooling="gpo")
-    assert_starts_from(model, AutoModel.from_pretrained(minilm))
-    texts = [
-        "A dog runs along the beach.",
-        "A dog is running at the sea.",
-        "Two men play chess",
-        "",
-    ]
-    found = model.embed_texts(texts)
-    assert_close(found.norm(dim=1), torch.ones(4))
-    assert_close(found, model.embed_texts(texts, batch_size=1), rtol=1e-3, atol=1e-5)
-    similar = found @ found.T
-    assert similar[0, 1] > similar[0, 2]
 
 
 def test_a_checkpoints_first_layers(minilm: Path) -> None:

@@ -11,14 +11,14 @@ from typer.testing import CliRunner
 from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.visualsparta.model import VisualSparta
-from tests.sparta.visualsparta.oscar_checkpoint import weights, write
+from tests.sparta.visualsparta.test_init import oscar_weights, write_oscar
 from tests.training.corpus import DIMENSION, Corpus
 
 
 def test_a_run_starts_from_oscars_weights(corpus: Corpus, tmp_path: Path) -> None:
     width = DIMENSION + 6
-    state = weights(norm=True, width=width)
-    oscar = write(tmp_path / "oscar", state, img_feature_dim=width)
+    state = oscar_weights(norm=True, width=width)
+    oscar = write_oscar(tmp_path / "oscar", state, img_feature_dim=width)
     preset, out = tmp_path / "run.yaml", tmp_path / "run"
     small = corpus.config(
         epochs=1, learning_rate=1e-9, query_learning_rate=None, model={"encoder": {}}

@@ -1,12 +1,28 @@
+"""What teachers compute: similarities, nearest sentences, and arrays that are kept."""
+
+from collections.abc import Iterator
 from copy import deepcopy
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from sparta.errors import InputError
-from training.teacher.similarities import Similarities, Teacher, TermTable
+from training.teacher.open import Rows, cached_rows
+from training.teacher.similarities import (
+    BLOCK,
+    SentenceDraw,
+    Similarities,
+    Teacher,
+    TermTable,
+    nearest_sentences,
+    pool_sentences,
+    read_sentences,
+)
 
 RNG = np.random.default_rng(0)
 SENTENCES = RNG.standard_normal((30, 6)).astype(np.float16)
@@ -32,12 +48,6 @@ def test_similarities_are_standardised_inner_products() -> None:
     assert np.allclose(expected.mean(axis=1), 0)  # of one view, each sentence's mean is 0
     chosen = np.array([7, 2, 7]), np.array([3, 19])
     assert np.allclose(similar.between(*chosen), expected[chosen[0]][:, chosen[1]], atol=1e-4)
-
-
-def test_the_most_similar_view_counts() -> None:
-    photos = RNG.standard_normal((20, 3, 6)).astype(np.float16)
-    found = Similarities("a", SENTENCES, photos).between(*EVERY)
-    assert np.allclose(found, reference(SENTENCES, photos), atol=1e-4)
 
 
 def test_counts_of_terms_are_sentences_too() -> None:
@@ -68,3 +78,112 @@ def test_term_scores_are_found_by_term() -> None:
     found, known = table.of(torch.tensor([4, 0, 1]), torch.tensor([1, 0, 1]))
     assert known.tolist() == [True, False, True]
     assert found[:, known].tolist() == [[4, 5], [1, 2], [4, 5]]
+
+
+IDS = [[n] for n in range(40)]
+
+
+def test_the_most_similar_sentences_are_found() -> None:
+    rng = np.random.default_rng(0)
+    sentences = rng.standard_normal((40, 6)).astype(np.float16)
+    photos = rng.standard_normal((BLOCK + 9, 1, 6)).astype(np.float16)
+    teacher = Teacher([Similarities("a", sentences, photos)])
+    similar = teacher.between(np.arange(40), np.arange(len(photos)))
+    found = np.concatenate(list(nearest_sentences(teacher, range(3, len(photos)), 40, 5)))
+    for photo, nearest in enumerate(found, 3):
+        assert nearest.tolist() == sorted(np.argsort(-similar[:, photo])[:5])
+    (everything,) = nearest_sentences(teacher, range(1), 40, 40)
+    assert everything.tolist() == [list(range(40))]
+
+
+def test_near_and_random_sentences_are_drawn() -> None:
+    nearest = np.array([[3, 5, 8, 13]], np.int32)
+    draw = SentenceDraw(IDS, [[]], nearest, near=2, random=1)
+    drawn = [draw(0, 1, np.random.default_rng(seed)) for seed in range(200)]
+    assert drawn == [draw(0, 1, np.random.default_rng(seed)) for seed in range(200)]
+    for numbers in drawn:
+        assert len(set(numbers[:3])) == 3  # two, and one in place of a caption
+        assert set(numbers[:3]) <= {3, 5, 8, 13}
+    assert {n for numbers in drawn for n in numbers[:3]} == {3, 5, 8, 13}
+    assert len({numbers[3] for numbers in drawn}) > 30
+    assert len(draw(0, 9, np.random.default_rng(0))) == 12  # more than there are: some twice
+
+
+def test_lines_are_sentences(tmp_path: Path) -> None:
+    path = tmp_path / "sentences.txt"
+    path.write_bytes("a dog \r\n\n  \nein Hündchen\na dog".encode())
+    assert read_sentences(path) == ["a dog", "ein Hündchen", "a dog"]
+    path.write_bytes(b"\xef\xbb\xbfa dog\n")  # a byte order mark
+    assert read_sentences(path) == ["a dog"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, r"lines\.txt cannot be read \(No such file or directory\)"),
+        (b" \n\n", r"lines\.txt is empty: give one sentence a line"),
+        (b"a\xff", r"lines\.txt is not UTF-8 text \(invalid start byte at byte 1\)"),
+    ],
+)
+def test_a_file_without_sentences_is_refused(
+    tmp_path: Path, content: bytes | None, message: str
+) -> None:
+    path = tmp_path / "lines.txt"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(InputError, match=rf"teacher\.sentences: .*{message}"):
+        read_sentences(path)
+
+
+def test_equal_sentences_share_a_number() -> None:
+    pool = pool_sentences([("x", "y"), (), ("y", "y")], ["z", "x", "z"])
+    assert pool.texts == ["x", "y", "z"]
+    assert pool.captions == [[0, 1], [], [1, 1]]
+
+
+WHOLE = np.arange(35, dtype=np.float16).reshape(7, 5)
+
+
+class Blocks:
+    """Two rows at a time; `starts` records where each computation began."""
+
+    def __init__(self, fail_at: int = 99) -> None:
+        self.starts: list[int] = []
+        self.fail_at = fail_at
+
+    def __call__(self, start: int) -> Iterator[NDArray[Any]]:
+        self.starts.append(start)
+        for row in range(start, 7, 2):
+            if row >= self.fail_at:
+                raise RuntimeError("killed")
+            yield WHOLE[row : row + 2]
+
+
+def kept_rows(blocks: Blocks, key: str = "a") -> Rows:
+    return Rows("photos", [key], (7, 5), np.float16, blocks)
+
+
+def test_an_array_is_computed_once(tmp_path: Path) -> None:
+    blocks, seen = Blocks(), []
+    for _ in range(2):
+        found = cached_rows(
+            tmp_path, kept_rows(blocks), lambda done, total: seen.append((done, total))
+        )
+        assert isinstance(found, np.memmap)
+        assert np.array_equal(found, WHOLE)
+    assert blocks.starts == [0]
+    assert seen == [(2, 7), (4, 7), (6, 7), (7, 7)]
+    cached_rows(tmp_path, kept_rows(blocks, "b"), print)
+    assert blocks.starts == [0, 0]  # another key, another array
+
+
+@pytest.mark.parametrize("torn", [0, 3])
+def test_an_interrupted_computation_goes_on(tmp_path: Path, torn: int) -> None:
+    with pytest.raises(RuntimeError, match="killed"):
+        cached_rows(tmp_path, kept_rows(Blocks(fail_at=4)), print)
+    part = next(tmp_path.glob("*.part"))
+    part.write_bytes(part.read_bytes() + b"x" * torn)  # half a row, as a killed process leaves
+    blocks = Blocks()
+    assert np.array_equal(cached_rows(tmp_path, kept_rows(blocks), print), WHOLE)
+    assert blocks.starts == [4]
+    assert not list(tmp_path.glob("*.part"))

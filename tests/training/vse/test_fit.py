@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file
 
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.vse.model import VseModel
 from tests.training.corpus import Corpus
+from tests.training.test_fit import assert_resumes
 from tests.training.vse.runs import METHODS, config
 from training.config import load_config
 from training.fit import train
@@ -29,28 +29,8 @@ def test_every_method_learns(corpus: Corpus, tmp_path: Path, method: str) -> Non
     assert model.embed_texts(["a dog and the cat"]).shape == (1, 32)
 
 
-def test_a_resumed_run_repeats_the_unbroken_one(
-    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings = config(corpus, "mv-vse", epochs=3)
-    train(settings, tmp_path / "whole")
-    step = VseTraining.training_step
-
-    def failing(self: VseTraining, batch: Any, number: int) -> torch.Tensor:
-        if self.current_epoch == 2 and number == 1:
-            raise RuntimeError("killed")
-        return step(self, batch, number)
-
-    with monkeypatch.context() as patch, pytest.raises(RuntimeError, match="killed"):
-        patch.setattr(VseTraining, "training_step", failing)
-        train(settings, tmp_path / "broken")
-    train(settings, tmp_path / "broken", resume=True)
-    whole, resumed = (
-        load_file(tmp_path / run / "model" / "model.safetensors") for run in ("whole", "broken")
-    )
-    assert whole.keys() == resumed.keys()
-    for name in whole:
-        assert torch.equal(whole[name], resumed[name]), name
+def test_a_resumed_run_repeats_the_unbroken_one(corpus: Corpus, tmp_path: Path) -> None:
+    assert_resumes(config(corpus, "mv-vse", epochs=3), tmp_path, VseTraining)
 
 
 def test_groups_learn_at_their_own_rates(corpus: Corpus, minilm: Path, tmp_path: Path) -> None:

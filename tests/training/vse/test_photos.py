@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from safetensors.torch import load_file
 from transformers import ResNetConfig, ResNetModel, ViTConfig, ViTModel
 
 from sparta.captions.read import read_captions
@@ -24,10 +23,10 @@ from sparta.vse.photo_folder import PhotoFolder, vision_source
 from sparta.vse.tokenizer import TextTokenizer
 from tests.bad_paths import add_bad_paths
 from tests.sparta.features.extract.tiny_networks import RESNET, SMALL, save
+from tests.training.test_fit import assert_resumes
 from training.fit import _strategy, train
 from training.vse.config import VseAugmentationConfig, VseTrainConfig
 from training.vse.lightning_module import VseTraining
-from training.vse.pairs import PairCollator
 from training.vse.photos import CaptionedPhotos, draw_crop, open_photos
 from training.vse.prepare import build_model
 
@@ -140,14 +139,6 @@ def test_augmentation_is_drawn_by_seed_epoch_and_pair(drawn: Drawn) -> None:
     assert pairs(data, 0) == pairs(again, 0)
     for different in (pairs(data, 1), pairs(other, 0), pairs(data, 0, caption=1)):
         assert [image for image, _ in different] != [image for image, _ in pairs(data, 0)]
-
-
-def test_batches_hold_pixels(drawn: Drawn) -> None:
-    data = examples(drawn, photos="crop")
-    pairs = [data[0, photo, 0] for photo in range(4)]
-    batch = PairCollator(0, None)(pairs).to("cpu")
-    assert batch.images[0].shape == (4, 3, 32, 32)
-    np.testing.assert_array_equal(batch.images[0][2].permute(1, 2, 0), pairs[2].image)
 
 
 # ---- which photos -------------------------------------------------------------------------------
@@ -323,28 +314,8 @@ def test_a_run_on_photos_learns(drawn: Drawn, tmp_path: Path) -> None:
     assert (tmp_path / "skipped.jsonl").read_text() == ""
 
 
-def test_a_resumed_run_repeats_the_unbroken_one(
-    drawn: Drawn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings = drawn.config(epochs=3, data={"validation_photos": 5})
-    train(settings, tmp_path / "whole")
-    step = VseTraining.training_step
-
-    def failing(self: VseTraining, batch: Any, number: int) -> torch.Tensor:
-        if self.current_epoch == 2 and number == 1:
-            raise RuntimeError("killed")
-        return step(self, batch, number)
-
-    with monkeypatch.context() as patch, pytest.raises(RuntimeError, match="killed"):
-        patch.setattr(VseTraining, "training_step", failing)
-        train(settings, tmp_path / "broken")
-    train(settings, tmp_path / "broken", resume=True)
-    whole, resumed = (
-        load_file(tmp_path / run / "model" / "model.safetensors") for run in ("whole", "broken")
-    )
-    assert whole.keys() == resumed.keys()
-    for name in whole:
-        assert torch.equal(whole[name], resumed[name]), name
+def test_a_resumed_run_repeats_the_unbroken_one(drawn: Drawn, tmp_path: Path) -> None:
+    assert_resumes(drawn.config(epochs=3, data={"validation_photos": 5}), tmp_path, VseTraining)
 
 
 # ---- rates --------------------------------------------------------------------------------------

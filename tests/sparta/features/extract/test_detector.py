@@ -1,3 +1,5 @@
+"""Detectors against the library's own results, and the command that makes a source's features."""
+
 import importlib.util
 from pathlib import Path
 from typing import Any
@@ -19,10 +21,11 @@ from transformers import (
 from sparta.errors import InputError
 from sparta.features.extract import detector as module
 from sparta.features.extract.detector import Detector
+from sparta.features.extract.detector_settings import extract_command
+from sparta.features.record import FeatureSource
 from tests.sparta.features.extract.tiny_detectors import (
     FAMILIES,
     QUERIES,
-    WORDS,
     detr,
     picture,
     save_detector,
@@ -84,15 +87,6 @@ def test_photos_keep_their_shape(tmp_path: Path) -> None:
     assert resize(picture(60, 45)).dtype == np.uint8
 
 
-def test_what_it_says_of_itself(tmp_path: Path) -> None:
-    detector = Detector(str(save_detector(tmp_path)), "cpu")
-    assert detector.labels == WORDS
-    assert detector.size == {"shortest_edge": 48, "longest_edge": 80}
-    assert detector.dimension == 16
-    other = Detector(str(save_detector(tmp_path / "other", seed=1)), "cpu")
-    assert len(detector.weights) == 16 and detector.weights != other.weights
-
-
 def test_refuses_what_is_no_detector(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match=r"--detector .*nowhere: neither a folder"):
         Detector(str(tmp_path / "nowhere"), "cpu")
@@ -123,3 +117,20 @@ def test_says_which_library_a_checkpoint_needs(tmp_path: Path) -> None:
     save_file(detr()[0].state_dict(), tmp_path / "model.safetensors", {"format": "pt"})
     with pytest.raises(InputError, match=r"cannot be loaded: .*timm"):
         Detector(str(tmp_path), "cpu")
+
+
+EXTRA = {"detector": "hash", "size": {}, "regions": 7, "threshold": 0.25, "colours": True}
+DETECTED = FeatureSource("region", "", "", 16, 0, 0, EXTRA, "some/detr")
+POOLED = FeatureSource("region", "a/resnet", "abc", 8, 64, 2, EXTRA, "some/detr")
+
+
+def test_the_command_that_makes_features_of_a_source() -> None:
+    chosen = "sparta extract PHOTOS --detector some/detr --regions 7 --threshold 0.25 --colours"
+    assert extract_command(DETECTED) == chosen
+    assert extract_command(POOLED) == f"{chosen} --backbone a/resnet --image-size 64 --labels 2"
+    grid = FeatureSource("grid", "a/resnet", "abc", 8, 64, 2)
+    assert (
+        extract_command(grid)
+        == "sparta extract PHOTOS --backbone a/resnet --image-size 64 --labels 2"
+    )
+    assert "files of vinvl" in extract_command(FeatureSource("region", "vinvl", "v", 2048, 0))

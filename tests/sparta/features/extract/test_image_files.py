@@ -16,7 +16,7 @@ from sparta.features.extract.image_files import UprightPhoto, is_heic, load_phot
 from sparta.features.extract.networks.lite.backbone import LiteBackbone
 from sparta.features.extract.photos import Decoder
 from sparta.features.skipped import Skipped
-from tests.sparta.features.extract.heic_files import write_heic
+from tests.sparta.features.extract.test_photos import write_heic
 
 
 def ramp(width: int, height: int) -> Image.Image:

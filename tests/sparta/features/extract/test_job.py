@@ -1,3 +1,5 @@
+"""`extract_photos`: rows, interrupted runs, changed folders."""
+
 import json
 import os
 import signal
@@ -6,6 +8,7 @@ import sys
 import time
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,11 +21,9 @@ from sparta.addresses import folder_at
 from sparta.errors import InputError
 from sparta.features.extract import job as job
 from sparta.features.extract.extractor import grid_boxes
-from sparta.features.extract.job import extract_photos
-from sparta.features.extract.photos import find_photos
+from sparta.features.extract.job import ExtractReport, extract_photos
 from sparta.features.skipped import Skipped, read_skipped
 from sparta.features.store import FeatureStore
-from tests.bad_paths import add_bad_paths
 
 KILLED = """
 import multiprocessing, os, signal, sys
@@ -58,20 +59,30 @@ def photos(tmp_path: Path) -> Path:
     return folder
 
 
+def extract(photos: Path, out: Path, **options: Any) -> ExtractReport:
+    """Of pixels, by default in this process."""
+    return extract_photos(photos, out, "pixels", **{"image_size": 32, "workers": 0} | options)
+
+
+def interrupted(photos: Path, out: Path, after: int, **options: Any) -> None:
+    """A run that ends once so many photos are done."""
+
+    def interrupt(stage: str, done: int, total: int) -> None:
+        if done >= after:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        extract(photos, out, progress=interrupt, **options)
+
+
 def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def test_every_photo_is_a_row(photos: Path, tmp_path: Path) -> None:
     seen: list[tuple[str, int, int]] = []
-    report = extract_photos(
-        photos,
-        tmp_path / "out",
-        "pixels",
-        image_size=32,
-        workers=2,
-        batch_size=3,
-        progress=lambda stage, done, total: seen.append((stage, done, total)),
+    report = extract(
+        photos, tmp_path / "out", workers=2, batch_size=3, progress=lambda *step: seen.append(step)
     )
     assert (report.images, report.skipped, report.reused) == (27, 3, 0)
     assert seen[0] == ("extract", 0, 30)
@@ -105,32 +116,25 @@ def test_boxes_of_cells_and_whole() -> None:
 @pytest.mark.parametrize("stop", [1, 9, 20, 30])
 def test_a_broken_run_ends_with_the_same_bytes(photos: Path, tmp_path: Path, stop: int) -> None:
     whole, broken = tmp_path / "whole", tmp_path / "broken"
-    extract_photos(photos, whole, "pixels", image_size=32, workers=0, batch_size=3)
+    extract(photos, whole, batch_size=3)
 
-    def interrupt(stage: str, done: int, total: int) -> None:
-        if done >= stop:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        extract_photos(
-            photos, broken, "pixels", image_size=32, workers=0, batch_size=3, progress=interrupt
-        )
+    interrupted(photos, broken, stop, batch_size=3)
     with pytest.raises(InputError, match="unfinished"):
         FeatureStore.open(broken)
-    report = extract_photos(photos, broken, "pixels", image_size=32, workers=1, batch_size=3)
+    report = extract(photos, broken, workers=1, batch_size=3)
     assert report.reused == (stop - 1) // 8 * 8
     assert contents(broken) == contents(whole)
 
 
 def test_a_killed_run_ends_with_the_same_bytes(photos: Path, tmp_path: Path) -> None:
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    extract_photos(photos, whole, "pixels", image_size=32, workers=0)
+    extract(photos, whole)
     command = [sys.executable, "-c", KILLED, str(photos), str(killed)]
     done = subprocess.run(command, timeout=120, check=False, stdout=subprocess.PIPE, text=True)
     assert done.returncode == -signal.SIGKILL
     workers = done.stdout.split()
     assert len(workers) == 2
-    report = extract_photos(photos, killed, "pixels", image_size=32, workers=0)
+    report = extract(photos, killed)
     assert report.reused == 16
     assert contents(killed) == contents(whole)
     for _ in range(200):
@@ -148,28 +152,28 @@ def running(pid: str) -> bool:
 
 
 def test_a_finished_store_is_reused(photos: Path, tmp_path: Path) -> None:
-    first = extract_photos(photos, tmp_path / "out", "pixels", image_size=32, workers=0)
+    first = extract(photos, tmp_path / "out")
     before = contents(tmp_path / "out")
-    again = extract_photos(photos, tmp_path / "out", "pixels", image_size=32, workers=0)
+    again = extract(photos, tmp_path / "out")
     assert (again.images, again.skipped, again.reused) == (first.images, first.skipped, 30)
     assert contents(tmp_path / "out") == before
     (tmp_path / "out" / "shard-00001.arrow").unlink()
     with pytest.raises(InputError, match=r"shard-00001.arrow is missing"):
-        extract_photos(photos, tmp_path / "out", "pixels", image_size=32, workers=0)
+        extract(photos, tmp_path / "out")
 
 
 def test_other_inputs_are_refused(photos: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    extract_photos(photos, out, "pixels", image_size=32, workers=0)
+    extract(photos, out)
     with pytest.raises(InputError, match=r"image_size: 48 against 32.*another --out"):
-        extract_photos(photos, out, "pixels", image_size=48, workers=0)
+        extract(photos, out, image_size=48)
     with pytest.raises(InputError, match="augmentation: 'flip' against 'plain'"):
-        extract_photos(photos, out, "pixels", image_size=32, augmentation="flip", workers=0)
+        extract(photos, out, augmentation="flip")
     before = contents(out)
     (tmp_path / "others").mkdir()
     Image.new("RGB", (20, 20)).save(tmp_path / "others" / "other.png")
     with pytest.raises(InputError, match=r"of other photos, none of which.*another --out"):
-        extract_photos(tmp_path / "others", out, "pixels", image_size=32, workers=0)
+        extract(tmp_path / "others", out)
     assert contents(out) == before
 
 
@@ -188,15 +192,20 @@ def change(photos: Path) -> None:
 def test_links_that_lead_out_of_the_folder_are_counted(tmp_path: Path) -> None:
     folder, lines = tmp_path / "photos", list[str]()
     folder.mkdir()
-    Image.new("RGB", (40, 40), "red").save(tmp_path / "a.png")
-    Image.new("RGB", (40, 40), "blue").save(folder / "b.png")
-    (folder / "a.png").symlink_to(tmp_path / "a.png")
-    report = extract_photos(
-        folder, tmp_path / "out", "pixels", image_size=32, workers=0, notice=lines.append
-    )
-    assert report.images == 2
+    (tmp_path / "alias").symlink_to(folder)
+    for photo in (tmp_path / "a.png", folder / "b.png"):
+        Image.new("RGB", (40, 40), "red").save(photo)
+    for name, target in {
+        "out.png": tmp_path / "a.png",
+        "gone.png": tmp_path / "nowhere",
+        "in.png": folder / "b.png",
+        "relative.png": Path("b.png"),
+    }.items():
+        (folder / name).symlink_to(target)
+    report = extract(tmp_path / "alias", tmp_path / "out", notice=lines.append)
+    assert (report.images, report.skipped) == (4, 1)
     assert lines == [
-        f"{folder}: 1 of 2 photos are links that lead out of the folder; "
+        f"{tmp_path / 'alias'}: 2 of 5 photos are links that lead out of the folder; "
         "a server will not show them"
     ]
 
@@ -208,7 +217,7 @@ def test_keys_of_a_bucket_that_cannot_be_ids_are_skipped(tmp_path: Path) -> None
     keys = ["/keys/a.png", "/keys/b//c.png", "/keys/./d.png", "/keys/e/../f.png"]
     for key in keys:
         folder.fs.store[key] = MemoryFile(folder.fs, key, buffer.getvalue())  # type: ignore[attr-defined]
-    report = extract_photos(folder, out, "pixels", image_size=32, workers=0)
+    report = extract(folder, out)
     assert report.images == 1 and FeatureStore.open(out).ids == ["a.png"]
     reasons = {one.image_id: one.reason for one in read_skipped(out)}
     assert reasons.keys() == {"b//c.png", "./d.png", "e/../f.png"}
@@ -223,18 +232,12 @@ CHANGED = (
 
 def test_features_of_unchanged_photos_are_kept(photos: Path, tmp_path: Path) -> None:
     out, lines = tmp_path / "out", list[str]()
-    extract_photos(photos, out, "pixels", image_size=32, workers=0, notice=lines.append)
+    extract(photos, out, notice=lines.append)
     (out / "mine.txt").write_text("a file of the user's")
     change(photos)
     steps: list[int] = []
-    report = extract_photos(
-        photos,
-        out,
-        "pixels",
-        image_size=32,
-        workers=0,
-        progress=lambda _, done, __: steps.append(done),
-        notice=lines.append,
+    report = extract(
+        photos, out, progress=lambda _, done, __: steps.append(done), notice=lines.append
     )
     assert lines == [f"{photos}: {CHANGED}"]
     # Two that cannot be read are tried again.
@@ -247,31 +250,24 @@ def test_features_of_unchanged_photos_are_kept(photos: Path, tmp_path: Path) -> 
     assert sorted(contents(out)) == sorted(
         ["mine.txt", "skipped.jsonl", "store.json", stamps, *shards]
     )
-    again = extract_photos(photos, out, "pixels", image_size=32, workers=0, notice=lines.append)
+    again = extract(photos, out, notice=lines.append)
     assert (again.reused, len(lines)) == (31, 1)
 
 
 def fresh(photos: Path, tmp_path: Path) -> FeatureStore:
-    extract_photos(photos, tmp_path / "fresh", "pixels", image_size=32, workers=0)
+    extract(photos, tmp_path / "fresh")
     return FeatureStore.open(tmp_path / "fresh")
 
 
 @pytest.mark.parametrize("stop", [26, 28, 31])
 def test_an_interrupted_change_continues(photos: Path, tmp_path: Path, stop: int) -> None:
     out = tmp_path / "out"
-    extract_photos(photos, out, "pixels", image_size=32, workers=0)
+    extract(photos, out)
     change(photos)
 
-    def interrupt(stage: str, done: int, total: int) -> None:
-        if done >= stop:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        extract_photos(
-            photos, out, "pixels", image_size=32, workers=0, batch_size=1, progress=interrupt
-        )
+    interrupted(photos, out, stop, batch_size=1)
     lines: list[str] = []
-    extract_photos(photos, out, "pixels", image_size=32, workers=0, notice=lines.append)
+    extract(photos, out, notice=lines.append)
     assert lines == [f"{photos}: {CHANGED}"]
     assert FeatureStore.open(out).fingerprint == fresh(photos, tmp_path).fingerprint
 
@@ -279,18 +275,12 @@ def test_an_interrupted_change_continues(photos: Path, tmp_path: Path, stop: int
 def test_a_change_during_a_change_keeps_what_was_extracted(photos: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
 
-    def interrupt(stage: str, done: int, total: int) -> None:
-        if done > 17:  # two shards are written
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        extract_photos(photos, out, "pixels", image_size=32, workers=0, progress=interrupt)
+    interrupted(photos, out, 18)  # two shards are written
     change(photos)
     lines: list[str] = []
-    with pytest.raises(KeyboardInterrupt):
-        extract_photos(photos, out, "pixels", image_size=32, workers=0, progress=interrupt)
+    interrupted(photos, out, 18)
     Image.new("RGB", (40, 20)).save(photos / "z.png")
-    report = extract_photos(photos, out, "pixels", image_size=32, workers=0, notice=lines.append)
+    report = extract(photos, out, notice=lines.append)
     assert report.reused == 15 and "features of 15 are kept" in lines[0]
     assert FeatureStore.open(out).fingerprint == fresh(photos, tmp_path).fingerprint
     shards = sorted(path.name for path in out.glob("*.arrow"))
@@ -301,28 +291,28 @@ def test_stores_without_stamps_are_used_while_sizes_are_the_same(
     photos: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    extract_photos(photos, out, "pixels", image_size=32, workers=0)
+    extract(photos, out)
     header = json.loads((out / "store.json").read_text())
     for name in ("stamps", "superseded", "generation"):
         del header[name]
     (out / "store.json").write_text(json.dumps(header))
     next(out.glob("stamps-*")).unlink()
-    report = extract_photos(photos, out, "pixels", image_size=32, workers=0)
+    report = extract(photos, out)
     assert report.reused == 30
     (out / "store.json").write_text(json.dumps(header))
     change(photos)
     lines: list[str] = []
-    report = extract_photos(photos, out, "pixels", image_size=32, workers=0, notice=lines.append)
+    report = extract(photos, out, notice=lines.append)
     assert (report.images, report.reused) == (29, 0)
     assert "features of 0 are kept" in lines[0]
 
 
 def test_a_lost_shard_is_extracted_again_after_a_change(photos: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    extract_photos(photos, out, "pixels", image_size=32, workers=0)
+    extract(photos, out)
     (out / "shard-00001.arrow").write_bytes(b"half")
     change(photos)
-    report = extract_photos(photos, out, "pixels", image_size=32, workers=0)
+    report = extract(photos, out)
     assert report.reused == 18
     assert FeatureStore.open(out).fingerprint == fresh(photos, tmp_path).fingerprint
 
@@ -331,7 +321,7 @@ def test_views_belong_to_one_source(photos: Path, tmp_path: Path) -> None:
     stores = []
     for augmentation in ("plain", "flip", "crop:1"):
         out = tmp_path / augmentation.replace(":", "-")
-        extract_photos(photos, out, "pixels", image_size=32, augmentation=augmentation, workers=0)
+        extract(photos, out, augmentation=augmentation)
         stores.append(FeatureStore.open(out))
     assert [store.augmentation for store in stores] == ["plain", "flip", "crop:1"]
     assert stores[0].source == stores[1].source == stores[2].source
@@ -347,9 +337,9 @@ def test_a_folder_without_usable_photo_is_refused(tmp_path: Path) -> None:
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "a.jpg").touch()
     with pytest.raises(InputError, match=r"no photo could be used; .*skipped.jsonl says why"):
-        extract_photos(tmp_path / "photos", tmp_path / "out", "pixels", workers=0)
+        extract(tmp_path / "photos", tmp_path / "out")
     with pytest.raises(InputError, match="--labels needs a backbone"):
-        extract_photos(tmp_path / "photos", tmp_path / "out", "pixels", labels=3)
+        extract(tmp_path / "photos", tmp_path / "out", labels=3)
 
 
 def test_real_photo_against_the_plain_path(shared: Path, tmp_path: Path) -> None:
@@ -372,19 +362,6 @@ def test_real_photo_against_the_plain_path(shared: Path, tmp_path: Path) -> None
     assert entry.labels[49].count(", ") == 2
 
 
-def test_paths_that_cannot_be_read_are_listed(photos: Path, tmp_path: Path) -> None:
-    good = FeatureStore.open(fresh(photos, tmp_path).folder).ids
-    reasons = add_bad_paths(photos)
-    out = tmp_path / "all"
-    ids = [*find_photos(photos), "vanished.png"]
-    extract_photos(photos, out, "pixels", ids=sorted(ids), workers=2)
-    assert FeatureStore.open(out).ids == good
-    listed = {one.image_id: one.reason for one in read_skipped(out)}
-    assert reasons | {"vanished.png": "No such file or directory"} == {
-        name: reason for name, reason in listed.items() if name in {*reasons, "vanished.png"}
-    }
-
-
 def test_a_photo_that_can_be_read_again_is_extracted(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -392,13 +369,13 @@ def test_a_photo_that_can_be_read_again_is_extracted(
     out = tmp_path / "closed"
     with monkeypatch.context() as patch:
         patch.setattr(os, "access", lambda path, _: Path(path) != photos / first)
-        extract_photos(photos, out, "pixels", workers=1)
+        extract(photos, out, workers=1)
     assert Skipped(first, "Permission denied") in read_skipped(out)
-    extract_photos(photos, out, "pixels", workers=1)
+    extract(photos, out, workers=1)
     assert FeatureStore.open(out).ids == good
 
 
 def test_a_folder_whose_path_is_not_utf8_is_refused(photos: Path, tmp_path: Path) -> None:
     folder = photos.rename(tmp_path / os.fsdecode(b"caf\xe9"))
     with pytest.raises(InputError, match=r"caf\\xe9: the path is not UTF-8; rename the folder"):
-        extract_photos(folder, tmp_path / "out", "pixels")
+        extract(folder, tmp_path / "out")

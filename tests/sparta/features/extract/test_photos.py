@@ -1,11 +1,15 @@
+"""Photos of a folder are found, decoded and shown, or skipped with a reason."""
+
 import contextlib
 import errno
+import multiprocessing
 import os
+import signal
 import struct
 import subprocess
-import sys
 import zlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +20,16 @@ from sparta.addresses import UnreachableError, folder_at
 from sparta.errors import InputError
 from sparta.features.extract import image_files
 from sparta.features.extract.augmentations import Augmentation, Crop
+from sparta.features.extract.decode_pool import decode_all, default_workers
 from sparta.features.extract.photos import Decoder, Photo, find_photos
 from sparta.features.skipped import Skipped
 from tests.bad_paths import add_bad_paths
-from tests.sparta.features.extract.heic_files import write_heic
+
+
+def write_heic(path: Path, picture: Image.Image, **options: object) -> None:
+    """Write a picture as HEIC; skips the test without pillow-heif."""
+    pillow_heif = pytest.importorskip("pillow_heif", reason="extra [heic] is not installed")
+    pillow_heif.from_pillow(picture).save(path, format="HEIF", quality=95, **options)
 
 
 def scene(width: int = 40, height: int = 24) -> Image.Image:
@@ -63,62 +73,11 @@ def huge_png(path: Path) -> None:
     path.write_bytes(b"\x89PNG\r\n\x1a\n" + header + data + chunk(b"IEND", b""))
 
 
-@pytest.mark.parametrize("name", ["a.png", "a.JPG", "a.webp", "a.bmp", "a.gif", "a.tiff"])
-def test_reads_every_format(tmp_path: Path, name: str) -> None:
-    scene().save(tmp_path / name, quality=95)
-    photo = decode(tmp_path, name)
-    assert (photo.image_id, photo.width, photo.height) == (name, 40, 24)
-    assert photo.pixels.shape == (16, 16, 3)
-    assert photo.pixels.dtype == np.uint8
-    assert_red_then_blue(photo.pixels)
-
-
-def test_turns_photos_upright(tmp_path: Path) -> None:
-    exif = Image.Exif()
-    exif[ExifTags.Base.Orientation] = 6  # stored lying on its left side
-    scene().transpose(Image.Transpose.ROTATE_90).save(tmp_path / "a.jpg", exif=exif, quality=95)
-    photo = decode(tmp_path, "a.jpg")
-    assert (photo.width, photo.height) == (40, 24)
-    assert_red_then_blue(photo.pixels)
-
-
 def test_shows_the_first_frame(tmp_path: Path) -> None:
     black = Image.new("RGB", (40, 24))
     for name in ("a.gif", "a.webp", "a.png"):
         scene().save(tmp_path / name, save_all=True, append_images=[black], duration=50)
         assert_red_then_blue(decode(tmp_path, name).pixels)
-
-
-def test_reads_other_colour_modes(tmp_path: Path) -> None:
-    scene().convert("CMYK").save(tmp_path / "cmyk.jpg", quality=95)
-    scene().quantize(8).save(tmp_path / "palette.png")
-    scene().convert("1").save(tmp_path / "bits.png")
-    assert_red_then_blue(decode(tmp_path, "cmyk.jpg").pixels)
-    assert_red_then_blue(decode(tmp_path, "palette.png").pixels)
-    assert decode(tmp_path, "bits.png").pixels.shape == (16, 16, 3)
-
-
-@pytest.mark.parametrize("suffix", ["png", "tif"])
-def test_scales_16_bits_to_8(tmp_path: Path, suffix: str) -> None:
-    grey = np.zeros((20, 20), np.uint16)
-    grey[:, :10], grey[:, 10:] = 65535, 128 * 257
-    Image.fromarray(grey).save(tmp_path / f"a.{suffix}")
-    pixels = decode(tmp_path, f"a.{suffix}").pixels
-    assert pixels[0, 0].tolist() == [255] * 3
-    assert pixels[0, -1].tolist() == [128] * 3
-
-
-def test_lays_transparent_photos_on_white(tmp_path: Path) -> None:
-    clear = scene().convert("RGBA")
-    clear.putalpha(0)
-    clear.save(tmp_path / "alpha.png")
-    palette = Image.new("P", (20, 20), 3)
-    palette.putpalette(range(12))
-    palette.save(tmp_path / "palette.png", transparency=3)
-    Image.new("LA", (20, 20), (0, 128)).save(tmp_path / "half.png")
-    assert (decode(tmp_path, "alpha.png").pixels == 255).all()
-    assert (decode(tmp_path, "palette.png").pixels == 255).all()
-    np.testing.assert_allclose(decode(tmp_path, "half.png").pixels, 127, atol=1)
 
 
 def test_reads_heic_whatever_it_is_named(tmp_path: Path) -> None:
@@ -142,19 +101,6 @@ def test_heic_photos_are_turned_once(tmp_path: Path) -> None:
     assert_red_then_blue(photo.pixels)
 
 
-def test_heic_without_its_decoder_is_skipped_with_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_heic(tmp_path / "a.heic", scene())
-    scene().save(tmp_path / "b.jpg")
-    (tmp_path / "b.jpg").rename(tmp_path / "b.heic")  # telephones may name a JPEG so
-    monkeypatch.setattr(Image, "ID", [name for name in Image.ID if name != "HEIF"])
-    monkeypatch.setitem(sys.modules, "pillow_heif", None)
-    advice = "pillow_heif is not installed; run: pip install 'visualsparta[heic]'"
-    assert reason(tmp_path, "a.heic") == advice
-    assert_red_then_blue(decode(tmp_path, "b.heic").pixels)
-
-
 def test_says_why_a_file_is_no_photo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scene(200, 200).save(tmp_path / "whole.jpg")
     content = (tmp_path / "whole.jpg").read_bytes()
@@ -164,32 +110,18 @@ def test_says_why_a_file_is_no_photo(tmp_path: Path, monkeypatch: pytest.MonkeyP
     huge_png(tmp_path / "huge.png")
     Image.new("RGB", (1, 1)).save(tmp_path / "dot.png")
     Image.new("F", (20, 20)).save(tmp_path / "float.tif")
-    (tmp_path / "folder.jpg").mkdir()
-    (tmp_path / "broken.jpg").symlink_to("nowhere.jpg")
-    os.mkfifo(tmp_path / "pipe.jpg")
     assert "truncated" in reason(tmp_path, "cut.jpg")
     assert reason(tmp_path, "text.jpg") == "not an image, or of an unknown format"
     assert reason(tmp_path, "empty.jpg") == "the file is empty"
     assert "3600000000 pixels" in reason(tmp_path, "huge.png")
     assert reason(tmp_path, "dot.png") == "1x1 pixels; both sides must be 8 or more"
     assert "floating-point" in reason(tmp_path, "float.tif")
-    assert reason(tmp_path, "folder.jpg") == "a folder, not a photo"
-    assert reason(tmp_path, "broken.jpg") == "No such file or directory"
-    assert reason(tmp_path, "pipe.jpg") == "not a regular file"
 
     def refuse(path: Path, **_: object) -> None:
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
     monkeypatch.setattr(Image, "open", refuse)
     assert reason(tmp_path, "whole.jpg") == "Permission denied"
-
-
-def test_a_name_that_is_not_utf8_is_reported(tmp_path: Path) -> None:
-    name = os.fsdecode(b"caf\xe9.png")
-    scene().save(tmp_path / "a.png")
-    (tmp_path / "a.png").rename(tmp_path / name)
-    assert find_photos(tmp_path) == [name]
-    assert decoder(tmp_path).decode(name) == Skipped("caf\\xe9.png", "the file name is not UTF-8")
 
 
 def test_finds_photos_at_any_depth_in_order(tmp_path: Path) -> None:
@@ -199,35 +131,12 @@ def test_finds_photos_at_any_depth_in_order(tmp_path: Path) -> None:
     assert find_photos(tmp_path) == ["B.gif", "a.tif/x.jpeg", "a/z.png", "b.JPG"]
 
 
-def test_folders_that_cannot_be_read_are_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "closed").mkdir()
-    (tmp_path / "a.png").touch()
-    scandir = os.scandir
-
-    def refuse(path: str) -> object:
-        if Path(path).name == "closed":
-            raise PermissionError(errno.EACCES, "Permission denied", path)
-        return scandir(path)
-
-    monkeypatch.setattr(os, "scandir", refuse)
-    assert find_photos(tmp_path) == ["a.png", "closed"]
-
-
 def test_nothing_to_find_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a.txt").touch()
     with pytest.raises(InputError, match="holds no photo"):
         find_photos(tmp_path)
     with pytest.raises(InputError, match="is not a folder"):
         find_photos(tmp_path / "a.txt")
-
-
-def test_flip_mirrors(tmp_path: Path) -> None:
-    scene().save(tmp_path / "a.png")
-    flipped = decoder(tmp_path, "flip").decode("a.png")
-    assert isinstance(flipped, Photo)
-    np.testing.assert_array_equal(flipped.pixels, decode(tmp_path, "a.png").pixels[:, ::-1])
 
 
 def test_crops_depend_on_seed_and_id_alone() -> None:
@@ -362,3 +271,59 @@ def test_a_pipe_that_takes_the_place_of_a_photo_is_not_waited_for(
     assert reason(tmp_path, "a.png") == "not a regular file"
     path.unlink()
     assert reason(tmp_path, "a.png") == "No such file or directory"
+
+
+@dataclass(frozen=True)
+class Fragile(Decoder):
+    """Dies on one photo, as a bug in a C library would."""
+
+    def decode(self, image_id: str, crop: Crop | None = None) -> Photo | Skipped:
+        if image_id == "deadly.png":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().decode(image_id, crop)
+
+
+def batches(folder: Path, deadly: int | None = None) -> list[list[str]]:
+    names = [f"{i:02d}.png" for i in range(24)]
+    for name in names:
+        Image.new("RGB", (8, 8), (int(name[:2]), 0, 0)).save(folder / name)
+    if deadly is not None:
+        names[deadly] = "deadly.png"
+    return [names[start : start + 3] for start in range(0, len(names), 3)]
+
+
+@pytest.mark.parametrize("workers", [0, 1, 3])
+def test_keeps_the_order(tmp_path: Path, workers: int) -> None:
+    asked = batches(tmp_path)
+    decoder = Decoder(tmp_path, 8, 2, Augmentation("plain"))
+    answers = list(decode_all(decoder, asked, workers))
+    assert [[photo.image_id for photo in answer] for answer in answers] == asked
+    reds = [int(photo.pixels[0, 0, 0]) for answer in answers for photo in answer]  # type: ignore[union-attr]
+    assert reds == list(range(24))
+
+
+@pytest.mark.parametrize("deadly", [0, 10, 23])
+def test_a_worker_that_dies_costs_one_photo(tmp_path: Path, deadly: int) -> None:
+    asked = batches(tmp_path, deadly)
+    answers = list(decode_all(Fragile(tmp_path, 8, 2, Augmentation("plain")), asked, 2))
+    assert [[photo.image_id for photo in answer] for answer in answers] == asked
+    lost = [entry for answer in answers for entry in answer if isinstance(entry, Skipped)]
+    assert lost == [Skipped("deadly.png", "decoding it killed the worker process")]
+
+
+def test_a_reader_may_stop_early(tmp_path: Path) -> None:
+    reading = decode_all(Decoder(tmp_path, 8, 2, Augmentation("plain")), batches(tmp_path), 2)
+    assert next(reading)
+    reading.close()
+    assert next(reading, None) is None
+    assert not multiprocessing.active_children()
+
+
+def test_there_is_a_worker_for_each_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {1, 4, 5}, raising=False)
+    assert default_workers() == 3
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(40))
+    assert default_workers() == 16
+    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    assert default_workers() == 1

@@ -129,12 +129,6 @@ def test_vectors_pooled_from_a_backbone(
     assert {image.labels[-1] for image in pooled} <= {"beach", "park", "street"}
 
 
-def test_pixel_patches_are_pooled_too(photos: Path, tmp_path: Path, detector: str) -> None:
-    detection = DetectorSettings(detector, 4, 0.0)
-    store = extract(photos, tmp_path / "out", detection, backbone="pixels", image_size=48)
-    assert store[0].features.shape == (5, 768)
-
-
 def test_the_source_tells_what_decides_the_features(
     photos: Path, tmp_path: Path, detector: str, backbone: str
 ) -> None:
@@ -164,14 +158,6 @@ def test_the_source_tells_what_decides_the_features(
     assert again.source.detector == str(copy)
     assert again.source.differences(sources["base"]) == []
     assert again.fingerprint == FeatureStore.open(tmp_path / "base").fingerprint
-
-
-def test_other_settings_do_not_continue_a_store(
-    photos: Path, tmp_path: Path, detector: str
-) -> None:
-    extract(photos, tmp_path / "out", DetectorSettings(detector, 4, 0.0))
-    with pytest.raises(InputError, match=r"extra: .*'regions': 3.* against .*'regions': 4"):
-        extract(photos, tmp_path / "out", DetectorSettings(detector, 3, 0.0))
 
 
 def test_a_broken_run_ends_with_the_same_bytes(

@@ -44,15 +44,6 @@ def test_pools_as_point_by_point(rows: int, columns: int) -> None:
     np.testing.assert_allclose(found, right, atol=1e-5)
 
 
-def test_the_whole_photo_is_the_mean_of_7_cells_a_side() -> None:
-    cells = np.random.default_rng(0).normal(size=(7, 7, 6))
-    np.testing.assert_allclose(pool_boxes(cells, BOXES[:1])[0], cells.mean((0, 1)), atol=1e-6)
-
-
-def test_no_box_gives_no_row() -> None:
-    assert pool_boxes(np.zeros((3, 3, 4)), np.zeros((0, 4))).shape == (0, 4)
-
-
 def test_real_regions_are_pooled_as_stored(shared: Path) -> None:
     """The published rows are this pooling of this backbone, projected on 256 components."""
     images = read_real_regions(shared, 8)

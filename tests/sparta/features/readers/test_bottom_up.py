@@ -1,37 +1,36 @@
+"""Bottom-up attention's TSVs, LXMERT's, and the .npz files of bottom-up-attention.pytorch."""
+
+import os
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from sparta.errors import InputError
-from sparta.features.readers.bottom_up import BottomUpReader, fits
+from sparta.features.readers.bottom_up import BottomUpReader
+from sparta.features.readers.bottom_up_npz import CONVERSION, BottomUpNpzReader
 from sparta.features.readers.import_store import import_features
+from sparta.features.readers.lxmert import LxmertReader
 from sparta.features.readers.parsing.region_limit import RegionLimit
-from tests.sparta.features.readers.bottom_up_files import (
+from sparta.features.readers.registry import fitting
+from sparta.features.skipped import SKIPPED
+from tests.sparta.features.readers.samples import (
     BOXES,
     FEATURES,
     changed,
     encode,
-    line,
     write,
+    write_npz,
+    write_vocabulary,
 )
-from tests.sparta.features.readers.mutations import mutated, mutated_cells, read_all
-
-
-def test_reads_features_boxes_and_size(tmp_path: Path) -> None:
-    reader = BottomUpReader([write(tmp_path / "a.tsv", [line("7")])], ".jpg", name="resnet101")
-    image = reader[0]
-    assert (reader.source.kind, reader.source.dimension) == ("region", 3)
-    assert reader.source.weights == "resnet101"
-    assert image.image_id == "7.jpg"
-    assert image.features.tolist() == FEATURES.tolist()
-    assert image.boxes.tolist() == [[0.25, 0.25, 0.75, 1], [0, 0, 1, 1], [0.125, 0.25, 0.125, 0.75]]
-    assert image.locations[0].tolist() == [0.25, 0.25, 0.75, 1, 0.5, 0.75]
-    assert (image.labels, image.attributes) == (("",) * 3, ("",) * 3)
-    assert (image.width, image.height) == (64, 32)
+from tests.sparta.features.readers.samples import (
+    bottom_up_line as line,
+)
+from tests.sparta.features.readers.samples import (
+    lxmert_line as lxmert,
+)
 
 
 def test_lines_as_python_2_and_python_3_end_and_wrap_them(tmp_path: Path) -> None:
@@ -42,26 +41,6 @@ def test_lines_as_python_2_and_python_3_end_and_wrap_them(tmp_path: Path) -> Non
     reader = BottomUpReader([path])
     assert reader[1].features.tolist() == reader[0].features.tolist() == FEATURES.tolist()
     assert reader[1].boxes.tolist() == reader[0].boxes.tolist()
-
-
-def test_several_files_are_put_together_by_id(tmp_path: Path) -> None:
-    train = write(
-        tmp_path / "train.tsv.0", [line("9"), line("11", FEATURES[:1], BOXES[:1], count=1)]
-    )
-    val = write(tmp_path / "val.tsv", [line("10", FEATURES * 2)])
-    store = import_features(BottomUpReader([train, val]), tmp_path / "store")
-    assert store.ids == ["10", "11", "9"]
-    assert store[0].features.tolist() == (FEATURES * 2).tolist()
-    assert [len(image.features) for image in store] == [3, 1, 3]
-
-
-def test_the_first_regions_can_be_chosen_but_not_the_surest(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.tsv", [line("a")])
-    reader = BottomUpReader([path], limit=RegionLimit(2))
-    assert reader[0].features.tolist() == FEATURES[:2].tolist()
-    assert reader.source.extra == {"regions": 2, "keep": "first"}
-    with pytest.raises(InputError, match="TSVs of bottom-up attention hold no confidences"):
-        BottomUpReader([path], limit=RegionLimit(2, "confident"))
 
 
 @pytest.mark.parametrize(
@@ -105,63 +84,9 @@ def test_a_malformed_first_line_does_not_decide_the_dimension(tmp_path: Path) ->
         BottomUpReader([path])
 
 
-def test_an_image_twice_is_named_where_it_stands_again(tmp_path: Path) -> None:
-    train = write(tmp_path / "train.tsv", [line("b"), line("a"), line("b")])
-    val = write(tmp_path / "val.tsv", [line("a")])
-    reader = BottomUpReader([train, val])
-    assert reader.ids == ["a", "a", "b", "b"]
-    assert (reader[0].image_id, reader[2].image_id) == ("a", "b")
-    with pytest.raises(InputError, match=r"val\.tsv, line 1: image 'a' was .*train\.tsv, line 2"):
-        reader[1]
-    with pytest.raises(InputError, match=r"train\.tsv, line 3: image 'b' was .*train\.tsv, line 1"):
-        reader[3]
-
-
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"a\.tsv: cannot be read: No such file"):
         BottomUpReader([tmp_path / "a.tsv"])
-
-
-@pytest.mark.parametrize(
-    ("content", "expected"),
-    [
-        (line("a"), True),
-        (line("a").replace("\n", "\r\n"), True),
-        ("a\t2\tAAAA\n", False),
-        ("a\tb\tc\td\te\tf\n", False),
-        ("", False),
-    ],
-)
-def test_knows_its_files_by_the_first_line(tmp_path: Path, content: str, expected: bool) -> None:
-    assert fits(write(tmp_path / "a.tsv", [content])) == expected
-    assert not fits(tmp_path)
-    assert not fits(tmp_path / "absent")
-
-
-CONTENT = "".join(line(key) for key in ("a", "c", "b")).encode()
-
-
-@given(content=mutated(CONTENT) | mutated_cells(CONTENT), limit=st.sampled_from([None, 2]))
-@pytest.mark.filterwarnings("error::RuntimeWarning")
-def test_whatever_changes_in_a_file_is_noticed_or_harmless(
-    tmp_path: Path, content: bytes, limit: int | None
-) -> None:
-    path = tmp_path / "a.tsv"
-    path.write_bytes(content)
-    fits(path)
-    read_all(lambda: BottomUpReader([path], limit=RegionLimit(limit)))
-
-
-def test_what_has_not_changed_is_read(tmp_path: Path) -> None:
-    (tmp_path / "a.tsv").write_bytes(CONTENT)
-    assert len(read_all(lambda: BottomUpReader([tmp_path / "a.tsv"]))) == 3
-
-
-def test_a_byte_order_mark_and_an_empty_last_line_are_no_part_of_the_lines(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.tsv", ["\ufeff", line("7"), line("8"), "\n"])
-    assert fits(path)
-    assert BottomUpReader([path]).ids == ["7", "8"]
-    assert BottomUpReader([path])[0].features.tolist() == FEATURES.tolist()
 
 
 def test_a_whole_file_in_half_precision_is_named(tmp_path: Path) -> None:
@@ -179,3 +104,147 @@ def test_relative_boxes_are_named(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", [line("a"), line("b", boxes=BOXES / 64)])
     with pytest.raises(InputError, match=r"line 2: boxes: expected x1, y1, x2, y2 in pixels"):
         BottomUpReader([path])[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            lxmert("b", [2, 0]),
+            "objects_id: expected 3 rows of 1 numbers of 8 bytes, found 16 bytes",
+        ),
+        (lxmert("b", sure=[0.5]), "objects_conf: expected 3 rows of 1 numbers of 4 bytes, found 4"),
+        (lxmert("b", attributes=[0] * 4), "attrs_id: expected 3 rows of 1 numbers of 8 bytes"),
+        (lxmert("b", surely=[0.5]), "attrs_conf: expected 3 rows of 1 numbers of 4 bytes, found 4"),
+        (lxmert("b", sure=[0.5, np.nan, 0]), "objects_conf, row 2: expected 0 to 1, found nan"),
+        (lxmert("b", surely=[0.5, 0, 2]), "attrs_conf, row 3: expected 0 to 1, found 2.0"),
+        (lxmert("b", [0, 0, 3]), "objects_id, row 3: expected 0 to 2, the lines of"),
+        (lxmert("b", attributes=[0, -1, 0]), "attrs_id, row 2: expected 0 to 2, the lines of"),
+        (lxmert("b", height="tall"), "img_h: expected 1 or more, found 'tall'"),
+        (lxmert("b", height=16), "boxes, row 1: expected x1, y1, x2, y2 in pixels, found"),
+        (lxmert("b", count=2), "boxes: expected 2 rows of 4 numbers of 4 bytes, found 48 bytes"),
+        (line("b"), "expected 10 columns (img_id, img_h, img_w, objects_id,"),
+    ],
+)
+def test_a_malformed_line_of_lxmert_is_named(tmp_path: Path, text: str, message: str) -> None:
+    path = write(tmp_path / "a.tsv", [lxmert("a"), text])
+    reader = LxmertReader([path], vocabulary=write_vocabulary(tmp_path))
+    with pytest.raises(InputError, match="^" + re.escape(f"{path}, line 2: {message}")):
+        reader[1]
+
+
+SEEN: dict[str, Any] = {
+    "objects_id": np.array([2, 0, 1]),
+    "objects_conf": np.array([0.5, 0.25, 0.75], np.float32),
+    "attrs_id": np.array([1, 0, 1]),
+    "attrs_conf": np.array([0.5, 0.5, 0.0625], np.float32),
+}
+# As published: what is in the dictionary can be had by unpickling alone.
+INFO = {"image_id": "a", "image_h": 32, "image_w": 64, "num_boxes": 3, **SEEN}
+
+
+class Trap:
+    """Fails where it is unpickled."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return pytest.fail, ("a pickle was loaded",)
+
+
+def test_the_pickle_is_left_alone(tmp_path: Path) -> None:
+    image = BottomUpNpzReader([write_npz(tmp_path, info=np.array(Trap()))])[0]
+    assert image.boxes.tolist() == [[0.25, 0.25, 0.75, 1], [0, 0, 1, 1], [0.125, 0.25, 0.125, 0.75]]
+    with pytest.raises(InputError, match="objects_id: missing"):
+        BottomUpNpzReader([tmp_path], limit=RegionLimit(1, "confident"))
+
+
+def test_classes_stand_in_the_pickle_until_it_is_converted(tmp_path: Path) -> None:
+    folder = write_npz(tmp_path / "in", info=INFO)
+    vocabulary = write_vocabulary(tmp_path)
+    message = r"a\.npz: objects_id: missing\. .* If you trust the files, convert them once"
+    with pytest.raises(InputError, match=message) as error:
+        BottomUpNpzReader([folder], vocabulary=vocabulary)
+    _, conversion = str(error.value).split("\n\n")
+    assert conversion == CONVERSION.replace("FOLDER", str(folder))
+    exec(conversion, {})
+    assert set(np.load(folder / "a.npz")) == {"x", "bbox", "num_bbox", "image_h", "image_w", *SEEN}
+    image = BottomUpNpzReader([folder], vocabulary=vocabulary)[0]
+    assert image.labels == ("dog", "yolk", "traffic light")
+    assert image.attributes == ("brown", "gray", "")
+    assert image.features.tolist() == FEATURES.tolist()
+
+
+def test_a_detector_without_attributes_is_converted_too(tmp_path: Path) -> None:
+    info = {key: value for key, value in INFO.items() if not key.startswith("attrs")}
+    folder = write_npz(tmp_path / "in", info=info)
+    exec(CONVERSION.replace("FOLDER", str(folder)), {})
+    image = BottomUpNpzReader([folder], vocabulary=write_vocabulary(tmp_path))[0]
+    assert (image.labels, image.attributes) == (("dog", "yolk", "traffic light"), ("",) * 3)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"without": "x"}, "x: missing"),
+        ({"without": "image_w"}, "image_w: missing"),
+        ({"num_bbox": 2}, "bbox: expected float [2, 4], found float32 [3, 4]"),
+        ({"num_bbox": 0}, "num_bbox: expected 1 or more, found 0"),
+        ({"num_bbox": 3.5}, "num_bbox: expected integer [], found float64 []"),
+        ({"image_h": -1}, "image_h: expected 1 or more, found -1"),
+        ({"image_h": 2**40}, "image_h: expected at most 2147483647, found 1099511627776"),
+        ({"image_h": [32]}, "image_h: expected integer [], found int64 [1]"),
+        ({"bbox": BOXES[:, :3]}, "bbox: expected float [3, 4], found float32 [3, 3]"),
+        ({"x": FEATURES[:2]}, "x: expected float [3, 3], found float32 [2, 3]"),
+        ({"x": FEATURES[:, :2]}, "x: expected float [3, 3], found float32 [3, 2]"),
+        ({"x": FEATURES.astype(int)}, "x: expected float [3, 3], found int64 [3, 3]"),
+        ({"x": np.full((3, 3), None)}, " is damaged or no .npz file"),
+        ({"x": changed(FEATURES, 1, 1, np.nan)}, "features, row 2: expected finite numbers"),
+        ({"bbox": changed(BOXES, 2, 3, 99)}, "bbox, row 3: expected x1, y1, x2, y2 in pixels"),
+        ({"without": "objects_id"}, "objects_id: missing"),
+        ({"without": "objects_conf"}, "objects_conf: missing"),
+        ({"without": "attrs_conf"}, "attrs_conf: missing"),
+        ({"objects_id": [2, 0]}, "objects_id: expected integer [3], found int64 [2]"),
+        ({"objects_id": [2, 0, 3]}, "objects_id, row 3: expected 0 to 2, the lines of"),
+        ({"objects_conf": [0.5, 0.5, 2]}, "objects_conf, row 3: expected 0 to 1, found 2.0"),
+    ],
+)
+def test_an_odd_array_is_named(tmp_path: Path, more: dict[str, Any], message: str) -> None:
+    write_npz(tmp_path / "in", "a", **SEEN)
+    folder = write_npz(tmp_path / "in", "b", **(SEEN | more))
+    reader = BottomUpNpzReader([folder], vocabulary=write_vocabulary(tmp_path))
+    with pytest.raises(
+        InputError, match="^" + re.escape(str(folder / "b.npz")) + ":? ?" + re.escape(message)
+    ):
+        reader[1]
+    assert reader[0].labels == ("dog", "yolk", "traffic light")
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"PK\3\4cut"])
+def test_a_damaged_file_is_named(tmp_path: Path, content: bytes) -> None:
+    folder = write_npz(tmp_path, "b")
+    (folder / "a.npz").write_bytes(content)
+    assert fitting([folder]) == []
+    reader = BottomUpNpzReader([folder])
+    with pytest.raises(InputError, match=r"a\.npz is damaged or no \.npz file: File is not a zip"):
+        reader[0]
+    assert reader[1].features.tolist() == FEATURES.tolist()
+    (folder / "b.npz").unlink()
+    with pytest.raises(InputError, match=r"a\.npz is damaged"):
+        BottomUpNpzReader([folder])
+
+
+def test_a_file_whose_name_is_no_text_is_skipped_like_others(tmp_path: Path) -> None:
+    folder = write_npz(tmp_path / "in", "b")
+    try:
+        write_npz(folder, os.fsdecode(b"a\xff"))
+    except OSError:
+        pytest.skip("this file system takes UTF-8 alone")
+    store = import_features(BottomUpNpzReader([folder]), tmp_path / "store", skip_bad=True)
+    assert store.ids == ["b"]
+    assert r"a\\xff.npz: the file name is not UTF-8" in (tmp_path / "store" / SKIPPED).read_text()
+
+
+def test_a_folder_without_files_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"is no folder with \.npz files"):
+        BottomUpNpzReader([tmp_path])
+    with pytest.raises(InputError, match=r"absent is no folder with \.npz files"):
+        BottomUpNpzReader([tmp_path / "absent"])

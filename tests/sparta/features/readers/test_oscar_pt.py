@@ -10,32 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from sparta.errors import InputError
 from sparta.features.readers.oscar_pt import OscarPtReader, fits
 from sparta.features.readers.parsing.region_limit import RegionLimit
-from tests.sparta.features.readers.mutations import mutated, read_all
-from tests.sparta.features.readers.oscar_files import objects, random_images, rows, same, write_pt
+from tests.sparta.features.readers.samples import objects, random_images, rows, same, write_pt
 
 IMAGES = random_images("123")
 FEATURES, LABELS = "test_img_frcnn_feats.pt", "test_vg_labels.pt"
-
-
-@pytest.mark.parametrize("zipped", [True, False])
-def test_reads_features_and_labels(tmp_path: Path, zipped: bool) -> None:
-    folder = write_pt(tmp_path, IMAGES[::-1], zipped)
-    for path in (folder, folder / FEATURES):
-        reader = OscarPtReader([path], image_suffix=".jpg", name="x152")
-        assert reader.ids == ["1.jpg", "2.jpg", "3.jpg"]
-        assert (reader.source.dimension, reader.source.weights) == (5, "x152")
-        for row, image in enumerate(IMAGES):
-            found = reader[row]
-            np.testing.assert_array_equal(found.features, image.features)
-            np.testing.assert_array_equal(found.boxes, image.boxes)
-            assert (found.labels, found.attributes) == (image.labels, image.attributes)
-            assert (found.width, found.height) == (0, 0)
 
 
 def test_files_are_mapped_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,13 +53,6 @@ def test_one_string_of_labels_stands_with_the_largest_region(tmp_path: Path) -> 
         found = OscarPtReader([folder])[row]
         assert found.labels == ("",) * (len(image.labels) - 1) + ("dog grass dog",)
         assert found.attributes == ("",) * len(image.labels)
-
-
-def test_more_objects_than_regions_speak_of_the_photo(tmp_path: Path) -> None:
-    folder = write_pt(tmp_path, IMAGES)
-    found = [{"class": "dog"}, {"class": "grass"}] * 4
-    torch.save({int(image.image_id): found for image in IMAGES}, folder / LABELS)
-    assert OscarPtReader([folder])[0].labels[-1] == "dog grass dog grass dog grass dog grass"
 
 
 def test_labels_are_found_or_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -143,16 +118,6 @@ def test_an_odd_entry_is_named(
     assert {reader[at].image_id for at in good} >= {"1", "3"}
 
 
-def test_an_image_of_two_files_is_taken_from_the_first(tmp_path: Path) -> None:
-    write_pt(tmp_path / "a", IMAGES)
-    write_pt(tmp_path / "b", IMAGES[:1])
-    reader = OscarPtReader([tmp_path / "a", tmp_path / "b"])
-    assert reader.ids == ["1", "1", "2", "3"]
-    same(reader[0], IMAGES[0])
-    with pytest.raises(InputError, match=r"b/test.*, image '1': image '1' was already in .*/a/te"):
-        reader[1]
-
-
 class Danger:
     def __reduce__(self) -> tuple[Any, ...]:
         return Path.touch, (Path("run"),)
@@ -198,19 +163,6 @@ def test_knows_its_files(tmp_path: Path) -> None:
     assert not fits(tmp_path / "captions.pt")
 
 
-@settings(max_examples=80)
-@given(data=st.data(), file=st.sampled_from([FEATURES, LABELS]), zipped=st.booleans())
-@pytest.mark.filterwarnings("error")
-def test_whatever_changes_in_the_files_is_noticed_or_harmless(
-    tmp_path: Path, data: st.DataObject, file: str, zipped: bool
-) -> None:
-    folder = write_pt(tmp_path, IMAGES[:2], zipped)
-    content = data.draw(mutated((folder / file).read_bytes()))
-    (folder / file).write_bytes(content)
-    for image in read_all(lambda: OscarPtReader([folder])):
-        "".join([*image.labels, *image.attributes]).encode()
-
-
 def test_labels_may_be_json(tmp_path: Path) -> None:
     folder = write_pt(tmp_path, IMAGES)
     torch.save({key: json.dumps(found) for key, found in WORDS.items()}, folder / LABELS)
@@ -219,13 +171,6 @@ def test_labels_may_be_json(tmp_path: Path) -> None:
     torch.save(dict.fromkeys(WORDS, '["dog", "grass"]'), folder / LABELS)
     with pytest.raises(InputError, match=r"image '1': labels: 0: Input should be"):
         OscarPtReader([folder])[0]
-
-
-def test_attributes_with_scores_are_those_above_the_threshold(tmp_path: Path) -> None:
-    folder = write_pt(tmp_path, IMAGES)
-    scored = {"class": "dog", "attributes": ["old", "red"], "attr_scores": [0.0, 0.5]}
-    torch.save({key: [scored] * len(found) for key, found in WORDS.items()}, folder / LABELS)
-    assert set(OscarPtReader([folder])[0].attributes) == {"red"}
 
 
 def test_a_tensor_of_more_numbers_than_its_file_is_refused(tmp_path: Path) -> None:

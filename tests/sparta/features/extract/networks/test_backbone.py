@@ -1,5 +1,6 @@
+"""Backbones of transformers, patches of pixels, and grids that are pooled."""
+
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -9,25 +10,22 @@ from transformers import (
     BertConfig,
     BertModel,
     CLIPImageProcessor,
-    Dinov2WithRegistersConfig,
-    Dinov2WithRegistersModel,
-    MobileNetV2Config,
-    MobileNetV2Model,
     ResNetConfig,
     ResNetForImageClassification,
     ResNetModel,
-    SiglipVisionConfig,
-    SiglipVisionModel,
-    SwinConfig,
-    SwinModel,
     ViTConfig,
     ViTModel,
 )
 
 from sparta.errors import InputError
+from sparta.features.extract.detector_settings import DetectorSettings, extract_command
+from sparta.features.extract.extractor import PooledGrid, load_extractor, load_extractor_of
+from sparta.features.extract.job import extract_photos
 from sparta.features.extract.networks.backbone import Backbone, pick_device
+from sparta.features.extract.networks.pixel_patches import PixelPatches
 from sparta.features.extract.networks.weights import weights_hash
-from tests.sparta.features.extract.tiny_networks import RESNET, SIDE, SMALL, clip, photos, save
+from sparta.features.store import FeatureStore
+from tests.sparta.features.extract.tiny_networks import RESNET, SIDE, SMALL, photos, save
 
 
 def prepared(pixels: np.ndarray) -> torch.Tensor:
@@ -37,67 +35,6 @@ def prepared(pixels: np.ndarray) -> torch.Tensor:
         std, np.float32
     )
     return torch.from_numpy(values.transpose(0, 3, 1, 2).copy())
-
-
-@pytest.mark.parametrize(
-    ("model", "prefix"),
-    [
-        (lambda: ViTModel(ViTConfig(**SMALL), add_pooling_layer=False), 1),
-        (lambda: Dinov2WithRegistersModel(Dinov2WithRegistersConfig(**SMALL)), 5),
-        (lambda: SiglipVisionModel(SiglipVisionConfig(**SMALL)), 0),
-        (clip, 1),
-    ],
-    ids=["vit", "dinov2-registers", "siglip", "clip"],
-)
-def test_patches_leave_out_the_tokens_before_them(tmp_path: Path, model: Any, prefix: int) -> None:
-    network = model()
-    backbone = Backbone(str(save(network, tmp_path)), device="cpu")
-    assert (backbone.source.kind, backbone.source.dimension) == ("patch", 16)
-    assert backbone.grid == (4, 4)
-    features, labels = backbone.encode(photos())
-    assert features.shape == (2, 17, 16)
-    assert labels == ["", ""]
-    vision = getattr(network, "vision_model", network).eval()
-    with torch.no_grad():
-        hidden = vision(pixel_values=prepared(photos())).last_hidden_state.numpy()
-    assert hidden.shape[1] == prefix + 16
-    np.testing.assert_allclose(features[:, :-1], hidden[:, prefix:], atol=5e-3)
-    np.testing.assert_allclose(features[:, -1], hidden[:, prefix:].mean(1), atol=5e-3)
-
-
-def test_merged_patches_form_a_grid(tmp_path: Path) -> None:
-    config = SwinConfig(
-        image_size=SIDE, patch_size=4, embed_dim=8, depths=[1, 1], num_heads=[1, 1], window_size=2
-    )
-    backbone = Backbone(str(save(SwinModel(config), tmp_path)), device="cpu")
-    assert backbone.grid == (4, 4)
-    assert backbone.encode(photos())[0].shape == (2, 17, 16)
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        lambda: ResNetModel(ResNetConfig(**RESNET)),
-        lambda: MobileNetV2Model(MobileNetV2Config(depth_multiplier=0.35, image_size=SIDE)),
-    ],
-    ids=["resnet", "mobilenet"],
-)
-def test_cells_of_a_feature_map_row_by_row(tmp_path: Path, model: Any) -> None:
-    backbone = Backbone(str(save(model(), tmp_path)), image_size=64, device="cpu")
-    assert (backbone.source.kind, backbone.source.image_size) == ("grid", 64)
-    pixels = photos(side=64)
-    features, _ = backbone.encode(pixels)
-    network = type(model()).from_pretrained(tmp_path).eval()
-    with torch.no_grad():
-        hidden = network(pixel_values=prepared(pixels)).last_hidden_state.numpy()
-    rows, columns = hidden.shape[2:]
-    assert backbone.grid == (rows, columns)
-    for row in range(rows):
-        for column in range(columns):
-            found = features[:, row * columns + column].astype(np.float32)
-            np.testing.assert_allclose(found, hidden[:, :, row, column], rtol=2e-3, atol=2e-3)
-    whole = features[:, -1].astype(np.float32)
-    np.testing.assert_allclose(whole, hidden.mean((2, 3)), rtol=2e-3, atol=2e-3)
 
 
 def test_labels_are_the_classifiers_best_words(tmp_path: Path) -> None:
@@ -192,7 +129,71 @@ def test_unknown_devices_are_refused() -> None:
         pick_device("toaster")
 
 
-def test_the_real_network_gives_49_cells(shared: Path) -> None:
-    backbone = Backbone(str(shared / "backbones" / "mobilenet_v2_1.0_224"), device="cpu")
-    assert backbone.grid == (7, 7)
-    assert (backbone.source.dimension, backbone.source.image_size) == (1280, 224)
+def test_patches_are_squares_of_the_photo() -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (2, 48, 48, 3), np.uint8)
+    features, labels = PixelPatches(48).encode(pixels)
+    assert features.shape == (2, 10, 768)
+    assert features.dtype == np.float16
+    assert labels == ["", ""]
+    for row in range(3):
+        for column in range(3):
+            square = pixels[1, row * 16 : row * 16 + 16, column * 16 : column * 16 + 16]
+            expected = square.reshape(-1).astype(np.float32) / 127.5 - 1
+            np.testing.assert_allclose(features[1, row * 3 + column], expected, atol=1e-3)
+    assert features.min() >= -1
+    assert features.max() <= 1
+
+
+def test_the_whole_photo_is_shrunk() -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (1, 32, 32, 3), np.uint8)
+    whole = PixelPatches(32).encode(pixels)[0][0, -1].reshape(16, 16, 3)
+    for y, x in ((0, 0), (3, 9), (15, 15)):
+        block = pixels[0, 2 * y : 2 * y + 2, 2 * x : 2 * x + 2].astype(np.float32)
+        np.testing.assert_allclose(whole[y, x], block.mean((0, 1)) / 127.5 - 1, atol=1e-3)
+
+
+def test_sizes() -> None:
+    assert PixelPatches().grid == (7, 7)
+    assert PixelPatches().source.dimension == 768
+    with pytest.raises(InputError, match="multiple of 16"):
+        PixelPatches(100)
+
+
+@pytest.mark.parametrize(("side", "cells"), [(64, 2), (80, 3), (48, 1)])
+def test_a_cell_is_the_mean_of_those_it_touches(side: int, cells: int) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (2, side, side, 3), np.uint8)
+    encoder = PixelPatches(side)
+    n = encoder.grid[0]
+    plain, _ = encoder.encode(pixels)
+    pooled = PooledGrid(encoder, cells)
+    found, labels = pooled.encode(pixels)
+    assert (found.shape, found.dtype) == ((2, cells * cells + 1, 768), np.float16)
+    assert labels == ["", ""]
+    squares = plain[:, :-1].astype(np.float32).reshape(2, n, n, 768)
+    for row in range(cells):
+        for column in range(cells):
+            y, x = (slice(i * n // cells, -(-(i + 1) * n // cells)) for i in (row, column))
+            expected = squares[:, y, x].mean((1, 2))
+            np.testing.assert_allclose(found[:, row * cells + column], expected, atol=1e-3)
+    np.testing.assert_array_equal(found[:, -1], plain[:, -1])
+
+
+def test_the_grid_is_part_of_the_source(tmp_path: Path) -> None:
+    Image.new("RGB", (20, 20), "red").save(tmp_path / "a.png")
+    extract_photos(tmp_path, tmp_path / "out", "pixels", image_size=64, grid=2, workers=0)
+    store = FeatureStore.open(tmp_path / "out")
+    assert store.source.extra == {"grid": 2}
+    assert store[0].boxes.tolist()[1] == [0.5, 0, 1, 0.5]
+    assert store[0].features.shape == (5, 768)
+    assert load_extractor_of(store.source).source == store.source
+    assert extract_command(store.source).endswith("--image-size 64 --labels 0 --grid 2")
+    plain = load_extractor("pixels", None, 64).source
+    assert plain.differences(store.source) == ["extra: {} against {'grid': 2}"]
+    assert load_extractor("pixels", None, 64, grid=4).source == plain, "the same cells"
+
+
+def test_grids_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(InputError, match="--grid 5: pixels gives 4 x 4 cells at 64 pixels"):
+        load_extractor("pixels", None, 64, grid=5)
+    with pytest.raises(InputError, match="--grid is for cells of a --backbone"):
+        load_extractor(None, DetectorSettings("some"), grid=5)

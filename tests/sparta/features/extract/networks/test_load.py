@@ -31,7 +31,7 @@ from sparta.features.extract.networks import load as converted
 from sparta.features.extract.networks.backbone import Backbone
 from sparta.features.extract.networks.lite.backbone import LiteBackbone
 from sparta.features.extract.networks.load import ConvertedEncoder, load_encoder
-from tests.sparta.features.extract.networks.lite.published import weights_file
+from tests.sparta.features.extract.networks.test_lite import weights_file
 from tests.sparta.features.extract.tiny_networks import RESNET, SIDE, SMALL, clip, photos, save
 
 

@@ -1,0 +1,509 @@
+"""Captions in the files that others publish."""
+
+import csv
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sparta.captions.coco import read_coco_captions
+from sparta.captions.kaggle import read_table
+from sparta.captions.read import CaptionedPhoto, read_captions
+from sparta.errors import InputError
+from sparta.features.readers.import_store import import_features
+from sparta.features.readers.precomp import PrecompReader
+
+
+def image(name: str, split: str, captions: int = 5, **more: Any) -> dict[str, Any]:
+    sentences = [
+        {"raw": f"{name} {number}", "tokens": [name, str(number)], "imgid": 0, "sentid": number}
+        for number in range(captions)
+    ]
+    return {"filename": name, "imgid": 0, "split": split, "sentences": sentences} | more
+
+
+def coco_image(
+    name: str, split: str, folder: str, number: int, captions: int = 5
+) -> dict[str, Any]:
+    return image(name, split, captions, filepath=folder, cocoid=number)
+
+
+def write_karpathy(folder: Path, *images: Any, name: str = "dataset_coco.json") -> Path:
+    path = folder / name
+    path.write_text(json.dumps({"images": images, "dataset": "coco"}))
+    return path
+
+
+def of_karpathy(image_id: str, split: str, name: str) -> CaptionedPhoto:
+    return CaptionedPhoto(image_id, split, tuple(f"{name} {number}" for number in range(5)))
+
+
+def test_restval_joins_train_and_the_first_five_captions_are_taken(tmp_path: Path) -> None:
+    path = write_karpathy(
+        tmp_path,
+        coco_image("a.jpg", "train", "train2014", 9, captions=7),
+        coco_image("b.jpg", "restval", "val2014", 8),
+        coco_image("c.jpg", "val", "val2014", 7),
+        coco_image("d.jpg", "test", "val2014", 6),
+    )
+    train = [
+        of_karpathy("train2014/a.jpg", "train", "a.jpg"),
+        of_karpathy("val2014/b.jpg", "train", "b.jpg"),
+    ]
+    assert read_captions(path, "train") == train
+    assert read_captions(path, "val") == [of_karpathy("val2014/c.jpg", "val", "c.jpg")]
+    assert [photo.split for photo in read_captions(path)] == ["train", "train", "val", "test"]
+    apart = read_captions(path, ["train", "restval"])
+    assert [photo.split for photo in apart] == ["train", "restval"]
+
+
+def test_flickr_has_neither_folders_nor_coco_ids(tmp_path: Path) -> None:
+    path = write_karpathy(tmp_path, image("1.jpg", "train"), name="dataset_flickr30k.json")
+    assert read_captions(path) == [of_karpathy("1.jpg", "train", "1.jpg")]
+    with pytest.raises(InputError, match=re.escape(f"{path}: images.0 (1.jpg): cocoid: missing")):
+        read_captions(path, image_key="cocoid")
+
+
+def test_karpathy_another_number_of_captions_may_be_stated(tmp_path: Path) -> None:
+    path = write_karpathy(tmp_path, image("a.jpg", "train", captions=3))
+    assert read_captions(path, captions_per_photo=2)[0].captions == ("a.jpg 0", "a.jpg 1")
+    with pytest.raises(
+        InputError, match=r"images\.0 \(a\.jpg\): captions: expected 5, found 3; sparta"
+    ):
+        read_captions(path)
+
+
+A = image("a.jpg", "train")
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        (A, "images.1 (a.jpg): image 'a.jpg' appears twice"),
+        ({**A, "filename": ""}, "images.1.filename: String should have at least 1 character"),
+        ({**A, "split": None}, "images.1.split: Input should be a valid string"),
+        ({"filename": "b.jpg", "split": "val"}, "images.1.sentences: Field required"),
+        ({**A, "sentences": [{"tokens": []}]}, "images.1.sentences.0.raw: Field required"),
+        (
+            {**image("b.jpg", "val"), "sentences": [{"raw": " \n"}] * 5},
+            "images.1 (b.jpg): captions: one of them is blank",
+        ),
+        ("b.jpg", "images.1: Input should be a valid dictionary"),
+    ],
+)
+def test_an_odd_image_is_named(tmp_path: Path, second: Any, message: str) -> None:
+    path = write_karpathy(tmp_path, A, second)
+    with pytest.raises(InputError, match="^" + re.escape(f"{path}: {message}")):
+        read_captions(path)
+
+
+def test_other_json_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    with pytest.raises(InputError, match=r"x\.json: cannot be read: No such file"):
+        read_captions(path)
+    for text in ("[]", '{"annotation": []}', '"images"'):
+        path.write_text(text)
+        with pytest.raises(InputError, match=r"x\.json: expected images with sentences"):
+            read_captions(path)
+    path.write_text('{"images": [],\n}')
+    with pytest.raises(InputError, match=r"x\.json: not JSON, or cut: .* line 2"):
+        read_captions(path)
+    path.write_text('{"images": []}')
+    with pytest.raises(InputError, match=r"x\.json: images: List should have at least 1 item"):
+        read_captions(path)
+    with pytest.raises(InputError, match=r"no photo has split 'dev'; the file has \['train'\]"):
+        read_captions(write_karpathy(tmp_path, A), "dev")
+
+
+def test_captions_that_are_left_out_are_counted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    more = [image(f"{count}.jpg", "train", captions=count) for count in (5, 6, 7)]
+    path = write_karpathy(tmp_path, *more)
+    read_captions(path)
+    assert caplog.messages == [
+        f"{path}: captions after a photo's first 5 are left out: 3 of 2 photos"
+    ]
+
+
+def test_restval_is_apart_where_it_is_named(tmp_path: Path) -> None:
+    path = write_karpathy(tmp_path, image("a.jpg", "train"), image("b.jpg", "restval"))
+    assert read_captions(path, "restval") == [of_karpathy("b.jpg", "restval", "b.jpg")]
+    found = read_captions(path, ["train", "restval"])
+    assert [(photo.image_id, photo.split) for photo in found] == [
+        ("a.jpg", "train"),
+        ("b.jpg", "restval"),
+    ]
+
+
+IMAGES = [
+    {"id": 57870, "file_name": "COCO_57870.jpg", "height": 480, "width": 640},
+    {"id": 9, "file_name": "COCO_9.jpg", "height": 480, "width": 640},
+]
+# The captions of the two take turns, and the first has one more than five.
+ANNOTATIONS = [
+    {"id": 100 + number, "image_id": (57870, 9)[number % 2], "caption": f"caption {number}"}
+    for number in range(11)
+]
+
+
+def coco_content(
+    images: list[Any] = IMAGES, annotations: list[Any] = ANNOTATIONS
+) -> dict[str, Any]:
+    return {"info": {}, "licenses": [], "images": images, "annotations": annotations}
+
+
+def write_coco(folder: Path, name: str, **parts: Any) -> Path:
+    path = folder / name
+    path.write_text(json.dumps(coco_content(**parts)))
+    return path
+
+
+def of_coco(split: str, *ids: str) -> list[CaptionedPhoto]:
+    even = tuple(f"caption {number}" for number in range(0, 10, 2))
+    odd = tuple(f"caption {number}" for number in range(1, 10, 2))
+    return [CaptionedPhoto(ids[0], split, even), CaptionedPhoto(ids[1], split, odd)]
+
+
+@pytest.mark.parametrize(
+    ("name", "split"),
+    [("captions_val2014.json", "val"), ("captions_train2017.json", "train"), ("x.json", "train")],
+)
+def test_the_name_of_the_file_tells_the_split(tmp_path: Path, name: str, split: str) -> None:
+    path = write_coco(tmp_path, name)
+    assert read_captions(path, split) == of_coco(split, "COCO_57870.jpg", "COCO_9.jpg")
+    with pytest.raises(InputError, match=f"no photo has split 'test'; the file has .'{split}'"):
+        read_captions(path, "test")
+
+
+def test_a_split_and_ids_may_be_given() -> None:
+    found = read_coco_captions(
+        coco_content(), Path("captions_val2014.json"), "dev", image_key="cocoid"
+    )
+    assert found == of_coco("dev", "57870", "9")
+
+
+FIRST = ANNOTATIONS[0]
+BLANK = [{**annotation, "caption": " "} for annotation in ANNOTATIONS]
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"annotations": []}, "images.0 (COCO_57870.jpg): captions: expected 5, found 0"),
+        ({"annotations": BLANK}, "images.0 (COCO_57870.jpg): captions: one of them is blank"),
+        (
+            {"annotations": [{**FIRST, "image_id": 3}]},
+            "annotations.0: image_id: no image has id 3",
+        ),
+        ({"annotations": [FIRST, FIRST]}, "annotations.1: id: 100 appears twice"),
+        ({"annotations": [{"id": 1}]}, "annotations.0.image_id: Field required"),
+        ({"annotations": [{**FIRST, "caption": None}]}, "annotations.0.caption: Input should be"),
+        ({"images": [*IMAGES, IMAGES[0]]}, "images.2: id: 57870 appears twice"),
+        (
+            {"images": [IMAGES[0], {"id": 9, "file_name": "COCO_57870.jpg"}]},
+            "images.1 (COCO_57870.jpg): image 'COCO_57870.jpg' appears twice",
+        ),
+        ({"images": [{"id": "9", "file_name": "x"}]}, "images.0.id: Input should be a valid int"),
+    ],
+)
+def test_coco_an_odd_entry_is_named(tmp_path: Path, parts: dict[str, Any], message: str) -> None:
+    path = write_coco(tmp_path, "captions_val2014.json", **parts)
+    with pytest.raises(InputError, match="^" + re.escape(f"{path}: {message}")):
+        read_captions(path)
+
+
+def write_lines(folder: Path, *lines: str, name: str = "captions.txt") -> Path:
+    path = folder / name
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="")
+    return path
+
+
+@pytest.mark.parametrize("name", ["Flickr8k.token.txt", "results_20130124.token"])
+def test_all_captions_of_a_photo_are_read(tmp_path: Path, name: str) -> None:
+    lines = [f"{image}.jpg#{number}\tA dog # {number} ." for image in "ba" for number in range(6)]
+    photos = [
+        CaptionedPhoto(f"{image}.jpg", "train", tuple(f"A dog # {n} ." for n in range(6)))
+        for image in "ba"
+    ]
+    assert read_captions(write_lines(tmp_path, *lines, name=name)) == photos
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("a.jpg\tA dog .", "expected image#number, a tab and a caption"),
+        ("a.jpg#0 A dog .", "expected image#number, a tab and a caption"),
+        ("a.jpg#0\t ", "captions: one of them is blank"),
+        (" #0\tA dog .", "image: it is blank"),
+        ("b.jpg#0\tA cat .", "caption 0 of b.jpg appears twice"),
+    ],
+)
+def test_flickr_an_odd_line_is_named(tmp_path: Path, line: str, message: str) -> None:
+    lines = ["b.jpg#0\tA dog .", line, "c.jpg#0\tA cat ."]
+    path = write_lines(tmp_path, *lines, name="Flickr8k.token.txt")
+    with pytest.raises(InputError, match="^" + re.escape(f"{path}, line 2: {message}")):
+        read_captions(path)
+
+
+TABLE = {
+    "1.jpg": ("Two dogs , one black .", 'A sign reads " Stop "', '"Stop" , it reads .'),
+    "2.jpg": ("A café .", 'A " dog', "A dog"),
+}
+OF_TABLE = [CaptionedPhoto(image, "train", texts) for image, texts in TABLE.items()]
+
+
+def rows() -> list[tuple[str, str, str]]:
+    return [(image, str(n), text) for image, texts in TABLE.items() for n, text in enumerate(texts)]
+
+
+def test_tables_that_a_program_for_csv_wrote(tmp_path: Path) -> None:
+    for header in (["image", "caption"], ["image_name", "comment_number", "comment"]):
+        path = tmp_path / "captions.txt"
+        with path.open("w", encoding="utf-8-sig", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(header)
+            writer.writerows(row if len(header) == 3 else row[::2] for row in rows())
+        assert read_captions(path) == OF_TABLE
+
+
+def test_tables_without_quotation(tmp_path: Path) -> None:
+    """Commas after the last separator belong to the caption, and so do quotation marks."""
+    lines = [f"{image}, {number}, {text}" for image, number, text in rows()]
+    assert (
+        read_captions(write_lines(tmp_path, "image_name, comment_number, comment", *lines))
+        == OF_TABLE
+    )
+    lines = [f"{image},{text}" for image, _, text in rows()]
+    assert read_captions(write_lines(tmp_path, "image,caption", *lines)) == OF_TABLE
+
+
+def test_tables_with_pipes(tmp_path: Path) -> None:
+    lines = [f"{image}| {number}| {text}" for image, number, text in rows()]
+    path = write_lines(tmp_path, "image_name| comment_number| comment", *lines, name="results.csv")
+    assert read_captions(path) == OF_TABLE
+
+
+def test_the_published_line_without_its_second_pipe_is_read(tmp_path: Path) -> None:
+    lines = ["2199200615.jpg| 3| A dog .", "2199200615.jpg| 4   A dog runs across the grass ."]
+    path = write_lines(tmp_path, "image_name| comment_number| comment", *lines, name="results.csv")
+    texts = ("A dog .", "A dog runs across the grass .")
+    assert read_captions(path) == [CaptionedPhoto("2199200615.jpg", "train", texts)]
+
+
+@pytest.mark.parametrize(
+    ("header", "line", "message"),
+    [
+        ("image,caption", "1.jpg", "expected image,caption, found '1.jpg'"),
+        ("image,caption", "", "expected image,caption, found ''"),
+        ("image,caption", '1.jpg,"A dog', "caption: its quotation mark is not closed on this"),
+        ("image,caption", "1.jpg, ", "captions: one of them is blank"),
+        ("image,caption", ",A dog", "image: it is blank"),
+        ("image_name|comment_number|comment", "1.jpg| x| A dog", "expected image_name|comment_nu"),
+        ("image_name|comment_number|comment", "1.jpg| A dog", "expected image_name|comment_numb"),
+        ("image_name|comment_number|comment", "2.jpg| 0| A", "caption 0 of 2.jpg appears twice"),
+    ],
+)
+def test_kaggle_an_odd_line_is_named(tmp_path: Path, header: str, line: str, message: str) -> None:
+    first = "2.jpg| 0| A dog" if "|" in header else "2.jpg,A dog"
+    path = write_lines(tmp_path, header, first, line, "3.jpg,A dog")
+    with pytest.raises(InputError, match="^" + re.escape(f"{path}, line 3: {message}")):
+        read_captions(path)
+
+
+def test_a_table_has_names_of_columns(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"captions\.txt, line 1: expected the names of columns"):
+        read_table(write_lines(tmp_path, "photo;text", "1.jpg;A dog"))
+
+
+HGR_CAPTIONS = {"v/1": ["a man sings", "someone sings"], "v2": ["a dog runs"], "v3": ["x"]}
+
+
+def write_hgr(root: Path, captions: Any = HGR_CAPTIONS, **splits: list[str]) -> Path:
+    (root / "public_split").mkdir(exist_ok=True, parents=True)
+    (root / "annotation" / "RET").mkdir(exist_ok=True, parents=True)
+    (root / "annotation" / "RET" / "ref_captions.json").write_text(json.dumps(captions))
+    for split, names in splits.items():
+        np.save(root / "public_split" / f"{split}_names.npy", np.array(names))
+    return root
+
+
+def test_videos_keep_all_their_captions(tmp_path: Path) -> None:
+    root = write_hgr(tmp_path, trn=["v2", "v/1"], tst=["v3"])
+    train = [
+        CaptionedPhoto("v2", "trn", ("a dog runs",)),
+        CaptionedPhoto("v/1", "trn", ("a man sings", "someone sings")),
+    ]
+    assert read_captions(root, "trn") == train
+    assert read_captions(root) == [*train, CaptionedPhoto("v3", "tst", ("x",))]
+    with pytest.raises(
+        InputError, match=r"no split 'val'; public_split has names of .'trn', 'tst'"
+    ):
+        read_captions(root, "val")
+
+
+@pytest.mark.parametrize(
+    ("captions", "names", "message"),
+    [
+        ({"v2": ["x"]}, ["v2", "v/1"], r"json: video 'v/1' of split 'trn' has no captions"),
+        ({"v2": []}, ["v2"], r"json: video 'v2' of split 'trn' has no captions"),
+        ({"v2": ["x", " "]}, ["v2"], r"json: v2: captions: one of them is blank"),
+        ({"v2": [3]}, ["v2"], r"json: v2\.0: Input should be a valid string"),
+        ({"v2": "x"}, ["v2"], r"json: v2: Input should be a valid list"),
+        ([], ["v2"], r"json: the line: Input should be a valid dictionary"),
+        (HGR_CAPTIONS, ["v2", "v2"], r"trn_names\.npy, name 2: 'v2' was already name 1"),
+        (HGR_CAPTIONS, ["v2", " "], r"trn_names\.npy, name 2: it is blank"),
+        (HGR_CAPTIONS, [], r"trn_names\.npy: expected str with 1 axes, found float64 \[0\]"),
+    ],
+)
+def test_hgr_odd_captions_and_names_are_named(
+    tmp_path: Path, captions: Any, names: list[str], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        read_captions(write_hgr(tmp_path, captions, trn=names))
+
+
+def test_a_video_in_two_splits_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"ref_captions\.json: v2: image 'v2' appears twice"):
+        read_captions(write_hgr(tmp_path, trn=["v2"], val=["v2"]))
+
+
+def test_names_as_python_objects_are_refused_with_the_cure(tmp_path: Path) -> None:
+    root = write_hgr(tmp_path)
+    path = root / "public_split" / "trn_names.npy"
+    np.save(path, np.array(["v2", "v/1"], object), allow_pickle=True)
+    with pytest.raises(InputError, match=r"Python objects.*If you trust.*astype\('str'\)"):
+        read_captions(root)
+    np.save(path, np.load(path, allow_pickle=True).astype("str"))  # what the message says
+    assert [video.image_id for video in read_captions(root)] == ["v2", "v/1"]
+
+
+def test_names_may_be_bytes_and_captions_must_be_there(tmp_path: Path) -> None:
+    root = write_hgr(tmp_path)
+    np.save(root / "public_split" / "val_names.npy", np.array([], str))
+    with pytest.raises(InputError, match=r"val_names\.npy holds no name"):
+        read_captions(root, "val")
+    np.save(root / "public_split" / "val_names.npy", np.array([b"v2"]))
+    assert read_captions(root, "val") == [CaptionedPhoto("v2", "val", ("a dog runs",))]
+    (root / "annotation" / "RET" / "ref_captions.json").unlink()
+    with pytest.raises(InputError, match=r"ref_captions\.json: cannot be read: No such file"):
+        read_captions(root, "val")
+
+
+def write_precomp(folder: Path, split: str, captions: Sequence[str], ids: Sequence[str]) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / f"{split}_caps.txt").write_text("".join(f"{line}\n" for line in captions))
+    (folder / f"{split}_ids.txt").write_text("".join(f"{line}\n" for line in ids))
+    return folder
+
+
+def lines(count: int) -> list[str]:
+    return [f"caption {number}" for number in range(count)]
+
+
+def of_precomp(image_id: str, split: str, start: int, count: int = 5) -> CaptionedPhoto:
+    return CaptionedPhoto(image_id, split, tuple(lines(start + count)[start:]))
+
+
+@pytest.mark.parametrize("repeat", [1, 5])
+def test_ids_may_be_of_photos_or_of_captions(tmp_path: Path, repeat: int) -> None:
+    ids = ["42"] * repeat + ["7"] * repeat
+    folder = write_precomp(tmp_path, "dev", lines(10), ids)
+    assert read_captions(folder, "dev") == [of_precomp("42", "dev", 0), of_precomp("7", "dev", 5)]
+
+
+def test_dev_may_be_cut_to_its_first_photos(tmp_path: Path) -> None:
+    folder = write_precomp(tmp_path, "dev", lines(15), ["3", "2", "1"])
+    assert read_captions(folder, "dev:2") == [of_precomp("3", "dev", 0), of_precomp("2", "dev", 5)]
+    assert len(read_captions(folder, "dev:1000")) == 3
+    for wrong in ("dev:", "dev:0", "dev:-1", "dev:all"):
+        with pytest.raises(InputError, match=f"split '{wrong}': expected a number of images"):
+            read_captions(folder, wrong)
+
+
+def test_all_splits_are_read_where_none_is_named(tmp_path: Path) -> None:
+    write_precomp(tmp_path, "train", lines(5), ["1"])
+    folder = write_precomp(tmp_path, "dev", lines(5), ["2"])
+    assert read_captions(folder) == [of_precomp("2", "dev", 0), of_precomp("1", "train", 0)]
+    with pytest.raises(InputError, match=r"no split 'test'; the folder has \['dev', 'train'\]"):
+        read_captions(folder, "test")
+
+
+def test_precomp_another_number_of_captions_may_be_stated(tmp_path: Path) -> None:
+    folder = write_precomp(tmp_path, "train", lines(4), ["1", "2"])
+    found = read_captions(folder, captions_per_photo=2)
+    assert found == [of_precomp("1", "train", 0, 2), of_precomp("2", "train", 2, 2)]
+    with pytest.raises(InputError, match=r"train_caps\.txt: expected a multiple of 5 lines, .* 4$"):
+        read_captions(folder)
+
+
+def test_captions_end_at_line_feeds_alone(tmp_path: Path) -> None:
+    captions = ["a dog \u2028 at the sea", "café\x0b", "x", "y", "z"]
+    folder = write_precomp(tmp_path, "train", captions, ["1"])
+    assert read_captions(folder)[0].captions == tuple(captions)
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        (["1", "2", "3"], "dev_ids.txt: expected 2 lines, one for each image, or a multiple of"),
+        ([], "dev_ids.txt: expected 2 lines"),
+        (
+            ["1"] * 4 + ["2"] * 6,
+            "dev_ids.txt, line 1: expected 5 lines of one image, found '1' and",
+        ),
+        (["1"] * 10, "dev_ids.txt, line 6: image '1' was already in line 1"),
+        (["1", "1"], "dev_ids.txt, line 2: image '1' was already in line 1"),
+        (["1", " "], "dev_ids.txt, line 2: the id is blank"),
+    ],
+)
+def test_odd_ids_are_named(tmp_path: Path, ids: list[str], message: str) -> None:
+    folder = write_precomp(tmp_path, "dev", lines(10), ids)
+    with pytest.raises(InputError, match=re.escape(f"{folder / message}")):
+        read_captions(folder, "dev")
+
+
+def test_odd_captions_are_named(tmp_path: Path) -> None:
+    folder = write_precomp(tmp_path, "dev", [*lines(8), "", "x"], ["1", "2"])
+    with pytest.raises(InputError, match=r"dev_caps\.txt, lines 6 to 10: captions: one of them is"):
+        read_captions(folder, "dev")
+    (folder / "dev_caps.txt").write_bytes(b"caf\xe9\n" * 10)
+    with pytest.raises(InputError, match=r"dev_caps\.txt: not UTF-8"):
+        read_captions(folder, "dev")
+    (folder / "dev_caps.txt").write_bytes(b"")
+    with pytest.raises(InputError, match=r"dev_caps\.txt: expected a multiple of 5 lines"):
+        read_captions(folder, "dev")
+    (folder / "dev_ids.txt").unlink()
+    (folder / "dev_caps.txt").write_text("x\n" * 5)
+    with pytest.raises(InputError, match=r"dev_ids\.txt: cannot be read: No such file"):
+        read_captions(folder, "dev")
+
+
+def test_a_photo_in_two_splits_is_named_unless_one_is_asked_for(tmp_path: Path) -> None:
+    write_precomp(tmp_path, "test", lines(5), ["1"])
+    folder = write_precomp(tmp_path, "testall", lines(10), ["1", "2"])
+    assert len(read_captions(folder, "testall")) == 2
+    with pytest.raises(
+        InputError, match=r"testall_caps\.txt, lines 1 to 5: image '1' appears twice"
+    ):
+        read_captions(folder)
+
+
+def test_another_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"neither \*_caps\.txt nor public_split"):
+        read_captions(tmp_path)
+
+
+def test_captions_and_features_have_the_same_ids(tmp_path: Path) -> None:
+    """Whichever convention the ids are in, every caption finds its own photo's features."""
+    features = np.random.default_rng(0).normal(size=(3, 4, 6)).astype(np.float32)
+    folder = write_precomp(tmp_path / "in", "dev", lines(15), ["10"] * 5 + ["9"] * 5 + ["8"] * 5)
+    np.save(folder / "dev_ims.npy", features)
+    store = import_features(PrecompReader(folder, ["dev"]), tmp_path / "store")
+    for found, wanted in zip(read_captions(folder, "dev"), features, strict=True):
+        image = store[store.index(found.image_id)]
+        np.testing.assert_array_equal(image.features, wanted.astype(np.float16))

@@ -1,0 +1,208 @@
+"""`sparta extract`, `import` and `captions`."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from typer import Typer
+from typer.testing import CliRunner
+
+from sparta.captions.read import read_captions
+from sparta.captions.record import CaptionedPhoto
+from sparta.command_line import cli
+from sparta.commands.extract import extract
+from sparta.commands.import_features import import_
+from sparta.errors import InputError
+from sparta.features.store import FeatureStore
+from tests.sparta.features.readers.samples import (
+    lxmert_line,
+    random_images,
+    write,
+    write_scene_graph,
+    write_vocabulary,
+)
+
+
+@pytest.fixture
+def extracting() -> Typer:
+    command = Typer()
+    command.command()(extract)
+    return command
+
+
+def test_extract_says_what_it_did(tmp_path: Path, extracting: Typer) -> None:
+    (tmp_path / "photos").mkdir()
+    Image.new("RGB", (20, 20)).save(tmp_path / "photos" / "a.png")
+    (tmp_path / "photos" / "b.png").touch()
+    out = tmp_path / "out"
+    asked = [str(tmp_path / "photos"), "--backbone", "pixels", "--out", str(out), "--workers", "0"]
+    first = CliRunner().invoke(extracting, asked, env={"COLUMNS": "300"})
+    assert first.exit_code == 0, first.output
+    assert "1 images, 2 photos in" in first.output
+    assert f"1 photos could not be used: see {out / 'skipped.jsonl'}" in first.output
+    again = CliRunner().invoke(extracting, asked, env={"COLUMNS": "300"})
+    assert "is already complete: 1 images" in again.output
+    other = CliRunner().invoke(extracting, [*asked, "--augmentation", "flip"])
+    assert isinstance(other.exception, InputError)
+
+
+def test_features_of_other_software_are_recognised(tmp_path: Path, extracting: Typer) -> None:
+    folder = write_scene_graph(tmp_path / "in", random_images("abc"))
+    without = CliRunner().invoke(extracting, [str(folder), "--out", str(tmp_path / "out")])
+    assert "features of other software: sparta import scene-graph" in str(without.exception)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (["a"], "--backbone or --detector: name what turns the photos into features"),
+        (["a", "--backbone", "pixels", "--regions", "50"], "--colours need --detector"),
+        (["a", "--backbone", "pixels", "--colours"], "--colours need --detector"),
+    ],
+)
+def test_options_of_extract_that_do_not_fit_are_refused(
+    tmp_path: Path, extracting: Typer, asked: list[str], message: str
+) -> None:
+    result = CliRunner().invoke(extracting, [*asked, "--out", str(tmp_path / "out")])
+    assert isinstance(result.exception, InputError)
+    assert message in str(result.exception)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.fixture
+def importing() -> Typer:
+    command = Typer()
+    command.command()(import_)
+    return command
+
+
+def test_import_takes_features_of_others(tmp_path: Path, importing: Typer) -> None:
+    for split, image_id in (("train", "7"), ("dev", "8")):
+        np.save(tmp_path / f"{split}_ims.npy", np.ones((1, 2, 3), np.float32))
+        (tmp_path / f"{split}_ids.txt").write_text(image_id)
+    out = tmp_path / "out"
+    asked = ["precomp", str(tmp_path), "--out", str(out), "--image-suffix", ".jpg"]
+    splits = ["--split", "train", "--split", "dev:1"]
+    done = CliRunner().invoke(importing, [*asked, *splits, "--name", "butd"])
+    assert done.exit_code == 0, done.output
+    assert "2 images in" in done.output.replace("\n", " ")
+    store = FeatureStore.open(out)
+    assert store.ids == ["7.jpg", "8.jpg"]
+    assert store.source.backbone == "butd"
+
+
+def test_finds_the_format_and_leaves_out_bad_images(tmp_path: Path, importing: Typer) -> None:
+    folder = write_scene_graph(tmp_path / "in", random_images("abc"))
+    content = (folder / "predictions.tsv").read_text()
+    (folder / "predictions.tsv").write_text(content[:-20])
+    asked = ["auto", str(folder), "--out", str(tmp_path / "out")]
+    failed = CliRunner().invoke(importing, asked)
+    assert isinstance(failed.exception, InputError)
+    assert "predictions.tsv, line 3: JSON" in str(failed.exception)
+    more = ["--skip-bad", "--regions", "1", "--keep", "confident", "--out", str(tmp_path / "one")]
+    done = CliRunner().invoke(importing, [*asked, *more], env={"COLUMNS": "300"})
+    assert done.exit_code == 0, done.output
+    assert "2 images in" in done.output
+    assert f"1 images could not be used: see {tmp_path / 'one' / 'skipped.jsonl'}" in done.output
+    store = FeatureStore.open(tmp_path / "one")
+    assert store.ids == ["a", "b"]
+    assert store.source.extra == {"regions": 1, "keep": "confident"}
+
+
+def test_numbers_of_classes_become_words_with_a_vocabulary(
+    tmp_path: Path, importing: Typer
+) -> None:
+    path = write(tmp_path / "a.tsv", [lxmert_line("7")])
+    vocabulary = write_vocabulary(tmp_path / "genome")
+    asked = ["auto", str(path), "--regions", "1", "--keep", "confident", "--out"]
+    done = CliRunner().invoke(importing, [*asked, str(tmp_path / "plain")])
+    assert "Regions have no labels: --vocabulary names the classes" in done.output
+    assert FeatureStore.open(tmp_path / "plain")[0].labels == ("",)
+    named = [*asked, str(tmp_path / "named"), "--vocabulary", str(vocabulary)]
+    named += ["--attributes", "0.05"]
+    done = CliRunner().invoke(importing, named)
+    assert done.exit_code == 0, done.output
+    assert "Regions have no labels" not in done.output
+    store = FeatureStore.open(tmp_path / "named")
+    assert (store[0].labels, store[0].attributes) == (("traffic light",), ("brown",))
+    assert store.source.extra == {"regions": 1, "keep": "confident", "attributes": 0.05}
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (["vinvl", "a", "--vocabulary", "v"], "labels of vinvl are not numbers"),
+        (["bottom-up", "a", "--attributes", "0.5"], "files of bottom-up have no attributes"),
+        (["auto", "absent"], "absent does not exist"),
+        (["precomp", "a", "--split", "dev", "--regions", "5"], "--regions and --keep"),
+        (["vinvl", "a", "--split", "dev"], "files of vinvl have no splits"),
+        (["precomp", "a", "b", "--split", "dev"], "takes one folder, found 2"),
+        (["hgr", "a"], "--split: name one or more of trn, val, tst"),
+        (["hgr", "a", "--split", "trn", "--image-suffix", ".mp4"], "--image-suffix"),
+    ],
+)
+def test_options_of_import_that_do_not_fit_are_refused(
+    tmp_path: Path, importing: Typer, asked: list[str], message: str
+) -> None:
+    result = CliRunner().invoke(importing, [*asked, "--out", str(tmp_path / "out")])
+    assert isinstance(result.exception, InputError)
+    assert message in str(result.exception)
+    assert not (tmp_path / "out").exists()
+
+
+def run_captions(*arguments: str | Path) -> BaseException | None:
+    return CliRunner().invoke(cli, ["captions", *map(str, arguments)]).exception
+
+
+@pytest.fixture
+def precomp(tmp_path: Path) -> Path:
+    folder = tmp_path / "precomp"
+    folder.mkdir()
+    for split, ids in {"train": (30, 4), "dev": (7, 8, 9), "test": (1,), "testall": (1, 2)}.items():
+        texts = [f"{split} {image}, caption {n}" for image in ids for n in range(5)]
+        (folder / f"{split}_caps.txt").write_text("".join(text + "\n" for text in texts))
+        (folder / f"{split}_ids.txt").write_text("".join(f"{image}\n" for image in ids))
+    return folder
+
+
+def test_splits_of_a_precomp_folder(precomp: Path, tmp_path: Path) -> None:
+    out = tmp_path / "captions.jsonl"
+    splits = ["--split", "train", "--split", "dev:2", "--split", "testall"]
+    assert run_captions(precomp, *splits, "--image-suffix", ".jpg", "--out", out) is None
+    wanted = [("train", 30), ("train", 4), ("dev", 7), ("dev", 8), ("testall", 1), ("testall", 2)]
+    assert read_captions(out) == [
+        CaptionedPhoto(
+            f"{image}.jpg", split, tuple(f"{split} {image}, caption {n}" for n in range(5))
+        )
+        for split, image in wanted
+    ]
+
+
+def test_karpathys_images_by_number(tmp_path: Path) -> None:
+    image = {"filename": "a_7.jpg", "filepath": "val2014", "cocoid": 7, "split": "test"}
+    content = {"images": [image | {"sentences": [{"raw": f"a café {n}"} for n in range(6)]}]}
+    source, out = tmp_path / "dataset_coco.json", tmp_path / "captions.jsonl"
+    source.write_text(json.dumps(content))
+    assert run_captions(source, "--image-key", "cocoid", "--out", out) is None
+    texts = tuple(f"a café {n}" for n in range(5))
+    assert read_captions(out) == [CaptionedPhoto("7", "test", texts)]
+    assert run_captions(source, "--captions-per-photo", "6", "--out", out) is None
+    assert len(read_captions(out)[0].captions) == 6
+
+
+def test_what_cannot_be_written(precomp: Path, tmp_path: Path) -> None:
+    out = tmp_path / "captions.jsonl"
+    refused: tuple[tuple[list[Any], str], ...] = (
+        (["--split", "test", "--split", "testall", "--out", out], "'1' is in two of the requested"),
+        (["--split", "val", "--out", out], "no split 'val'"),
+        (["--split", "train", "--split", "train", "--out", out], "'30' is in two of the requested"),
+        (["--image-key", "id", "--out", out], "--image-key 'id': expected file or cocoid"),
+        (["--out", tmp_path / "captions.txt"], "must be a .jsonl file"),
+    )
+    for arguments, message in refused:
+        error = run_captions(precomp, *arguments)
+        assert isinstance(error, InputError) and message in str(error)
+    assert not out.exists()

@@ -1,0 +1,324 @@
+"""Folders that are replaced as a whole, room on the disk, and one writer at a time."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sparta.atomic import (
+    MARKER,
+    REPLACED,
+    check_name,
+    find_work,
+    make_work,
+    recover,
+    remove_work,
+    replace_folder,
+    work_folder,
+)
+from sparta.disk import check_room, full_disk_reported
+from sparta.errors import InputError
+from sparta.lock import lock_path, writing
+
+
+def folder(path: Path, content: str) -> Path:
+    (path / "parts").mkdir(parents=True)
+    (path / "complete").write_text(content)
+    (path / "parts" / "0").write_text(content)
+    return path
+
+
+def names(path: Path) -> list[str]:
+    return sorted(entry.name for entry in path.iterdir())
+
+
+def test_everything_is_synced_before_and_after_the_renames(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = folder(tmp_path / "out", "old")
+    work = make_work(out)
+    new = folder(work / "new", "new")
+    synced: list[str] = []
+
+    def fsync(handle: int) -> None:
+        stage = (
+            "before" if new.exists() and out.exists() else "between" if new.exists() else "after"
+        )
+        path = Path(f"/proc/self/fd/{handle}").readlink()
+        synced.append(f"{stage} {path.relative_to(tmp_path)}".replace(work.name, "work"))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    replace_folder(new, out, work)
+    assert sorted(synced[:-3]) == [
+        "before work/new",
+        "before work/new/complete",
+        "before work/new/parts",
+        "before work/new/parts/0",
+    ]
+    assert synced[-3:] == ["between work", "after work", "after ."]
+
+
+def test_users_folders_of_any_name_are_left_alone(tmp_path: Path) -> None:
+    out = folder(tmp_path / "out", "old")
+    others = [
+        "out.old",
+        "out.building",
+        ".out.work-1-abcdefgh",
+        ".out.work-",
+        "out.work-1-abcdefgh",
+    ]
+    for name in others:
+        folder(tmp_path / name, "mine")
+    # A work folder of another folder of a longer name.
+    longer = make_work(tmp_path / "out.work-7")
+    with work_folder(out) as work:
+        replace_folder(folder(work / "new", "new"), out, work)
+    assert (out / "complete").read_text() == "new"
+    assert names(tmp_path) == sorted(["out", *others, longer.name])
+    assert all((tmp_path / name / "parts" / "0").read_text() == "mine" for name in others)
+
+
+def test_an_interrupted_replacement_is_undone(tmp_path: Path) -> None:
+    out = folder(tmp_path / "out", "old")
+    work = make_work(out)
+    out.rename(work / REPLACED)
+    recover(out)
+    assert (out / "complete").read_text() == "old"
+    remove_work(work)
+    assert names(tmp_path) == ["out"]
+
+
+def test_what_a_finished_replacement_left_is_removed(tmp_path: Path) -> None:
+    out = folder(tmp_path / "out", "new")
+    folder(make_work(out) / REPLACED, "old")
+    with work_folder(out):
+        pass
+    assert (out / "complete").read_text() == "new"
+    assert names(tmp_path) == ["out"]
+
+
+def test_a_replacement_that_fails_leaves_the_old_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = folder(tmp_path / "out", "old")
+    rename = Path.rename
+
+    def failing(self: Path, target: Path) -> Path:
+        if self.name == "new":
+            raise OSError("disk unplugged")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", failing)
+    with pytest.raises(OSError, match="unplugged"), work_folder(out) as work:
+        replace_folder(folder(work / "new", "new"), out, work)
+    assert (out / "parts" / "0").read_text() == "old"
+    assert names(tmp_path) == ["out"]
+
+
+@pytest.mark.parametrize("marker", ["{", '{"work_of": "other"}', "[]"])
+def test_a_folder_with_another_marker_is_no_work_folder(tmp_path: Path, marker: str) -> None:
+    out = tmp_path / "out"
+    work = make_work(out)
+    assert find_work(out) == [work]
+    (work / MARKER).write_text(marker)
+    assert find_work(out) == []
+
+
+def test_a_work_folder_killed_while_it_was_made_is_removed(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    (make_work(out) / MARKER).unlink()
+    (make_work(out) / MARKER).write_text("")
+    recover(out)
+    assert names(tmp_path) == []
+
+
+def test_what_cannot_be_removed_is_left_for_the_next_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    work = make_work(out)
+    (work / "file").write_text("")
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", lambda *_, **__: _busy())
+        remove_work(work)
+    assert find_work(out) == [work]
+    remove_work(work)
+    assert names(tmp_path) == []
+
+
+def _busy() -> None:
+    raise OSError("busy")
+
+
+def test_a_replaced_link_is_removed_and_its_target_stays(tmp_path: Path) -> None:
+    target = folder(tmp_path / "target", "old")
+    out = tmp_path / "out"
+    out.symlink_to(target)
+    with work_folder(out) as work:
+        replace_folder(folder(work / "new", "new"), out, work)
+    assert (out / "complete").read_text() == "new" and not out.is_symlink()
+    assert (target / "complete").read_text() == "old"
+
+
+def test_no_parent_no_left_over(tmp_path: Path) -> None:
+    assert find_work(tmp_path / "absent" / "out") == []
+
+
+@pytest.mark.parametrize("path", ["", ".", "..", "a/..", "/"])
+def test_a_path_without_a_name_is_refused(path: str) -> None:
+    with pytest.raises(InputError, match="names no folder: give a path that ends in a name"):
+        check_name(Path(path))
+    check_name(Path("out"))
+
+
+def test_room_is_estimated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=2 * 10**9))
+    check_room(tmp_path / "absent" / "out", 2 * 10**9)
+    words = r"out needs about 3\.5 GB more, the disk has 2\.0 GB free: free some room, or choose"
+    with pytest.raises(InputError, match=words):
+        check_room(tmp_path / "absent" / "out", 3_500_000_000)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device", "a/b"),
+        OSError(errno.EDQUOT, "Disk quota exceeded"),
+        OSError("Lucene cannot write: No space left on device"),
+        RuntimeError("Error: write failed: No space left on device"),
+        OSError("1000 requested and 512 written"),
+    ],
+)
+def test_a_full_disk_is_one_line(error: Exception) -> None:
+    words = r"^out: the disk is full: .* start again"
+    with pytest.raises(InputError, match=words), full_disk_reported(Path("out")):
+        raise error
+
+
+def test_other_errors_stay_what_they_are() -> None:
+    with pytest.raises(OSError, match="denied"), full_disk_reported(Path("out")):
+        raise PermissionError("denied")
+
+
+def test_what_the_system_and_numpy_raise() -> None:
+    full = Path("/dev/full")
+    if full.exists():
+        with (
+            pytest.raises(InputError, match="the disk is full"),
+            full_disk_reported(Path("out")),
+            full.open("wb", buffering=0) as file,
+        ):
+            np.zeros(100_000).tofile(file)
+
+
+HOLD = """
+import os, sys, time
+from pathlib import Path
+from sparta.lock import writing
+with writing(Path(sys.argv[1])):
+    if sys.argv[2] == "fork":
+        parent, child = os.pipe()
+        if os.fork() == 0:
+            os.write(child, b"!")  # it has let go of what it inherited
+            time.sleep(30)
+            os._exit(0)
+        os.read(parent, 1)
+    print("held", flush=True)
+    time.sleep(30)
+"""
+
+
+def holder(folder: Path, how: str = "alone") -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", HOLD, str(folder), how]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    assert process.stdout is not None and process.stdout.readline() == "held\n"
+    return process
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    process.wait()
+    assert process.stdout is not None
+    process.stdout.close()
+
+
+def test_a_second_writer_is_refused_at_once_and_told_who_holds_the_lock(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    process = holder(out)
+    try:
+        started = time.monotonic()
+        words = (
+            rf"out is being written by process {process.pid} on {re.escape(socket.gethostname())} "
+            r"since 20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00: wait until it ends, or stop it"
+        )
+        with pytest.raises(InputError, match=words), writing(out):
+            pass
+        assert time.monotonic() - started < 5
+    finally:
+        end(process)
+
+
+@pytest.mark.parametrize("how", ["alone", "fork"])
+def test_a_killed_writers_lock_is_free_even_while_its_children_live(
+    tmp_path: Path, how: str
+) -> None:
+    out = tmp_path / "out"
+    process = holder(out, how)
+    end(process)
+    try:
+        assert lock_path(out).exists()
+        with writing(out):
+            pass
+        assert not lock_path(out).exists()
+    finally:
+        if how == "fork":
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def test_waiting_for_the_other_writer(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    out, order = tmp_path / "out", []
+
+    def second() -> None:
+        with writing(out, wait=True):
+            order.append("second")
+
+    waiting = threading.Thread(target=second)
+    with caplog.at_level(logging.WARNING), writing(out):
+        waiting.start()
+        while "waiting for it" not in caplog.text:
+            time.sleep(0.01)
+        order.append("first")
+    waiting.join(timeout=10)
+    assert order == ["first", "second"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_holder_that_cannot_be_read_is_another_process(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with writing(out):
+        lock_path(out).write_text("")
+        with pytest.raises(InputError, match="written by another process"), writing(out):
+            pass
+
+
+def test_a_folder_without_a_name_can_be_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    with writing(Path()):
+        assert [path.name for path in tmp_path.glob(".*")] == [".here.lock"]

@@ -1,0 +1,450 @@
+"""VisualSparta from BERT's and Oscar's checkpoints, and Oscar's forward pass written out slowly."""
+
+import json
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+from torch import Tensor
+from torch.testing import assert_close
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    BertModel,
+    BertTokenizer,
+    ElectraConfig,
+    ElectraModel,
+    GPT2Config,
+    GPT2Model,
+    PreTrainedModel,
+    RobertaConfig,
+    RobertaModel,
+    ViTConfig,
+    ViTModel,
+)
+
+from sparta.errors import InputError
+from sparta.tokenizer import WordPieceTokenizer
+from sparta.visualsparta.collate import ImageBatch, ImageCollator
+from sparta.visualsparta.init_bert import from_bert, from_config
+from sparta.visualsparta.init_oscar import PICKLED, SAFE, from_oscar
+from sparta.visualsparta.model import VisualSparta
+from tests import tiny
+from tests.sparta.vse.published import affine, bert_embeddings, bert_layers, layer_norm
+
+SIZES: dict[str, Any] = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 37,
+    "max_position_embeddings": 40,
+}
+
+
+def byte_pairs() -> WordPieceTokenizer:
+    """As RoBERTa has: special tokens <s>, <pad>, </s>, <unk>, <mask>, words with a marked space."""
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    trainer = trainers.BpeTrainer(vocab_size=60, special_tokens=special, show_progress=False)
+    tokenizer.train_from_iterator([" ".join(tiny.WORDS)] * 3, trainer)
+    return WordPieceTokenizer(tokenizer)
+
+
+def save_checkpoint(model: PreTrainedModel, tokenizer: WordPieceTokenizer, folder: Path) -> Path:
+    model.save_pretrained(folder)
+    tokenizer.save(folder)
+    return folder
+
+
+@pytest.fixture
+def bert(tmp_path: Path) -> Path:
+    return save_checkpoint(BertModel(tiny.encoder()), tiny.tokenizer(), tmp_path / "bert")
+
+
+def assert_whole(model: VisualSparta, source: PreTrainedModel) -> None:
+    """Encoder and query embedding are the checkpoint's, and images can be scored."""
+    expected = source.state_dict()
+    for name, value in model.encoder.state_dict().items():
+        assert torch.equal(value, expected[name]), name
+    words: Tensor = expected["embeddings.word_embeddings.weight"]
+    assert torch.equal(model.query_embedding.weight, words)
+    assert model.tokenizer is not None
+    batch = ImageCollator(model.tokenizer, 50, 30)(tiny.images())
+    scores = model.eval().term_scores(batch).scores
+    alone = ImageCollator(model.tokenizer, 50, 30)(tiny.images()[:1])
+    assert scores.any()
+    assert_close(model.term_scores(alone).scores[0], scores[0], rtol=1e-4, atol=1e-5)
+
+
+def test_encoder_and_query_embedding_start_from_the_checkpoint(bert: Path) -> None:
+    model = from_bert(bert, tiny.source(), region_dropout=0.3)
+    assert_whole(model, BertModel.from_pretrained(bert))
+    assert (model.config.feature_dim, model.config.region_dropout) == (tiny.DIMENSION, 0.3)
+    assert model.config.feature_source is not None
+    assert model.config.feature_source["weights"] == "abc"
+    assert model.config.label_segment == 1
+    assert model.tokenizer is not None
+    assert model.tokenizer.vocabulary == tiny.VOCABULARY
+    assert model.indexable.tolist() == [i >= 6 for i in range(len(tiny.VOCABULARY))]
+    assert model.encoder.pooler is None
+    words = model.encoder.embeddings.word_embeddings.weight
+    assert model.query_embedding.weight is not words  # a copy, not the encoder's own
+
+
+def test_tied_model_starts_from_the_checkpoint_too(bert: Path) -> None:
+    model = from_bert(bert, tiny.source(), tie_query_embedding=True)
+    assert model.query_embedding.weight is model.encoder.embeddings.word_embeddings.weight
+    assert_whole(model, BertModel.from_pretrained(bert))
+
+
+def test_only_the_first_layers_are_kept(bert: Path) -> None:
+    whole = BertModel.from_pretrained(bert).state_dict()
+    model = from_bert(bert, tiny.source(), layers=1)
+    assert len(model.encoder.encoder.layer) == model.encoder.config.num_hidden_layers == 1
+    name = "encoder.layer.0.output.dense.weight"
+    assert torch.equal(model.encoder.state_dict()[name], whole[name])
+    with pytest.raises(InputError, match="has 2 layers, 3 were requested"):
+        from_bert(bert, tiny.source(), layers=3)
+
+
+def test_no_path_of_the_training_machine_is_saved(bert: Path, tmp_path: Path) -> None:
+    from_bert(bert, tiny.source()).save_pretrained(tmp_path / "model")
+    saved = tmp_path / "model" / "config.json"
+    again = VisualSparta.from_pretrained(saved.parent)
+    again.save_pretrained(tmp_path / "again")
+    for path in (saved, tmp_path / "again" / "config.json"):
+        assert str(tmp_path) not in path.read_text()
+
+
+def test_electra_like(tmp_path: Path) -> None:
+    config = ElectraConfig(vocab_size=25, embedding_size=32, initializer_range=0.4, **SIZES)
+    electra = ElectraModel(config)
+    model = from_bert(save_checkpoint(electra, tiny.tokenizer(), tmp_path), tiny.source())
+    assert_whole(model, electra)
+
+
+def test_roberta_like_with_one_segment(tmp_path: Path) -> None:
+    tokenizer = byte_pairs()
+    config = RobertaConfig(
+        vocab_size=len(tokenizer.vocabulary), type_vocab_size=1, initializer_range=0.4, **SIZES
+    )
+    roberta = RobertaModel(config)
+    model = from_bert(save_checkpoint(roberta, tokenizer, tmp_path / "roberta"), tiny.source())
+    assert model.config.label_segment == 0
+    assert_whole(model, roberta)
+    assert not model.indexable[:5].any()
+    assert model.indexable[5:].all()
+    model.save_pretrained(tmp_path / "model")
+    queries = VisualSparta.from_pretrained(tmp_path / "model").encode_queries(["a dog", "the dog"])
+    assert queries.counts.sum() > 0
+
+
+@pytest.mark.parametrize(
+    "stranger",
+    [
+        ViTModel(ViTConfig(hidden_size=32, num_hidden_layers=1, num_attention_heads=2)),
+        GPT2Model(GPT2Config(vocab_size=25, n_embd=32, n_layer=1, n_head=2)),
+    ],
+    ids=["vit", "gpt2"],
+)
+def test_other_architectures_are_refused(stranger: PreTrainedModel, tmp_path: Path) -> None:
+    save_checkpoint(stranger, tiny.tokenizer(), tmp_path)
+    with pytest.raises(InputError, match=f"{type(stranger).__name__}.* is not BERT-like"):
+        from_bert(tmp_path, tiny.source())
+
+
+def test_narrower_token_embeddings_are_refused(tmp_path: Path) -> None:
+    narrow = ElectraModel(ElectraConfig(vocab_size=25, embedding_size=16, **SIZES))
+    with pytest.raises(InputError, match="token embeddings have 16 numbers, hidden states 32"):
+        from_bert(save_checkpoint(narrow, tiny.tokenizer(), tmp_path), tiny.source())
+
+
+def test_another_models_tokenizer_is_refused(bert: Path) -> None:
+    byte_pairs().save(bert)
+    with pytest.raises(InputError, match=r"25 token embeddings, the tokenizer .* terms"):
+        from_bert(bert, tiny.source())
+
+
+def test_a_missing_tokenizer_or_checkpoint_is_named(bert: Path, tmp_path: Path) -> None:
+    (bert / "tokenizer.json").unlink()
+    with pytest.raises(OSError, match=r"tokenizer\.json"):
+        from_bert(bert, tiny.source())
+    with pytest.raises(OSError, match="nowhere"):
+        from_bert(tmp_path / "nowhere", tiny.source())
+
+
+@pytest.mark.parametrize("option", ["use_label", "feature_dim", "hidden_size"])
+def test_unknown_options_are_refused(option: str) -> None:
+    with pytest.raises(InputError, match=rf"unknown model options \['{option}'\]"):
+        from_config(tiny.encoder(), tiny.tokenizer(), tiny.source(), **{option: 1})
+
+
+WIDTH = tiny.DIMENSION + 6
+HEADS = 4
+
+
+def oscar_config(**fields: Any) -> dict[str, Any]:
+    """A BERT's fields, others of its time, and those of images."""
+    bert: dict[str, Any] = {"vocab_size": len(tiny.VOCABULARY), "hidden_size": 32}
+    bert |= {"num_hidden_layers": 2, "num_attention_heads": HEADS, "intermediate_size": 37}
+    bert |= {"max_position_embeddings": 40, "type_vocab_size": 2, "layer_norm_eps": 1e-12}
+    bert |= {"attention_probs_dropout_prob": 0.1, "hidden_dropout_prob": 0.1, "hidden_act": "gelu"}
+    others: dict[str, Any] = {
+        "pruned_heads": {},
+        "finetuning_task": None,
+        "torchscript": False,
+        "num_labels": 2,
+    }
+    images = {"img_feature_dim": WIDTH, "img_feature_type": "faster_r-cnn", "loss_type": "sfmx"}
+    return {**bert, **others, **images, **fields}
+
+
+def oscar_weights(norm: bool, width: int = WIDTH) -> dict[str, Tensor]:
+    """All that a file may hold, heads too; `norm`: with the image LayerNorm."""
+    torch.manual_seed(5)
+    fields = {k: v for k, v in oscar_config().items() if k in BertConfig().to_dict()}
+    shapes = {k: v.shape for k, v in BertForMaskedLM(BertConfig(**fields)).state_dict().items()}
+    shapes |= {"bert.img_embedding.weight": torch.Size([32, width])}
+    shapes |= {"bert.img_embedding.bias": torch.Size([32])}
+    shapes |= {"bert.pooler.dense.weight": torch.Size([32, 32])}
+    shapes |= {"classifier.weight": torch.Size([2, 32])}
+    shapes |= {"cls.seq_relationship.weight": torch.Size([3, 32])}
+    if norm:
+        shapes |= {f"bert.LayerNorm.{part}": torch.Size([32]) for part in ("weight", "bias")}
+    return {key: 0.4 * torch.randn(shape) for key, shape in shapes.items()}
+
+
+def write_oscar(folder: Path, state: dict[str, Tensor], **fields: Any) -> Path:
+    """A folder of weights, configuration with these fields, and `tiny`'s vocabulary."""
+    folder.mkdir(exist_ok=True)
+    torch.save(state, folder / PICKLED)
+    (folder / "config.json").write_text(json.dumps(oscar_config(**fields)))
+    (folder / "vocab.txt").write_text("\n".join(tiny.VOCABULARY) + "\n", encoding="utf-8")
+    return folder
+
+
+def slow_oscar(state: dict[str, Tensor], batch: ImageBatch, i: int) -> Tensor:
+    """Image i of a padded batch, as ours stands: [n + k, h], regions first.
+
+    Oscar reads the text first, the regions behind it, and masks with -10000.
+    """
+    state = {key: value.double() for key, value in state.items()}
+    text = bert_embeddings(state, batch.label_ids[i].tolist(), segment=1)
+    given = torch.cat([batch.regions[i].double(), batch.locations[i].double()], dim=1)
+    regions = affine(state, "bert.img_embedding", given)
+    if "bert.LayerNorm.weight" in state:
+        regions = layer_norm(state, "bert.LayerNorm", regions)
+    mask = torch.cat([batch.label_mask[i], batch.region_mask[i]])
+    rows = bert_layers(state, torch.cat([text, regions]), HEADS, mask)
+    return torch.cat([rows[len(text) :], rows[: len(text)]])
+
+
+def assert_like_oscar(model: VisualSparta, state: dict[str, Tensor]) -> None:
+    batch = tiny.batch()
+    assert not batch.region_mask.all() and not batch.label_mask.all()
+    with torch.no_grad():
+        hidden, mask, *_ = model.eval().contextualise(batch)
+    for i in range(len(batch)):
+        expected = slow_oscar(state, batch, i).float()
+        assert_close(hidden[i][mask[i]], expected[mask[i]], rtol=1e-5, atol=1e-5)
+    words = state["bert.embeddings.word_embeddings.weight"]
+    assert torch.equal(model.query_embedding.weight, words)
+
+
+@pytest.mark.parametrize("norm", [False, True], ids=["plain", "image LayerNorm"])
+def test_the_transformer_is_oscars(norm: bool, tmp_path: Path) -> None:
+    state = oscar_weights(norm)
+    # What config.json says of the normalisation does not count: the weights do.
+    folder = write_oscar(tmp_path / "oscar", state, use_img_layernorm=int(not norm))
+    (folder / "training_args.bin").write_bytes(b"no pickle at all")
+    model = from_oscar(folder, tiny.source())
+    assert model.config.region_layer_norm == norm
+    assert_like_oscar(model, state)
+    assert (model.config.feature_source or {})["weights"] == "abc"
+    assert model.config.label_segment == 1
+    assert model.tokenizer is not None
+    assert model.tokenizer.vocabulary == tiny.VOCABULARY
+    assert model.indexable.tolist() == [i >= 6 for i in range(len(tiny.VOCABULARY))]
+    words = model.encoder.embeddings.word_embeddings.weight
+    assert model.query_embedding.weight is not words
+    model.save_pretrained(tmp_path / "saved")
+    assert_like_oscar(VisualSparta.from_pretrained(tmp_path / "saved"), state)
+
+
+def test_a_normalisation_keeps_its_own_epsilon(tmp_path: Path) -> None:
+    state = oscar_weights(norm=True)
+    for key in ("bert.img_embedding.weight", "bert.img_embedding.bias"):
+        state[key] *= 1e-3  # so that it matters
+    assert_like_oscar(from_oscar(write_oscar(tmp_path, state)), state)
+    other = from_oscar(write_oscar(tmp_path, state, img_layer_norm_eps=1e-2))
+    with pytest.raises(AssertionError):
+        assert_like_oscar(other, state)
+
+
+def older_name(key: str) -> str:
+    key = key.replace("LayerNorm.weight", "LayerNorm.gamma")
+    return key.replace("LayerNorm.bias", "LayerNorm.beta")
+
+
+def test_older_names_and_other_prefixes_are_known(tmp_path: Path) -> None:
+    state = oscar_weights(norm=True)
+    named = {older_name(key): value for key, value in state.items()}
+    assert sum("gamma" in key for key in named) == 7
+    assert_like_oscar(from_oscar(write_oscar(tmp_path / "old", named)), state)
+    bare = {key.removeprefix("bert."): value for key, value in state.items()}
+    bare["embeddings.position_ids"] = torch.arange(40)[None]
+    assert_like_oscar(from_oscar(write_oscar(tmp_path / "bare", bare)), state)
+
+
+def test_safetensors_go_before_a_pickle(tmp_path: Path) -> None:
+    state = oscar_weights(norm=False)
+    folder = write_oscar(tmp_path, {})
+    save_file(state, folder / SAFE)
+    assert_like_oscar(from_oscar(folder, tiny.source()), state)
+
+
+def test_half_precision_is_widened(tmp_path: Path) -> None:
+    halves = {key: value.half() for key, value in oscar_weights(norm=True).items()}
+    model = from_oscar(write_oscar(tmp_path, halves), tiny.source())
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
+    assert_like_oscar(model, {key: value.float() for key, value in halves.items()})
+
+
+def test_options_are_the_models(tmp_path: Path) -> None:
+    folder = write_oscar(tmp_path, oscar_weights(norm=False))
+    model = from_oscar(folder, tiny.source(), max_regions=3, tie_query_embedding=True)
+    assert model.config.max_regions == 3
+    assert model.query_embedding.weight is model.encoder.embeddings.word_embeddings.weight
+    first = from_oscar(folder, tiny.source(), layers=1)
+    assert len(first.encoder.encoder.layer) == first.encoder.config.num_hidden_layers == 1
+    for name, value in first.encoder.state_dict().items():
+        assert torch.equal(value, model.encoder.state_dict()[name]), name
+    with pytest.raises(InputError, match="has 2 layers, 3 were requested"):
+        from_oscar(folder, tiny.source(), layers=3)
+    with pytest.raises(InputError, match=r"unknown model options \['max_region'\]"):
+        from_oscar(folder, tiny.source(), max_region=3)
+    for option in ("use_locations", "region_layer_norm"):
+        with pytest.raises(InputError, match=f"its weights decide {option}"):
+            from_oscar(folder, tiny.source(), **{option: False})
+
+
+def test_the_tokenizer_is_berts(tmp_path: Path) -> None:
+    path = write_oscar(tmp_path, {}) / "vocab.txt"
+    ours, theirs = WordPieceTokenizer.from_vocabulary(path), BertTokenizer(vocab=str(path))
+    for text in ("A RED ball.", "runs running", "thé dög", "by\u2028sea", "[MASK] hats 犬 man"):
+        ids = theirs(text, add_special_tokens=False)["input_ids"]
+        assert ours.encode_ids(text) == [i for i in ids if i >= 5]
+
+
+# ---- what is refused ----------------------------------------------------------------------------
+
+
+def refused(folder: Path, match: str, **options: Any) -> None:
+    with pytest.raises(InputError, match=match):
+        from_oscar(folder, **{"source": tiny.source(), **options})
+
+
+def test_missing_left_over_and_misshapen_weights_are_listed(tmp_path: Path) -> None:
+    state = oscar_weights(norm=True)
+    key, query = "bert.encoder.layer.1.output.dense.bias", "encoder.layer.0.attention.self.query"
+    del state[key], state["bert.LayerNorm.bias"]
+    state["bert.code_embeddings.weight"] = state["decoder.weight"] = torch.zeros(2)
+    state[f"bert.{query}.weight"] = torch.zeros(32, 31)
+    refused(
+        write_oscar(tmp_path, state),
+        rf"missing: bert\.LayerNorm\.bias, {key}; "
+        r"left over: bert\.code_embeddings\.weight, bert\.decoder\.weight; "
+        rf"of another shape .*: bert\.{query}\.weight \[32, 31\] instead of \[32, 32\]",
+    )
+
+
+def test_one_weight_under_two_names(tmp_path: Path) -> None:
+    state = oscar_weights(norm=False)
+    state["bert.embeddings.LayerNorm.gamma"] = torch.ones(32)
+    refused(write_oscar(tmp_path, state), r"bert\.embeddings\.LayerNorm\.weight twice")
+
+
+def test_features_of_another_width(tmp_path: Path) -> None:
+    folder = write_oscar(tmp_path, oscar_weights(norm=False))
+    match = "takes regions of 11 numbers, 5 and a location of 6; the features have 11"
+    refused(folder, match, source=tiny.source(WIDTH))
+
+
+class Harmful:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (self.folder,)
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_code_in_a_pickle_is_not_run(zipped: bool, tmp_path: Path) -> None:
+    trap = tmp_path / "made by the pickle"
+    folder = write_oscar(tmp_path / "oscar", {})
+    content: Any = {**oscar_weights(norm=False), "bert.x": Harmful(str(trap))}
+    torch.save(content, folder / PICKLED, _use_new_zipfile_serialization=zipped)
+    refused(folder, r"pytorch_model\.bin is damaged, or holds more than tensors")
+    assert not trap.exists()
+    # The trap is one.
+    torch.load(folder / PICKLED, weights_only=False)
+    assert trap.exists()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"rubbish", b"PK\x03\x04 cut", pickle.dumps({"a": 1}, 2), pickle.dumps([1], 2)],
+    ids=["empty", "rubbish", "cut", "a number", "a list"],
+)
+def test_damaged_weights(content: bytes, tmp_path: Path) -> None:
+    folder = write_oscar(tmp_path, {})
+    (folder / PICKLED).write_bytes(content)
+    refused(folder, PICKLED.replace(".", r"\."))
+    (folder / SAFE).write_bytes(content)
+    refused(folder, SAFE.replace(".", r"\."))
+
+
+@pytest.mark.parametrize("file", ["config.json", "vocab.txt", PICKLED])
+def test_a_missing_file_is_named(file: str, tmp_path: Path) -> None:
+    folder = write_oscar(tmp_path, oscar_weights(norm=False))
+    (folder / file).unlink()
+    refused(folder, file.replace(".", r"\."))
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("{", "JSON: "),
+        ("[]", "JSON: "),
+        (json.dumps(oscar_config(hidden_size="32")), "hidden_size: "),
+        (json.dumps(oscar_config(img_feature_dim=None)), "img_feature_dim: "),
+        (json.dumps(oscar_config(img_feature_dim=6)), "img_feature_dim: "),
+        (json.dumps(oscar_config(hidden_act="step")), "hidden_act: "),
+        (json.dumps(oscar_config(num_attention_heads=5)), "no multiple of num_attention_heads 5"),
+        (json.dumps(oscar_config(img_feature_type="dis_code_t")), "img_feature_type: dis_code_t"),
+    ],
+)
+def test_a_configuration_that_is_none(text: str, match: str, tmp_path: Path) -> None:
+    folder = write_oscar(tmp_path, oscar_weights(norm=False))
+    (folder / "config.json").write_text(text)
+    refused(folder, rf"config\.json: {match}" if match[-2:] == ": " else match)
+
+
+@pytest.mark.parametrize(
+    ("content", "match"),
+    [
+        ("\n".join([*tiny.VOCABULARY, "dog"]), "'dog' is in the vocabulary twice"),
+        ("\n".join(tiny.VOCABULARY).replace("[SEP]", "sep"), r"lacks \[SEP\]"),
+        ("\n".join([*tiny.VOCABULARY, "more"]), "25 token embeddings, the tokenizer 26 terms"),
+    ],
+)
+def test_a_vocabulary_of_another_model(content: str, match: str, tmp_path: Path) -> None:
+    folder = write_oscar(tmp_path, oscar_weights(norm=False))
+    (folder / "vocab.txt").write_text(content)
+    refused(folder, match)

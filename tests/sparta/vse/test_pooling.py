@@ -1,0 +1,275 @@
+"""What holds for every pooling, and fixed and learned poolings against their definitions."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from sparta.errors import InputError
+from sparta.vse.pooling.learned import LIP, AdaPool, FSPool, GeM
+from sparta.vse.pooling.registry import POOLINGS, Pooling, make_pooling
+from tests.sparta.vse.pools import (
+    DIMENSION,
+    JUNK,
+    Vector,
+    affine,
+    assert_computes,
+    columns,
+    dot,
+    make,
+    padded,
+    sigmoid,
+    softmax,
+)
+
+# Every pooling, with the options that change what it computes.
+CASES: dict[str, tuple[str, dict[str, Any]]] = {name: (name, {}) for name in POOLINGS} | {
+    "k-max of 2": ("k-max", {"k": 2}),
+    "gpo as code": ("gpo", {"variant": "code"}),
+    "adpool, tokens": ("adpool", {"token_weight": 1.0}),
+    "adpool, embedding": ("adpool", {"token_weight": 0.0}),
+    "adpool, fixed": ("adpool", {"token_weight": 0.25}),
+    "self-attention, 2 heads": ("self-attention", {"heads": 2}),
+}
+ORDERED = {"cls", "last", "seq2seq", "gcn-seq2seq"}
+WEIGHTED = {"mean", "max", "k-max", "gpo", "adpool", "cls", "last", "softpool", "adapool", "lip"}
+
+every_case = pytest.mark.parametrize("case", CASES)
+sizes = st.lists(st.integers(1, 9), min_size=2, max_size=5)
+seeds = st.integers(0, 1000)
+
+
+def made(case: str, seed: int = 0) -> Pooling:
+    name, options = CASES[case]
+    return make(name, seed, **options)
+
+
+def assert_same(found: Tensor, expected: Tensor) -> None:
+    assert expected.isfinite().all()
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+
+
+@every_case
+@settings(max_examples=15)
+@given(lengths=sizes, extra=st.integers(0, 6), junk=st.sampled_from(JUNK), seed=seeds)
+def test_a_set_is_pooled_as_if_it_were_alone(
+    case: str, lengths: list[int], extra: int, junk: float, seed: int
+) -> None:
+    pooling = made(case, seed).eval()
+    features, counts = padded(lengths, extra, junk, seed)
+    alone = [
+        pooling(features[i : i + 1, :length], counts[i : i + 1]) for i, length in enumerate(lengths)
+    ]
+    assert_same(pooling(features, counts), torch.cat(alone))
+
+
+@every_case
+@settings(max_examples=5)
+@given(lengths=sizes, extra=st.integers(1, 6), junk=st.sampled_from(JUNK), seed=seeds)
+def test_padding_has_no_part_in_training(
+    case: str, lengths: list[int], extra: int, junk: float, seed: int
+) -> None:
+    without, counts = padded(lengths, seed=seed)
+    features, _ = padded(lengths, extra, junk, seed)
+    assert_same(made(case, seed)(features, counts), made(case, seed)(without, counts))
+
+
+@pytest.mark.parametrize("case", [case for case, (name, _) in CASES.items() if name not in ORDERED])
+@settings(max_examples=10)
+@given(length=st.integers(1, 9), seed=seeds)
+def test_the_order_of_a_set_does_not_matter(case: str, length: int, seed: int) -> None:
+    pooling = made(case, seed).eval()
+    features, counts = padded([length, 9], seed=seed)
+    shuffled = features.clone()
+    shuffled[0, :length] = features[0, torch.randperm(length)]
+    assert_same(pooling(shuffled, counts), pooling(features, counts))
+
+
+@pytest.mark.parametrize("case", [case for case, (name, _) in CASES.items() if name in WEIGHTED])
+def test_one_element_is_its_own_pooled_vector(case: str) -> None:
+    features, counts = padded([1, 1, 1], extra=3, junk=9.0)
+    torch.testing.assert_close(made(case)(features, counts), features[:, 0])
+
+
+@every_case
+@pytest.mark.parametrize("junk", [3.0, math.nan, math.inf])
+def test_gradients_are_finite_and_padding_has_none(case: str, junk: float) -> None:
+    pooling = made(case)
+    features, counts = padded([1, 5, 3], extra=2, junk=junk)
+    features.requires_grad_()
+    pooling(features, counts).square().sum().backward()
+    assert features.grad is not None
+    assert features.grad.isfinite().all()
+    assert features.grad.abs().sum() > 0
+    for row, length in zip(features.grad, counts.tolist(), strict=True):
+        assert (row[length:] == 0).all()
+    for name, parameter in pooling.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all(), name
+
+
+@every_case
+@pytest.mark.parametrize("values", ["zeros", "large", "negative"])
+def test_odd_values_give_finite_results_and_gradients(case: str, values: str) -> None:
+    pooling = made(case)
+    features = {
+        "zeros": torch.zeros(2, 4, DIMENSION),
+        "large": 300 * torch.randn(2, 4, DIMENSION),
+        "negative": -torch.rand(2, 4, DIMENSION),
+    }[values].requires_grad_()
+    found = pooling(features, torch.tensor([4, 2]))
+    found.sum().backward()
+    assert found.isfinite().all()
+    assert features.grad is not None
+    assert features.grad.isfinite().all()
+
+
+@every_case
+def test_half_precision_loses_nothing_but_the_inputs_digits(case: str) -> None:
+    features, counts = padded([1, 40, 17], extra=1, junk=math.inf)
+    halved = features.bfloat16().requires_grad_()
+    with torch.autocast("cpu", torch.bfloat16):
+        found = made(case)(halved, counts)
+    found.sum().backward()
+    assert halved.grad is not None
+    assert halved.grad.isfinite().all()
+    assert found.dtype == torch.float32
+    assert_same(found, made(case)(halved.float(), counts))
+
+
+@pytest.mark.parametrize(
+    ("name", "millions"),
+    [
+        ("mean", 0),
+        ("gpo", 0.0127),
+        ("adpool", 0.002),
+        ("self-attention", 3.15),
+        ("seq2seq", 6.30),
+        ("gcn", 4.20),
+        ("gcn-seq2seq", 23.10),
+    ],
+)
+def test_parameters_at_the_papers_width(name: str, millions: float) -> None:
+    count = sum(parameter.numel() for parameter in make_pooling(name, 1024).parameters())
+    assert count / 1e6 == pytest.approx(millions, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("average", {}, "no pooling 'average'; there are: mean, max, k-max, gpo"),
+        ("k-max", {"n": 3}, "'k-max' has no option 'n'; it has: k"),
+        ("mean", {"k": 3}, "'mean' has no option 'k'; it has none"),
+        ("k-max", {"k": 0}, "k must be 1 or more, not 0"),
+        ("gpo", {"temperature": 0}, "temperature must be positive"),
+        ("gpo", {"variant": "published"}, "no variant 'published'"),
+        ("adpool", {"variant": "published"}, "no variant 'published'"),
+        ("adpool", {"token_weight": 1.5}, "token_weight must be from 0 to 1, not 1.5"),
+        ("self-attention", {"heads": 3}, "3 heads do not divide a width of 8"),
+    ],
+)
+def test_what_does_not_exist_is_refused(name: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        make_pooling(name, DIMENSION, **options)
+
+
+LENGTHS = (1, 4, 7, 2)
+
+
+def mean(values: Vector) -> float:
+    return sum(values) / len(values)
+
+
+def of_the_largest(k: int) -> Callable[[Vector], float]:
+    return lambda values: mean(sorted(values, reverse=True)[:k])
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "definition"),
+    [
+        ("mean", {}, mean),
+        ("max", {}, max),
+        *[("k-max", {"k": k}, of_the_largest(k)) for k in (1, 3, 5, 50)],
+        ("cls", {}, lambda values: values[0]),
+        ("last", {}, lambda values: values[-1]),
+        ("softpool", {}, lambda values: dot(softmax(values), values)),
+    ],
+)
+def test_fixed_poolings(
+    name: str, options: dict[str, Any], definition: Callable[[Vector], float]
+) -> None:
+    pooling = make(name, **options)
+    assert_computes(pooling, lambda x: [definition(c) for c in columns(x)], LENGTHS)
+
+
+def test_gem() -> None:
+    pooling = make("gem")
+    assert isinstance(pooling, GeM)
+    p = pooling.log_p.exp().item()
+
+    def reference(x: list[Vector]) -> Vector:
+        floored = [[max(v, 1e-6) for v in c] for c in columns(x)]
+        return [(sum(v**p for v in c) / len(c)) ** (1 / p) for c in floored]
+
+    assert_computes(pooling, reference, LENGTHS)
+
+
+def test_fspool() -> None:
+    pooling = make("fspool")
+    assert isinstance(pooling, FSPool)
+    points = columns(pooling.weight.tolist())  # 21 for each dimension
+
+    def weight(dimension: int, rank: float) -> float:
+        place = 20 * rank
+        left = min(int(place), 19)
+        share = place - left
+        return (1 - share) * points[dimension][left] + share * points[dimension][left + 1]
+
+    def reference(x: list[Vector]) -> Vector:
+        ranks = [i / max(len(x) - 1, 1) for i in range(len(x))]
+        return [
+            dot([weight(j, rank) for rank in ranks], sorted(c, reverse=True))
+            for j, c in enumerate(columns(x))
+        ]
+
+    assert_computes(pooling, reference, (*LENGTHS, 21, 30))
+
+
+def test_adapool() -> None:
+    pooling = make("adapool")
+    assert isinstance(pooling, AdaPool)
+    beta = sigmoid(pooling.beta.item())
+
+    def reference(x: list[Vector]) -> Vector:
+        pooled = []
+        for c in columns(x):
+            m = sum(c) / len(c)
+            near = dot(softmax([2 * v * m / (v * v + m * m) for v in c]), c)
+            pooled.append(beta * near + (1 - beta) * dot(softmax(c), c))
+        return pooled
+
+    assert beta != 0.5
+    assert_computes(pooling, reference, LENGTHS)
+
+
+def test_lip() -> None:
+    pooling = make("lip")
+    assert isinstance(pooling, LIP)
+
+    def reference(x: list[Vector]) -> Vector:
+        pooled = []
+        mapped = columns([affine(pooling.linear, element) for element in x])
+        for j, (c, z) in enumerate(zip(columns(x), mapped, strict=True)):
+            mean = sum(z) / len(z)
+            spread = math.sqrt(sum((v - mean) ** 2 for v in z) / len(z) + 1e-5)
+            scale, shift = pooling.scale[j].item(), pooling.shift[j].item()
+            logits = [12 * sigmoid(scale * (v - mean) / spread + shift) for v in z]
+            pooled.append(dot(softmax(logits), c))
+        return pooled
+
+    assert_computes(pooling, reference, LENGTHS)

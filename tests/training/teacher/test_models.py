@@ -1,0 +1,305 @@
+"""Models that teach: opened by name, and each kind's vectors against the model's own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from transformers import BertModel
+
+from sparta.errors import InputError
+from sparta.features.store import FeatureStore
+from sparta.progress import no_progress
+from sparta.visualsparta.model import VisualSparta
+from sparta.vse.batch import collate_regions
+from tests import tiny
+from tests.sparta.vse import models
+from tests.stores import write_store
+from tests.training.teacher.encoders import ENCODERS, clip
+from training.teacher import teachers as dense
+from training.teacher import teachers as dual_encoder
+from training.teacher.open import TeacherInputs, find_nearest, open_teacher, teacher_key
+from training.teacher.teachers import (
+    DenseTeacher,
+    DualEncoder,
+    Ensemble,
+    batches_of,
+    matching_stores,
+)
+from training.visualsparta.dataset import learn_vocabulary
+
+
+@pytest.fixture(scope="session")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> list[FeatureStore]:
+    """Two stores of four photos, and one of other features."""
+    folder = tmp_path_factory.mktemp("stores")
+    images = sorted(tiny.images(), key=lambda image: image.image_id)
+    other = replace(tiny.source(), weights="def")
+    halved = [replace(image, features=image.features / np.float16(2)) for image in images]
+    return [
+        write_store(folder / "plain", tiny.source(), images),
+        write_store(folder / "halved", tiny.source(), halved),
+        write_store(folder / "other", other, images),
+    ]
+
+
+TEXTS = ["a brown dog", "the red ball", "", "two men by the sea and the sea", "zebra"]
+
+
+def teacher_inputs(store: FeatureStore, folder: Path, **changes: Any) -> TeacherInputs:
+    plain = TeacherInputs(
+        image_ids=store.ids,
+        sentences=TEXTS,
+        stores=[store],
+        photos=None,
+        folder=folder,
+        device=torch.device("cpu"),
+        precision=None,
+        workers=0,
+        progress=no_progress,
+    )
+    return replace(plain, **changes)
+
+
+@pytest.fixture
+def names(tmp_path: Path) -> list[str]:
+    tiny.model().save_pretrained(tmp_path / "sparse")
+    models.bigru().save_pretrained(tmp_path / "dense")
+    return [str(tmp_path / "sparse"), str(tmp_path / "dense")]
+
+
+def test_kinds_are_averaged(stores: list[FeatureStore], names: list[str], tmp_path: Path) -> None:
+    inputs = teacher_inputs(stores[0], tmp_path / "cache")
+    every = np.arange(5), np.arange(4)
+    alone = [open_teacher([name], inputs) for name in names]
+    assert (alone[0].terms is not None, alone[1].terms is not None) == (True, False)
+    both = open_teacher(names, inputs)
+    mean = (alone[0].between(*every) + alone[1].between(*every)) / 2
+    assert np.allclose(both.between(*every), mean, atol=1e-5)
+    similar = both.between(*every).T
+    nearest = find_nearest(both, teacher_key(names, inputs), 2, inputs)
+    assert [set(row) for row in nearest] == [set(np.argsort(-row)[:2]) for row in similar]
+    assert find_nearest(both, "all", 99, inputs).shape == (4, 5)
+
+
+def test_a_key_changes_with_models_photos_and_sentences(
+    stores: list[FeatureStore], names: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "1-3.jpg").write_bytes(b"1")
+    keys = [
+        teacher_key(of, teacher_inputs(stores[0], tmp_path, **changes))
+        for of, changes in (
+            (names, {}),
+            (names[:1], {}),
+            (names, {"stores": stores[1:2]}),
+            (names, {"sentences": ["a"]}),
+            (names, {"image_ids": stores[0].ids[:2]}),
+            (names, {"photos": tmp_path}),
+        )
+    ]
+    (tmp_path / "1-3.jpg").write_bytes(b"22")
+    keys.append(teacher_key(names, teacher_inputs(stores[0], tmp_path, photos=tmp_path)))
+    assert len(set(keys)) == len(keys)
+    assert keys[0] == teacher_key(names, teacher_inputs(stores[0], tmp_path))
+
+
+def test_wrong_teachers_are_named(stores: list[FeatureStore], tmp_path: Path) -> None:
+    inputs = teacher_inputs(stores[0], tmp_path / "cache")
+    with pytest.raises(InputError, match="--teacher nowhere does not exist: give the folder"):
+        open_teacher(["nowhere"], inputs)
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(InputError, match=r"its config\.json cannot be read"):
+        open_teacher([str(tmp_path)], inputs)
+    encoder = str(clip(tmp_path / "clip"))
+    with pytest.raises(InputError, match=r"clip looks at photos.*nowhere\): give teacher\.photos"):
+        open_teacher([encoder], inputs)
+    gone = teacher_inputs(stores[0], tmp_path, photos=tmp_path / "gone")
+    with pytest.raises(InputError, match=r"gone\): give teacher\.photos"):
+        open_teacher([encoder], gone)
+
+
+def test_vectors_are_averaged_over_stores(
+    stores: list[FeatureStore], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dense, "TEXTS", 2)
+    model = models.bigru(views=2)
+    model.save_pretrained(tmp_path)
+    teacher = DenseTeacher(str(tmp_path), stores, torch.device("cpu"))
+    assert teacher.shape == (2, 8)
+    found = np.concatenate(list(teacher.photos(stores[0].ids, 1)))
+    with torch.inference_mode():
+        each = [model.encode_images(collate_regions(list(store)[1:])) for store in stores[:2]]
+    assert np.allclose(found, (each[0] + each[1]) / 2, atol=1e-3)
+    read = np.concatenate(list(teacher.sentences(TEXTS)))
+    assert np.allclose(read, model.embed_texts(TEXTS), atol=1e-3)
+
+
+def test_a_model_that_does_not_read_features_is_refused(
+    stores: list[FeatureStore], tmp_path: Path
+) -> None:
+    model = models.bigru()
+    model.tokenizer = None
+    model.save_pretrained(tmp_path)
+    with pytest.raises(InputError, match="has a vision network inside or no tokenizer"):
+        DenseTeacher(str(tmp_path), stores, torch.device("cpu"))
+
+
+CPU = torch.device("cpu")
+
+
+def save_model(folder: Path, shift: float, untrained: list[int]) -> VisualSparta:
+    model = tiny.model()
+    with torch.no_grad():
+        model.query_embedding.weight.add_(shift)
+        model.trained_terms[untrained] = False
+    model.save_pretrained(folder)
+    return model
+
+
+def test_term_scores_are_averaged_over_models_and_stores(
+    stores: list[FeatureStore], tmp_path: Path
+) -> None:
+    made = [save_model(tmp_path / "a", 0.0, [7, 8]), save_model(tmp_path / "b", 0.1, [8, 9])]
+    names = [str(tmp_path / name) for name in "ab"]
+    teacher = Ensemble(names, stores, CPU)
+    terms = teacher.terms.tolist()
+    assert terms == [i for i in range(6, len(tiny.VOCABULARY)) if i != 8]  # neither knows 8
+    found = np.concatenate(list(teacher.photos(stores[0].ids, 1)))
+    each = [
+        model.term_scores(tiny.batch(list(store)[1:])).scores[:, terms]
+        for model in made
+        for store in stores[:2]
+    ]
+    assert np.allclose(found, torch.stack(each).mean(dim=0), atol=1e-3)
+    half = Ensemble(names, stores, CPU, torch.bfloat16)
+    rounded = np.concatenate(list(half.photos(stores[0].ids, 1)))
+    assert not np.array_equal(rounded, found) and np.allclose(rounded, found, atol=0.02)
+    columns = teacher.columns()
+    assert [columns[term] for term in terms] == list(range(len(terms)))
+    assert set(columns[[0, 5, 8]]) == {-1}
+
+
+def test_sentences_are_counts_of_trained_terms(stores: list[FeatureStore], tmp_path: Path) -> None:
+    save_model(tmp_path / "a", 0.0, [tiny.VOCABULARY.index("dog")])
+    teacher = Ensemble([str(tmp_path / "a")], stores, CPU)
+    counts = teacher.counts(TEXTS).toarray()
+    words = [tiny.VOCABULARY[term] for term in teacher.terms]
+    found = [{words[i]: n for i, n in enumerate(row) if n} for row in counts]
+    assert found[:3] == [{"a": 1, "brown": 1}, {"the": 1, "red": 1, "ball": 1}, {}]
+    assert found[3:] == [{"two": 1, "by": 1, "the": 2, "sea": 2}, {}]
+
+
+def test_models_that_cannot_teach_together_are_refused(
+    stores: list[FeatureStore], tmp_path: Path
+) -> None:
+    save_model(tmp_path / "a", 0.0, [])
+    other = tiny.model()
+    other.tokenizer = learn_vocabulary(["a dog"], 20)
+    other.save_pretrained(tmp_path / "b")
+    with pytest.raises(InputError, match="b has another vocabulary than"):
+        Ensemble([str(tmp_path / "a"), str(tmp_path / "b")], stores, CPU)
+    (tmp_path / "b" / "tokenizer.json").unlink()
+    with pytest.raises(InputError, match=r"b has no tokenizer\.json"):
+        Ensemble([str(tmp_path / "b")], stores, CPU)
+    (tmp_path / "b" / "model.safetensors").unlink()
+    with pytest.raises(InputError, match="b is not a VisualSparta model"):
+        Ensemble([str(tmp_path / "b")], stores, CPU)
+
+
+def test_a_model_reads_the_stores_of_its_features(stores: list[FeatureStore]) -> None:
+    config = tiny.model().config
+    assert matching_stores("m", config, stores) == stores[:2]
+    with pytest.raises(InputError, match=r"m was trained on other .*weights: 'abc' against 'def'"):
+        matching_stores("m", config, stores[2:])
+    config.feature_source = None
+    assert matching_stores("m", config, stores) == stores
+    config.feature_dim = 9
+    with pytest.raises(InputError, match=r"\(features of 9 numbers\): name feature stores"):
+        matching_stores("m", config, stores)
+
+
+def test_images_come_in_order_from_any_place(stores: list[FeatureStore]) -> None:
+    ids = [stores[0].ids[i] for i in (2, 0, 3)]
+    (images,) = batches_of(stores[0], ids, 1)
+    assert [image.image_id for image in images] == ids[1:]
+    with pytest.raises(InputError, match=r"plain lacks photo none\.jpg: the teacher needs"):
+        list(batches_of(stores[0], ["none.jpg"], 0))
+
+
+PHRASES = ["a red photo", "blue", "a photo of red and green and blue and red and green"]
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("photos")
+    rng = np.random.default_rng(0)
+    for number in range(3):
+        pixels = rng.integers(0, 256, (40, 48 + number, 3), np.uint8)
+        Image.fromarray(pixels).save(folder / f"{number}.png")
+    return folder
+
+
+@pytest.mark.parametrize("kind", ENCODERS)
+def test_vectors_are_those_of_the_model(
+    kind: str, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dual_encoder, "BATCH", 2)
+    encoder = DualEncoder(str(ENCODERS[kind](tmp_path)), CPU)
+    shown = np.concatenate(list(encoder.photos(photos, ["0.png", "2.png", "1.png"], 0)))
+    read = np.concatenate(list(encoder.sentences(PHRASES)))
+    assert shown.shape == (3, 1, encoder.dimension)
+    assert read.shape == (3, encoder.dimension)
+    with torch.inference_mode():
+        for row, name in zip(shown[:, 0], ("0", "2", "1"), strict=True):
+            pixels = encoder.processor(Image.open(photos / f"{name}.png"), return_tensors="pt")
+            vector = encoder.model.get_image_features(**pixels).pooler_output[0]
+            assert np.allclose(row, vector / vector.norm(), atol=1e-3)
+        for row, text in zip(read, PHRASES, strict=True):
+            padding = "max_length" if kind == "siglip" else False
+            ids = encoder.tokenizer(
+                text, padding=padding, truncation=True, max_length=12, return_tensors="pt"
+            )
+            vector = encoder.model.get_text_features(**ids).pooler_output[0]
+            assert np.allclose(row, vector / vector.norm(), atol=1e-3)
+
+
+def test_what_is_no_dual_encoder_is_refused(tmp_path: Path) -> None:
+    bert = tmp_path / "bert"
+    BertModel(tiny.encoder()).save_pretrained(bert)
+    with pytest.raises(InputError, match="bert is a bert, which is no dual encoder: give a model"):
+        DualEncoder(str(bert), CPU)
+    (tmp_path / "config.json").write_text('{"model_type": "unheard-of"}')
+    with pytest.raises(InputError, match="neither the folder of a model nor one on the hub"):
+        DualEncoder(str(tmp_path), CPU)
+
+
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        ("preprocessor_config.json", "neither a folder with a preprocessor_config.json"),
+        ("model.safetensors", "lacks its tokenizer or weights: Error no file named"),
+    ],
+)
+def test_an_incomplete_folder_is_refused(tmp_path: Path, file: str, message: str) -> None:
+    clip(tmp_path)
+    (tmp_path / file).unlink()
+    with pytest.raises(InputError, match=message):
+        DualEncoder(str(tmp_path), CPU)
+
+
+def test_photos_must_be_readable(photos: Path, tmp_path: Path) -> None:
+    encoder = DualEncoder(str(clip(tmp_path)), CPU)
+    with pytest.raises(InputError, match=r"none\.png cannot be read: .*No such file"):
+        list(encoder.photos(photos, ["0.png", "none.png"], 0))
+
+
+def test_a_tower_must_give_one_vector(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = DualEncoder(str(clip(tmp_path)), CPU)
+    monkeypatch.setattr(encoder.model, "get_text_features", lambda **_: torch.zeros(1, 3, 8))
+    with pytest.raises(InputError, match="gives no single vector of a photo or text"):
+        list(encoder.sentences(["a"]))

@@ -1,0 +1,265 @@
+"""Objectives against slow ones, rates of each part, and loaders."""
+
+import math
+from collections.abc import Sequence
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from sparta.captions.record import CaptionedPhoto
+from sparta.errors import InputError
+from sparta.features.store import FeatureStore
+from sparta.visualsparta.collate import ImageCollator
+from tests import tiny
+from tests.training.corpus import Corpus
+from training.inputs import split_photos
+from training.module import ProcessPart
+from training.visualsparta import prepare
+from training.visualsparta.config import (
+    VisualSpartaDataConfig,
+    VisualSpartaModelConfig,
+    VisualSpartaTrainConfig,
+)
+from training.visualsparta.dataset import TrainingCollator, TrainingExample
+from training.visualsparta.lightning_module import (
+    VisualSpartaTraining,
+    flops,
+    in_batch_cross_entropy,
+    soft_cross_entropy,
+    term_score_error,
+)
+
+# Photo 8 is shown twice: by columns 1 and 4. Photos 7 and 8 have two captions each.
+QUERIES = torch.tensor([7, 8, 9, 8, 7])
+COLUMNS = torch.tensor([7, 8, 9, 11, 8])
+
+
+def scores(seed: int = 0) -> torch.Tensor:
+    torch.manual_seed(seed)
+    return (4 * torch.randn(5, 5)).requires_grad_()
+
+
+def slow_objective(values: list[list[float]], with_positive: bool, smoothing: float) -> float:
+    """Equation 13 with its sign turned, one query after the other."""
+    losses = []
+    for row, photo in zip(values, QUERIES.tolist(), strict=True):
+        positive = COLUMNS.tolist().index(photo)
+        negatives = [j for j, shown in enumerate(COLUMNS.tolist()) if shown != photo]
+        below = [*negatives, positive] if with_positive else negatives
+        log_sum = math.log(sum(math.exp(row[j]) for j in below))
+        share = {j: smoothing / (len(negatives) + 1) for j in [*negatives, positive]}
+        share[positive] += 1 - smoothing
+        losses.append(sum(weight * (log_sum - row[j]) for j, weight in share.items()))
+    return sum(losses) / len(losses)
+
+
+@pytest.mark.parametrize("with_positive", [True, False])
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+def test_equation_13(with_positive: bool, smoothing: float) -> None:
+    given = scores()
+    found = in_batch_cross_entropy(given, QUERIES, COLUMNS, with_positive, smoothing)
+    expected = slow_objective(given.tolist(), with_positive, smoothing)
+    assert found.item() == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("with_positive", [True, False])
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+def test_a_photo_is_never_its_own_captions_negative(with_positive: bool, smoothing: float) -> None:
+    given = scores()
+    in_batch_cross_entropy(given, QUERIES, COLUMNS, with_positive, smoothing).backward()
+    assert given.grad is not None
+    assert given.grad.isfinite().all()
+    for row, photo in enumerate(QUERIES.tolist()):
+        for column, shown in enumerate(COLUMNS.tolist()):
+            slope = given.grad[row, column].item()
+            if shown != photo:
+                assert slope != 0
+            elif column == COLUMNS.tolist().index(photo):
+                assert slope < 0 or smoothing
+            else:
+                assert slope == 0  # the second column of photo 8 takes no part
+
+
+def test_extreme_scores_stay_finite() -> None:
+    given = torch.tensor([[500.0, -500.0], [500.0, 0.0]], requires_grad=True)
+    loss = in_batch_cross_entropy(given, torch.arange(2), torch.arange(2))
+    loss.backward()
+    assert loss.item() == pytest.approx(250.0)
+    assert given.grad is not None
+    assert given.grad.isfinite().all()
+
+
+def test_a_missing_positive_is_an_error() -> None:
+    with pytest.raises(ValueError, match="lacks the photo of one"):
+        in_batch_cross_entropy(scores(), QUERIES, COLUMNS + 1)
+
+
+def test_a_batch_of_one_photo_has_no_negatives() -> None:
+    """Without the positive the denominator of equation 13 would be empty: log 0."""
+    one = torch.tensor([3, 3])
+    given = torch.randn(2, 2)
+    with pytest.raises(InputError, match="include_positive: false needs a second photo in every"):
+        in_batch_cross_entropy(given, one, one, include_positive=False)
+    assert in_batch_cross_entropy(given, one, one).isfinite()
+
+
+def test_flops_is_the_sum_of_squared_means() -> None:
+    torch.manual_seed(1)
+    given = torch.rand(3, 7).relu()
+    expected = sum((sum(row[t] for row in given.tolist()) / 3) ** 2 for t in range(7))
+    assert flops(given).item() == pytest.approx(expected, rel=1e-5)
+
+
+def slow_soft_cross_entropy(scores: list[list[float]], targets: list[list[float]]) -> float:
+    """Mean over rows of -Σ_j p_j log q_j, p and q the softmax of targets and scores."""
+    losses = []
+    for row, aims in zip(scores, targets, strict=True):
+        log_sum = math.log(sum(map(math.exp, row)))
+        total = sum(map(math.exp, aims))
+        losses.append(
+            sum(math.exp(aim) / total * (log_sum - s) for s, aim in zip(row, aims, strict=True))
+        )
+    return sum(losses) / len(losses)
+
+
+@pytest.mark.parametrize("image_to_text", [0.0, 0.3, 1.0])
+def test_soft_targets_in_both_directions(image_to_text: float) -> None:
+    given, targets = scores()[:3], scores(seed=1)[:3]
+    means = [sum(row) / len(row) for row in given.tolist()]
+    centred = [[s - mean for s in row] for row, mean in zip(given.tolist(), means, strict=True)]
+    expected = (1 - image_to_text) * slow_soft_cross_entropy(given.tolist(), targets.tolist())
+    turned = [list(column) for column in zip(*centred, strict=True)]
+    expected += image_to_text * slow_soft_cross_entropy(turned, targets.T.tolist())
+    found = soft_cross_entropy(given, targets, image_to_text)
+    assert found.item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_term_scores_count_by_the_queries_that_contain_them() -> None:
+    given, targets = torch.tensor([[1.0, 2, 3], [4, 5, 6]]), torch.zeros(2, 3)
+    weights = torch.tensor([1.0, 0, 3])
+    expected = ((1 + 16) / 2 * 1 + (9 + 36) / 2 * 3) / 4
+    assert term_score_error(given, targets, weights).item() == pytest.approx(expected)
+    assert term_score_error(given, targets, torch.zeros(3)).item() == 0
+
+
+def rates(module: VisualSpartaTraining) -> dict[str, float]:
+    """Learning rate of every parameter, by name."""
+    of = {id(p): group["lr"] for group in module._groups() for p in group["params"]}
+    return {name: of[id(p)] for name, p in module.named_parameters() if id(p) in of}
+
+
+def test_each_part_learns_at_its_rate() -> None:
+    config = VisualSpartaTrainConfig(
+        learning_rate=1e-4, query_learning_rate=1e-3, projection_learning_rate=1e-2
+    )
+    module = VisualSpartaTraining(tiny.model(), config)
+    found = rates(module)
+    assert found.keys() == {name for name, _ in module.named_parameters()}
+    for name, rate in found.items():
+        part = name.split(".")[1]
+        assert rate == {"query_embedding": 1e-3, "region_projection": 1e-2}.get(part, 1e-4), name
+    assert set(rates(VisualSpartaTraining(tiny.model(), VisualSpartaTrainConfig())).values()) == {
+        5e-5
+    }
+
+
+def test_a_batch_in_parts_trains_as_one_padded_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    images = [tiny.image(2 + 3 * i % 5, ("dog",) * (i % 3), seed=i) for i in range(7)]
+    examples = [
+        TrainingExample(i, image, [[6 + i, 7, 8], [20 - i]]) for i, image in enumerate(images)
+    ]
+    collate = TrainingCollator(ImageCollator(tiny.tokenizer(), 50, 35))
+    found = []
+    for size in (2, 100):
+        monkeypatch.setattr("training.visualsparta.dataset.PART", size)
+        batch = collate(examples)
+        assert len(batch.images) == (4 if size == 2 else 1)
+        torch.manual_seed(0)
+        module = VisualSpartaTraining(tiny.model(), VisualSpartaTrainConfig(flops=0.1)).eval()
+        module.log = lambda *_, **__: None  # type: ignore[method-assign]
+        loss = module.training_step(batch, 0)
+        loss.backward()
+        slopes = {name: p.grad for name, p in module.named_parameters() if p.grad is not None}
+        found.append({"loss": loss} | slopes)
+    assert found[0].keys() == found[1].keys()
+    for name, value in found[0].items():
+        assert_close(value, found[1][name], msg=name)
+
+
+def test_what_is_never_used_is_not_trained() -> None:
+    found = rates(VisualSpartaTraining(tiny.model(use_labels=False), VisualSpartaTrainConfig()))
+    assert not any("embeddings" in name for name in found)
+    assert "model.query_embedding.weight" in found
+    tied = tiny.model(use_labels=False, tie_query_embedding=True)
+    found = rates(VisualSpartaTraining(tied, VisualSpartaTrainConfig()))
+    assert [name for name in found if "embeddings" in name] == [
+        "model.encoder.embeddings.word_embeddings.weight"
+    ]
+
+
+@pytest.fixture(scope="module")
+def store(corpus: Corpus) -> FeatureStore:
+    return FeatureStore.open(corpus.features)
+
+
+def texts_of(photos: Sequence[CaptionedPhoto]) -> list[str]:
+    return [text for photo in photos for text in photo.captions]
+
+
+@pytest.mark.parametrize(("size", "world"), [(91, 1), (30, 4)])
+def test_a_batch_that_does_not_fit_is_refused(
+    corpus: Corpus, store: FeatureStore, size: int, world: int
+) -> None:
+    config = corpus.config(batch_size=size)
+    photos, _ = split_photos(config.data, [store], 0)
+    model = prepare.build_model(config.model, store.source, texts_of(photos))
+    with pytest.raises(InputError, match=f"batch_size: {size} must be a multiple of {world}"):
+        prepare.training_loader(config, [store], photos, model, ProcessPart(0, world, 0))
+
+
+def test_misspelt_model_settings_are_refused(corpus: Corpus, store: FeatureStore) -> None:
+    photos, _ = split_photos(VisualSpartaDataConfig(captions=corpus.captions), [store], 0)
+    for settings, message in (
+        ({"encoder": {"hidden_sise": 32}}, r"BertConfig has no fields \['hidden_sise'\]"),
+        ({"options": {"use_label": False}}, r"unknown model options \['use_label'\]"),
+    ):
+        with pytest.raises(InputError, match=message):
+            prepare.build_model(
+                VisualSpartaModelConfig.model_validate(settings), store.source, texts_of(photos)
+            )
+
+
+def test_validation_queries_know_their_photo(corpus: Corpus, store: FeatureStore) -> None:
+    config = corpus.config()
+    photos, held_out = split_photos(config.data, [store], 0)
+    model = prepare.build_model(config.model, store.source, texts_of(photos))
+    queries, targets = prepare.validation_queries(model, held_out)
+    assert targets.tolist() == [i for i in range(30) for _ in range(2)]
+    expected = model.encode_queries([text for photo in held_out for text in photo.captions])
+    assert torch.equal(queries.terms, expected.terms)
+    assert torch.equal(queries.counts, expected.counts)
+    loader = prepare.validation_loader(config, store, held_out, model)
+    shown = torch.cat([batch.regions for batch in loader])
+    for row, photo in zip(shown, held_out, strict=True):
+        own = torch.from_numpy(store[store.index(photo.image_id)].features.copy())
+        assert torch.equal(row, own)
+
+
+def test_an_epoch_of_pairs_has_every_caption_once(corpus: Corpus, store: FeatureStore) -> None:
+    config = corpus.config(data={"epoch": "pairs"})
+    photos, _ = split_photos(config.data, [store], 0)
+    model = prepare.build_model(config.model, store.source, texts_of(photos))
+    loader = prepare.training_loader(config, [store], photos, model, ProcessPart(0, 1, 0))
+    batches = list(loader)
+    assert len(batches) == len(photos) * 2 / 30
+    found = []
+    for batch in batches:
+        assert len(batch.photos) == len(batch.query_ids) == 30
+        assert torch.equal(batch.photos, batch.query_photos)
+        for photo, ids, mask in zip(
+            batch.query_photos.tolist(), batch.query_ids, batch.query_mask, strict=True
+        ):
+            found.append((photo, ids[mask].tolist()))
+    expected = prepare.caption_ids(model, photos)
+    assert sorted(found) == sorted((i, ids) for i, own in enumerate(expected) for ids in own)
