@@ -10,6 +10,7 @@ import random
 from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,7 +37,7 @@ def _lines(path: Path) -> list[dict[str, object]]:
 def test_facts_captions_and_queries_of_a_seed_are_those_that_were_checked() -> None:
     scenes = {f"{index}": render_scene(9, index) for index in range(250)}
     queries = compose_queries({name: scene.record for name, scene in scenes.items()}, 60, 1)
-    found = [[scene.texts, asdict(scene.record)] for scene in scenes.values()]
+    found: list[Any] = [[scene.texts, asdict(scene.record)] for scene in scenes.values()]
     for _, record in found:
         for one in record["objects"]:
             one["box"] = [round(value, 4) for value in one["box"]]
