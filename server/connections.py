@@ -38,19 +38,20 @@ class _Joining:
     def write(self, data: bytes) -> None:
         """Send some bytes as soon as what runs now has written all, or much."""
         if not self._written:
-            self._loop.call_soon(self._flush)
+            self._loop.call_soon(self.flush)
         self._written += data
         if len(self._written) >= JOINED:
-            self._flush()
+            self.flush()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Send what was written."""
         if self._written:
             written, self._written = self._written, bytearray()
             self._transport.write(written)
 
     def close(self) -> None:
         """Close when all is sent."""
-        self._flush()
+        self.flush()
         self._transport.close()
 
     def __getattr__(self, name: str) -> Any:
@@ -231,6 +232,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """An answer is complete: go on with the next request, or with what was refused after it."""
+        self.transport.flush()  # type: ignore[attr-defined]
         if self._refusal is None or self.pipeline:
             super().on_response_complete()
         else:

@@ -23,8 +23,9 @@ def search_key(asked: SearchParameters | SearchBody, backend: str, version: str)
         backend: that answers.
         version: of the index; commits of one index share what is before the dot.
     """
-    chosen = asked.filter, asked.sort, asked.substitute, asked.min_coverage
-    parts = _json((version.partition(".")[0], backend, asked.q, *chosen)).encode()
+    filtered = _json(asked.filter) if isinstance(asked.filter, dict) else asked.filter
+    chosen = filtered, asked.sort, asked.substitute, asked.min_coverage
+    parts = to_json((version.partition(".")[0], backend, asked.q, *chosen))
     # OpenSSL's hashes take several times as long for so little: they fetch much before they begin.
     return blake2b(parts, digest_size=6).hexdigest()
 

@@ -99,7 +99,12 @@ def _explain_hits(hits: list[Json], explain: ExplainAll, wanted: Wanted) -> None
 
 def json_response(answer: BaseModel | Json) -> Response:
     """An answer as JSON, made here and not in the event loop, which it would block."""
-    return Response(to_json(answer, inf_nan_mode="null"), media_type="application/json")
+    return Response(json_text(answer), media_type="application/json")
+
+
+def json_text(answer: BaseModel | Json) -> bytes:
+    """As `json_response`, the body alone."""
+    return to_json(answer, inf_nan_mode="null")
 
 
 def photo_url(request: Request, backend: Backend, image_id: str) -> str | None:

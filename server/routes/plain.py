@@ -17,15 +17,17 @@ from server.monitoring.middleware import headers_of
 from server.monitoring.monitor import Monitor
 from server.monitoring.record import RequestRecord, begin
 from server.problems import KNOWN, answer_to
-from server.routes.search import router, search
+from server.routes.search import router, searched
 from server.security.install import Guards
 from server.security.root_path import route_path
-from server.security_headers import completed
+from server.security_headers import Headers, completed
 
 PATH = "/v1/search"
 LEAST_COMPRESSED = 1000  # bytes
 COMPRESSION = 4  # of 9: half the time of the default for 5 % more bytes
 _GZIP = 16 + zlib.MAX_WBITS
+_VARY = (b"vary", b"Accept-Encoding")
+_HEADERS = completed({"path": PATH}, [(b"content-type", b"application/json")])
 _ROUTE = next(route for route in router.routes if "GET" in getattr(route, "methods", ()))
 
 
@@ -58,45 +60,47 @@ class PlainSearch:
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         record = begin(scope)
         scope["route"] = _ROUTE
+        request = Request(scope, receive)
         try:
-            response = await self._response(Request(scope, receive), record)
-            body, headers = _encoded(scope, response)
-            record.status, record.bytes = response.status_code, len(body)
-            headers = [*completed(scope, headers), *headers_of(record)]
-            start = {"type": "http.response.start", "status": record.status, "headers": headers}
-            await send(start)
+            try:
+                answer: bytes | Response = await self._searched(request, record)
+            except KNOWN as error:
+                answer = answer_to(request, error)
+            if isinstance(answer, bytes):
+                status, body, headers = 200, answer, _HEADERS
+            else:
+                status, body = answer.status_code, bytes(answer.body)
+                kept = [one for one in answer.raw_headers if one[0] != b"content-length"]
+                headers = completed(scope, kept)
+            body, encoding = _encoded(scope, body)
+            length = b"content-length", b"%d" % len(body)
+            headers = [length, *headers, *encoding, *headers_of(record)]
+            record.status, record.bytes = status, len(body)
+            await send({"type": "http.response.start", "status": status, "headers": headers})
             await send({"type": "http.response.body", "body": body})
         finally:
             # Without an answer it is an unexpected error, which is answered outside of this.
             record.status = record.status or 500
             self._monitor.finished(scope, record)
 
-    async def _response(self, request: Request, record: RequestRecord) -> Response:
+    async def _searched(self, request: Request, record: RequestRecord) -> bytes | Response:
         scope = request.scope
-        try:
-            self._guards.hosts.check(scope)
-            with self._guards.admission.admitted(scope, route_path(scope)):
-                lease = self._current.take()
-                keep_lease(scope, lease)
-                record.index = lease.resource.version
-                try:
-                    return await search(request)
-                finally:
-                    lease.give_back()
-        except KNOWN as error:
-            return answer_to(request, error)
+        self._guards.hosts.check(scope)
+        with self._guards.admission.admitted(scope, route_path(scope)):
+            lease = self._current.take()
+            keep_lease(scope, lease)
+            record.index = lease.resource.version
+            try:
+                return await searched(request)
+            finally:
+                lease.give_back()
 
 
-def _encoded(scope: Scope, response: Response) -> tuple[bytes, list[tuple[bytes, bytes]]]:
-    """The body and the headers of an answer, compressed if large and the client takes that."""
-    body, headers = bytes(response.body), response.raw_headers
+def _encoded(scope: Scope, body: bytes) -> tuple[bytes, Headers]:
+    """A body, compressed if large and the client takes that, and the headers that say so."""
     if len(body) < LEAST_COMPRESSED:
-        return body, headers
-    headers = [*headers, (b"vary", b"Accept-Encoding")]
+        return body, []
     accepted = [value for name, value in scope["headers"] if name == b"accept-encoding"]
     if not accepted or b"gzip" not in accepted[0]:  # as Starlette decides it
-        return body, headers
-    body = zlib.compress(body, COMPRESSION, _GZIP)
-    kept = [header for header in headers if header[0] != b"content-length"]
-    sizes = [(b"content-encoding", b"gzip"), (b"content-length", b"%d" % len(body))]
-    return body, [*kept, *sizes]
+        return body, [_VARY]
+    return zlib.compress(body, COMPRESSION, _GZIP), [_VARY, (b"content-encoding", b"gzip")]

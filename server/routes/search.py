@@ -27,7 +27,7 @@ from server.problems import PROBLEM, ProblemError, responses
 from server.routes import cursor
 from server.routes.cursor import search_key
 from server.routes.filtering import allowed_by, browsed_by
-from server.routes.hits import Json, hits_and_timings, json_response
+from server.routes.hits import Json, hits_and_timings, json_response, json_text
 from server.routes.parameters import (
     OneOrSeveral,
     SearchBody,
@@ -70,12 +70,20 @@ async def search(request: Request) -> Response:
     text as a whole with the photos, has no such operators, always finds the nearest ones and
     explains nothing; it is loaded at its first query, which takes seconds.
     """
+    answer = await searched(request)
+    if isinstance(answer, Response):
+        return answer
+    return Response(answer, media_type="application/json")
+
+
+async def searched(request: Request) -> bytes | Response:
+    """The JSON of the answer to a search by GET; a response if a thread made it."""
     asked = read_search(request.scope["query_string"])
     backend = backends_of(request).get(asked.backend)
     answer = partial(search_answer, request, backend, asked)
     # A quick search takes less time than switching to a thread; others would block the event loop.
     if backend.quick and _is_quick(asked):
-        return json_response(answer())
+        return json_text(answer())
     work: Work = request.app.state.work
     return await work.run(request, lambda wanted: json_response(answer(wanted)))
 
