@@ -15,6 +15,7 @@ from fastapi.responses import FileResponse
 from fastapi.routing import APIRoute
 from fastapi.staticfiles import StaticFiles
 from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddleware
+from starlette.types import Receive, Scope, Send
 
 from server import problems, schemas
 from server.backends import Backends
@@ -72,6 +73,21 @@ PAGE = Path(__file__).parent / "page"
 NOT_COMPRESSED = (*DEFAULT_EXCLUDED_CONTENT_TYPES, "image/*", "application/octet-stream")
 
 
+class _Application(FastAPI):
+    """An application with a plain handler before all its layers."""
+
+    plain: PlainSearch
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        scope["app"] = self
+        await self.plain(scope, receive, send)
+
+    async def layered(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """As `FastAPI`."""
+        await super().__call__(scope, receive, send)
+
+
 def create_app(
     backends: Backends,
     settings: ServerSettings,
@@ -117,7 +133,7 @@ def create_app(
         monitor.close()
         current.close()
 
-    app = FastAPI(
+    app = _Application(
         title="VisualSparta",
         version=version("visualsparta"),
         summary="Text-to-image search on an inverted index, with an explanation of every hit",
@@ -147,7 +163,7 @@ def create_app(
         app.include_router(router)
     app.add_api_route("/", _index, methods=["GET", "HEAD"], include_in_schema=False)
     app.mount("/page", StaticFiles(directory=PAGE))
-    app.add_middleware(PlainSearch, current=current, guards=guards, monitor=monitor)
+    app.plain = PlainSearch(app.layered, current, guards, monitor)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
 

@@ -232,7 +232,9 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """An answer is complete: go on with the next request, or with what was refused after it."""
-        self.transport.flush()  # type: ignore[attr-defined]
+        # Several answers are sent one after another: waking clients meanwhile takes longer.
+        if len(self.tasks) == 1:
+            self.transport.flush()  # type: ignore[attr-defined]
         if self._refusal is None or self.pipeline:
             super().on_response_complete()
         else:

@@ -187,7 +187,7 @@ def install(app: FastAPI) -> None:
     for kind, handler in _HANDLERS.items():
         app.add_exception_handler(kind, handler)
     app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(Exception, _unexpected)
+    app.add_exception_handler(Exception, unexpected)
 
 
 def answer_to(request: Request, error: Exception) -> Response:
@@ -340,9 +340,10 @@ def _allow(request: Request, headers: Mapping[str, str] | None) -> Mapping[str, 
     return {"Allow": ", ".join(sorted(methods))} if methods else headers
 
 
-def _unexpected(request: Request, error: Exception) -> Response:
+def unexpected(request: Request, error: Exception) -> Response:
+    """The answer to a request that failed by a mistake of the program."""
     detail = "the server failed to answer this request; see its log for the reason"
     problem = _plain(HTTPStatus.INTERNAL_SERVER_ERROR, detail)
-    # Starlette answers these outside all middleware, so the headers are set here.
+    # These are answered outside all middleware, so the headers are set here.
     headers = SECURITY_HEADERS | {HEADER.decode(): record_of(request.scope).id}
     return _response(request, problem, headers)

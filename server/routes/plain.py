@@ -16,7 +16,7 @@ from server.changeover.leases import Current, keep_lease
 from server.monitoring.middleware import headers_of
 from server.monitoring.monitor import Monitor
 from server.monitoring.record import RequestRecord, begin
-from server.problems import KNOWN, answer_to
+from server.problems import KNOWN, answer_to, unexpected
 from server.routes.search import router, searched
 from server.security.install import Guards
 from server.security.root_path import route_path
@@ -32,10 +32,10 @@ _ROUTE = next(route for route in router.routes if "GET" in getattr(route, "metho
 
 
 class PlainSearch:
-    """Middleware that answers searches by GET; all other requests pass to the application.
+    """Answers searches by GET; all other requests pass to the application.
 
     Args:
-        app: the application.
+        app: the application with its layers.
         current: the backends.
         guards: decide who may search.
         monitor: records what was answered.
@@ -66,6 +66,9 @@ class PlainSearch:
                 answer: bytes | Response = await self._searched(request, record)
             except KNOWN as error:
                 answer = answer_to(request, error)
+            except Exception as error:
+                await unexpected(request, error)(scope, receive, send)
+                raise  # for the log of the server
             if isinstance(answer, bytes):
                 status, body, headers = 200, answer, _HEADERS
             else:
@@ -79,7 +82,6 @@ class PlainSearch:
             await send({"type": "http.response.start", "status": status, "headers": headers})
             await send({"type": "http.response.body", "body": body})
         finally:
-            # Without an answer it is an unexpected error, which is answered outside of this.
             record.status = record.status or 500
             self._monitor.finished(scope, record)
 
