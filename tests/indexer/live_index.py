@@ -14,9 +14,10 @@ from indexer.update.sharded import Writer
 from indexer.update.writer import open_writer
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.search.queries import answer
-from tests.indexer.vocabulary import COMMON, RARE
+from tests.indexer.vocabulary import COMMON, RARE, small_tokenizer
 from tests.reference.searcher import ReferenceSearcher
 
+TOKENIZER = small_tokenizer()
 QUERIES = ("dog", COMMON, "two dogs running on a beach", f"{RARE} cat qqq", "ball red sky . é")
 
 
@@ -54,7 +55,7 @@ class LiveReference:
             else:
                 self.images.pop(change.image_id, None)
 
-    def searcher(self, tokenizer: WordPieceTokenizer) -> ReferenceSearcher:
+    def searcher(self, tokenizer: WordPieceTokenizer = TOKENIZER) -> ReferenceSearcher:
         rows = [self.images[image_id] for image_id in sorted(self.images)]
         return ReferenceSearcher(Postings.of(rows), tokenizer)
 

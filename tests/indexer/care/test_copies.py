@@ -19,7 +19,6 @@ from indexer.care.copies import copy_index, link_uploads
 from indexer.dense.build import add_dense
 from indexer.live.changes import Add, Change, Delete, MetadataChange
 from indexer.parts import UPLOADS
-from indexer.postings import Postings
 from indexer.search.api import UnknownImageError
 from indexer.search.lucene import LuceneSearcher
 from indexer.search.open import open_backend, open_index
@@ -31,9 +30,7 @@ from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.live_index import LiveReference, assert_same
-from tests.indexer.random_postings import random_postings
-
-Make = Callable[[Path, Postings], Path]
+from tests.indexer.random_postings import MakeIndex, random_postings
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -59,7 +56,7 @@ def test_dense_parts_are_copied(
 @pytest.mark.parametrize("compact_at", [4096, 2])
 def test_later_writes_change_neither(
     tokenizer: WordPieceTokenizer,
-    make_index: Make,
+    make_index: MakeIndex,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     compact_at: int,
@@ -104,7 +101,7 @@ def test_later_writes_change_neither(
 
 def test_while_a_writer_commits(
     tokenizer: WordPieceTokenizer,
-    make_index: Make,
+    make_index: MakeIndex,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

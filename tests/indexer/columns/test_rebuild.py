@@ -16,7 +16,6 @@ from indexer.columns.layout import Columns
 from indexer.columns.lucene_postings import read_images, read_rows
 from indexer.columns.manifest import FOLDER, FORMAT_VERSION, ColumnManifest, columns_fit
 from indexer.columns.rebuild import rebuild_columns
-from indexer.lucene.jvm import declare, java
 from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import Manifest
 from indexer.parts import LUCENE, describe_parts
@@ -26,11 +25,11 @@ from indexer.search.open import open_index
 from sparta.errors import InputError
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.columns.corpus import top
+from tests.indexer.lucene.written import edit_lucene
 from tests.indexer.vocabulary import COMMON
 
 
-def test_columns_read_back_are_those_that_were_built(index: Path, tmp_path: Path) -> None:
-    copy = shutil.copytree(index, tmp_path / "index")
+def test_columns_read_back_are_those_that_were_built(copy: Path, index: Path) -> None:
     shutil.rmtree(copy / FOLDER)
     laid_out: list[tuple[str, int, int]] = []
     rebuild_columns(copy, lambda *step: laid_out.append(step))
@@ -51,30 +50,12 @@ def test_columns_of_another_format_can_be_made_again(index: Path, tmp_path: Path
         ColumnManifest.open(folder)
 
 
-def delete_in_lucene(folder: Path, image_ids: list[str]) -> None:
-    directory = java("org.apache.lucene.store.FSDirectory").open(
-        java("java.nio.file.Paths").get(str(folder))
-    )
-    settings = java("org.apache.lucene.index.IndexWriterConfig")()
-    settings.setMergePolicy(java("org.apache.lucene.index.NoMergePolicy").INSTANCE)
-    index = "org/apache/lucene/index/"
-    writer = declare(
-        index + "IndexWriter",
-        f"(Lorg/apache/lucene/store/Directory;L{index}IndexWriterConfig;)V",
-        deleteDocuments=f"([L{index}Term;)J",
-        close="()V",
-    )(directory, settings)
-    term = java("org.apache.lucene.index.Term")
-    writer.deleteDocuments([term("id", image_id) for image_id in image_ids])
-    writer.close()
-
-
 def test_deleted_images_keep_their_numbers_and_are_never_found(
     index: Path, postings: Postings, tokenizer: WordPieceTokenizer, tmp_path: Path
 ) -> None:
     folder = shutil.copytree(index / LUCENE, tmp_path / "lucene")
     gone = [3, 77, 299]
-    delete_in_lucene(folder, [postings.ids[row] for row in gone])
+    edit_lucene(folder, [], [postings.ids[row] for row in gone])
     lucene = LuceneIndex(folder)
     assert (len(lucene), lucene.documents) == (297, 300)
     images = [image for batch in read_images(lucene, 128) for image in batch]
@@ -99,14 +80,13 @@ def test_deleted_images_keep_their_numbers_and_are_never_found(
 
 
 def test_the_columns_of_an_index_do_not_find_what_lucene_has_deleted(
-    index: Path, postings: Postings, tmp_path: Path
+    copy: Path, index: Path, postings: Postings
 ) -> None:
-    folder = shutil.copytree(index, tmp_path / "index")
-    shutil.rmtree(folder / FOLDER)
-    delete_in_lucene(folder / LUCENE, [postings.ids[7]])
+    shutil.rmtree(copy / FOLDER)
+    edit_lucene(copy / LUCENE, [], [postings.ids[7]])
     manifest = Manifest.open(index)
-    replace(manifest, images=299, parts=describe_parts(folder)).save(folder)
-    with closing(open_index(folder, "columns")) as searcher:
+    replace(manifest, images=299, parts=describe_parts(copy)).save(copy)
+    with closing(open_index(copy, "columns")) as searcher:
         assert len(searcher) == 299
         assert searcher.metadata(postings.ids[8]) == postings.metadata[8]
         with pytest.raises(UnknownImageError):

@@ -1,4 +1,4 @@
-"""Feature stores opened or extracted, and those that do not go together refused."""
+"""Feature stores opened, or extracted from photos as the models need; others refused."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ from indexer.encoding.stores import check_stores, open_stores
 from indexer.search.lucene import LuceneSearcher
 from sparta.errors import InputError
 from sparta.features.extract.augmented_stores import augmentation_names
+from sparta.features.extract.detector_settings import DetectorSettings
+from sparta.features.extract.job import extract_photos
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.tiny import SOURCE, same_but, save_model, write_store
 from tests.indexer.tiny_dense import save_dense_model
+from tests.sparta.features.extract.tiny_detectors import picture, save_detector
 
 Breaker = Callable[[Path, FeatureStore], list[FeatureStore]]
 
@@ -149,3 +152,90 @@ def test_photos_are_extracted_as_the_dense_model_needs(dense_model: Path, tmp_pa
     other = save_dense_model(tmp_path / "other", source=replace(SOURCE, image_size=64))
     with pytest.raises(InputError, match=rf"--model {other} takes other features than --model"):
         open_stores([photos], [dense_model, other], "vse", tmp_path / "index")
+
+
+SIZES = [(60, 45), (45, 60), (90, 30)]
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> Path:
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    for seed, size in enumerate(SIZES):
+        picture(*size, seed).save(folder / f"{seed}.png")
+    return folder
+
+
+@pytest.fixture
+def detector(tmp_path: Path) -> Path:
+    return save_detector(tmp_path / "detector", "yolos")
+
+
+def extracted(
+    pictures: Path, out: Path, detection: DetectorSettings, backbone: str | None
+) -> FeatureStore:
+    extract_photos(
+        pictures,
+        out,
+        backbone,
+        detection=detection,
+        image_size=None if backbone is None else 32,
+        device="cpu",
+        workers=0,
+    )
+    return FeatureStore.open(out)
+
+
+@pytest.mark.parametrize("backbone", [None, "pixels"])
+def test_photos_are_extracted_as_for_training(
+    pictures: Path,
+    detector: Path,
+    backbone: str | None,
+    tokenizer: WordPieceTokenizer,
+    tmp_path: Path,
+) -> None:
+    detection = DetectorSettings(str(detector), 3, 0.001, colours=True)
+    trained_on = extracted(pictures, tmp_path / "store", detection, backbone)
+    model = save_model(tmp_path / "model", tokenizer, source=trained_on.source)
+    stores = open_stores(
+        [pictures], [model], "visual_sparta", tmp_path / "index", augmentations=2, device="cpu"
+    )
+    assert stores[0].source == trained_on.source
+    assert stores[0].fingerprint == trained_on.fingerprint
+    assert [store.augmentation for store in stores] == ["plain", "flip"]
+    manifest = build_index(stores, [model], tmp_path / "index", device="cpu")
+    assert manifest.images == len(SIZES)
+
+
+def test_regions_chosen_otherwise_are_refused(
+    pictures: Path, detector: Path, tokenizer: WordPieceTokenizer, tmp_path: Path
+) -> None:
+    detection = DetectorSettings(str(detector), 3, 0.001)
+    trained_on = extracted(pictures, tmp_path / "store", detection, None)
+    model = save_model(tmp_path / "model", tokenizer, source=trained_on.source)
+    other = extracted(pictures, tmp_path / "other", replace(detection, regions=4), None)
+    said = f"'regions': 3.* against .*'regions': 4.* --detector {detector} --regions 3 --threshold"
+    with pytest.raises(InputError, match=said):
+        build_index([other], [model], tmp_path / "index", device="cpu")
+
+
+def test_a_detector_that_has_changed_is_refused(
+    pictures: Path, detector: Path, tokenizer: WordPieceTokenizer, tmp_path: Path
+) -> None:
+    detection = DetectorSettings(str(detector), 3, 0.001)
+    trained_on = extracted(pictures, tmp_path / "store", detection, None)
+    model = save_model(tmp_path / "model", tokenizer, source=trained_on.source)
+    save_detector(detector, "yolos", seed=1)
+    stores = open_stores([pictures], [model], "visual_sparta", tmp_path / "index", device="cpu")
+    with pytest.raises(InputError, match="holds other features than"):
+        build_index(stores, [model], tmp_path / "index", device="cpu")
+
+
+def test_regions_of_others_cannot_be_made_from_photos(
+    pictures: Path, detector: Path, tokenizer: WordPieceTokenizer, tmp_path: Path
+) -> None:
+    trained_on = extracted(pictures, tmp_path / "store", DetectorSettings(str(detector)), None)
+    source = replace(trained_on.source, detector="", backbone="vinvl", weights="vinvl", extra={})
+    model = save_model(tmp_path / "model", tokenizer, source=source)
+    with pytest.raises(InputError, match=r"regions of a detector that is not available \(vinvl\)"):
+        open_stores([pictures], [model], "visual_sparta", tmp_path / "index")

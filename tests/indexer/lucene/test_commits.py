@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from zlib import crc32
@@ -18,7 +17,7 @@ from indexer.postings import Postings
 from indexer.update.writer import open_writer
 from sparta.errors import InputError
 from sparta.tokenizer import WordPieceTokenizer
-from tests.indexer.random_postings import random_postings
+from tests.indexer.random_postings import MakeIndex, random_postings
 
 
 @pytest.fixture
@@ -27,7 +26,7 @@ def small(tokenizer: WordPieceTokenizer) -> Postings:
 
 
 @pytest.fixture
-def built(tmp_path: Path, small: Postings, make_index: Callable[[Path, Postings], Path]) -> Path:
+def built(tmp_path: Path, small: Postings, make_index: MakeIndex) -> Path:
     return make_index(tmp_path / "index", small)
 
 

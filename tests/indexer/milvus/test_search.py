@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
@@ -43,6 +43,7 @@ from indexer.search.terms.words import Suggester
 from indexer.update.writer import open_writer
 from tests.indexer.bitmaps import bitmaps
 from tests.indexer.live_index import QUERIES, assert_same, commit_and_wait
+from tests.indexer.random_postings import MakeIndex
 from tests.indexer.search.queries import VOCABULARY, answer
 from tests.indexer.vocabulary import COMMON
 from tests.milvus_server import free_port, milvus_server
@@ -169,7 +170,7 @@ def test_more_than_the_server_returns(both: Both, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.fixture
-def live(tmp_path: Path, postings: Postings, make_index: Callable[[Path, Postings], Path]) -> Path:
+def live(tmp_path: Path, postings: Postings, make_index: MakeIndex) -> Path:
     return make_index(tmp_path / "index", Postings.of(list(postings)[:20]))
 
 

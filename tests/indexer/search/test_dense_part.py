@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -37,7 +37,7 @@ from tests.indexer.dense_parts import (
     write_part,
 )
 from tests.indexer.live_index import Opened, commit_and_wait
-from tests.indexer.random_postings import random_postings
+from tests.indexer.random_postings import MakeIndex, random_postings
 
 if TYPE_CHECKING:
     from indexer.search.open import LazyDense
@@ -67,7 +67,7 @@ def pool(tokenizer: WordPieceTokenizer) -> list[ImagePostings]:
 def template(
     tmp_path_factory: pytest.TempPathFactory,
     small: Postings,
-    make_index: Callable[[Path, Postings], Path],
+    make_index: MakeIndex,
 ) -> Path:
     folder = make_index(tmp_path_factory.mktemp("template") / "index", small)
     one, three = built_vectors()

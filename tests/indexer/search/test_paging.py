@@ -20,7 +20,7 @@ from indexer.search.paging import Position, page_after
 from indexer.update.sharded import Writer
 from indexer.update.writer import open_writer
 from sparta.tokenizer import WordPieceTokenizer
-from tests.indexer.random_postings import random_postings
+from tests.indexer.random_postings import MakeIndex, random_postings
 from tests.indexer.vocabulary import COMMON
 
 Next = Callable[[LuceneSearcher, Position | None], tuple[list[Hit], Position | None]]
@@ -32,9 +32,7 @@ def small(tokenizer: WordPieceTokenizer) -> Postings:
 
 
 @pytest.fixture
-def writer(
-    tmp_path: Path, small: Postings, make_index: Callable[[Path, Postings], Path]
-) -> Iterator[Writer]:
+def writer(tmp_path: Path, small: Postings, make_index: MakeIndex) -> Iterator[Writer]:
     with open_writer(make_index(tmp_path / "index", small)) as writer:
         stars = [{"stars": number % 3} if number % 4 else {} for number in range(len(small))]
         writer.write(list(map(MetadataChange, small.ids, stars)))
@@ -116,13 +114,3 @@ def test_pages_are_those_of_the_whole(writer: Writer, tmp_path: Path) -> None:
             continue
         assert pages == searcher.search(COMMON, 100).hits
     searcher.close()
-
-
-def test_places() -> None:
-    place = Position(2.0, "b", 1)
-    assert place.before(2.0, "c", falling=True) and not place.before(2.0, "b", falling=True)
-    assert place.before(1.0, "a", falling=True) and place.before(3.0, "a", falling=False)
-    assert place.before(None, "a", falling=True)
-    assert not Position(None, "b", 1).before(1.0, "c", falling=False)
-    with pytest.raises(TypeError):
-        place.before("x", "c", falling=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from indexer.update.writer import open_writer
 from sparta.errors import InputError
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.live_index import QUERIES, LiveReference, Opened
-from tests.indexer.random_postings import random_postings
+from tests.indexer.random_postings import MakeIndex, random_postings
 from tests.indexer.update.test_writer import STEPS, changes_of
 from tests.served_load import ranking
 
@@ -38,7 +37,7 @@ def small(tokenizer: WordPieceTokenizer) -> Postings:
 def indexes(
     tmp_path_factory: pytest.TempPathFactory,
     small: Postings,
-    make_index: Callable[[Path, Postings], Path],
+    make_index: MakeIndex,
 ) -> Path:
     """A folder with an index, and the same in three shards."""
     folder = tmp_path_factory.mktemp("indexes")

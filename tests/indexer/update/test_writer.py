@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ from tests.indexer.live_index import (
     assert_same,
     commit_and_wait,
 )
-from tests.indexer.random_postings import random_postings
+from tests.indexer.random_postings import MakeIndex, random_postings
 from tests.indexer.search.queries import answer
 from tests.indexer.vocabulary import RARE
 
@@ -59,7 +59,7 @@ def pool(tokenizer: WordPieceTokenizer) -> list[ImagePostings]:
 
 
 @pytest.fixture
-def built(tmp_path: Path, small: Postings, make_index: Callable[[Path, Postings], Path]) -> Path:
+def built(tmp_path: Path, small: Postings, make_index: MakeIndex) -> Path:
     return make_index(tmp_path / "index", small)
 
 
@@ -67,7 +67,7 @@ def built(tmp_path: Path, small: Postings, make_index: Callable[[Path, Postings]
 def template(
     tmp_path_factory: pytest.TempPathFactory,
     small: Postings,
-    make_index: Callable[[Path, Postings], Path],
+    make_index: MakeIndex,
 ) -> Path:
     return make_index(tmp_path_factory.mktemp("template") / "index", small)
 

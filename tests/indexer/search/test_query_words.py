@@ -1,4 +1,4 @@
-"""Signs and weights of queries: both engines against the reference scorer and all impacts."""
+"""Signs, weights and substitutes of queries, against the reference scorer and all impacts."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from numpy.typing import NDArray
 
 from indexer.postings import Postings
 from indexer.query.query import Query, QueryError
-from indexer.search.api import Allowed, Condition
+from indexer.search.api import Allowed, Condition, Substitution
 from indexer.search.columns import ColumnSearcher
 from indexer.search.lucene import LuceneSearcher
-from indexer.search.terms.presence import Presence
+from indexer.search.terms import query_reader
+from indexer.search.terms.query_reader import QueryReader
 from sparta.substitutes import Substitute, SubstituteTable
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.random_postings import SETTINGS, write_postings
-from tests.indexer.search.queries import answer
+from tests.indexer.search.queries import VOCABULARY, answer
 from tests.indexer.vocabulary import COMMON, RARE
 from tests.reference.searcher import ReferenceSearcher
 
@@ -40,13 +41,6 @@ PIECES = {
     RARE: [RARE],
     "qqq": [],
 }
-
-
-@pytest.fixture(scope="module", params=[LuceneSearcher, ColumnSearcher])
-def searcher(index: Path, request: pytest.FixtureRequest) -> Iterator[LuceneSearcher]:
-    found: LuceneSearcher = request.param(index)
-    yield found
-    found.close()
 
 
 @pytest.fixture(scope="module")
@@ -209,21 +203,89 @@ def test_excluded_words_have_no_substitutes(
     searcher.close()
 
 
-def test_few_bitmaps_of_many_images_are_cached() -> None:
-    class Counting:
-        reads = 0
+# "wolf" is in no vocabulary; a word with postings is never replaced.
+TABLE = SubstituteTable(
+    {
+        RARE: (Substitute("wolf", 0.9), Substitute("cat", 0.75), Substitute("dog", 0.5)),
+        "dog": (Substitute("cat", 0.9),),
+        "qqq": (Substitute("ball", 0.5),),
+    }
+)
+QUERIES = [RARE, f"{RARE.title()} dog", f"cat {RARE} cat", f"{RARE} {COMMON} {RARE} cat qqq"]
 
-        def largest_impact(self, term: str) -> int:
-            return 3
 
-        def term_impacts(self, term: str) -> NDArray[Any]:
-            self.reads += 1
-            return np.array([0, 3, len(term)])
+@pytest.fixture(scope="module")
+def replacing(
+    postings: Postings, tokenizer: WordPieceTokenizer, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    folder = tmp_path_factory.mktemp("replacing") / "index"
+    write_postings(folder, [postings], tokenizer, substitutes=TABLE)
+    return folder
 
-    finder = Counting()
-    presence = Presence(finder, 2**26)
-    for term in "aabbcdefghi":
-        presence.having([term])
-    assert finder.reads == 9
-    presence.having(["a"])
-    assert finder.reads == 10
+
+@pytest.fixture(scope="module", params=[LuceneSearcher, ColumnSearcher])
+def substituting(replacing: Path, request: pytest.FixtureRequest) -> Iterator[LuceneSearcher]:
+    found: LuceneSearcher = request.param(replacing)
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def substituted(postings: Postings, tokenizer: WordPieceTokenizer) -> ReferenceSearcher:
+    return ReferenceSearcher(postings, tokenizer, TABLE.words)
+
+
+@settings(max_examples=100)
+@given(words=st.lists(st.sampled_from(VOCABULARY), min_size=1, max_size=12), replace=st.booleans())
+def test_answers_with_substitutes_equal_the_reference(
+    substituting: LuceneSearcher, substituted: ReferenceSearcher, words: list[str], replace: bool
+) -> None:
+    query = " ".join(words)
+    found = substituting.search(query, 30, substitute=replace)
+    wanted = substituted.search(query, 30, substitute=replace)
+    assert answer(found) == answer(wanted)
+    assert (found.unknown, found.substitutions) == (wanted.unknown, wanted.substitutions)
+
+
+@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize("replace", [True, False])
+def test_explanations_with_substitutes_equal_the_reference(
+    substituting: LuceneSearcher, substituted: ReferenceSearcher, query: str, replace: bool
+) -> None:
+    for hit in substituting.search(query, 20, substitute=replace).hits:
+        found = substituting.explain(query, hit.image_id, substitute=replace)
+        wanted = substituted.explain(query, hit.image_id, substitute=replace)
+        assert found.score == hit.score == sum(term.score for term in found.terms)
+        assert [(t.term, t.word, t.count, t.impact, t.similarity) for t in found.terms] == [
+            (t.term, t.word, t.count, t.impact, t.similarity) for t in wanted.terms
+        ]
+
+
+def test_the_best_substitute_with_postings_is_taken(substituting: LuceneSearcher) -> None:
+    found = substituting.search(f"{RARE.title()} dog {RARE.title()}")
+    assert found.substitutions == [Substitution(RARE.title(), "cat", 0.75)]
+    assert found.unknown == []
+    assert answer(found) == answer(substituting.search("cat dog cat"))
+    plain = substituting.search(f"{RARE} dog", substitute=False)
+    assert (plain.substitutions, plain.unknown) == ([], [RARE])
+    assert answer(plain) == answer(substituting.search("dog"))
+
+
+def test_a_term_that_the_query_contains_is_explained_by_that_word(
+    substituting: LuceneSearcher,
+) -> None:
+    image_id = substituting.search("cat").hits[0].image_id
+    [term] = substituting.explain(f"{RARE} Cat", image_id).terms
+    assert (term.word, term.count, term.similarity) == ("Cat", 2, None)
+    [term] = substituting.explain(RARE, image_id).terms
+    assert (term.word, term.term, term.count, term.similarity) == (RARE, "cat", 1, 0.75)
+
+
+def test_a_full_cache_is_emptied(
+    tokenizer: WordPieceTokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(query_reader, "PART_CACHE", 2)
+    reader = QueryReader(tokenizer, lambda: TABLE, lambda term: term in ("dog", "cat", "ball"))
+    for _ in range(2):
+        read = reader.read(Query.plain(f"dog cat {RARE} ball"), substitute=True)
+        assert read.terms == "dog cat cat ball"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -21,20 +19,12 @@ from indexer.search.terms.query_by_image import (
     image_query,
     images_and_words,
     repeated_terms,
-    without_documents,
 )
 from sparta.tokenizer import WordPieceTokenizer
-from tests.indexer.command_line import sparta
-from tests.indexer.random_postings import random_postings
+from tests.indexer.random_postings import MakeIndex, random_postings
 from tests.indexer.search.queries import answer
 from tests.indexer.vocabulary import RARE
 from tests.reference.searcher import ReferenceSearcher
-
-
-@pytest.fixture(scope="module", params=[LuceneSearcher, ColumnSearcher])
-def searcher(request: pytest.FixtureRequest, index: Path) -> LuceneSearcher:
-    made: LuceneSearcher = request.param(index)
-    return made
 
 
 def without_times(result: SimilarResult) -> tuple[object, ...]:
@@ -90,14 +80,6 @@ def test_no_sum_leaves_what_lucene_adds_exactly(impacts: list[int], terms: int) 
     assert COUNTS * (2**16 - 1) < 2**24
 
 
-def test_the_image_itself_is_left_out_wherever_it_is() -> None:
-    found = [(3, 9.0), (1, 8.0), (2, 7.0)]
-    assert without_documents(found, [3], 2) == [(1, 8.0), (2, 7.0)]
-    assert without_documents(found, [1], 2) == [(3, 9.0), (2, 7.0)]
-    assert without_documents(found, [7], 2) == [(3, 9.0), (1, 8.0)]
-    assert without_documents(found, [3, 2], 2) == [(1, 8.0)]
-
-
 @pytest.mark.parametrize("k", [1, 10, 299, 300, 1000])
 def test_hits_equal_the_reference(
     searcher: LuceneSearcher, exact: ReferenceSearcher, postings: Postings, k: int
@@ -128,39 +110,6 @@ def test_an_image_that_is_sent_is_searched_as_if_it_were_indexed(
         searcher.similar_to(impacts, 0)
 
 
-def test_scores_are_products_of_counts_and_impacts(
-    exact: ReferenceSearcher, postings: Postings, tokenizer: WordPieceTokenizer
-) -> None:
-    impacts = [
-        dict(zip((tokenizer.vocabulary[t] for t in row.terms), row.impacts.tolist(), strict=True))
-        for row in postings
-    ]
-    asked = max(range(300), key=lambda row: len(impacts[row]))
-    query = image_query(impacts[asked])
-    assert len(query) == TERMS < len(impacts[asked])
-    assert min(impacts[asked][term] for term in query) >= max(
-        impact for term, impact in impacts[asked].items() if term not in query
-    )
-    scores = [sum(count * own.get(term, 0) for term, count in query.items()) for own in impacts]
-    rows = [row for row, score in enumerate(scores) if score and row != asked]
-    right = sorted((-scores[row], postings.ids[row]) for row in rows)
-    hits = exact.similar(postings.ids[asked], 300).hits
-    assert [(-hit.score, hit.image_id) for hit in hits] == right
-
-
-def test_explanations_equal_the_reference_and_sum_to_the_score(
-    searcher: LuceneSearcher, exact: ReferenceSearcher, postings: Postings
-) -> None:
-    found = searcher.similar(postings.ids[11], 40)
-    for hit in found.hits:
-        [mine] = searcher.explain_all(found.terms, [hit.image_id])
-        [theirs] = exact.explain_all(found.terms, [hit.image_id])
-        assert mine.score == hit.score == sum(term.score for term in mine.terms)
-        assert {term.word: term.count for term in mine.terms} == found.terms
-        for one, other in zip(mine.terms, theirs.terms, strict=True):
-            assert (one.term, one.impact, one.region) == (other.term, other.impact, other.region)
-
-
 def test_what_cannot_be_asked(
     searcher: LuceneSearcher, exact: ReferenceSearcher, postings: Postings
 ) -> None:
@@ -175,7 +124,7 @@ def test_what_cannot_be_asked(
 
 
 def test_twins_and_an_image_without_terms(
-    tokenizer: WordPieceTokenizer, make_index: Callable[[Path, Postings], Path], tmp_path: Path
+    tokenizer: WordPieceTokenizer, make_index: MakeIndex, tmp_path: Path
 ) -> None:
     """Two with equal impacts, one stronger in all of them, which comes first for both; one bare."""
     twin, stronger, bare = list(random_postings(tokenizer, 3, seed=4))
@@ -197,31 +146,3 @@ def test_twins_and_an_image_without_terms(
         nothing = searcher.similar("d")
         assert (nothing.hits, nothing.terms) == ([], {})
         searcher.close()
-
-
-def test_json_answer_of_both_engines_without_torch(index: Path, exact: ReferenceSearcher) -> None:
-    image_id = "a/00007 é.jpg"
-    right = exact.similar(image_id, 3)
-    for engine in ("lucene", "columns"):
-        run = sparta("similar", str(index), image_id, "-k", "3", "--json", "--engine", engine)
-        assert run.returncode == 0 and run.stderr == "", run.stderr
-        found = json.loads(run.stdout)
-        assert found["image_id"] == image_id and found["terms"] == right.terms
-        assert [(h["rank"], h["image_id"], h["score"]) for h in found["hits"]] == answer(right)
-
-
-def test_table(index: Path, exact: ReferenceSearcher) -> None:
-    image_id = "a/00007 é.jpg"
-    run = sparta("similar", str(index), image_id)
-    assert run.returncode == 0 and run.stderr == "", run.stderr
-    found = exact.similar(image_id)
-    assert all(hit.image_id in run.stdout for hit in found.hits)
-    for term, count in found.terms.items():
-        assert f"{term} ({count})" in run.stdout
-
-
-def test_bad_arguments(index: Path) -> None:
-    run = sparta("similar", str(index), "nowhere.jpg")
-    assert run.returncode == 1 and "Traceback" not in run.stderr
-    assert "has no image 'nowhere.jpg'" in run.stderr
-    assert sparta("similar", str(index), "a/00007 é.jpg", "-k", "0").returncode == 2
