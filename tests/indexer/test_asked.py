@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import indexer.build
@@ -16,12 +14,11 @@ from indexer.build import build_index
 from indexer.encoding.asked import asked_terms, check_asked
 from indexer.encoding.term_scores import ImageEncoder
 from indexer.impacts import encode_rows
-from indexer.manifest import Manifest
 from indexer.postings import Postings, PostingShard
 from indexer.search.api import Explanation
 from indexer.search.columns import ColumnSearcher
 from indexer.search.lucene import LuceneSearcher
-from indexer.settings import USUAL, PruningSettings
+from indexer.settings import PruningSettings
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.tokenizer import WordPieceTokenizer
@@ -63,13 +60,6 @@ def joined(shards: list[PostingShard]) -> Postings:
     return Postings.of([row for shard in shards for row in shard.postings])
 
 
-def contents(postings: Postings) -> list[tuple[str, list[int], list[int], list[int]]]:
-    return [
-        (row.image_id, row.terms.tolist(), row.impacts.tolist(), row.positions.tolist())
-        for row in postings
-    ]
-
-
 @pytest.mark.parametrize("asked", ["model", "queries", "none"])
 def test_the_terms_asked_for_are_kept_and_rankings_are_exact(
     store: FeatureStore,
@@ -108,94 +98,6 @@ def test_the_terms_asked_for_are_kept_and_rankings_are_exact(
 
 def winners(explanation: Explanation) -> list[tuple[object, ...]]:
     return [(term.term, term.impact, term.region, term.label) for term in explanation.terms]
-
-
-def test_what_is_kept_differs_and_its_scores_do_not(
-    store: FeatureStore,
-    asked_model: Path,
-    tmp_path: Path,
-    tokenizer: WordPieceTokenizer,
-    shards: list[PostingShard],
-) -> None:
-    def build(**options: Any) -> tuple[Manifest, Postings]:
-        shards.clear()
-        pruning = PruningSettings(**options)
-        manifest = build_index([store], [asked_model], tmp_path / "index", pruning, device="cpu")
-        return manifest, joined(shards)
-
-    level, plain = build(top_n=4, asked="none")
-    fewer, chosen = build(top_n=4, asked="model", asked_power=1)
-    unpruned, whole = build(top_n=None)
-    assert contents(chosen) != contents(plain)
-    assert level.scale == unpruned.scale  # an image's largest score is among its n largest
-    for manifest, postings in ((level, plain), (fewer, chosen)):
-        for row, everything in zip(postings, whole, strict=True):
-            places = np.searchsorted(everything.terms, row.terms)
-            assert everything.terms[places].tolist() == row.terms.tolist()
-            assert everything.positions[places].tolist() == row.positions.tolist()
-            scores = [row.impacts * manifest.scale, everything.impacts[places] * unpruned.scale]
-            largest = manifest.largest_error + unpruned.largest_error
-            assert np.abs(scores[0] - scores[1]).max() <= largest
-            if postings is plain:
-                assert everything.impacts[places].tolist() == row.impacts.tolist()
-
-    manifest, unweighted = build(top_n=4, asked="model", asked_power=0)
-    assert (manifest.asked, manifest.asked_power) == ("model", 0)
-    assert contents(unweighted) == contents(plain)
-
-    # Where everything is kept there is no choice.
-    manifest, unlimited = build(top_n=None, asked="none")
-    assert (manifest.asked, manifest.asked_power) == ("none", 0)
-    assert contents(unlimited) == contents(whole)
-
-
-def test_the_largest_score_kept_gets_the_largest_impact(
-    store: FeatureStore,
-    asked_model: Path,
-    tokenizer: WordPieceTokenizer,
-    tmp_path: Path,
-    queries: Path,
-    shards: list[PostingShard],
-) -> None:
-    def build(asked: str) -> Manifest:
-        shards.clear()
-        pruning = PruningSettings(top_n=1, bits=4, asked=asked, asked_power=1)
-        return build_index([store], [asked_model], tmp_path / "index", pruning, device="cpu")
-
-    plain = build("none")
-    postings = joined(shards)
-    best = tokenizer.vocabulary[postings.terms[postings.impacts.argmax()]]
-    queries.write_text(1000 * f"{' '.join(word for word in VOCABULARY if word != best)}\n")
-    chosen = build(str(queries))
-    assert joined(shards).impacts.max() == 15
-    assert chosen.scale < plain.scale and chosen.clipped == plain.clipped == 0
-
-
-def test_a_model_without_frequencies_is_pruned_by_score_alone(
-    store: FeatureStore, model_dir: Path, tmp_path: Path
-) -> None:
-    default = build_index(
-        [store], [model_dir], tmp_path / "a", PruningSettings(top_n=4, asked="model")
-    )
-    plain = build_index(
-        [store], [model_dir], tmp_path / "b", PruningSettings(top_n=4, asked="none")
-    )
-    assert (default.asked, default.asked_power) == ("none", 0)
-    assert replace(default, created="", parts={}) == replace(plain, created="", parts={})
-
-
-def test_the_manifest_records_what_was_used(
-    store: FeatureStore, asked_model: Path, tmp_path: Path, queries: Path
-) -> None:
-    out = tmp_path / "index"
-    build_index([store], [asked_model], out, device="cpu")
-    manifest = Manifest.open(out)
-    assert (manifest.top_n, manifest.asked_power, manifest.bits) == USUAL
-    assert manifest.asked == "model"
-    pruning = PruningSettings(top_n=4, asked=str(queries), asked_power=0.2)
-    build_index([store], [asked_model], out, pruning, device="cpu")
-    assert len(Manifest.open(out).asked) == 64
-    assert Manifest.open(out).asked_power == 0.2
 
 
 def test_an_interrupted_build_with_other_asked_terms_starts_anew(

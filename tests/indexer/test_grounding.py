@@ -25,8 +25,18 @@ from indexer.grounding import (
 )
 from indexer.packing import pack_all
 from indexer.postings import ImagePostings, Postings
-from tests.indexer.groundings import random_inputs
 from tests.reference.winner import winner
+
+
+def random_inputs(regions: int, labels: int, largest: int, seed: int) -> Inputs:
+    """Of so many regions and label tokens, with vocabulary ids up to the largest."""
+    random = np.random.default_rng(seed)
+    return Inputs(
+        random.random((regions, 4)).astype(np.float32),
+        random.integers(0, largest, labels, endpoint=True, dtype=np.int32),
+        np.sort(random.integers(0, max(1, regions), labels, dtype=np.int16)),
+    )
+
 
 INPUTS = Inputs(
     np.array([[0, 0, 1, 1], [0.25, 0.5, 0.75, 1]], np.float32),
@@ -78,27 +88,6 @@ def test_many_are_packed_as_one_after_another(
         rows.append(ImagePostings(str(number), {}, terms, terms, positions, inputs))
     alone = [pack(Grounding(row.terms, row.positions, row.inputs)) for row in rows]
     assert pack_all(Postings.of(rows)) == alone
-
-
-@pytest.mark.parametrize(("regions", "size"), [(50, 1), (185, 1), (186, 2), (900, 2)])
-def test_a_position_takes_a_byte_up_to_255_of_them(regions: int, size: int) -> None:
-    terms, inputs = np.arange(1000), random_inputs(regions, 70, 30_521, 0)
-    last = np.full(1000, regions + 69)
-    sizes = [len(pack(Grounding(terms[:n], last[:n], inputs))) for n in (0, 1000)]
-    assert sizes[1] - sizes[0] == 1000 * (1 + size)
-    assert sizes[0] < 8 * regions + 70 * (2 + size) + 20
-    assert unpack(pack(Grounding(terms, last, inputs))).positions.tolist() == last.tolist()
-
-
-@given(cut=st.integers(0, 200), byte=st.integers(0, 255), place=st.integers(0, 13))
-def test_a_damaged_grounding_is_an_error_or_another(cut: int, byte: int, place: int) -> None:
-    packed = pack(Grounding(np.arange(1, 6), np.array([1, -1, 2, 3, 5]), INPUTS))
-    if cut < len(packed):
-        with pytest.raises((ValueError, struct.error)):
-            unpack(packed[:cut])
-    damaged = packed[:place] + bytes([byte]) + packed[place + 1 :]
-    with suppress(ValueError):
-        unpack(damaged)
 
 
 VOCABULARY = ["[PAD]", "dog", "brown", "run", "##s", "ball", "the"]

@@ -19,10 +19,10 @@ from indexer.drift import MEANS
 from indexer.fields.store import save_kinds
 from indexer.live.changes import Add, Delete
 from indexer.lucene.reader import LuceneIndex
-from indexer.manifest import OFFSETS, Manifest, is_index, is_sharded
+from indexer.manifest import OFFSETS, Manifest
 from indexer.parts import LUCENE, UPLOADS
 from indexer.search.open import open_index
-from indexer.shards import ShardsManifest, index_folders, owner
+from indexer.shards import index_folders, owner
 from indexer.split import split_index
 from indexer.state import IndexState
 from indexer.update.writer import open_writer
@@ -185,18 +185,6 @@ def test_owners_never_change_and_are_spread() -> None:
     counts = Counter(owner(f"photos/{number}.jpg", 4) for number in range(4000))
     assert all(900 < count < 1100 for count in counts.values())
     assert owner("anything", 1) == 0
-
-
-def test_a_divided_index_names_its_shards(divided: Path, index: Path) -> None:
-    assert is_index(divided)
-    assert is_sharded(divided)
-    assert not is_sharded(index)
-    assert not is_sharded(divided / "nothing")
-    manifest = ShardsManifest.open(divided)
-    assert manifest.images == 300
-    assert manifest.shards == ["shard-000", "shard-001", "shard-002"]
-    assert index_folders(divided) == [divided / name for name in manifest.shards]
-    assert index_folders(index) == [index]
 
 
 def test_the_state_of_a_divided_index_is_of_all_shards(divided: Path, index: Path) -> None:

@@ -181,17 +181,6 @@ def test_single_impacts_in_c_are_those_in_numpy(
         )
 
 
-@pytest.mark.parametrize("one", ENGINES)
-@pytest.mark.parametrize("images", [0, 1, SUPERBLOCK, 5 * SUPERBLOCK + 3])
-def test_superblocks_with_an_allowed_document(one: ModuleType, images: int) -> None:
-    rng = np.random.default_rng(images)
-    order = rng.permutation(images).astype(np.int32)
-    for share in (0, 0.002, 0.5, 1):
-        allowed = rng.random(images) < share
-        right = [allowed[order[at : at + SUPERBLOCK]].any() for at in range(0, images, SUPERBLOCK)]
-        assert one.occupied(order, allowed).tolist() == right
-
-
 def searched(columns: Columns, **changed: Any) -> None:
     arguments: dict[str, Any] = {
         "segments": [columns],

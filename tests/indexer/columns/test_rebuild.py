@@ -10,21 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from indexer.columns.builder import lay_out
-from indexer.columns.index import ColumnIndex
 from indexer.columns.layout import Columns
-from indexer.columns.lucene_postings import read_images, read_rows
 from indexer.columns.manifest import FOLDER, FORMAT_VERSION, ColumnManifest, columns_fit
 from indexer.columns.rebuild import rebuild_columns
-from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import Manifest
 from indexer.parts import LUCENE, describe_parts
 from indexer.postings import Postings
 from indexer.search.api import UnknownImageError
 from indexer.search.open import open_index
 from sparta.errors import InputError
-from sparta.tokenizer import WordPieceTokenizer
-from tests.indexer.columns.corpus import top
 from tests.indexer.lucene.written import edit_lucene
 from tests.indexer.vocabulary import COMMON
 
@@ -50,35 +44,6 @@ def test_columns_of_another_format_can_be_made_again(index: Path, tmp_path: Path
         ColumnManifest.open(folder)
 
 
-def test_deleted_images_keep_their_numbers_and_are_never_found(
-    index: Path, postings: Postings, tokenizer: WordPieceTokenizer, tmp_path: Path
-) -> None:
-    folder = shutil.copytree(index / LUCENE, tmp_path / "lucene")
-    gone = [3, 77, 299]
-    edit_lucene(folder, [], [postings.ids[row] for row in gone])
-    lucene = LuceneIndex(folder)
-    assert (len(lucene), lucene.documents) == (297, 300)
-    images = [image for batch in read_images(lucene, 128) for image in batch]
-    assert [image.image_id for image in images] == postings.ids
-
-    vocabulary = tokenizer.vocabulary
-    (tmp_path / "work").mkdir()
-    rows = read_rows(lucene, vocabulary, 8, tmp_path / "work")
-    kept = np.diff(postings.starts)
-    kept[gone] = 0
-    np.testing.assert_array_equal(rows.lengths, kept)
-    (tmp_path / "columns").mkdir()
-    lay_out(tmp_path / "columns", rows)
-    columns = ColumnIndex.open(tmp_path / "columns")
-    ids = {term: i for i, term in enumerate(vocabulary)}
-    for words in ([COMMON], ["dog", "beach", COMMON, COMMON], ["red", "cat", "##s"]):
-        terms = {ids[word]: words.count(word) for word in words}
-        right = [(d, int(score)) for d, score in lucene.top(" ".join(words), 300)]
-        assert top(columns, terms, 300) == right
-        assert not {document for document, _ in right} & set(gone)
-    lucene.close()
-
-
 def test_the_columns_of_an_index_do_not_find_what_lucene_has_deleted(
     copy: Path, index: Path, postings: Postings
 ) -> None:
@@ -86,8 +51,14 @@ def test_the_columns_of_an_index_do_not_find_what_lucene_has_deleted(
     edit_lucene(copy / LUCENE, [], [postings.ids[7]])
     manifest = Manifest.open(index)
     replace(manifest, images=299, parts=describe_parts(copy)).save(copy)
-    with closing(open_index(copy, "columns")) as searcher:
+    with (
+        closing(open_index(copy, "columns")) as searcher,
+        closing(open_index(copy, "lucene")) as lucene,
+    ):
         assert len(searcher) == 299
+        for query in (COMMON, "dog beach the the", "red cat dogs"):
+            hits = searcher.search(query, 300).hits
+            assert hits == lucene.search(query, 300).hits != []
         assert searcher.metadata(postings.ids[8]) == postings.metadata[8]
         with pytest.raises(UnknownImageError):
             searcher.metadata(postings.ids[7])

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from indexer.build import build_index
 from indexer.commands.delete import delete
 from indexer.commands.info import info
 from indexer.commands.search import search
@@ -23,7 +22,6 @@ from indexer.search.open import open_backend, open_index
 from indexer.split import split_index
 from indexer.update.writer import open_writer
 from indexer.verify import verify_index
-from indexer.workspace import check_target
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from tests.indexer.columns.live.images import image
@@ -195,16 +193,3 @@ def test_verify_and_info_take_a_divided_index(
     assert sum(shard["images"] for shard in shards) == 300
     info(divided)
     assert "300 in 3 shards" in capsys.readouterr().out
-
-
-def test_an_index_is_built_in_shards(
-    tmp_path: Path, store: FeatureStore, model_dir: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    build_index([store], [model_dir], tmp_path / "whole", device="cpu")
-    built = build_index([store], [model_dir], tmp_path / "index", device="cpu", shards=2)
-    assert built.images == Manifest.open(tmp_path / "whole").images
-    assert not list(tmp_path.glob(".index*"))
-    check_target(tmp_path / "index")
-    searchers = [open_backend(tmp_path / name) for name in ("whole", "index")]
-    hits = [searcher.search("dog cat red", 100).hits for searcher in searchers]
-    assert hits[0] == hits[1] != []

@@ -103,13 +103,9 @@ def test_origins_of_rows_come_back(tmp_path: Path) -> None:
         assert read_origins(tmp_path).to_pylist() == origins
 
 
-@pytest.mark.parametrize("data", [b"", b"something else"])
-def test_damaged_origins_are_reported(tmp_path: Path, data: bytes) -> None:
-    (tmp_path / FILE).write_bytes(data)
-    with pytest.raises(InputError, match=r"origins\.arrow is damaged"):
-        read_origins(tmp_path)
-
-
-def test_a_missing_file_is_damage(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"origins\.arrow is damaged"):
-        read_origins(tmp_path)
+def test_missing_and_damaged_origins_are_reported(tmp_path: Path) -> None:
+    for data in (None, b"", b"something else"):
+        if data is not None:
+            (tmp_path / FILE).write_bytes(data)
+        with pytest.raises(InputError, match=r"origins\.arrow is damaged"):
+            read_origins(tmp_path)

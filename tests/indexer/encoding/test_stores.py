@@ -207,35 +207,21 @@ def test_photos_are_extracted_as_for_training(
     assert manifest.images == len(SIZES)
 
 
-def test_regions_chosen_otherwise_are_refused(
+def test_other_regions_another_detector_and_regions_of_others_are_refused(
     pictures: Path, detector: Path, tokenizer: WordPieceTokenizer, tmp_path: Path
 ) -> None:
     detection = DetectorSettings(str(detector), 3, 0.001)
-    trained_on = extracted(pictures, tmp_path / "store", detection, None)
-    model = save_model(tmp_path / "model", tokenizer, source=trained_on.source)
+    source = extracted(pictures, tmp_path / "store", detection, None).source
+    model = save_model(tmp_path / "model", tokenizer, source=source)
     other = extracted(pictures, tmp_path / "other", replace(detection, regions=4), None)
     said = f"'regions': 3.* against .*'regions': 4.* --detector {detector} --regions 3 --threshold"
     with pytest.raises(InputError, match=said):
         build_index([other], [model], tmp_path / "index", device="cpu")
-
-
-def test_a_detector_that_has_changed_is_refused(
-    pictures: Path, detector: Path, tokenizer: WordPieceTokenizer, tmp_path: Path
-) -> None:
-    detection = DetectorSettings(str(detector), 3, 0.001)
-    trained_on = extracted(pictures, tmp_path / "store", detection, None)
-    model = save_model(tmp_path / "model", tokenizer, source=trained_on.source)
     save_detector(detector, "yolos", seed=1)
     stores = open_stores([pictures], [model], "visual_sparta", tmp_path / "index", device="cpu")
     with pytest.raises(InputError, match="holds other features than"):
         build_index(stores, [model], tmp_path / "index", device="cpu")
-
-
-def test_regions_of_others_cannot_be_made_from_photos(
-    pictures: Path, detector: Path, tokenizer: WordPieceTokenizer, tmp_path: Path
-) -> None:
-    trained_on = extracted(pictures, tmp_path / "store", DetectorSettings(str(detector)), None)
-    source = replace(trained_on.source, detector="", backbone="vinvl", weights="vinvl", extra={})
-    model = save_model(tmp_path / "model", tokenizer, source=source)
+    source = replace(source, detector="", backbone="vinvl", weights="vinvl", extra={})
+    model = save_model(tmp_path / "vinvl", tokenizer, source=source)
     with pytest.raises(InputError, match=r"regions of a detector that is not available \(vinvl\)"):
-        open_stores([pictures], [model], "visual_sparta", tmp_path / "index")
+        open_stores([pictures], [model], "visual_sparta", tmp_path / "vinvl-index")

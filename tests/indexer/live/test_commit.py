@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -72,13 +71,6 @@ def test_what_is_given_later_adds_to_the_same_content(tmp_path: Path) -> None:
     found = read_given(tmp_path)
     assert found["x"][-1].sent == "" and found["x"][-1].fields["a"] == 1
     assert found["y"] == [Given(None, {"d": 4})]
-
-
-@pytest.mark.parametrize(
-    ("size", "other", "fits"), [(1, 1, True), (1, 2, False), (None, 2, True), (1, None, True)]
-)
-def test_an_unknown_size_fits_every_content(size: Any, other: Any, fits: bool) -> None:
-    assert Given(size).fits(other) == fits
 
 
 def test_given_values_replace_those_of_the_file() -> None:

@@ -24,9 +24,9 @@ from indexer.postings import ImagePostings, Postings
 from indexer.search.lucene import LuceneSearcher
 from sparta.errors import InputError
 from sparta.tokenizer import WordPieceTokenizer
-from tests.indexer.bitmaps import bitmaps
 from tests.indexer.lucene.written import edit_lucene, write_lucene
 from tests.indexer.random_postings import SETTINGS, random_postings, shards_of, write_postings
+from tests.indexer.search.queries import bitmaps
 from tests.indexer.vocabulary import COMMON, RARE, WORDS
 from tests.reference.searcher import ReferenceSearcher
 
@@ -89,14 +89,10 @@ def test_postings_are_those_that_were_written_but_for_deleted_images(
         own = (postings.terms == number) & kept
         expected = np.stack([documents[own], postings.impacts[own]], axis=1)
         np.testing.assert_array_equal(segments.postings(term), expected, term)
-    assert len(segments.postings(COMMON)) == 294
+    common, impacts = segments.postings(COMMON), segments.term_impacts(COMMON)
+    assert np.flatnonzero(impacts).tolist() == common[:, 0].tolist() and len(common) == 294
+    assert impacts[np.flatnonzero(impacts)].tolist() == common[:, 1].tolist()
     assert segments.postings(RARE).shape == (0, 2)
-
-
-def test_term_impacts_are_by_document(segments: LuceneIndex) -> None:
-    impacts = segments.term_impacts(COMMON)
-    assert np.flatnonzero(impacts == 0).tolist() == DELETED
-    assert impacts[np.flatnonzero(impacts)].tolist() == segments.postings(COMMON)[:, 1].tolist()
 
 
 def test_stored_fields_are_those_of_each_document(segments: LuceneIndex) -> None:
@@ -111,21 +107,6 @@ def test_a_document_without_the_fields_is_reported(
     monkeypatch.setattr("indexer.lucene.reader.RAW", "missing")
     with pytest.raises(InputError, match="is damaged"):
         segments.read_stored(range(2))
-
-
-def test_the_largest_impacts_come_back_whole(tokenizer: WordPieceTokenizer, tmp_path: Path) -> None:
-    impacts = np.array([1, 255, 256, 2**16 - 1], np.int32)
-    postings = Postings.without_grounding(
-        ids=["a", "b", "c", "d"],
-        metadata=[{}] * 4,
-        starts=np.arange(5),
-        terms=np.full(4, 7, np.int32),
-        impacts=impacts,
-    )
-    write_lucene(tmp_path / "lucene", tokenizer.vocabulary, [postings])
-    with closing(LuceneIndex(tmp_path / "lucene")) as lucene:
-        found = lucene.postings(tokenizer.vocabulary[7])
-        assert found.tolist() == [[i, impact] for i, impact in enumerate(impacts.tolist())]
 
 
 @pytest.fixture

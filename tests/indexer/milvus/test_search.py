@@ -41,10 +41,9 @@ from indexer.search.lucene import LuceneSearcher
 from indexer.search.open import open_index
 from indexer.search.terms.words import Suggester
 from indexer.update.writer import open_writer
-from tests.indexer.bitmaps import bitmaps
 from tests.indexer.live_index import QUERIES, assert_same, commit_and_wait
 from tests.indexer.random_postings import MakeIndex
-from tests.indexer.search.queries import VOCABULARY, answer
+from tests.indexer.search.queries import VOCABULARY, answer, bitmaps
 from tests.indexer.vocabulary import COMMON
 from tests.milvus_server import free_port, milvus_server
 from tests.reference.searcher import ReferenceSearcher

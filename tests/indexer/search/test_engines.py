@@ -30,9 +30,8 @@ from indexer.update.conversion import make_live
 from indexer.update.writer import open_writer
 from sparta.errors import InputError
 from sparta.tokenizer import WordPieceTokenizer
-from tests.indexer.bitmaps import bitmaps
 from tests.indexer.random_postings import MakeIndex, random_postings
-from tests.indexer.search.queries import VOCABULARY, answer
+from tests.indexer.search.queries import VOCABULARY, answer, bitmaps
 from tests.indexer.vocabulary import COMMON, RARE
 from tests.reference.searcher import ReferenceSearcher
 

@@ -26,16 +26,15 @@ from indexer.update.conversion import make_live
 from indexer.update.writer import open_writer
 from indexer.verify import verify_index
 from sparta.errors import InputError
-from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.live_index import LiveReference, assert_same, commit_and_wait
 from tests.indexer.vocabulary import COMMON
 
 
 def test_the_next_commit_is_opened_if_files_of_the_newest_go_meanwhile(
-    built: Path, small: Postings, tokenizer: WordPieceTokenizer, monkeypatch: pytest.MonkeyPatch
+    built: Path, small: Postings, right: LiveReference, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer_module, "COMPACT_AT", 1)
-    columns, right = LiveColumnSearcher._columns, LiveReference(small)
+    columns = LiveColumnSearcher._columns
     with open_writer(built) as writer:
 
         def late(searcher: LiveColumnSearcher, commit: Commit) -> object:
@@ -52,7 +51,7 @@ def test_the_next_commit_is_opened_if_files_of_the_newest_go_meanwhile(
         searcher = open_index(built, "columns")
         right.apply(map(Delete, small.ids[:4]))
         assert searcher.commit == writer.commit()
-        assert_same(searcher, right.searcher(tokenizer))
+        assert_same(searcher, right.searcher())
 
 
 def test_what_was_replaced_since_is_explained_without_its_regions(
@@ -121,11 +120,11 @@ def test_a_damaged_log_is_named(built: Path, small: Postings) -> None:
 
 
 def test_columns_that_are_missing_are_built_before_the_first_write(
-    built: Path, small: Postings, tokenizer: WordPieceTokenizer
+    built: Path, right: LiveReference
 ) -> None:
     shutil.rmtree(built / "columns")
     make_live(built)
-    assert_same(open_index(built, "columns"), LiveReference(small).searcher(tokenizer))
+    assert_same(open_index(built, "columns"), right.searcher())
 
 
 @pytest.mark.parametrize("engine", ["lucene", "columns"])

@@ -30,7 +30,7 @@ from indexer.search.columns import ColumnSearcher
 from indexer.search.fields import open_fields
 from indexer.search.lazy import LazySearcher
 from indexer.search.lucene import LuceneSearcher
-from indexer.search.open import open_backend, open_index
+from indexer.search.open import open_index
 from sparta.errors import InputError
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.random_postings import MakeIndex, random_postings, write_postings
@@ -80,17 +80,6 @@ def test_damaged_columns_are_named(copy: Path) -> None:
     (copy / FOLDER / "levels.npy").unlink()
     with pytest.raises(InputError, match=r"levels\.npy.* missing"):
         open_index(copy)
-
-
-def test_an_index_without_dense_parts_says_so(index: Path, tmp_path: Path) -> None:
-    with pytest.raises(
-        InputError, match=r"no dense part 'vse-inf' .* `sparta index-dense FEATURES --m"
-    ):
-        open_backend(index, "vse-inf")
-    with pytest.raises(InputError, match="has 0 dense parts, an ensemble needs two"):
-        open_backend(index, "ensemble")
-    with pytest.raises(InputError, match="is not an index"):
-        open_backend(tmp_path, "vse-inf")
 
 
 FILTERS = [

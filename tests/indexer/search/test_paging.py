@@ -97,20 +97,3 @@ def test_no_image_comes_twice_and_none_that_stays_is_missing(
     assert [found.count(image_id) for image_id in small.ids[:20]] == [1] * 20
     assert [hit.rank for hit in seen] == list(range(1, len(seen) + 1))
     searcher.close()
-
-
-def test_pages_are_those_of_the_whole(writer: Writer, tmp_path: Path) -> None:
-    searcher = open_index(tmp_path / "index")
-    for following in (ranked, partial(browsed, "-stars", ""), partial(browsed, None, COMMON)):
-        pages: list[Hit] = []
-        after: Position | None = None
-        while True:
-            hits, after = following(searcher, after)
-            pages += hits
-            if after is None:
-                break
-        assert len({hit.image_id for hit in pages}) == len(searcher)
-        if following is not ranked:
-            continue
-        assert pages == searcher.search(COMMON, 100).hits
-    searcher.close()

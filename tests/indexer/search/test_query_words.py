@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from indexer.postings import Postings
 from indexer.query.query import Query, QueryError
-from indexer.search.api import Allowed, Condition, Substitution
+from indexer.search.api import Allowed, Condition
 from indexer.search.columns import ColumnSearcher
 from indexer.search.lucene import LuceneSearcher
 from indexer.search.terms import query_reader
@@ -110,14 +110,6 @@ def explain(
         assert all((term.count == 0) == (term.sign == "-") for term in one.terms)
 
 
-def test_a_word_and_its_negation_divide_the_images(searcher: LuceneSearcher) -> None:
-    with_, without = (searcher.search(f"the {sign}dog", 1000) for sign in "+-")
-    ids = [{hit.image_id for hit in found.hits} for found in (with_, without)]
-    assert ids[0] and ids[1] and not ids[0] & ids[1]
-    assert len(ids[0] | ids[1]) == len(searcher)
-    assert with_.conditions[0].images == len(ids[0])
-
-
 def test_an_explanation_says_what_leaves_an_image_out(searcher: LuceneSearcher) -> None:
     image_id = searcher.search("+dog", 1).hits[0].image_id
     found = searcher.explain("beach^2 -dog -zebra +Dog +qqq", image_id)
@@ -165,14 +157,6 @@ def test_a_plain_query_has_no_conditions(searcher: LuceneSearcher) -> None:
     found = searcher.search(Query.plain(text))
     assert found.conditions == []
     assert answer(found) == answer(searcher.search(r"a \-dog red ball"))
-
-
-def test_allowed_documents_and_signs_together(searcher: LuceneSearcher) -> None:
-    allowed = np.arange(len(searcher)) % 3 == 0
-    found = {hit.image_id for hit in searcher.search("the -dog", 1000, allowed=allowed).hits}
-    every = {hit.image_id for hit in searcher.search("the", 1000, allowed=allowed).hits}
-    without = {hit.image_id for hit in searcher.search("the -dog", 1000).hits}
-    assert found == every & without and len(found) < len(every)
 
 
 def test_weights_beyond_exact_sums_are_refused(
@@ -259,16 +243,6 @@ def test_explanations_with_substitutes_equal_the_reference(
         assert [(t.term, t.word, t.count, t.impact, t.similarity) for t in found.terms] == [
             (t.term, t.word, t.count, t.impact, t.similarity) for t in wanted.terms
         ]
-
-
-def test_the_best_substitute_with_postings_is_taken(substituting: LuceneSearcher) -> None:
-    found = substituting.search(f"{RARE.title()} dog {RARE.title()}")
-    assert found.substitutions == [Substitution(RARE.title(), "cat", 0.75)]
-    assert found.unknown == []
-    assert answer(found) == answer(substituting.search("cat dog cat"))
-    plain = substituting.search(f"{RARE} dog", substitute=False)
-    assert (plain.substitutions, plain.unknown) == ([], [RARE])
-    assert answer(plain) == answer(substituting.search("dog"))
 
 
 def test_a_term_that_the_query_contains_is_explained_by_that_word(

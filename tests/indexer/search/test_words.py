@@ -67,18 +67,6 @@ def test_corrections(words: HeldWords, word: str, near: list[str]) -> None:
     assert [one.word for one in words.correct(word, 3)] == near
 
 
-def test_an_empty_index_has_no_words() -> None:
-    words = held({"dog": 0})
-    assert (words.complete("d", 3), words.correct("dogs", 3)) == ([], [])
-
-
-def test_a_word_of_deleted_images_alone_is_not_suggested() -> None:
-    known = WordList(["dog", "dot"])
-    words = HeldWords(known, np.array([3, 2]), lambda word: word == "dot")
-    assert words.complete("d", 3) == [Completion("dot", "dot", 2)]
-    assert words.correct("dor", 3) == [HeldWord("dot", 2)]
-
-
 def edits(a: str, b: str) -> int:
     """The optimal string alignment distance by its definition."""
     table = {(i, 0): i for i in range(len(a) + 1)} | {(0, j): j for j in range(len(b) + 1)}

@@ -29,7 +29,7 @@ from sparta.features.store import FeatureStore
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.live_index import QUERIES, assert_same
 from tests.indexer.search.queries import answer
-from tests.indexer.tiny import same_but, save_model, write_store
+from tests.indexer.tiny import save_model, write_store
 from tests.reference.searcher import ReferenceSearcher
 
 
@@ -86,19 +86,6 @@ def test_what_was_left_out_comes_back(
     for query in QUERIES:
         assert answer(found.search(query, 30)) == answer(right.search(query, 30))
     assert found.metadata(left_out[0]) == {**right.metadata(left_out[0]), "taken": "2024"}
-
-
-def test_images_with_new_ids(
-    store: FeatureStore, model_dir: Path, sparse_index: Path, tmp_path: Path
-) -> None:
-    index = shutil.copytree(sparse_index, tmp_path / "index")
-    renamed = same_but(tmp_path / "renamed", store, rename="z/new.jpg")
-    seen: list[tuple[str, int, int]] = []
-    report = add_images(
-        index, [renamed], [model_dir], device="cpu", progress=lambda *step: seen.append(step)
-    )
-    assert report == AddReport(added=1, replaced=20, images=22)
-    assert [step for step in seen if step[0] == "encode"] == [("encode", 0, 21), ("encode", 21, 21)]
 
 
 def test_other_models_stores_and_queries_are_refused(

@@ -111,12 +111,6 @@ def test_photos_that_cannot_be_used_are_named(flipped: Path, photos: Path, model
         pass
 
 
-def test_stores_are_opened(sparse_index: Path, store: FeatureStore, model_dir: Path) -> None:
-    with opened_stores(sparse_index, [], [store.folder], [model_dir]) as found:
-        assert [one.fingerprint for one in found.stores] == [store.fingerprint]
-        assert found.skipped == []
-
-
 def test_photos_below_a_folder(tmp_path: Path) -> None:
     for name in ("b.jpg", "a/c.PNG", "a/notes.txt", "a/deep/d.webp"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -137,24 +131,6 @@ def test_photos_below_a_folder(tmp_path: Path) -> None:
     assert list(scan_photos(tmp_path, "a/deep/").photos) == ["a/deep/d.webp"]
     nothing = Scan({}, [], {})
     assert scan_photos(tmp_path / "missing") == scan_photos(tmp_path, "missing/") == nothing
-
-
-def test_what_is_in_a_folder_that_cannot_be_read_is_unknown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "a").mkdir()
-    scan = os.scandir
-
-    def closed(path: str) -> object:
-        if str(path).endswith(("a", "whole")):
-            raise PermissionError(13, "Permission denied", path)
-        return scan(path)
-
-    monkeypatch.setattr(os, "scandir", closed)
-    found = scan_photos(tmp_path)
-    assert (found.closed, found.problems) == (["a/"], {"a": "Permission denied"})
-    assert found.hides("a/b.jpg") and not found.hides("b.jpg")
-    assert scan_photos(tmp_path / "whole").hides("b.jpg")
 
 
 def test_the_folder_that_ids_are_relative_to(tmp_path: Path) -> None:

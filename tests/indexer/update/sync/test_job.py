@@ -13,10 +13,8 @@ import pytest
 
 import indexer.encoding.stores as stores
 import indexer.update.sync.job as module
-from indexer.build import build_index
 from indexer.care.aliases import set_alias
 from indexer.care.snapshots import restore_snapshot, take_snapshot
-from indexer.encoding.stores import open_stores
 from indexer.live.changes import Delete
 from indexer.update.add import add_images
 from indexer.update.delete import delete_images
@@ -320,25 +318,6 @@ def test_a_photo_that_could_not_be_read_is_tried_again(
             assert {one.reason for one in report.skipped} == {"Input/output error"}
     assert sorted(images_of(built)) == ["0.png", "1.png", "2.png"]
     assert counts(job().run()) == (1, 1, 0, 0, [])
-
-
-def test_bad_paths_of_the_build_have_not_vanished(
-    built: Path, photos: Path, model_dir: Path, encoding: Encoding
-) -> None:
-    out = built.with_name("again")
-    reasons = add_bad_paths(photos)
-    stores = open_stores([photos], [model_dir], "visual_sparta", out, device="cpu")
-    build_index(stores, [model_dir], out, device="cpu")
-    report = PhotoSync(out, photos, encoding).run()
-    assert ({one.image_id for one in report.skipped}, bool(report.plan)) == ({*reasons}, False)
-
-
-def test_a_folder_that_is_a_circle_is_an_error(
-    built: Path, encoding: Encoding, tmp_path: Path
-) -> None:
-    (tmp_path / "ring").symlink_to("ring")
-    with pytest.raises(InputError, match="ring does not exist"):
-        PhotoSync(built, tmp_path / "ring", encoding).run()
 
 
 def test_photos_count_once_they_are_the_same_twice() -> None:

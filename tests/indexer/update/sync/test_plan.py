@@ -11,10 +11,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from indexer.update.metadata import update_metadata
 from indexer.update.sync.beginning import as_built
-from indexer.update.sync.plan import Plan, compare, content_hash
-from indexer.update.sync.scan import Scan, scan_photos
+from indexer.update.sync.plan import compare, content_hash
+from indexer.update.sync.scan import scan_photos
 from indexer.update.sync.seen import Seen, SeenPhotos, synced_folders
 from sparta.errors import InputError
 from sparta.features.extract.listing import Stamp
@@ -74,36 +73,6 @@ def test_a_folder_was_moved(root: Path) -> None:
     assert plan.moved == {"far/a.jpg": "a.jpg", "far/b.jpg": "b.jpg"}
 
 
-def test_a_file_that_cannot_be_read_is_no_former_one(root: Path) -> None:
-    write(root, a="same")
-    seen = seen_now(root)
-    (root / "a.jpg").unlink()
-    scan = Scan({"b.jpg": Stamp(4, 1)}, [], {})
-    plan = compare(root, scan, seen)
-    assert (plan.new, plan.vanished) == (["b.jpg"], ["a.jpg"])
-
-
-def test_what_cannot_be_looked_into_has_not_vanished(root: Path) -> None:
-    seen = {"a/x.jpg": Seen(Stamp(1, 1)), "b/y.jpg": Seen(Stamp(1, 1)), "c.jpg": Seen(Stamp(1, 1))}
-    plan = compare(root, Scan({"c.jpg": Stamp(1, 1)}, ["a/"], {}), seen)
-    assert plan.vanished == ["b/y.jpg"]
-
-
-def test_when_a_disk_is_rather_not_mounted(root: Path) -> None:
-    assert Plan(seen=10, found=8, vanished=["a"] * 2).alarm(root) is None
-    assert Plan(seen=10, found=7, vanished=["a"] * 3).alarm(root) == (
-        f"3 of 10 photos have vanished from {root}"
-    )
-    assert Plan(seen=0, found=0).alarm(root) is None
-    assert Plan(seen=2, found=0).alarm(root) == (
-        f"{root} holds no photo any more, and 2 were there before"
-    )
-    missing = root / "missing"
-    assert Plan(seen=2, found=0).alarm(missing) == (
-        f"{missing} does not exist, and 2 were there before"
-    )
-
-
 def test_what_was_seen_comes_back(tmp_path: Path) -> None:
     root = Path(os.fsdecode(b"/photos/\xff"))
     assert SeenPhotos.open(tmp_path, root) is None and synced_folders(tmp_path) == []
@@ -157,24 +126,3 @@ def test_photos_of_the_build_are_known(built: Path, photos: Path, features: str)
     assert same == ["0.png", "1.png"]
     assert sorted(seen) == ["0.png", "1.png", "2.png"][: 3 if recorded else 2]
     assert all(one.sha256 is None and one.problem is None for one in seen.values())
-
-
-def test_photos_without_a_size_are_known_by_their_time(built: Path, photos: Path) -> None:
-    shutil.rmtree(built.with_name("index.features"))
-    update_metadata(built, {f"{number}.png": {"bytes": None} for number in range(3)})
-    os.utime(photos / "0.png", ns=(0, 0))
-    os.utime(photos / "1.png", ns=(0, 2**62))
-    assert "0.png" in as_built(built, photos, scan_photos(photos)).photos
-    assert "1.png" not in as_built(built, photos, scan_photos(photos)).photos
-
-
-def test_photos_that_could_not_be_used_are_known(built: Path, photos: Path) -> None:
-    (photos / "bad.png").write_text("bad")
-    features = built.with_name("index.features")
-    [stamps] = (features / "plain").glob("stamps-*.json")
-    stamps.write_text(json.dumps(json.loads(stamps.read_text()) | {"bad.png": [3, 1]}))
-    (features / "plain" / "skipped.jsonl").write_text(
-        json.dumps({"image_id": "bad.png", "reason": "not an image"})
-    )
-    found = as_built(built, photos, scan_photos(photos)).photos["bad.png"]
-    assert (found.problem, found.stamp.bytes) == ("not an image", 3)
