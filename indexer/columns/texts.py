@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
 from itertools import accumulate
-from typing import NamedTuple, overload
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -22,7 +21,7 @@ class _Chunk(NamedTuple):
     data: memoryview
 
 
-class Texts(Sequence[str]):
+class Texts:
     """The texts of a column, by their numbers.
 
     Args:
@@ -37,14 +36,12 @@ class Texts(Sequence[str]):
     def __len__(self) -> int:
         return self._count
 
-    @overload
-    def __getitem__(self, number: int) -> str: ...
-    @overload
-    def __getitem__(self, number: slice) -> list[str]: ...
-    def __getitem__(self, number: int | slice) -> str | list[str]:
-        """A text, or several."""
-        if isinstance(number, slice):
-            return [self[one] for one in range(*number.indices(self._count))]
+    def __getitem__(self, number: int) -> str:
+        """A text.
+
+        Raises:
+            IndexError: if there is none with this number.
+        """
         if not 0 <= number < self._count:
             raise IndexError(number)
         chunk = bisect_right(self._firsts, number) - 1

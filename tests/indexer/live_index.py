@@ -14,10 +14,9 @@ from indexer.update.sharded import Writer
 from indexer.update.writer import open_writer
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.search.queries import answer
-from tests.indexer.vocabulary import COMMON, RARE, small_tokenizer
+from tests.indexer.vocabulary import COMMON, RARE, TOKENIZER
 from tests.reference.searcher import ReferenceSearcher
 
-TOKENIZER = small_tokenizer()
 QUERIES = ("dog", COMMON, "two dogs running on a beach", f"{RARE} cat qqq", "ball red sky . é")
 
 

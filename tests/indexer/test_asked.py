@@ -21,9 +21,9 @@ from indexer.search.lucene import LuceneSearcher
 from indexer.settings import PruningSettings
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
-from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.search.queries import VOCABULARY, answer
 from tests.indexer.tiny import save_model, slow_frequencies, slow_impacts
+from tests.indexer.vocabulary import TOKENIZER
 from tests.reference.searcher import ReferenceSearcher
 
 CAPTIONS = ["dogs on the beach", "a red dog", "the sky", "the dog", "ball, ball", "running é 犬"]
@@ -31,9 +31,9 @@ QUERIES = ["sky", "sky above the beach", "...", "cat"]
 
 
 @pytest.fixture(scope="module")
-def asked_model(tmp_path_factory: pytest.TempPathFactory, tokenizer: WordPieceTokenizer) -> Path:
+def asked_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("asked")
-    return save_model(folder, tokenizer, untrained=["cat"], captions=CAPTIONS)
+    return save_model(folder, TOKENIZER, untrained=["cat"], captions=CAPTIONS)
 
 
 @pytest.fixture
@@ -64,7 +64,6 @@ def joined(shards: list[PostingShard]) -> Postings:
 def test_the_terms_asked_for_are_kept_and_rankings_are_exact(
     store: FeatureStore,
     asked_model: Path,
-    tokenizer: WordPieceTokenizer,
     tmp_path: Path,
     queries: Path,
     shards: list[PostingShard],
@@ -78,14 +77,14 @@ def test_the_terms_asked_for_are_kept_and_rankings_are_exact(
     postings = joined(shards)
     right = slow_impacts([store], [asked_model], manifest, texts)
     found = {
-        (row.image_id, tokenizer.vocabulary[term]): impact
+        (row.image_id, TOKENIZER.vocabulary[term]): impact
         for row in postings
         for term, impact in zip(row.terms, row.impacts, strict=True)
     }
     assert found.keys() == right.keys()
     for key, impact in found.items():
         assert abs(impact - right[key][0]) <= 1  # sums of float32 differ in the last bit
-    exact = ReferenceSearcher(postings, tokenizer)
+    exact = ReferenceSearcher(postings, TOKENIZER)
     for searcher in (LuceneSearcher(tmp_path / "index"), ColumnSearcher(tmp_path / "index")):
         for query in (*VOCABULARY, *CAPTIONS, *QUERIES, " ".join(VOCABULARY)):
             assert answer(searcher.search(query, 30)) == answer(exact.search(query, 30))
@@ -141,21 +140,19 @@ TRAINED_ON = ["dog dogs on the beach", "a red dog", "Sky."], ["cat", "the dog"]
 
 
 @pytest.fixture
-def encoder(store: FeatureStore, tokenizer: WordPieceTokenizer, tmp_path: Path) -> ImageEncoder:
+def encoder(store: FeatureStore, tmp_path: Path) -> ImageEncoder:
     """Of two models, trained on different captions, and one without frequencies."""
     texts = [*TRAINED_ON, ()]
     folders = [
-        save_model(tmp_path / str(i), tokenizer, i, captions=own) for i, own in enumerate(texts)
+        save_model(tmp_path / str(i), TOKENIZER, i, captions=own) for i, own in enumerate(texts)
     ]
     return ImageEncoder.open([store], folders, device="cpu")
 
 
-def test_of_several_models_the_largest_frequencies_count(
-    encoder: ImageEncoder, tokenizer: WordPieceTokenizer
-) -> None:
+def test_of_several_models_the_largest_frequencies_count(encoder: ImageEncoder) -> None:
     asked = asked_terms(encoder, "model", 1.0)
     assert (asked.source, asked.power) == ("model", 1.0)
-    counts = zip(*(slow_frequencies(tokenizer, own) for own in TRAINED_ON), strict=True)
+    counts = zip(*(slow_frequencies(TOKENIZER, own) for own in TRAINED_ON), strict=True)
     assert asked.weights is not None
     assert asked.weights.tolist() == [max(pair) + 1 for pair in counts]
 
@@ -163,15 +160,15 @@ def test_of_several_models_the_largest_frequencies_count(
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
 def test_a_file_of_queries_is_counted_line_by_line(
-    encoder: ImageEncoder, tokenizer: WordPieceTokenizer, tmp_path: Path, end: str, mark: bytes
+    encoder: ImageEncoder, tmp_path: Path, end: str, mark: bytes
 ) -> None:
     queries = ["dog dog beach", "", "dogs RUNNING", "qqq", "dog dog beach", "犬 é"]
     path = tmp_path / "queries.txt"
     path.write_bytes(mark + end.join(queries).encode())
     asked = asked_terms(encoder, str(path), 0.5)
-    assert asked.source == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert asked.source == hashlib.sha256(end.join(queries).encode()).hexdigest()
     assert asked.power == 0.5
-    right = [(count + 1) ** 0.5 for count in slow_frequencies(tokenizer, queries)]
+    right = [(count + 1) ** 0.5 for count in slow_frequencies(TOKENIZER, queries)]
     assert max(right) == 2  # dog, in three lines
     assert asked.weights is not None
     assert asked.weights.tolist() == pytest.approx(right)

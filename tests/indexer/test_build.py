@@ -28,6 +28,7 @@ from sparta.lock import writing
 from sparta.substitutes import SUBSTITUTES, Substitute, SubstituteTable
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.tiny import same_but, save_model, slow_impacts, write_store
+from tests.indexer.vocabulary import TOKENIZER
 
 
 def assert_holds(out: Path, store: FeatureStore, right: Mapping[Any, Any], error: float) -> None:
@@ -81,9 +82,9 @@ def test_the_index_contains_the_models_scores(
 
 
 def test_the_first_models_table_of_substitutes_is_copied(
-    store: FeatureStore, tokenizer: WordPieceTokenizer, tmp_path: Path
+    store: FeatureStore, tmp_path: Path
 ) -> None:
-    models = [save_model(tmp_path / str(seed), tokenizer, seed) for seed in range(2)]
+    models = [save_model(tmp_path / str(seed), TOKENIZER, seed) for seed in range(2)]
     table = SubstituteTable({"zebra": (Substitute("dog", 0.5),)})
     table.save(models[0])
     out = tmp_path / "index"
@@ -231,9 +232,9 @@ def flipped(tmp_path_factory: pytest.TempPathFactory) -> FeatureStore:
 
 
 @pytest.fixture(scope="module")
-def other_model(tmp_path_factory: pytest.TempPathFactory, tokenizer: WordPieceTokenizer) -> Path:
+def other_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("other")
-    return save_model(folder, tokenizer, seed=1, untrained=["dog", "red"])
+    return save_model(folder, TOKENIZER, seed=1, untrained=["dog", "red"])
 
 
 @pytest.mark.parametrize("sample", [2000, 21, 10])
@@ -274,9 +275,9 @@ def test_the_index_contains_the_mean_over_models_and_stores(
 
 
 def test_terms_that_no_model_trained_stay_out(
-    store: FeatureStore, model_dir: Path, tokenizer: WordPieceTokenizer, tmp_path: Path
+    store: FeatureStore, model_dir: Path, tmp_path: Path
 ) -> None:
-    second = save_model(tmp_path / "model", tokenizer, seed=2, untrained=["cat", "dog"])
+    second = save_model(tmp_path / "model", TOKENIZER, seed=2, untrained=["cat", "dog"])
     build_index(
         [store],
         [model_dir, second],

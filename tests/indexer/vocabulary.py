@@ -23,3 +23,6 @@ def small_tokenizer(words: Sequence[str] = (*WORDS, *PIECES, RARE, COMMON)) -> W
     inner.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     inner.add_special_tokens(SPECIAL[:5])
     return WordPieceTokenizer(inner)
+
+
+TOKENIZER = small_tokenizer()

@@ -29,9 +29,9 @@ from indexer.update.writer import open_writer
 from indexer.verify import verify_index
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
-from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.live_index import LiveReference, assert_same
 from tests.indexer.random_postings import random_postings
+from tests.indexer.vocabulary import TOKENIZER
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -59,14 +59,13 @@ def test_later_writes_change_neither(
     built: Path,
     small: Postings,
     right: LiveReference,
-    tokenizer: WordPieceTokenizer,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     compact_at: int,
 ) -> None:
     monkeypatch.setattr(indexer.update.writer, "COMPACT_AT", compact_at)
     index, postings = built, small
-    others = list(random_postings(tokenizer, 11, seed=1))
+    others = list(random_postings(TOKENIZER, 11, seed=1))
     with open_writer(index) as writer:
         for number, image in enumerate(others):
             changes: list[Change] = [
@@ -87,8 +86,8 @@ def test_later_writes_change_neither(
         monkeypatch.undo()
     copy = tmp_path / "copy"
     for engine in ("columns", "lucene"):
-        assert_same(open_index(copy, engine), then.searcher(tokenizer))
-        assert_same(open_index(index, engine), right.searcher(tokenizer))
+        assert_same(open_index(copy, engine), then.searcher())
+        assert_same(open_index(index, engine), right.searcher())
     assert taken.version == 8 and SeenPhotos.open(copy, tmp_path) is not None
     assert verify_index(copy) == []
     # The next writer applies what was acknowledged, and changes nothing of the other index.
@@ -97,15 +96,15 @@ def test_later_writes_change_neither(
         assert "acknowledged" in writer
         writer.write([Delete("n0")])
     then.apply([*unseen, Delete("n0")])
-    assert_same(open_index(copy), then.searcher(tokenizer))
+    assert_same(open_index(copy), then.searcher())
     assert files(index) == before
 
 
 def test_a_copy_while_a_writer_commits_is_of_one_commit(
-    built: Path, tokenizer: WordPieceTokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(indexer.update.writer, "COMPACT_AT", 10)
-    images, ended = list(random_postings(tokenizer, 10, seed=1)), Event()
+    images, ended = list(random_postings(TOKENIZER, 10, seed=1)), Event()
 
     def write() -> None:
         with open_writer(built) as writer:

@@ -21,9 +21,10 @@ from indexer.split import split_index
 from indexer.state import IndexState, index_version, place_of
 from indexer.update.writer import open_writer
 from sparta.errors import InputError
-from tests.indexer.live_index import TOKENIZER, LiveReference
+from tests.indexer.live_index import LiveReference
 from tests.indexer.sealed import change
 from tests.indexer.tiny_dense import save_dense_model
+from tests.indexer.vocabulary import TOKENIZER
 from tests.server.drawings import index_drawings, store_drawings
 
 

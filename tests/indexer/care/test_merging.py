@@ -28,15 +28,15 @@ from indexer.state import IndexState
 from indexer.update.writer import open_writer
 from indexer.verify import verify_index
 from sparta.errors import InputError
-from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.live_index import LiveReference, assert_same
 from tests.indexer.random_postings import MakeIndex, random_postings
+from tests.indexer.vocabulary import TOKENIZER
 
 
 @pytest.fixture
-def halves(tokenizer: WordPieceTokenizer, make_index: MakeIndex, tmp_path: Path) -> list[Path]:
+def halves(make_index: MakeIndex, tmp_path: Path) -> list[Path]:
     """Copies of one index, of which each has deleted what the other has."""
-    postings = random_postings(tokenizer, 20)
+    postings = random_postings(TOKENIZER, 20)
     first = make_index(tmp_path / "first", postings)
     second = shutil.copytree(first, tmp_path / "second")
     for number, index in enumerate((first, second)):
@@ -46,14 +46,11 @@ def halves(tokenizer: WordPieceTokenizer, make_index: MakeIndex, tmp_path: Path)
 
 
 def test_the_images_of_all(
-    halves: list[Path],
-    tokenizer: WordPieceTokenizer,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    halves: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "AT_ONCE", 3)
-    right = LiveReference(random_postings(tokenizer, 20))
-    added = Add(replace(next(iter(random_postings(tokenizer, 1, seed=1))), image_id="new"))
+    right = LiveReference(random_postings(TOKENIZER, 20))
+    added = Add(replace(next(iter(random_postings(TOKENIZER, 1, seed=1))), image_id="new"))
     with open_writer(halves[1]) as writer:
         writer.write([added])
     right.apply([added])
@@ -64,14 +61,14 @@ def test_the_images_of_all(
     manifest = merge_indexes(halves, out)
     assert (manifest.images, manifest.live, manifest.mean_error) == (21, False, 0.25)
     for engine in ("columns", "lucene"):
-        assert_same(open_index(out, engine), right.searcher(tokenizer))
+        assert_same(open_index(out, engine), right.searcher())
     assert verify_index(out) == []
     assert (out / UPLOADS / "ab" / "abc.jpg").read_text() == "photo"
     np.testing.assert_array_equal(np.load(out / MEANS), np.load(halves[0] / MEANS))
     with open_writer(out) as writer:
         writer.write([Delete("new")])
     right.apply([Delete("new")])
-    assert_same(open_index(out), right.searcher(tokenizer))
+    assert_same(open_index(out), right.searcher())
 
 
 def change(index: Path, **fields: Any) -> None:
@@ -158,12 +155,8 @@ def test_images_in_the_wrong_shard_are_found(tmp_path: Path, index: Path) -> Non
     assert "is not an index" in verify_index(out)[1]
 
 
-def test_what_cannot_be_divided_is_refused(
-    tmp_path: Path,
-    make_index: MakeIndex,
-    tokenizer: WordPieceTokenizer,
-) -> None:
-    few = random_postings(tokenizer, 4)
+def test_what_cannot_be_divided_is_refused(tmp_path: Path, make_index: MakeIndex) -> None:
+    few = random_postings(TOKENIZER, 4)
     index = make_index(tmp_path / "index", few)
     with pytest.raises(InputError, match=r"^--shards 9: of 4 images none is in shard \d; make"):
         split_index(index, tmp_path / "out", 9)

@@ -24,7 +24,7 @@ from indexer.update.writer import open_writer
 from sparta.errors import InputError
 from sparta.lock import lock_path, writing
 from tests.indexer.random_postings import MakeIndex, random_postings
-from tests.indexer.vocabulary import COMMON, small_tokenizer
+from tests.indexer.vocabulary import COMMON, TOKENIZER
 
 Copy = Callable[[Path], Path]
 ALL = parse_filter("path:a*")
@@ -33,7 +33,7 @@ ALL = parse_filter("path:a*")
 @pytest.fixture
 def small(tmp_path: Path, make_index: MakeIndex) -> Path:
     """An index of twenty images."""
-    return make_index(tmp_path / "small", random_postings(small_tokenizer(), 20))
+    return make_index(tmp_path / "small", random_postings(TOKENIZER, 20))
 
 
 def names(folder: Path) -> set[str]:
@@ -196,7 +196,7 @@ def test_a_searcher_follows_a_name_from_copy_to_copy(
 
 
 def test_another_index_is_restored(small: Path, make_index: MakeIndex, tmp_path: Path) -> None:
-    other = make_index(tmp_path / "other", random_postings(small_tokenizer(), 7, seed=3))
+    other = make_index(tmp_path / "other", random_postings(TOKENIZER, 7, seed=3))
     searcher = open_index(small, "columns")
     for source, images in ((other, 7), (small.rename(tmp_path / "kept"), 20), (other, 7)):
         restore_snapshot(source, small)

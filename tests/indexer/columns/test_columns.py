@@ -228,7 +228,7 @@ def test_no_file_of_postings_is_mapped(tmp_path: Path) -> None:
     mapped: list[str] = []
     (tmp_path / "columns").mkdir()
 
-    def look(*_: object) -> None:
+    def look(stage: str, done: int, total: int) -> None:
         mapped.append(Path("/proc/self/maps").read_text())
 
     with spooled(tmp_path, random_rows(1000, 8, seed=2), 500) as rows:

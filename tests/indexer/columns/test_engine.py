@@ -150,9 +150,8 @@ def test_the_best_of_the_newest_and_all_that_tie_with_the_last(
     rng = np.random.default_rng(bits)
     for draw in range(16):
         terms = rng.permutation(VOCABULARY)[: draw % 9]
-        counts = rng.integers(1, 4, len(terms)).astype(
-            np.uint16 if draw % 2 and bits < 16 else np.uint32
-        )
+        kind: Any = np.uint16 if draw % 2 and bits < 16 else np.uint32
+        counts = rng.integers(1, 4, len(terms)).astype(kind)
         allowed = rng.random(300) < 0.3 if draw % 3 else ALL
         k = [1, 3, 50, 300][draw % 4]
         numbers, scores = one.best_of_newest(newest.columns, 300, terms, counts, allowed, k, floor)

@@ -27,5 +27,8 @@ def test_every_image_is_found_by_number_and_by_id(
     for number, image_id in enumerate([*ids, *ids]):
         assert table.stored(number % len(ids)) == (image_id, {"width": len(image_id)})
         assert table.document(image_id) == number % len(ids)
+    for beyond in (-1, len(ids)):
+        with pytest.raises(IndexError):
+            table.stored(beyond)
     for absent in ("", "a\0", "b", "é/2.jpg", "\ud800", "9z", "\U0010ffff"):
         assert table.document(absent) is None

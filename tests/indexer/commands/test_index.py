@@ -20,10 +20,10 @@ from indexer.update.writer import open_writer
 from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
-from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.columns.live.images import image
 from tests.indexer.tiny import SOURCE, save_model
 from tests.indexer.tiny_dense import save_dense_model
+from tests.indexer.vocabulary import TOKENIZER
 
 
 def test_the_command_goes_from_photos_to_an_index(
@@ -79,9 +79,9 @@ def test_the_summary_states_how_terms_were_chosen(
 
 
 def test_named_choices_and_the_options_that_go_before_them(
-    store: FeatureStore, tokenizer: WordPieceTokenizer, tmp_path: Path
+    store: FeatureStore, tmp_path: Path
 ) -> None:
-    model = save_model(tmp_path / "model", tokenizer, captions=["a red dog", "the dog"])
+    model = save_model(tmp_path / "model", TOKENIZER, captions=["a red dog", "the dog"])
     out = tmp_path / "index"
     arguments = ["index", str(store.folder), "--model", str(model), "--out", str(out)]
 

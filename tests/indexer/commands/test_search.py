@@ -19,11 +19,10 @@ from indexer.postings import Postings
 from indexer.search.open import open_backend
 from sparta.features.store import FeatureStore
 from sparta.substitutes import Substitute, SubstituteTable
-from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.command_line import sparta, sparta_here
 from tests.indexer.random_postings import write_postings
 from tests.indexer.search.queries import answer
-from tests.indexer.vocabulary import RARE
+from tests.indexer.vocabulary import RARE, TOKENIZER
 from tests.reference.searcher import ReferenceSearcher
 
 
@@ -86,11 +85,9 @@ def test_a_table_has_hits_terms_and_unknown_words(index: Path, exact: ReferenceS
     assert "Unknown words: qqq" in run.stdout
 
 
-def test_substitutes_are_marked_and_can_be_refused(
-    postings: Postings, tokenizer: WordPieceTokenizer, tmp_path: Path
-) -> None:
+def test_substitutes_are_marked_and_can_be_refused(postings: Postings, tmp_path: Path) -> None:
     table = SubstituteTable({RARE: (Substitute("cat", 0.75),)})
-    write_postings(tmp_path / "index", [postings], tokenizer, substitutes=table)
+    write_postings(tmp_path / "index", [postings], TOKENIZER, substitutes=table)
     run = sparta("search", str(tmp_path / "index"), f"{RARE} dog", "--explain")
     assert run.returncode == 0 and run.stderr == "", run.stderr
     assert f"Substitutes: {RARE} → cat" in run.stdout and "Unknown" not in run.stdout

@@ -26,21 +26,20 @@ from indexer.manifest import Manifest
 from indexer.settings import TermSet
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
-from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.config import VisualSpartaConfig
 from sparta.visualsparta.model import VisualSparta
 from sparta.visualsparta.padding import ImagePadder
 from tests.indexer.tiny import save_model, without_labels
-from tests.indexer.vocabulary import small_tokenizer
+from tests.indexer.vocabulary import TOKENIZER, small_tokenizer
 
 CAPTIONS = ["two dogs", "the red ball"]
 
 
 @pytest.fixture
-def models(tokenizer: WordPieceTokenizer, tmp_path: Path) -> list[Path]:
+def models(tmp_path: Path) -> list[Path]:
     """Two models of regions alone, each trained on other terms."""
-    first = save_model(tmp_path / "a", tokenizer, 1, untrained=["dog"], captions=CAPTIONS)
-    second = save_model(tmp_path / "b", tokenizer, 2, untrained=["dog", "ball"])
+    first = save_model(tmp_path / "a", TOKENIZER, 1, untrained=["dog"], captions=CAPTIONS)
+    second = save_model(tmp_path / "b", TOKENIZER, 2, untrained=["dog", "ball"])
     return [without_labels(first, square_root=True), without_labels(second)]
 
 
@@ -105,12 +104,11 @@ def test_models_that_cannot_be_converted_run_in_torch(
     store: FeatureStore,
     models: list[Path],
     model_dir: Path,
-    tokenizer: WordPieceTokenizer,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     tmp_path: Path,
 ) -> None:
-    longer = save_model(tmp_path / "longer", tokenizer, 3)
+    longer = save_model(tmp_path / "longer", TOKENIZER, 3)
     without_labels(longer, max_regions=3)
     for chosen in ([model_dir], [models[0], model_dir], [models[0], longer]):
         encoder = ImageEncoder.open([store], chosen, device="cpu")

@@ -19,9 +19,9 @@ from sparta.features.extract.detector_settings import DetectorSettings
 from sparta.features.extract.job import extract_photos
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
-from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.tiny import SOURCE, same_but, save_model, write_store
 from tests.indexer.tiny_dense import save_dense_model
+from tests.indexer.vocabulary import TOKENIZER
 from tests.sparta.features.extract.tiny_detectors import picture, save_detector
 
 Breaker = Callable[[Path, FeatureStore], list[FeatureStore]]
@@ -107,10 +107,10 @@ def test_augmentations_are_for_photos(
 
 
 def test_models_of_other_features_are_refused_before_any_photo_is_read(
-    photos: Path, model_dir: Path, tokenizer: WordPieceTokenizer, tmp_path: Path
+    photos: Path, model_dir: Path, tmp_path: Path
 ) -> None:
     source = replace(SOURCE, image_size=64)
-    second = save_model(tmp_path / "model", tokenizer, source=source)
+    second = save_model(tmp_path / "model", TOKENIZER, source=source)
     with pytest.raises(InputError, match=r"takes other features than .*image_size: 32 against 64"):
         open_stores([photos], [model_dir, second], "visual_sparta", tmp_path / "index")
     assert not (tmp_path / "index.features").exists()
@@ -188,15 +188,11 @@ def extracted(
 
 @pytest.mark.parametrize("backbone", [None, "pixels"])
 def test_photos_are_extracted_as_for_training(
-    pictures: Path,
-    detector: Path,
-    backbone: str | None,
-    tokenizer: WordPieceTokenizer,
-    tmp_path: Path,
+    pictures: Path, detector: Path, backbone: str | None, tmp_path: Path
 ) -> None:
     detection = DetectorSettings(str(detector), 3, 0.001, colours=True)
     trained_on = extracted(pictures, tmp_path / "store", detection, backbone)
-    model = save_model(tmp_path / "model", tokenizer, source=trained_on.source)
+    model = save_model(tmp_path / "model", TOKENIZER, source=trained_on.source)
     stores = open_stores(
         [pictures], [model], "visual_sparta", tmp_path / "index", augmentations=2, device="cpu"
     )
@@ -208,11 +204,11 @@ def test_photos_are_extracted_as_for_training(
 
 
 def test_other_regions_another_detector_and_regions_of_others_are_refused(
-    pictures: Path, detector: Path, tokenizer: WordPieceTokenizer, tmp_path: Path
+    pictures: Path, detector: Path, tmp_path: Path
 ) -> None:
     detection = DetectorSettings(str(detector), 3, 0.001)
     source = extracted(pictures, tmp_path / "store", detection, None).source
-    model = save_model(tmp_path / "model", tokenizer, source=source)
+    model = save_model(tmp_path / "model", TOKENIZER, source=source)
     other = extracted(pictures, tmp_path / "other", replace(detection, regions=4), None)
     said = f"'regions': 3.* against .*'regions': 4.* --detector {detector} --regions 3 --threshold"
     with pytest.raises(InputError, match=said):
@@ -222,6 +218,6 @@ def test_other_regions_another_detector_and_regions_of_others_are_refused(
     with pytest.raises(InputError, match="holds other features than"):
         build_index(stores, [model], tmp_path / "index", device="cpu")
     source = replace(source, detector="", backbone="vinvl", weights="vinvl", extra={})
-    model = save_model(tmp_path / "vinvl", tokenizer, source=source)
+    model = save_model(tmp_path / "vinvl", TOKENIZER, source=source)
     with pytest.raises(InputError, match=r"regions of a detector that is not available \(vinvl\)"):
         open_stores([pictures], [model], "visual_sparta", tmp_path / "vinvl-index")

@@ -114,7 +114,7 @@ def test_values_that_a_declared_kind_cannot_have_are_left_out(
 
 
 def test_path_folder_camera_and_location_are_made_of_other_values() -> None:
-    images = [
+    images: list[tuple[str, dict[str, Any]]] = [
         ("a/b/1.jpg", {"make": "Leica", "latitude": 1, "longitude": 2.5}),
         ("2.jpg", {"model": "Q3", "path": "mine"}),
     ]

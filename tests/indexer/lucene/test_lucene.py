@@ -23,25 +23,22 @@ from indexer.lucene.updater import LuceneUpdater
 from indexer.postings import ImagePostings, Postings
 from indexer.search.lucene import LuceneSearcher
 from sparta.errors import InputError
-from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.lucene.written import edit_lucene, write_lucene
 from tests.indexer.random_postings import SETTINGS, random_postings, shards_of, write_postings
 from tests.indexer.search.queries import bitmaps
-from tests.indexer.vocabulary import COMMON, RARE, WORDS
+from tests.indexer.vocabulary import COMMON, RARE, TOKENIZER, WORDS
 from tests.reference.searcher import ReferenceSearcher
 
 DELETED = [0, 17, 99, 100, 250, 299]
 
 
 @pytest.fixture(scope="module")
-def segments(
-    tmp_path_factory: pytest.TempPathFactory, postings: Postings, tokenizer: WordPieceTokenizer
-) -> Iterator[LuceneIndex]:
+def segments(tmp_path_factory: pytest.TempPathFactory, postings: Postings) -> Iterator[LuceneIndex]:
     """Three segments, each of which has lost images."""
     folder = tmp_path_factory.mktemp("segments")
     parts = [folder / str(number) for number in range(3)]
     for part, shard in zip(parts, shards_of(postings, 100), strict=True):
-        write_lucene(part, tokenizer.vocabulary, [shard])
+        write_lucene(part, TOKENIZER.vocabulary, [shard])
     edit_lucene(folder / "all", parts, [postings.ids[document] for document in DELETED])
     with closing(LuceneIndex(folder / "all")) as lucene:
         yield lucene
@@ -81,11 +78,11 @@ def test_deleted_documents_are_never_found(
 
 
 def test_postings_are_those_that_were_written_but_for_deleted_images(
-    segments: LuceneIndex, postings: Postings, tokenizer: WordPieceTokenizer
+    segments: LuceneIndex, postings: Postings
 ) -> None:
     documents = np.repeat(np.arange(len(postings)), np.diff(postings.starts))
     kept = ~np.isin(documents, DELETED)
-    for number, term in enumerate(tokenizer.vocabulary):
+    for number, term in enumerate(TOKENIZER.vocabulary):
         own = (postings.terms == number) & kept
         expected = np.stack([documents[own], postings.impacts[own]], axis=1)
         np.testing.assert_array_equal(segments.postings(term), expected, term)
@@ -115,16 +112,14 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small_parts")
-def test_an_index_of_many_parts_answers_like_the_reference(
-    tokenizer: WordPieceTokenizer, tmp_path: Path
-) -> None:
-    postings = random_postings(tokenizer, 400, seed=2)
+def test_an_index_of_many_parts_answers_like_the_reference(tmp_path: Path) -> None:
+    postings = random_postings(TOKENIZER, 400, seed=2)
     postings = replace(postings, impacts=postings.impacts * 257)  # up to 16 bits
     steps: list[tuple[str, int, int]] = []
     manifest = write_postings(
         tmp_path / "index",
         shards_of(postings, 30),
-        tokenizer,
+        TOKENIZER,
         replace(SETTINGS, bits=16),
         images=400,
         progress=lambda *step: steps.append(step),
@@ -137,7 +132,7 @@ def test_an_index_of_many_parts_answers_like_the_reference(
     assert len(written) > 4 and written == sorted(set(written)) and written[-1] == 400
     for stage in ("merge", "columns"):  # at the same time
         assert [step for step in steps if step[0] == stage][-1] == (stage, 400, 400)
-    lucene, exact = LuceneSearcher(tmp_path / "index"), ReferenceSearcher(postings, tokenizer)
+    lucene, exact = LuceneSearcher(tmp_path / "index"), ReferenceSearcher(postings, TOKENIZER)
     for query in (COMMON, "dog beach", "dog cat beach ball red sky run the the", "dogs . 犬"):
         assert lucene.search(query, 500).hits == exact.search(query, 500).hits
     for document, image_id in enumerate(postings.ids):
@@ -149,13 +144,11 @@ def test_an_index_of_many_parts_answers_like_the_reference(
 
 
 @pytest.mark.usefixtures("small_parts")
-def test_images_out_of_order_are_refused_across_shards(
-    tokenizer: WordPieceTokenizer, tmp_path: Path
-) -> None:
-    first, second, third = shards_of(random_postings(tokenizer, 90), 30)
+def test_images_out_of_order_are_refused_across_shards(tmp_path: Path) -> None:
+    first, second, third = shards_of(random_postings(TOKENIZER, 90), 30)
     with (
         pytest.raises(ValueError, match="not rising"),
-        LuceneWriter(tmp_path / "lucene", tokenizer.vocabulary, 90) as writer,
+        LuceneWriter(tmp_path / "lucene", TOKENIZER.vocabulary, 90) as writer,
     ):
         writer.add(first)
         writer.add(third)
@@ -175,13 +168,11 @@ def test_terms_lucene_would_cut_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("small_parts")
-def test_an_error_of_lucene_ends_the_index(
-    tokenizer: WordPieceTokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shards = shards_of(random_postings(tokenizer, 300), 30)
+def test_an_error_of_lucene_ends_the_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shards = shards_of(random_postings(TOKENIZER, 300), 30)
     with (
         pytest.raises(OSError, match="Lucene cannot write"),
-        LuceneWriter(tmp_path / "lucene", tokenizer.vocabulary, 90) as writer,
+        LuceneWriter(tmp_path / "lucene", TOKENIZER.vocabulary, 90) as writer,
     ):
         for number, shard in enumerate(shards):
             writer.add(shard)
@@ -194,14 +185,12 @@ def test_an_error_of_lucene_ends_the_index(
 
 
 @pytest.mark.usefixtures("small_parts")
-def test_nothing_goes_on_after_an_error_of_the_caller(
-    tokenizer: WordPieceTokenizer, tmp_path: Path
-) -> None:
+def test_nothing_goes_on_after_an_error_of_the_caller(tmp_path: Path) -> None:
     with (
         pytest.raises(KeyError),
-        LuceneWriter(tmp_path / "lucene", tokenizer.vocabulary, 90) as writer,
+        LuceneWriter(tmp_path / "lucene", TOKENIZER.vocabulary, 90) as writer,
     ):
-        for shard in shards_of(random_postings(tokenizer, 300), 30):
+        for shard in shards_of(random_postings(TOKENIZER, 300), 30):
             writer.add(shard)
         raise KeyError
     assert not (tmp_path / "lucene").exists()
@@ -216,26 +205,22 @@ def assert_no_thread_adds() -> None:
         time.sleep(0.05)
 
 
-def test_an_index_without_images_can_be_opened(
-    tokenizer: WordPieceTokenizer, tmp_path: Path
-) -> None:
-    write_lucene(tmp_path / "lucene", tokenizer.vocabulary, [])
+def test_an_index_without_images_can_be_opened(tmp_path: Path) -> None:
+    write_lucene(tmp_path / "lucene", TOKENIZER.vocabulary, [])
     with closing(LuceneIndex(tmp_path / "lucene")) as index:
         assert len(index) == 0
 
 
 @pytest.fixture
-def written(tmp_path: Path, tokenizer: WordPieceTokenizer) -> Path:
-    write_lucene(tmp_path / "lucene", tokenizer.vocabulary, [random_postings(tokenizer, 20)])
+def written(tmp_path: Path) -> Path:
+    write_lucene(tmp_path / "lucene", TOKENIZER.vocabulary, [random_postings(TOKENIZER, 20)])
     return tmp_path / "lucene"
 
 
-def test_many_blocks_of_images_of_other_sizes(
-    written: Path, tokenizer: WordPieceTokenizer, postings: Postings
-) -> None:
+def test_many_blocks_of_images_of_other_sizes(written: Path, postings: Postings) -> None:
     """Documents are refilled while Lucene still indexes others."""
     images = {image.image_id: image for image in postings}
-    updater = LuceneUpdater(written, tokenizer.vocabulary)
+    updater = LuceneUpdater(written, TOKENIZER.vocabulary)
     left = list(images.values())
     for size in [1, 40, 3, 90, 2, 70, 1, 93]:
         own, left = left[:size], left[size:]
@@ -246,7 +231,7 @@ def test_many_blocks_of_images_of_other_sizes(
     with closing(LuceneIndex(written)) as index:
         assert len(index) == len(images)  # those of the same ids were replaced
         documents = [index.document(image_id) for image_id in images]
-        found = index.images([one for one in documents if one is not None], tokenizer.vocabulary)
+        found = index.images([one for one in documents if one is not None], TOKENIZER.vocabulary)
         assert [image.image_id for image in found] == list(images)
         for image in found:
             right = images[image.image_id]
@@ -256,10 +241,10 @@ def test_many_blocks_of_images_of_other_sizes(
 
 
 def test_what_lucene_refuses_in_its_threads_is_an_error_of_the_commit(
-    written: Path, tokenizer: WordPieceTokenizer, postings: Postings
+    written: Path, postings: Postings
 ) -> None:
     images: list[ImagePostings] = list(postings)[:3]
-    updater = LuceneUpdater(written, tokenizer.vocabulary)
+    updater = LuceneUpdater(written, TOKENIZER.vocabulary)
     updater.replace([images[0], replace(images[1], impacts=0 * images[1].impacts), images[2]])
     with pytest.raises(OSError, match=r"^Lucene cannot write: .*frequency"):
         updater.commit({})

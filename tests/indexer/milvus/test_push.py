@@ -117,11 +117,6 @@ def test_a_push_continues_after_milvus_was_killed(tmp_path: Path, index: Path) -
         assert len(stored(milvus, continued.collection)) == 300
 
 
-@pytest.fixture
-def live(tmp_path: Path, postings: Postings, make_index: MakeIndex) -> Path:
-    return make_index(tmp_path / "index", Postings.of(list(postings)[:20]))
-
-
 def test_what_was_written_since_is_pushed(milvus: Milvus, live: Path, postings: Postings) -> None:
     images = list(postings)
     assert push(live, milvus, "live").written == 20

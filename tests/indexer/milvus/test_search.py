@@ -42,7 +42,6 @@ from indexer.search.open import open_index
 from indexer.search.terms.words import Suggester
 from indexer.update.writer import open_writer
 from tests.indexer.live_index import QUERIES, assert_same, commit_and_wait
-from tests.indexer.random_postings import MakeIndex
 from tests.indexer.search.queries import VOCABULARY, answer, bitmaps
 from tests.indexer.vocabulary import COMMON
 from tests.milvus_server import free_port, milvus_server
@@ -166,11 +165,6 @@ def test_more_than_the_server_returns(both: Both, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(finder_module, "MOST_ROWS", 149)
     with pytest.raises(UnanswerableError, match=r"at most 60 images, of which .* leave 0: "):
         found.search(COMMON, 1, allowed=allowed)
-
-
-@pytest.fixture
-def live(tmp_path: Path, postings: Postings, make_index: MakeIndex) -> Path:
-    return make_index(tmp_path / "index", Postings.of(list(postings)[:20]))
 
 
 def write(index: Path, postings: Postings) -> None:

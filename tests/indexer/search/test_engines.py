@@ -29,10 +29,9 @@ from indexer.search.open import open_index
 from indexer.update.conversion import make_live
 from indexer.update.writer import open_writer
 from sparta.errors import InputError
-from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.random_postings import MakeIndex, random_postings
 from tests.indexer.search.queries import VOCABULARY, answer, bitmaps
-from tests.indexer.vocabulary import COMMON, RARE
+from tests.indexer.vocabulary import COMMON, RARE, TOKENIZER
 from tests.reference.searcher import ReferenceSearcher
 
 WORDS = st.lists(st.sampled_from(VOCABULARY), min_size=1, max_size=25)
@@ -94,13 +93,10 @@ def test_answers_among_some_images_equal_the_reference(
 
 @pytest.mark.parametrize("engine", [LuceneSearcher, ColumnSearcher])
 def test_ties_are_in_the_order_of_image_ids_beyond_lucenes_early_stop(
-    tokenizer: WordPieceTokenizer,
-    make_index: MakeIndex,
-    tmp_path: Path,
-    engine: type[LuceneSearcher],
+    make_index: MakeIndex, tmp_path: Path, engine: type[LuceneSearcher]
 ) -> None:
-    postings = random_postings(tokenizer, 4000, seed=1)
-    exact, allowed = ReferenceSearcher(postings, tokenizer), np.arange(4000) % 3 > 0
+    postings = random_postings(TOKENIZER, 4000, seed=1)
+    exact, allowed = ReferenceSearcher(postings, TOKENIZER), np.arange(4000) % 3 > 0
     with closing(engine(make_index(tmp_path / "index", postings))) as searcher:
         for query in (COMMON, "dog beach", "dog cat beach ball red sky run the the"):
             assert_answered(searcher, exact, query, 30)
@@ -108,10 +104,10 @@ def test_ties_are_in_the_order_of_image_ids_beyond_lucenes_early_stop(
             assert answer(found) == answer(exact.search(query, 30, allowed=allowed))
 
 
-def test_the_reference_scorer_on_an_example_done_by_hand(tokenizer: WordPieceTokenizer) -> None:
-    postings = random_postings(tokenizer, 40)
-    exact = ReferenceSearcher(postings, tokenizer)
-    dog, s = tokenizer.vocabulary.index("dog"), tokenizer.vocabulary.index("##s")
+def test_the_reference_scorer_on_an_example_done_by_hand() -> None:
+    postings = random_postings(TOKENIZER, 40)
+    exact = ReferenceSearcher(postings, TOKENIZER)
+    dog, s = TOKENIZER.vocabulary.index("dog"), TOKENIZER.vocabulary.index("##s")
     scores = {}
     for image in postings:
         impacts = dict(zip(image.terms.tolist(), image.impacts.tolist(), strict=True))
@@ -137,10 +133,8 @@ def test_less_than_one_hit_and_unknown_images_are_refused(
         searcher.explain("dog", "a/absent.jpg")
 
 
-def test_images_out_of_order_are_refused(
-    tokenizer: WordPieceTokenizer, make_index: MakeIndex, tmp_path: Path
-) -> None:
-    rows = list(random_postings(tokenizer, 4))
+def test_images_out_of_order_are_refused(make_index: MakeIndex, tmp_path: Path) -> None:
+    rows = list(random_postings(TOKENIZER, 4))
     with pytest.raises(ValueError, match="not rising"):
         make_index(tmp_path / "index", Postings.of([rows[1], rows[0], *rows[2:]]))
 

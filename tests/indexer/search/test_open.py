@@ -32,9 +32,9 @@ from indexer.search.lazy import LazySearcher
 from indexer.search.lucene import LuceneSearcher
 from indexer.search.open import open_index
 from sparta.errors import InputError
-from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.random_postings import MakeIndex, random_postings, write_postings
 from tests.indexer.search.queries import answer
+from tests.indexer.vocabulary import TOKENIZER
 from tests.reference.filters import lets_through
 from tests.reference.searcher import ReferenceSearcher
 
@@ -53,13 +53,9 @@ def test_the_engine_is_chosen(copy: Path, exact: ReferenceSearcher) -> None:
 
 
 def test_columns_of_another_lucene_index_are_made_anew(
-    index: Path,
-    make_index: MakeIndex,
-    tokenizer: WordPieceTokenizer,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
+    index: Path, make_index: MakeIndex, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    postings = random_postings(tokenizer, 300, seed=5)
+    postings = random_postings(TOKENIZER, 300, seed=5)
     other = make_index(tmp_path / "other", postings)
     shutil.rmtree(other / FOLDER)
     shutil.copytree(index / FOLDER, other / FOLDER)
@@ -68,7 +64,7 @@ def test_columns_of_another_lucene_index_are_made_anew(
         found = open_index(other).search("dog beach cat", 20)
     assert "from Lucene" in caplog.text
     assert answer(found) == answer(
-        ReferenceSearcher(postings, tokenizer).search("dog beach cat", 20)
+        ReferenceSearcher(postings, TOKENIZER).search("dog beach cat", 20)
     )
     assert columns_fit(other)
 
@@ -126,11 +122,9 @@ def test_fields_are_read_from_the_metadata_where_columns_have_none(
     assert (copy / FOLDER / FIELDS).read_bytes() == (index / FOLDER / FIELDS).read_bytes()
 
 
-def test_declared_kinds_remain_without_columns(
-    tokenizer: WordPieceTokenizer, postings: Postings, tmp_path: Path
-) -> None:
+def test_declared_kinds_remain_without_columns(postings: Postings, tmp_path: Path) -> None:
     words = replace(postings, metadata=[{"code": number} for number in range(len(postings))])
-    write_postings(tmp_path / "index", [words], tokenizer, kinds={"code": "keyword"})
+    write_postings(tmp_path / "index", [words], TOKENIZER, kinds={"code": "keyword"})
     assert (tmp_path / "index" / DECLARED).is_file()
     whole = parse_filter("code:1*")
     for _ in range(2):

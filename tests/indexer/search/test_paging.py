@@ -19,16 +19,15 @@ from indexer.search.open import open_index
 from indexer.search.paging import Position, page_after
 from indexer.update.sharded import Writer
 from indexer.update.writer import open_writer
-from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.random_postings import MakeIndex, random_postings
-from tests.indexer.vocabulary import COMMON
+from tests.indexer.vocabulary import COMMON, TOKENIZER
 
 Next = Callable[[LuceneSearcher, Position | None], tuple[list[Hit], Position | None]]
 
 
 @pytest.fixture(scope="module")
-def small(tokenizer: WordPieceTokenizer) -> Postings:
-    return random_postings(tokenizer, 40)
+def small() -> Postings:
+    return random_postings(TOKENIZER, 40)
 
 
 @pytest.fixture

@@ -23,10 +23,9 @@ from indexer.search.lucene import LuceneSearcher
 from indexer.search.terms import query_reader
 from indexer.search.terms.query_reader import QueryReader
 from sparta.substitutes import Substitute, SubstituteTable
-from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.random_postings import SETTINGS, write_postings
 from tests.indexer.search.queries import VOCABULARY, answer
-from tests.indexer.vocabulary import COMMON, RARE
+from tests.indexer.vocabulary import COMMON, RARE, TOKENIZER
 from tests.reference.searcher import ReferenceSearcher
 
 Words = list[tuple[str, str, int]]
@@ -44,12 +43,12 @@ PIECES = {
 
 
 @pytest.fixture(scope="module")
-def impacts(postings: Postings, tokenizer: WordPieceTokenizer) -> dict[str, NDArray[Any]]:
+def impacts(postings: Postings) -> dict[str, NDArray[Any]]:
     """Term → [N] in the order of image ids, which is that of the documents."""
-    matrix = np.zeros((len(tokenizer.vocabulary), len(postings)), np.int64)
+    matrix = np.zeros((len(TOKENIZER.vocabulary), len(postings)), np.int64)
     for row, image in enumerate(sorted(postings, key=lambda image: image.image_id)):
         matrix[image.terms, row] = image.impacts
-    return dict(zip(tokenizer.vocabulary, matrix, strict=True))
+    return dict(zip(TOKENIZER.vocabulary, matrix, strict=True))
 
 
 def having(word: str, impacts: dict[str, NDArray[Any]]) -> Allowed:
@@ -159,11 +158,9 @@ def test_a_plain_query_has_no_conditions(searcher: LuceneSearcher) -> None:
     assert answer(found) == answer(searcher.search(r"a \-dog red ball"))
 
 
-def test_weights_beyond_exact_sums_are_refused(
-    postings: Postings, tokenizer: WordPieceTokenizer, tmp_path: Path
-) -> None:
+def test_weights_beyond_exact_sums_are_refused(postings: Postings, tmp_path: Path) -> None:
     folder = tmp_path / "index"
-    write_postings(folder, [postings], tokenizer, replace(SETTINGS, bits=16))
+    write_postings(folder, [postings], TOKENIZER, replace(SETTINGS, bits=16))
     with closing(LuceneSearcher(folder)) as searcher:
         assert searcher.search("dog^100 cat^100 ball^56").hits
         with pytest.raises(QueryError, match=r"column 1: the weights add up to more than 256"):
@@ -171,11 +168,9 @@ def test_weights_beyond_exact_sums_are_refused(
         assert searcher.search(" ".join(["dog"] * 300)).hits
 
 
-def test_excluded_words_have_no_substitutes(
-    postings: Postings, tokenizer: WordPieceTokenizer, tmp_path: Path
-) -> None:
+def test_excluded_words_have_no_substitutes(postings: Postings, tmp_path: Path) -> None:
     table = SubstituteTable({RARE: (Substitute("cat", 0.75),)})
-    write_postings(tmp_path / "index", [postings], tokenizer, substitutes=table)
+    write_postings(tmp_path / "index", [postings], TOKENIZER, substitutes=table)
     searcher = LuceneSearcher(tmp_path / "index")
     found = searcher.search(f"the -{RARE}", 1000)
     assert (found.unknown, found.substitutions) == ([RARE], [])
@@ -199,11 +194,9 @@ QUERIES = [RARE, f"{RARE.title()} dog", f"cat {RARE} cat", f"{RARE} {COMMON} {RA
 
 
 @pytest.fixture(scope="module")
-def replacing(
-    postings: Postings, tokenizer: WordPieceTokenizer, tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+def replacing(postings: Postings, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("replacing") / "index"
-    write_postings(folder, [postings], tokenizer, substitutes=TABLE)
+    write_postings(folder, [postings], TOKENIZER, substitutes=TABLE)
     return folder
 
 
@@ -215,8 +208,8 @@ def substituting(replacing: Path, request: pytest.FixtureRequest) -> Iterator[Lu
 
 
 @pytest.fixture(scope="module")
-def substituted(postings: Postings, tokenizer: WordPieceTokenizer) -> ReferenceSearcher:
-    return ReferenceSearcher(postings, tokenizer, TABLE.words)
+def substituted(postings: Postings) -> ReferenceSearcher:
+    return ReferenceSearcher(postings, TOKENIZER, TABLE.words)
 
 
 @settings(max_examples=100)
@@ -255,11 +248,9 @@ def test_a_term_that_the_query_contains_is_explained_by_that_word(
     assert (term.word, term.term, term.count, term.similarity) == (RARE, "cat", 1, 0.75)
 
 
-def test_a_full_cache_is_emptied(
-    tokenizer: WordPieceTokenizer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_cache_is_emptied(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(query_reader, "PART_CACHE", 2)
-    reader = QueryReader(tokenizer, lambda: TABLE, lambda term: term in ("dog", "cat", "ball"))
+    reader = QueryReader(TOKENIZER, lambda: TABLE, lambda term: term in ("dog", "cat", "ball"))
     for _ in range(2):
         read = reader.read(Query.plain(f"dog cat {RARE} ball"), substitute=True)
         assert read.terms == "dog cat cat ball"

@@ -20,10 +20,9 @@ from indexer.search.terms.query_by_image import (
     images_and_words,
     repeated_terms,
 )
-from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.random_postings import MakeIndex, random_postings
 from tests.indexer.search.queries import answer
-from tests.indexer.vocabulary import RARE
+from tests.indexer.vocabulary import RARE, TOKENIZER
 from tests.reference.searcher import ReferenceSearcher
 
 
@@ -92,10 +91,10 @@ def test_hits_equal_the_reference(
 
 
 def test_an_image_that_is_sent_is_searched_as_if_it_were_indexed(
-    searcher: LuceneSearcher, postings: Postings, tokenizer: WordPieceTokenizer
+    searcher: LuceneSearcher, postings: Postings
 ) -> None:
     for image in list(postings)[::31]:
-        terms = [tokenizer.vocabulary[number] for number in image.terms]
+        terms = [TOKENIZER.vocabulary[number] for number in image.terms]
         impacts = dict(zip(terms, image.impacts.tolist(), strict=True))
         found = searcher.similar_to(impacts, 30)
         near = searcher.similar(image.image_id, 30)
@@ -123,11 +122,9 @@ def test_what_cannot_be_asked(
             one.similar(postings.ids[0], 0)
 
 
-def test_twins_and_an_image_without_terms(
-    tokenizer: WordPieceTokenizer, make_index: MakeIndex, tmp_path: Path
-) -> None:
+def test_twins_and_an_image_without_terms(make_index: MakeIndex, tmp_path: Path) -> None:
     """Two with equal impacts, one stronger in all of them, which comes first for both; one bare."""
-    twin, stronger, bare = list(random_postings(tokenizer, 3, seed=4))
+    twin, stronger, bare = list(random_postings(TOKENIZER, 3, seed=4))
     terms = np.array([20, 21], np.int32)
 
     def row(image_id: str, like: ImagePostings, impacts: list[int]) -> ImagePostings:

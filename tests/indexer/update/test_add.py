@@ -30,6 +30,7 @@ from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.live_index import QUERIES, assert_same
 from tests.indexer.search.queries import answer
 from tests.indexer.tiny import save_model, write_store
+from tests.indexer.vocabulary import TOKENIZER
 from tests.reference.searcher import ReferenceSearcher
 
 
@@ -55,14 +56,10 @@ def test_the_index_s_images_replace_themselves_without_a_change(
 @pytest.mark.parametrize("stores", [1, 2])
 @pytest.mark.parametrize("asked", ["model", "queries", "none"])
 def test_what_was_left_out_comes_back(
-    store: FeatureStore,
-    tokenizer: WordPieceTokenizer,
-    tmp_path: Path,
-    asked: str,
-    stores: int,
+    store: FeatureStore, tmp_path: Path, asked: str, stores: int
 ) -> None:
     captions = ["a red dog", "dogs on a beach", "the ball"]
-    model = save_model(tmp_path / "model", tokenizer, captions=captions)
+    model = save_model(tmp_path / "model", TOKENIZER, captions=captions)
     queries = tmp_path / "queries"
     queries.write_text("a cat\nred ball\n")
     flipped = write_store(tmp_path / "flip", seed=1, augmentation="flip")
@@ -89,7 +86,7 @@ def test_what_was_left_out_comes_back(
 
 
 def test_other_models_stores_and_queries_are_refused(
-    store: FeatureStore, model_dir: Path, tokenizer: WordPieceTokenizer, tmp_path: Path
+    store: FeatureStore, model_dir: Path, tmp_path: Path
 ) -> None:
     queries, others = tmp_path / "queries", tmp_path / "others"
     queries.write_text("a cat\n")
@@ -98,7 +95,7 @@ def test_other_models_stores_and_queries_are_refused(
     pruning = PruningSettings(top_n=4, asked=str(queries))
     build_index([store], [model_dir], index, pruning, device="cpu")
     manifest = (index / "manifest.json").read_text()
-    other = save_model(tmp_path / "other", tokenizer, seed=1)
+    other = save_model(tmp_path / "other", TOKENIZER, seed=1)
     flipped = write_store(tmp_path / "flip", seed=1, augmentation="flip")
 
     def refused(problem: str, stores: list[FeatureStore], model: Path, asked: Path | None) -> None:
@@ -179,13 +176,13 @@ def test_single_photos_that_cannot_be_used_are_named(
         encoder(augmented, model_dir).photo("a", photos / "empty.png")
 
 
-def test_term_weights(sparse_index: Path, tokenizer: WordPieceTokenizer) -> None:
-    read = WeightReader(sparse_index, tokenizer.vocabulary)
+def test_term_weights(sparse_index: Path) -> None:
+    read = WeightReader(sparse_index, TOKENIZER.vocabulary)
     found = read("a.jpg", {"dog": 0.5, "beach": 2.0})
     with closing(open_index(sparse_index)) as searcher:
         manifest = searcher.manifest
     quantiser = Quantiser(manifest.scale, manifest.bits)
-    ids = tokenizer.vocabulary.index
+    ids = TOKENIZER.vocabulary.index
     terms = sorted([(ids("dog"), 0.5), (ids("beach"), 2.0)])
     assert found.terms.tolist() == [term for term, _ in terms]
     scores = np.array([score for _, score in terms], np.float32)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -66,7 +67,11 @@ def test_fields_are_merged_and_null_removes_one(
 ) -> None:
     monkeypatch.setattr(metadata, "AT_ONCE", at_once)
     first, second, third, *others = small.ids
-    about = {first: {"album": "sea", "width": None}, "absent": {"a": 1}, second: {"b": None}}
+    about: dict[str, dict[str, Any]] = {
+        first: {"album": "sea", "width": None},
+        "absent": {"a": 1},
+        second: {"b": None},
+    }
     about |= {third: {}} | {image_id: {"number": i} for i, image_id in enumerate(others)}
     steps: list[tuple[str, int, int]] = []
     report = update_metadata(built, about, lambda *step: steps.append(step))

@@ -31,7 +31,6 @@ from indexer.update import writer as writer_module
 from indexer.update.writer import open_writer
 from indexer.verify import verify_index
 from sparta.errors import InputError
-from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.live_index import (
     QUERIES,
     LiveReference,
@@ -41,15 +40,15 @@ from tests.indexer.live_index import (
 )
 from tests.indexer.random_postings import MakeIndex, random_postings
 from tests.indexer.search.queries import answer
-from tests.indexer.vocabulary import RARE
+from tests.indexer.vocabulary import RARE, TOKENIZER
 
 IMAGES = 12
 
 
 @pytest.fixture(scope="module")
-def pool(tokenizer: WordPieceTokenizer) -> list[ImagePostings]:
+def pool() -> list[ImagePostings]:
     """Images to add, of which some have the ids of the index's."""
-    rows = list(random_postings(tokenizer, 2 * IMAGES, seed=1))
+    rows = list(random_postings(TOKENIZER, 2 * IMAGES, seed=1))
     return [replace(image, metadata={"pool": i}) for i, image in enumerate(rows)]
 
 
@@ -385,10 +384,10 @@ def test_a_writer_closes_while_its_columns_are_compacted(
 
 @pytest.mark.parametrize("engine", ["lucene", "columns"])
 def test_words_come_and_go_with_the_images_that_have_them(
-    built: Path, small: Postings, tokenizer: WordPieceTokenizer, engine: str
+    built: Path, small: Postings, engine: str
 ) -> None:
     searcher = open_index(built, engine)
-    zebra, dog = (tokenizer.vocabulary.index(word) for word in (RARE, "dog"))
+    zebra, dog = (TOKENIZER.vocabulary.index(word) for word in (RARE, "dog"))
     [first, *_] = small
     with_zebra = replace(first, image_id="z", terms=np.array([zebra], np.int32))
     with_zebra = replace(with_zebra, impacts=with_zebra.impacts[:1], positions=first.positions[:1])
