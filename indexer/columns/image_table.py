@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
 from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
-from typing import NamedTuple, overload
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -112,7 +111,7 @@ class _Chunk(NamedTuple):
     data: memoryview
 
 
-class Texts(Sequence[str]):
+class Texts:
     """The texts of a column, by their numbers.
 
     Args:
@@ -127,14 +126,12 @@ class Texts(Sequence[str]):
     def __len__(self) -> int:
         return self._count
 
-    @overload
-    def __getitem__(self, number: int) -> str: ...
-    @overload
-    def __getitem__(self, number: slice) -> list[str]: ...
-    def __getitem__(self, number: int | slice) -> str | list[str]:
-        """A text, or several."""
-        if isinstance(number, slice):
-            return [self[one] for one in range(*number.indices(self._count))]
+    def __getitem__(self, number: int) -> str:
+        """A text.
+
+        Raises:
+            IndexError: if there is none with this number.
+        """
         if not 0 <= number < self._count:
             raise IndexError(number)
         chunk = bisect_right(self._firsts, number) - 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -18,17 +18,12 @@ from indexer.columns.live import snapshot
 from indexer.postings import Postings
 from indexer.search.lucene import LuceneSearcher
 from sparta.features.store import FeatureStore
-from sparta.tokenizer import WordPieceTokenizer
-from tests.indexer.random_postings import random_postings, shards_of, write_postings
+from tests.indexer.live_index import LiveReference
+from tests.indexer.random_postings import MakeIndex, random_postings, shards_of, write_postings
 from tests.indexer.tiny import save_model, write_store
 from tests.indexer.tiny_dense import save_dense_model
-from tests.indexer.vocabulary import small_tokenizer
+from tests.indexer.vocabulary import TOKENIZER
 from tests.reference.searcher import ReferenceSearcher
-
-
-@pytest.fixture(scope="session")
-def tokenizer() -> WordPieceTokenizer:
-    return small_tokenizer()
 
 
 @pytest.fixture(params=["C", "NumPy"])
@@ -40,16 +35,14 @@ def either_kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.fixture(scope="session")
-def postings(tokenizer: WordPieceTokenizer) -> Postings:
-    return random_postings(tokenizer, 300)
+def postings() -> Postings:
+    return random_postings(TOKENIZER, 300)
 
 
 @pytest.fixture(scope="session")
-def make_index(
-    tokenizer: WordPieceTokenizer,
-) -> Callable[[Path, Postings], Path]:
+def make_index() -> MakeIndex:
     def make(folder: Path, postings: Postings) -> Path:
-        write_postings(folder, shards_of(postings, -(-len(postings) // 2)), tokenizer)
+        write_postings(folder, shards_of(postings, -(-len(postings) // 2)), TOKENIZER)
         return folder
 
     return make
@@ -58,10 +51,33 @@ def make_index(
 @pytest.fixture(scope="session")
 def index(
     tmp_path_factory: pytest.TempPathFactory,
-    make_index: Callable[[Path, Postings], Path],
+    make_index: MakeIndex,
     postings: Postings,
 ) -> Path:
     return make_index(tmp_path_factory.mktemp("index") / "index", postings)
+
+
+@pytest.fixture
+def copy(index: Path, tmp_path: Path) -> Path:
+    """An index of one's own."""
+    return Path(shutil.copytree(index, tmp_path / "copy"))
+
+
+@pytest.fixture(scope="session")
+def small() -> Postings:
+    return random_postings(TOKENIZER, 12)
+
+
+@pytest.fixture
+def built(tmp_path: Path, small: Postings, make_index: MakeIndex) -> Path:
+    """A small index of one's own."""
+    return make_index(tmp_path / "index", small)
+
+
+@pytest.fixture
+def right(small: Postings) -> LiveReference:
+    """The images of the small index, which take the same changes."""
+    return LiveReference(small)
 
 
 @pytest.fixture(scope="session")
@@ -70,13 +86,13 @@ def lucene(index: Path) -> LuceneSearcher:
 
 
 @pytest.fixture(scope="session")
-def exact(postings: Postings, tokenizer: WordPieceTokenizer) -> ReferenceSearcher:
-    return ReferenceSearcher(postings, tokenizer)
+def exact(postings: Postings) -> ReferenceSearcher:
+    return ReferenceSearcher(postings, TOKENIZER)
 
 
 @pytest.fixture(scope="session")
-def model_dir(tmp_path_factory: pytest.TempPathFactory, tokenizer: WordPieceTokenizer) -> Path:
-    return save_model(tmp_path_factory.mktemp("model"), tokenizer, untrained=["cat"])
+def model_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_model(tmp_path_factory.mktemp("model"), TOKENIZER, untrained=["cat"])
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,13 +22,17 @@ Vectors = NDArray[np.float32]
 
 
 class LetterEncoder:
-    """Embeds a text as how often it holds each of eight letters."""
+    """Embeds a text as how often it holds each of eight letters; slowly, if that is wanted."""
+
+    def __init__(self, letters: str = LETTERS, seconds: float = 0.0) -> None:
+        self.letters, self.seconds = letters, seconds
 
     def encode(self, text: str) -> Vectors:
-        return np.array([text.count(letter) for letter in LETTERS], np.float32)
+        time.sleep(self.seconds)
+        return np.array([text.count(letter) for letter in self.letters], np.float32)
 
     def unknown(self, text: str) -> list[str]:
-        return [word for word in text.split() if not set(word) & set(LETTERS)]
+        return [word for word in text.split() if not set(word) & set(self.letters)]
 
 
 def count_letters(patch: pytest.MonkeyPatch) -> None:

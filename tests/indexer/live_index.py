@@ -14,7 +14,7 @@ from indexer.update.sharded import Writer
 from indexer.update.writer import open_writer
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.search.queries import answer
-from tests.indexer.vocabulary import COMMON, RARE
+from tests.indexer.vocabulary import COMMON, RARE, TOKENIZER
 from tests.reference.searcher import ReferenceSearcher
 
 QUERIES = ("dog", COMMON, "two dogs running on a beach", f"{RARE} cat qqq", "ball red sky . é")
@@ -54,7 +54,7 @@ class LiveReference:
             else:
                 self.images.pop(change.image_id, None)
 
-    def searcher(self, tokenizer: WordPieceTokenizer) -> ReferenceSearcher:
+    def searcher(self, tokenizer: WordPieceTokenizer = TOKENIZER) -> ReferenceSearcher:
         rows = [self.images[image_id] for image_id in sorted(self.images)]
         return ReferenceSearcher(Postings.of(rows), tokenizer)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,7 @@ from sparta.substitutes import SubstituteTable
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.vocabulary import COMMON, RARE
 
+MakeIndex = Callable[[Path, Postings], Path]
 SETTINGS = IndexSettings(
     models=["m"],
     features=["f"],

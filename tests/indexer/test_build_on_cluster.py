@@ -22,9 +22,9 @@ from sparta.cluster import Cluster, connected
 from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
-from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.slow_encoding import encode_slowly, wait_for_worker
 from tests.indexer.tiny import save_model, without_labels, write_store
+from tests.indexer.vocabulary import TOKENIZER
 from tests.ray_cluster import NODE, kill_node
 from tests.s3_server import upload
 from tests.torture.tiny_index import answers
@@ -47,9 +47,9 @@ main()
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory, tokenizer: WordPieceTokenizer) -> Path:
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model that workers run without torch, whose import takes seconds."""
-    return without_labels(save_model(tmp_path_factory.mktemp("model"), tokenizer))
+    return without_labels(save_model(tmp_path_factory.mktemp("model"), TOKENIZER))
 
 
 @pytest.fixture
@@ -132,11 +132,9 @@ def test_after_kill_9_of_the_command_the_rest_is_encoded(
     assert parts(out) == parts(whole)
 
 
-def test_a_model_that_is_another_elsewhere_is_refused(
-    store: FeatureStore, tokenizer: WordPieceTokenizer, tmp_path: Path
-) -> None:
-    model = save_model(tmp_path / "model", tokenizer)
+def test_a_model_that_is_another_elsewhere_is_refused(store: FeatureStore, tmp_path: Path) -> None:
+    model = save_model(tmp_path / "model", TOKENIZER)
     copy = EncoderCopy.of(ImageEncoder.open([store], [model], device="cpu"), [model], "cpu")
-    save_model(tmp_path / "model", tokenizer, seed=1)
+    save_model(tmp_path / "model", TOKENIZER, seed=1)
     with pytest.raises(InputError, match=f"{model} is another than on the machine that asked"):
         copy.open()

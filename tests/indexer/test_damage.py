@@ -1,4 +1,4 @@
-"""A damaged index is refused with one line, or answers as the undamaged one."""
+"""A damaged or foreign index is refused with one line, or answers as the undamaged one."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from pathlib import Path
 import pytest
 
 from indexer.columns.manifest import FOLDER as COLUMNS
+from indexer.lucene.reader import LuceneIndex
+from indexer.search.lucene import LuceneSearcher
 from indexer.search.open import open_index
 from indexer.verify import verify_index
 from sparta.errors import InputError
 from tests.damage import KINDS, damage
+from tests.indexer.sealed import change
 from tests.indexer.search.queries import answer
 
 QUERY = "dog beach cat ball"
@@ -64,10 +67,9 @@ def verify_problems(index: Path) -> list[str]:
 
 @pytest.mark.parametrize("name", ["order.npy", "images.arrow"])
 def test_a_damaged_header_of_a_large_file_is_one_line(
-    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    copy: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setattr("indexer.parts.HASHED_AT_OPENING", 0)
-    copy = shutil.copytree(index, tmp_path / "copy")
     path = copy / COLUMNS / name
     content = path.read_bytes()
     starts = (0, 4, 12, 30) if name == "order.npy" else (len(content) - 12,)
@@ -78,14 +80,11 @@ def test_a_damaged_header_of_a_large_file_is_one_line(
         assert "\n" not in str(error.value)
 
 
-def test_images_of_other_columns_are_refused(
-    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_images_of_other_columns_are_refused(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import pyarrow as pa
 
     monkeypatch.setattr("indexer.parts.HASHED_AT_OPENING", 0)
     monkeypatch.setattr("indexer.manifest.check_size", lambda *_: None)
-    copy = shutil.copytree(index, tmp_path / "copy")
     table = pa.table({"id": ["a"]})
     with pa.ipc.new_file(str(copy / COLUMNS / "images.arrow"), table.schema) as writer:
         writer.write_table(table)
@@ -111,3 +110,70 @@ def test_damage_that_only_lucene_notices_later_is_one_line(
         assert any("lucene is damaged" in problem for problem in problems), path
         shutil.rmtree(copy)
     assert lines
+
+
+@pytest.fixture
+def copy(index: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(index, tmp_path / "copy"))
+
+
+def test_a_whole_copy_opens(copy: Path) -> None:
+    assert len(LuceneSearcher(copy)) == 300
+
+
+def test_a_folder_without_manifest_is_no_index(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is not an index"):
+        LuceneSearcher(tmp_path)
+
+
+def test_another_format_is_refused(copy: Path) -> None:
+    change(copy, format_version=1)
+    with pytest.raises(InputError, match="format 1, this version reads 5"):
+        LuceneSearcher(copy)
+
+
+def test_unknown_fields_are_refused(copy: Path) -> None:
+    change(copy, colour="red")
+    with pytest.raises(InputError, match="colour"):
+        LuceneSearcher(copy)
+
+
+def test_a_changed_field_is_damage(copy: Path) -> None:
+    path = copy / "manifest.json"
+    path.write_text(path.read_text().replace('"bits": 8', '"bits": 9'))
+    with pytest.raises(InputError, match=r"manifest\.json is damaged: .* another hash"):
+        LuceneSearcher(copy)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "", "[" * 100_000, "\0"])
+def test_a_manifest_that_cannot_be_read_is_named(copy: Path, text: str) -> None:
+    (copy / "manifest.json").write_text(text)
+    with pytest.raises(InputError, match=r"manifest\.json"):
+        LuceneSearcher(copy)
+
+
+def test_another_vocabulary_is_refused(copy: Path) -> None:
+    change(copy, vocabulary="0" * 64)
+    with pytest.raises(InputError, match=r"vocabulary .* built with 0000"):
+        LuceneSearcher(copy)
+
+
+def test_every_missing_or_truncated_part_is_found(copy: Path, tmp_path: Path) -> None:
+    parts = [path for path in copy.rglob("*") if path.is_file() and path.name != "manifest.json"]
+    assert {"tokenizer.json", "term_offsets.npy"} < {path.name for path in parts}
+    for part in parts:
+        content = part.read_bytes()
+        part.write_bytes(content[:-1])
+        with pytest.raises(InputError, match=f"{part.name} has .* bytes instead of"):
+            open_index(copy)
+        part.unlink()
+        with pytest.raises(InputError, match=f"{part.name} is missing"):
+            open_index(copy)
+        part.write_bytes(content)
+
+
+def test_lucene_that_cannot_be_read_is_named(copy: Path) -> None:
+    for path in (copy / "lucene").iterdir():
+        path.write_bytes(b"\0" * path.stat().st_size)
+    with pytest.raises(InputError, match="cannot be opened"):
+        LuceneIndex(copy / "lucene")

@@ -1,4 +1,4 @@
-"""Groundings come back as they were packed."""
+"""Groundings come back as they were packed, and what won the terms of many images at once."""
 
 from __future__ import annotations
 
@@ -9,11 +9,34 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from indexer.grounding import Grounding, Inputs, pack, unpack
+from indexer import winners as winners_module
+from indexer.columns import native
+from indexer.grounding import (
+    UNKNOWN,
+    Grounding,
+    Inputs,
+    Layout,
+    Winner,
+    WinningLabel,
+    pack,
+    unpack,
+)
 from indexer.packing import pack_all
 from indexer.postings import ImagePostings, Postings
-from tests.indexer.groundings import random_inputs
+from tests.reference.winner import winner
+
+
+def random_inputs(regions: int, labels: int, largest: int, seed: int) -> Inputs:
+    """Of so many regions and label tokens, with vocabulary ids up to the largest."""
+    random = np.random.default_rng(seed)
+    return Inputs(
+        random.random((regions, 4)).astype(np.float32),
+        random.integers(0, largest, labels, endpoint=True, dtype=np.int32),
+        np.sort(random.integers(0, max(1, regions), labels, dtype=np.int16)),
+    )
+
 
 INPUTS = Inputs(
     np.array([[0, 0, 1, 1], [0.25, 0.5, 0.75, 1]], np.float32),
@@ -67,22 +90,143 @@ def test_many_are_packed_as_one_after_another(
     assert pack_all(Postings.of(rows)) == alone
 
 
-@pytest.mark.parametrize(("regions", "size"), [(50, 1), (185, 1), (186, 2), (900, 2)])
-def test_a_position_takes_a_byte_up_to_255_of_them(regions: int, size: int) -> None:
-    terms, inputs = np.arange(1000), random_inputs(regions, 70, 30_521, 0)
-    last = np.full(1000, regions + 69)
-    sizes = [len(pack(Grounding(terms[:n], last[:n], inputs))) for n in (0, 1000)]
-    assert sizes[1] - sizes[0] == 1000 * (1 + size)
-    assert sizes[0] < 8 * regions + 70 * (2 + size) + 20
-    assert unpack(pack(Grounding(terms, last, inputs))).positions.tolist() == last.tolist()
+VOCABULARY = ["[PAD]", "dog", "brown", "run", "##s", "ball", "the"]
+PACKED = pack(Grounding(np.array([1, 2, 3, 4, 5]), np.array([1, -1, 2, 3, 5]), INPUTS))
 
 
-@given(cut=st.integers(0, 200), byte=st.integers(0, 255), place=st.integers(0, 13))
-def test_a_damaged_grounding_is_an_error_or_another(cut: int, byte: int, place: int) -> None:
-    packed = pack(Grounding(np.arange(1, 6), np.array([1, -1, 2, 3, 5]), INPUTS))
-    if cut < len(packed):
-        with pytest.raises((ValueError, struct.error)):
-            unpack(packed[:cut])
-    damaged = packed[:place] + bytes([byte]) + packed[place + 1 :]
-    with suppress(ValueError):
-        unpack(damaged)
+KERNELS = [native.find_winners, None]
+
+
+def winners(
+    packed: list[bytes], terms: NDArray[np.int64], wanted: NDArray[np.bool_], vocabulary: list[str]
+) -> list[Winner]:
+    """Of both, in C and by unpacking each image."""
+    found = []
+    for kernel in KERNELS:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(winners_module, "find_winners", kernel)
+            found.append(winners_module.winners(packed, terms, wanted, vocabulary))
+    assert found[0] == found[1]
+    return found[0]
+
+
+def test_winners_of_an_example() -> None:
+    box, whole = pytest.approx((0.25, 0.5, 0.75, 1), abs=1e-5), (0.0, 0.0, 1.0, 1.0)
+    right = [
+        (1, box, WinningLabel("dog", "brown dog")),
+        UNKNOWN,
+        (1, box, None),
+        (0, whole, WinningLabel("##s", "runs")),
+        UNKNOWN,
+        (0, whole, WinningLabel("run", "runs")),
+    ]
+    terms, wanted = np.array([5, 6, 1, 4, 2, 3]), np.ones((2, 6), np.bool_)
+    assert winners([PACKED] * 2, terms, wanted, VOCABULARY) == right * 2
+    wanted[0, 1:] = wanted[1, :4] = False
+    assert winners([PACKED] * 2, terms, wanted, VOCABULARY) == [right[0], *right[4:]]
+    assert winners([], terms, wanted[:0], VOCABULARY) == []
+    assert winners([PACKED], terms[:0], wanted[:1, :0], VOCABULARY) == []
+
+
+IMAGES = st.tuples(
+    st.sets(st.integers(0, 400), max_size=60).map(sorted),
+    st.sampled_from([0, 1, 3, 184, 255, 256]),
+    st.sampled_from([0, 1, 70]),
+)
+
+
+@given(
+    images=st.lists(IMAGES, max_size=5),
+    asked=st.lists(st.integers(0, 500), max_size=20),
+    largest=st.sampled_from([200, 500]),
+    seed=st.integers(0, 100),
+)
+def test_winners_equal_the_reference(
+    images: list[tuple[list[int], int, int]], asked: list[int], largest: int, seed: int
+) -> None:
+    vocabulary = [f"{'##' * (number % 2)}word{number}" for number in range(501)]
+    random = np.random.default_rng(seed)
+    packed = []
+    for terms, regions, labels in images:
+        labels *= regions > 0
+        positions = random.integers(-1, regions + labels, len(terms))
+        inputs = random_inputs(regions, labels, largest, seed)
+        packed.append(pack(Grounding(np.array(terms, np.int32), positions, inputs)))
+    wanted = random.random((len(packed), len(asked))) < 0.7
+    right = [
+        winner(unpack(data), term, vocabulary)
+        for data, chosen in zip(packed, wanted, strict=True)
+        for term, is_wanted in zip(asked, chosen, strict=True)
+        if is_wanted
+    ]
+    assert winners(packed, np.array(asked, np.int64), wanted, vocabulary) == right
+
+
+def changed(place: int, value: int) -> bytes:
+    return PACKED[:place] + bytes([value]) + PACKED[place + 1 :]
+
+
+AT = Layout.of(PACKED, 0, len(PACKED))
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        PACKED[:-1],
+        PACKED + b"\0",
+        b"",
+        changed(0, 3),
+        changed(AT.positions, 6),  # of six positions, the first of which is 0
+        changed(AT.label_regions + 3, 2),
+        changed(AT.label_terms + 3, 7),
+        # A term too many, in place of an escaped gap; 20 bytes of positions are left.
+        pack(Grounding(np.array([300]), np.array([0]), INPUTS)).replace(b"\xff\x2d", b"\x01\x01"),
+    ],
+)
+def test_damage_is_an_error(damaged: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    terms, wanted = np.arange(1, 6), np.ones((2, 5), np.bool_)
+    for kernel in KERNELS:
+        monkeypatch.setattr(winners_module, "find_winners", kernel)
+        for packed in ([damaged, PACKED], [PACKED, damaged]):
+            with pytest.raises((ValueError, IndexError, struct.error)):
+                winners_module.winners(packed, terms, wanted, VOCABULARY)
+
+
+@given(place=st.integers(0, len(PACKED) - 1), value=st.integers(0, 255))
+def test_any_damage_is_an_error_or_another_winner(place: int, value: int) -> None:
+    terms, wanted = np.arange(1, 6), np.ones((1, 5), np.bool_)
+    with suppress(ValueError, IndexError):
+        assert len(winners([changed(place, value)], terms, wanted, VOCABULARY)) == 5
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [
+        (1, np.array([[*AT[:-1], 5]])),  # a label more than there is room for
+        (1, np.array([[*AT[:3], -1, *AT[4:]]])),
+        (1, np.array([AT[:-1]])),
+        (3, np.array([1])),
+        (4, np.ones((2, 1), np.bool_)),
+        (5, np.empty(0, np.int64)),
+        (9, np.empty((0, 2), np.int64)),
+        (10, np.empty(3, np.int64)),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(argument: int, value: NDArray[np.generic]) -> None:
+    arguments: list[NDArray[np.generic]] = [
+        np.frombuffer(PACKED, np.uint8),
+        np.array([AT], np.int64),
+        np.array([5]),
+        np.array([0]),
+        np.ones((1, 1), np.bool_),
+        np.empty(1, np.int64),
+        np.empty(1, np.int64),
+        np.empty((1, 4), np.uint16),
+        np.empty(1, np.int64),
+        np.empty((1, 2), np.int64),
+        np.empty(4, np.int64),
+    ]
+    assert native.find_winners(*arguments) == (1, 2)  # type: ignore[arg-type]
+    arguments[argument] = value
+    with pytest.raises(ValueError, match=r"too short|not within|is not from"):
+        native.find_winners(*arguments)  # type: ignore[arg-type]

@@ -62,14 +62,6 @@ def test_other_files_are_refused(tmp_path: Path, content: bytes) -> None:
         Postings.load(tmp_path / "p.npz")
 
 
-@pytest.mark.parametrize("part", [slice(0, 0), slice(0, 7), slice(5, 21), slice(18, 100)])
-def test_a_part_has_the_postings_of_its_images(part: slice) -> None:
-    postings = random_rows(70_000, 255, 127)
-    found, right = postings.part(part), Postings.of(list(postings)[part])
-    for field in fields(Postings):
-        np.testing.assert_array_equal(getattr(found, field.name), getattr(right, field.name))
-
-
 @pytest.mark.parametrize("cuts", [[0, 21], [0, 0, 4, 5, 21], [0, 20, 21, 21]])
 def test_parts_joined_are_the_whole(cuts: list[int]) -> None:
     postings = random_rows(70_000, 255, 127)
@@ -78,10 +70,3 @@ def test_parts_joined_are_the_whole(cuts: list[int]) -> None:
         own, joined = getattr(postings, field.name), getattr(found, field.name)
         np.testing.assert_array_equal(joined, own)
         assert not isinstance(own, np.ndarray) or joined.dtype == own.dtype, field.name
-
-
-def test_nothing_joined_is_nothing() -> None:
-    none = Postings.joined([])
-    assert len(none) == 0
-    assert none.starts.tolist() == none.box_starts.tolist() == [0]
-    assert none.boxes.shape == (0, 4)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from sparta.tokenizer import WordPieceTokenizer
@@ -13,11 +15,14 @@ RARE = "zebra"  # in the vocabulary, in no image
 COMMON = "the"  # in every image
 
 
-def small_tokenizer() -> WordPieceTokenizer:
-    terms = [*SPECIAL, *WORDS, *PIECES, RARE, COMMON]
+def small_tokenizer(words: Sequence[str] = (*WORDS, *PIECES, RARE, COMMON)) -> WordPieceTokenizer:
+    terms = [*SPECIAL, *words]
     vocabulary = {term: i for i, term in enumerate(terms)}
     inner = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     inner.normalizer = normalizers.BertNormalizer(strip_accents=False)
     inner.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     inner.add_special_tokens(SPECIAL[:5])
     return WordPieceTokenizer(inner)
+
+
+TOKENIZER = small_tokenizer()

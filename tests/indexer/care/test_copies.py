@@ -29,11 +29,9 @@ from indexer.update.writer import open_writer
 from indexer.verify import verify_index
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
-from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.live_index import LiveReference, assert_same
 from tests.indexer.random_postings import random_postings
-
-Make = Callable[[Path, Postings], Path]
+from tests.indexer.vocabulary import TOKENIZER
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -41,7 +39,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
 
 
-def test_an_index_as_it_was_built(index: Path, tmp_path: Path) -> None:
+def test_an_index_as_it_was_built_is_linked(index: Path, tmp_path: Path) -> None:
     assert copy_index(index, tmp_path / "copy").version == 0
     assert files(tmp_path / "copy") == files(index)
     assert (tmp_path / "copy" / "manifest.json").samefile(index / "manifest.json")
@@ -58,16 +56,16 @@ def test_dense_parts_are_copied(
 
 @pytest.mark.parametrize("compact_at", [4096, 2])
 def test_later_writes_change_neither(
-    tokenizer: WordPieceTokenizer,
-    make_index: Make,
+    built: Path,
+    small: Postings,
+    right: LiveReference,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     compact_at: int,
 ) -> None:
     monkeypatch.setattr(indexer.update.writer, "COMPACT_AT", compact_at)
-    postings = random_postings(tokenizer, 20)
-    index, right = make_index(tmp_path / "index", postings), LiveReference(postings)
-    others = list(random_postings(tokenizer, 12, seed=1))
+    index, postings = built, small
+    others = list(random_postings(TOKENIZER, 11, seed=1))
     with open_writer(index) as writer:
         for number, image in enumerate(others):
             changes: list[Change] = [
@@ -88,8 +86,8 @@ def test_later_writes_change_neither(
         monkeypatch.undo()
     copy = tmp_path / "copy"
     for engine in ("columns", "lucene"):
-        assert_same(open_index(copy, engine), then.searcher(tokenizer))
-        assert_same(open_index(index, engine), right.searcher(tokenizer))
+        assert_same(open_index(copy, engine), then.searcher())
+        assert_same(open_index(index, engine), right.searcher())
     assert taken.version == 8 and SeenPhotos.open(copy, tmp_path) is not None
     assert verify_index(copy) == []
     # The next writer applies what was acknowledged, and changes nothing of the other index.
@@ -98,23 +96,18 @@ def test_later_writes_change_neither(
         assert "acknowledged" in writer
         writer.write([Delete("n0")])
     then.apply([*unseen, Delete("n0")])
-    assert_same(open_index(copy), then.searcher(tokenizer))
+    assert_same(open_index(copy), then.searcher())
     assert files(index) == before
 
 
-def test_while_a_writer_commits(
-    tokenizer: WordPieceTokenizer,
-    make_index: Make,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_copy_while_a_writer_commits_is_of_one_commit(
+    built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(indexer.update.writer, "COMPACT_AT", 10)
-    postings = random_postings(tokenizer, 30)
-    index = make_index(tmp_path / "index", postings)
-    images, ended = list(random_postings(tokenizer, 10, seed=1)), Event()
+    images, ended = list(random_postings(TOKENIZER, 10, seed=1)), Event()
 
     def write() -> None:
-        with open_writer(index) as writer:
+        with open_writer(built) as writer:
             number = 0
             while not ended.is_set():
                 image = replace(images[number % 10], image_id=f"n{number:05d}")
@@ -127,7 +120,7 @@ def test_while_a_writer_commits(
     thread.start()
     try:
         for number in range(4):
-            commit = copy_index(index, tmp_path / f"{number}")
+            commit = copy_index(built, tmp_path / f"{number}")
             found = open_index(tmp_path / f"{number}")
             assert found.commit == commit
             assert verify_index(tmp_path / f"{number}") == []
@@ -139,7 +132,9 @@ def test_while_a_writer_commits(
         thread.join()
 
 
-def test_photos_that_were_sent_to_a_server(index: Path, tmp_path: Path, make_copy: Any) -> None:
+def test_photos_that_were_sent_to_a_server_are_copied(
+    index: Path, tmp_path: Path, make_copy: Any
+) -> None:
     own, copy = make_copy(index), tmp_path / "copy"
     (own / UPLOADS / "ab").mkdir(parents=True)
     for name in ("abc.jpg", ".unfinished"):
@@ -179,7 +174,7 @@ def test_damage_is_no_reason_to_try_again(index: Path, tmp_path: Path, make_copy
         copy_index(tmp_path, tmp_path / "new")
 
 
-def test_an_index_that_is_never_the_same(
+def test_an_index_that_is_never_the_same_is_not_copied(
     index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     versions = iter(range(1000))

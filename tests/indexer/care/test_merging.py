@@ -1,10 +1,11 @@
-"""Several indexes become one."""
+"""Several indexes become one, and one several."""
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections import Counter
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,24 +18,25 @@ from indexer.care.merging import merge_indexes
 from indexer.drift import MEANS
 from indexer.fields.store import save_kinds
 from indexer.live.changes import Add, Delete
+from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import OFFSETS, Manifest
-from indexer.parts import UPLOADS
-from indexer.postings import Postings
+from indexer.parts import LUCENE, UPLOADS
 from indexer.search.open import open_index
+from indexer.shards import index_folders, owner
+from indexer.split import split_index
+from indexer.state import IndexState
 from indexer.update.writer import open_writer
 from indexer.verify import verify_index
 from sparta.errors import InputError
-from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.live_index import LiveReference, assert_same
-from tests.indexer.random_postings import random_postings
-
-Make = Callable[[Path, Postings], Path]
+from tests.indexer.random_postings import MakeIndex, random_postings
+from tests.indexer.vocabulary import TOKENIZER
 
 
 @pytest.fixture
-def halves(tokenizer: WordPieceTokenizer, make_index: Make, tmp_path: Path) -> list[Path]:
+def halves(make_index: MakeIndex, tmp_path: Path) -> list[Path]:
     """Copies of one index, of which each has deleted what the other has."""
-    postings = random_postings(tokenizer, 20)
+    postings = random_postings(TOKENIZER, 20)
     first = make_index(tmp_path / "first", postings)
     second = shutil.copytree(first, tmp_path / "second")
     for number, index in enumerate((first, second)):
@@ -44,14 +46,11 @@ def halves(tokenizer: WordPieceTokenizer, make_index: Make, tmp_path: Path) -> l
 
 
 def test_the_images_of_all(
-    halves: list[Path],
-    tokenizer: WordPieceTokenizer,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    halves: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "AT_ONCE", 3)
-    right = LiveReference(random_postings(tokenizer, 20))
-    added = Add(replace(next(iter(random_postings(tokenizer, 1, seed=1))), image_id="new"))
+    right = LiveReference(random_postings(TOKENIZER, 20))
+    added = Add(replace(next(iter(random_postings(TOKENIZER, 1, seed=1))), image_id="new"))
     with open_writer(halves[1]) as writer:
         writer.write([added])
     right.apply([added])
@@ -62,14 +61,14 @@ def test_the_images_of_all(
     manifest = merge_indexes(halves, out)
     assert (manifest.images, manifest.live, manifest.mean_error) == (21, False, 0.25)
     for engine in ("columns", "lucene"):
-        assert_same(open_index(out, engine), right.searcher(tokenizer))
+        assert_same(open_index(out, engine), right.searcher())
     assert verify_index(out) == []
     assert (out / UPLOADS / "ab" / "abc.jpg").read_text() == "photo"
     np.testing.assert_array_equal(np.load(out / MEANS), np.load(halves[0] / MEANS))
     with open_writer(out) as writer:
         writer.write([Delete("new")])
     right.apply([Delete("new")])
-    assert_same(open_index(out), right.searcher(tokenizer))
+    assert_same(open_index(out), right.searcher())
 
 
 def change(index: Path, **fields: Any) -> None:
@@ -121,3 +120,76 @@ def test_what_is_not_merged(halves: list[Path], tmp_path: Path) -> None:
     (halves[1] / "dense" / "vse" / "manifest.json").touch()
     with pytest.raises(InputError, match=r"second has dense parts \(vse\), which do not merge"):
         merge_indexes(halves, tmp_path / "other")
+
+
+def test_shards_have_the_settings_of_the_whole(tmp_path: Path, index: Path) -> None:
+    steps: list[tuple[str, int, int]] = []
+    split_index(index, tmp_path / "out", 2, lambda *step: steps.append(step))
+    whole, ids = Manifest.open(index), list[str]()
+    for number, folder in enumerate(index_folders(tmp_path / "out")):
+        manifest = Manifest.open(folder)
+        for field in ("scale", "bits", "vocabulary", "models", "features", "offset", "photos"):
+            assert getattr(manifest, field) == getattr(whole, field)
+        for name in (OFFSETS, MEANS):
+            assert np.array_equal(np.load(folder / name), np.load(index / name))
+        with closing(LuceneIndex(folder / LUCENE)) as lucene:
+            own = [lucene.stored(document).image_id for document in range(len(lucene))]
+        assert all(owner(image_id, 2) == number for image_id in own)
+        assert own == sorted(own)
+        ids += own
+    assert len(ids) == len(set(ids)) == whole.images
+    assert [done for _, done, _ in steps][-1] == 300
+    assert verify_index(tmp_path / "out") == []
+
+
+def test_images_in_the_wrong_shard_are_found(tmp_path: Path, index: Path) -> None:
+    out = tmp_path / "out"
+    split_index(index, out, 2)
+    (out / "shard-000").rename(tmp_path / "first")
+    (out / "shard-001").rename(out / "shard-000")
+    (tmp_path / "first").rename(out / "shard-001")
+    first, second = verify_index(out)
+    assert first.startswith(f"{out / 'shard-000'} has ")
+    assert "of other shards, such as a/00" in second
+    (out / "shard-001" / "manifest.json").unlink()
+    assert "is not an index" in verify_index(out)[1]
+
+
+def test_what_cannot_be_divided_is_refused(tmp_path: Path, make_index: MakeIndex) -> None:
+    few = random_postings(TOKENIZER, 4)
+    index = make_index(tmp_path / "index", few)
+    with pytest.raises(InputError, match=r"^--shards 9: of 4 images none is in shard \d; make"):
+        split_index(index, tmp_path / "out", 9)
+    with open_writer(index) as writer:
+        writer.write([Delete(few.ids[0])])
+    with pytest.raises(InputError, match=rf"^{index} was written to since it was built"):
+        split_index(index, tmp_path / "out", 2)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.fixture
+def divided(tmp_path: Path, index: Path) -> Path:
+    split_index(index, tmp_path / "divided", 3)
+    return tmp_path / "divided"
+
+
+def test_owners_never_change_and_are_spread() -> None:
+    assert [owner(image_id, 5) for image_id in ("a.jpg", "b/é 犬.jpg", "\ud800")] == [4, 2, 4]
+    counts = Counter(owner(f"photos/{number}.jpg", 4) for number in range(4000))
+    assert all(900 < count < 1100 for count in counts.values())
+    assert owner("anything", 1) == 0
+
+
+def test_the_state_of_a_divided_index_is_of_all_shards(divided: Path, index: Path) -> None:
+    state, whole = IndexState.read(divided), IndexState.read(index)
+    assert state.manifest.images == 300
+    assert state.manifest.postings == whole.manifest.postings
+    assert state.columns
+    assert state.version != whole.version
+    assert state.bytes > 1000
+
+
+def test_what_takes_one_index_refuses_a_divided_one(divided: Path) -> None:
+    expected = rf"^{divided} is divided into 3 shards, .* such as {divided / 'shard-000'}$"
+    with pytest.raises(InputError, match=expected):
+        Manifest.open(divided)

@@ -1,41 +1,48 @@
-"""Snapshots are taken and restored whole."""
+"""Names of an index, and snapshots of it: taken, restored, followed."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
 import indexer.care.snapshots as module
 from indexer.care.aliases import set_alias
 from indexer.care.snapshots import restore_snapshot, take_snapshot
+from indexer.commands.alias import alias as alias_command
 from indexer.filters.text import parse_filter
 from indexer.live.commit import Commit
-from indexer.postings import Postings
 from indexer.search.lucene import LuceneSearcher
-from indexer.search.open import open_index
+from indexer.search.open import open_index, open_searcher
+from indexer.split import split_index
 from indexer.update.delete import delete_images
+from indexer.update.writer import open_writer
 from sparta.errors import InputError
-from sparta.lock import writing
-from tests.indexer.random_postings import random_postings
-from tests.indexer.vocabulary import COMMON, small_tokenizer
+from sparta.lock import lock_path, writing
+from tests.indexer.random_postings import MakeIndex, random_postings
+from tests.indexer.vocabulary import COMMON, TOKENIZER
 
 Copy = Callable[[Path], Path]
 ALL = parse_filter("path:a*")
 
 
 @pytest.fixture
-def small(tmp_path: Path, make_index: Callable[[Path, Postings], Path]) -> Path:
+def small(tmp_path: Path, make_index: MakeIndex) -> Path:
     """An index of twenty images."""
-    return make_index(tmp_path / "small", random_postings(small_tokenizer(), 20))
+    return make_index(tmp_path / "small", random_postings(TOKENIZER, 20))
 
 
 def names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
-def test_there_and_back(index: Path, make_copy: Copy, tmp_path: Path) -> None:
+def test_a_snapshot_is_restored_and_the_former_index_put_aside(
+    index: Path, make_copy: Copy, tmp_path: Path
+) -> None:
     own = make_copy(index)
     delete_images(own, ["a/00007 é.jpg"])
     snapshot = tmp_path / "snapshots" / "first"
@@ -188,10 +195,8 @@ def test_a_searcher_follows_a_name_from_copy_to_copy(
     searcher.close()
 
 
-def test_another_index_is_restored(
-    small: Path, make_index: Callable[[Path, Postings], Path], tmp_path: Path
-) -> None:
-    other = make_index(tmp_path / "other", random_postings(small_tokenizer(), 7, seed=3))
+def test_another_index_is_restored(small: Path, make_index: MakeIndex, tmp_path: Path) -> None:
+    other = make_index(tmp_path / "other", random_postings(TOKENIZER, 7, seed=3))
     searcher = open_index(small, "columns")
     for source, images in ((other, 7), (small.rename(tmp_path / "kept"), 20), (other, 7)):
         restore_snapshot(source, small)
@@ -223,3 +228,56 @@ def test_commits_of_earlier_versions_are_opened_anew(
         searcher.close()
         searcher = newer
     searcher.close()
+
+
+def test_a_name_is_made_and_switched(index: Path, tmp_path: Path) -> None:
+    first = shutil.copytree(index, tmp_path / "7")
+    second = shutil.copytree(index, tmp_path / "8")
+    name = tmp_path / "names" / "prod"
+    assert set_alias(name, first) is None
+    assert name.resolve() == first
+    assert not name.readlink().is_absolute()
+    assert len(open_index(name)) == len(open_index(first))
+    assert set_alias(name, second) == first
+    assert name.resolve() == second
+    set_alias(tmp_path / "other", name)
+    assert (tmp_path / "other").resolve() == second
+    assert [path.name for path in name.parent.iterdir()] == ["prod"]
+
+
+def test_what_is_no_index_or_no_alias_stays(index: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is not an index"):
+        set_alias(tmp_path / "prod", tmp_path)
+    (tmp_path / "letters").mkdir()
+    with pytest.raises(InputError, match="letters exists and is no alias"):
+        set_alias(tmp_path / "letters", index)
+    assert (tmp_path / "letters").is_dir()
+    assert [path.name for path in tmp_path.iterdir()] == ["letters"]
+
+
+def test_writing_through_a_name_locks_the_index(copy: Path, tmp_path: Path) -> None:
+    set_alias(tmp_path / "prod", copy)
+    assert lock_path(tmp_path / "prod") == lock_path(copy)
+    with (
+        open_writer(tmp_path / "prod"),
+        pytest.raises(InputError, match="is being written by process"),
+        open_writer(copy),
+    ):
+        pass
+
+
+def test_the_command_says_what_a_name_stood_for(index: Path, tmp_path: Path) -> None:
+    app = typer.Typer()
+    app.command()(alias_command)
+    for before in ("", f" (before: {index.resolve()})"):
+        done = CliRunner().invoke(app, [str(tmp_path / "prod"), str(index)])
+        assert done.stdout == f"{tmp_path / 'prod'} stands for {index.resolve()}{before}\n"
+
+
+def test_a_divided_index_has_names_too(index: Path, tmp_path: Path) -> None:
+    split_index(index, tmp_path / "divided", 2)
+    set_alias(tmp_path / "prod", tmp_path / "divided")
+    assert len(open_searcher(tmp_path / "prod")) == 300
+    shutil.rmtree(tmp_path / "divided" / "shard-001")
+    with pytest.raises(InputError, match="shard-001 is not an index"):
+        set_alias(tmp_path / "other", tmp_path / "divided")

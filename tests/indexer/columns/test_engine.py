@@ -1,4 +1,4 @@
-"""The search of columns in C and in NumPy: the same answers, and the exact ones."""
+"""The search of columns in C and in NumPy, and what is remembered for it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from indexer.columns import engine
 from indexer.columns import postings as in_numpy
-from indexer.columns.index import ColumnIndex
+from indexer.columns.index import REMEMBERED, ColumnIndex, Remembered
 from indexer.columns.layout import LEVELS, NARROW, SUPERBLOCK, Columns
 from indexer.columns.live.newest import Newest
 from indexer.columns.row_files import PostingRows
@@ -91,7 +91,9 @@ assert segments.best_documents is in_numpy.best_documents
 
 @settings(max_examples=300)
 @given(data=st.data())
-def test_the_best_of_segments(corpora: dict[int, list[Corpus]], data: st.DataObject) -> None:
+def test_the_best_of_segments_are_exact(
+    corpora: dict[int, list[Corpus]], data: st.DataObject
+) -> None:
     chosen = data.draw(st.sampled_from([8, 12, 16]), label="bits")
     count = data.draw(st.integers(0, 4), label="segments")
     segments = corpora[chosen][:count]
@@ -131,27 +133,43 @@ def test_the_best_of_segments(corpora: dict[int, list[Corpus]], data: st.DataObj
             assert found == best
 
 
-@pytest.mark.parametrize("bits", [8, 12])
-def test_the_best_of_the_newest(bits: int) -> None:
-    newest = Newest.empty(VOCABULARY, bits).after(new_images(300, bits))
+def ordered(scores: dict[int, int]) -> list[tuple[int, int]]:
+    return sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))
+
+
+@pytest.mark.parametrize("one", ENGINES)
+@pytest.mark.parametrize("bits", [8, 12, 16])
+@pytest.mark.parametrize("floor", [0, 1, 40, 10**6])
+def test_the_best_of_the_newest_and_all_that_tie_with_the_last(
+    one: ModuleType, bits: int, floor: int
+) -> None:
+    own = new_images(300, bits)
+    newest = Newest.empty(VOCABULARY, bits).after(own[:17]).after(own[17:])
+    impacts = newest.impacts(range(300), range(VOCABULARY)).astype(np.int64)
+    for image, row in zip(own, impacts, strict=True):
+        assert row[image.terms].tolist() == image.impacts.tolist()
+        assert row.sum() == image.impacts.sum()
     rng = np.random.default_rng(bits)
-    for draw in range(50):
+    for draw in range(16):
         terms = rng.permutation(VOCABULARY)[: draw % 9]
-        counts = rng.integers(1, 4, len(terms)).astype([np.uint16, np.uint32][draw % 2])
+        kind: Any = np.uint16 if draw % 2 and bits < 16 else np.uint32
+        counts = rng.integers(1, 4, len(terms)).astype(kind)
         allowed = rng.random(300) < 0.3 if draw % 3 else ALL
-        arguments = (newest.columns, 300, terms, counts, allowed, 1 + draw, draw * 7)
-        kinds, best = [], []
-        for one in (in_numpy, native):
-            numbers, scores = one.best_of_newest(*arguments)
-            kinds.append((numbers.dtype, scores.dtype))
-            pairs = zip((-scores).tolist(), numbers.tolist(), strict=True)
-            best.append(sorted(pairs)[: 1 + draw])
-        assert kinds == [(np.int32, np.int64)] * 2
-        assert best[0] == best[1]
+        k = [1, 3, 50, 300][draw % 4]
+        numbers, scores = one.best_of_newest(newest.columns, 300, terms, counts, allowed, k, floor)
+        sums = (impacts[:, terms] @ counts) * (allowed if len(allowed) else 1)
+        least = max(1, floor, np.sort(sums)[-k])
+        right = {image: int(sums[image]) for image in np.flatnonzero(sums >= least).tolist()}
+        found = dict(zip(numbers.tolist(), scores.tolist(), strict=True))
+        assert ordered(found)[:k] == ordered(right)[:k]
+        assert found == right or one is in_numpy  # which may return more
+        assert (numbers.dtype, scores.dtype) == (np.int32, np.int64)
 
 
 @pytest.mark.parametrize("bits", [8, 12])
-def test_single_impacts(corpora: dict[int, list[Corpus]], bits: int) -> None:
+def test_single_impacts_in_c_are_those_in_numpy(
+    corpora: dict[int, list[Corpus]], bits: int
+) -> None:
     columns = corpora[bits][1][1].columns
     rows = np.arange(-1, len(columns.maxima))
     positions = np.random.default_rng(0).permutation(len(columns.order))
@@ -162,17 +180,6 @@ def test_single_impacts(corpora: dict[int, list[Corpus]], bits: int) -> None:
         np.testing.assert_array_equal(
             native.impacts_of_row(columns, row), in_numpy.impacts_of_row(columns, row)
         )
-
-
-@pytest.mark.parametrize("one", ENGINES)
-@pytest.mark.parametrize("images", [0, 1, SUPERBLOCK, 5 * SUPERBLOCK + 3])
-def test_superblocks_with_an_allowed_document(one: ModuleType, images: int) -> None:
-    rng = np.random.default_rng(images)
-    order = rng.permutation(images).astype(np.int32)
-    for share in (0, 0.002, 0.5, 1):
-        allowed = rng.random(images) < share
-        right = [allowed[order[at : at + SUPERBLOCK]].any() for at in range(0, images, SUPERBLOCK)]
-        assert one.occupied(order, allowed).tolist() == right
 
 
 def searched(columns: Columns, **changed: Any) -> None:
@@ -188,7 +195,9 @@ def searched(columns: Columns, **changed: Any) -> None:
     native.best_documents(**(arguments | changed))
 
 
-def test_wrong_arguments_are_refused(corpora: dict[int, list[Corpus]], tmp_path: Path) -> None:
+def test_wrong_arguments_of_the_kernel_are_refused(
+    corpora: dict[int, list[Corpus]], tmp_path: Path
+) -> None:
     columns = corpora[8][0][1].columns
     searched(columns)
     for term in (-1, VOCABULARY):
@@ -204,3 +213,25 @@ def test_wrong_arguments_are_refused(corpora: dict[int, list[Corpus]], tmp_path:
         native.impacts_at(columns, np.array([len(columns.order)]), np.array([0]))
     with pytest.raises(ValueError, match="is not from"):
         native.impacts_of_row(columns, len(columns.maxima))
+
+
+def test_only_masks_that_stay_as_they_are_are_remembered() -> None:
+    calls: list[int] = []
+
+    def count(mask: NDArray[np.bool_]) -> int:
+        calls.append(1)
+        return int(mask.sum())
+
+    remembered: Remembered[int] = Remembered()
+    mask = np.ones(3, np.bool_)
+    assert [remembered.of(mask, count) for _ in range(2)] == [3, 3]
+    mask[0] = False
+    mask.flags.writeable = False
+    assert [remembered.of(mask, count) for _ in range(3)] == [2, 2, 2]
+    assert len(calls) == 3
+    others = [np.zeros(1, np.bool_) for _ in range(REMEMBERED)]
+    for other in others:
+        other.flags.writeable = False
+        assert remembered.of(other, count) == 0
+    assert remembered.of(mask, count) == 2
+    assert len(calls) == 3 + REMEMBERED + 1

@@ -1,8 +1,10 @@
-"""Columns rebuilt from Lucene are those that were built with it."""
+"""Columns read back from Lucene: those that were built, without the images that it has deleted."""
 
 from __future__ import annotations
 
 import shutil
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +13,17 @@ import pytest
 from indexer.columns.layout import Columns
 from indexer.columns.manifest import FOLDER, FORMAT_VERSION, ColumnManifest, columns_fit
 from indexer.columns.rebuild import rebuild_columns
+from indexer.manifest import Manifest
+from indexer.parts import LUCENE, describe_parts
+from indexer.postings import Postings
+from indexer.search.api import UnknownImageError
+from indexer.search.open import open_index
 from sparta.errors import InputError
+from tests.indexer.lucene.written import edit_lucene
+from tests.indexer.vocabulary import COMMON
 
 
-def test_columns_read_back_are_those_that_were_built(index: Path, tmp_path: Path) -> None:
-    copy = shutil.copytree(index, tmp_path / "index")
+def test_columns_read_back_are_those_that_were_built(copy: Path, index: Path) -> None:
     shutil.rmtree(copy / FOLDER)
     laid_out: list[tuple[str, int, int]] = []
     rebuild_columns(copy, lambda *step: laid_out.append(step))
@@ -34,3 +42,23 @@ def test_columns_of_another_format_can_be_made_again(index: Path, tmp_path: Path
     manifest.write_text(manifest.read_text().replace(own, former))
     with pytest.raises(InputError, match=r"has index format 2, .*: delete .* again from Lucene"):
         ColumnManifest.open(folder)
+
+
+def test_the_columns_of_an_index_do_not_find_what_lucene_has_deleted(
+    copy: Path, index: Path, postings: Postings
+) -> None:
+    shutil.rmtree(copy / FOLDER)
+    edit_lucene(copy / LUCENE, [], [postings.ids[7]])
+    manifest = Manifest.open(index)
+    replace(manifest, images=299, parts=describe_parts(copy)).save(copy)
+    with (
+        closing(open_index(copy, "columns")) as searcher,
+        closing(open_index(copy, "lucene")) as lucene,
+    ):
+        assert len(searcher) == 299
+        for query in (COMMON, "dog beach the the", "red cat dogs"):
+            hits = searcher.search(query, 300).hits
+            assert hits == lucene.search(query, 300).hits != []
+        assert searcher.metadata(postings.ids[8]) == postings.metadata[8]
+        with pytest.raises(UnknownImageError):
+            searcher.metadata(postings.ids[7])

@@ -19,14 +19,14 @@ from indexer.postings import Postings
 from indexer.search.open import open_backend
 from sparta.features.store import FeatureStore
 from sparta.substitutes import Substitute, SubstituteTable
-from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.command_line import sparta, sparta_here
 from tests.indexer.random_postings import write_postings
-from tests.indexer.vocabulary import RARE
+from tests.indexer.search.queries import answer
+from tests.indexer.vocabulary import RARE, TOKENIZER
 from tests.reference.searcher import ReferenceSearcher
 
 
-def test_json_answer_without_torch(index: Path, exact: ReferenceSearcher) -> None:
+def test_searching_and_explaining_need_no_torch(index: Path, exact: ReferenceSearcher) -> None:
     query = "dogs dog qqq"
     run = sparta("search", str(index), query, "-k", "3", "--json", "--explain")
     assert run.returncode == 0 and run.stderr == "", run.stderr
@@ -37,14 +37,11 @@ def test_json_answer_without_torch(index: Path, exact: ReferenceSearcher) -> Non
     for hit in answer["hits"]:
         assert sum(term["score"] for term in hit["terms"]) == hit["score"]
         assert {"term", "region", "box"} <= set(hit["terms"][0])
-
-
-def test_explaining_needs_no_torch_either(index: Path, exact: ReferenceSearcher) -> None:
-    image_id = exact.search("dogs", 1).hits[0].image_id
-    run = sparta("explain", str(index), image_id, "dogs qqq", "--json")
+    image_id = right.hits[0].image_id
+    run = sparta("explain", str(index), image_id, query, "--json")
     assert run.returncode == 0 and run.stderr == "", run.stderr
     [answer] = json.loads(run.stdout)
-    assert answer["score"] == exact.explain("dogs", image_id).score
+    assert answer["score"] == exact.explain(query, image_id).score
 
 
 @pytest.mark.parametrize(
@@ -80,7 +77,7 @@ def test_who_reads_no_more_ends_a_search_silently(index: Path) -> None:
     assert (run.returncode, run.stderr) == (1, "")
 
 
-def test_table(index: Path, exact: ReferenceSearcher) -> None:
+def test_a_table_has_hits_terms_and_unknown_words(index: Path, exact: ReferenceSearcher) -> None:
     run = sparta("search", str(index), "dogs qqq [red]", "--explain")
     assert run.returncode == 0 and run.stderr == "", run.stderr
     assert all(hit.image_id in run.stdout for hit in exact.search("dogs [red]", 10).hits)
@@ -88,11 +85,9 @@ def test_table(index: Path, exact: ReferenceSearcher) -> None:
     assert "Unknown words: qqq" in run.stdout
 
 
-def test_substitutes_are_marked_and_can_be_refused(
-    postings: Postings, tokenizer: WordPieceTokenizer, tmp_path: Path
-) -> None:
+def test_substitutes_are_marked_and_can_be_refused(postings: Postings, tmp_path: Path) -> None:
     table = SubstituteTable({RARE: (Substitute("cat", 0.75),)})
-    write_postings(tmp_path / "index", [postings], tokenizer, substitutes=table)
+    write_postings(tmp_path / "index", [postings], TOKENIZER, substitutes=table)
     run = sparta("search", str(tmp_path / "index"), f"{RARE} dog", "--explain")
     assert run.returncode == 0 and run.stderr == "", run.stderr
     assert f"Substitutes: {RARE} → cat" in run.stdout and "Unknown" not in run.stdout
@@ -109,32 +104,33 @@ def test_substitutes_are_marked_and_can_be_refused(
         assert [(one["term"], one["word"]) for one in explained["terms"]] == [(term, RARE)]
 
 
-def test_nothing_found(index: Path) -> None:
-    run = sparta("search", str(index), "qqq")
-    assert run.returncode == 0
-    assert "No image shares a word" in run.stdout and "qqq" in run.stdout
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["qqq"], 0, "No image shares a word"),
+        ([""], 1, "the query is empty"),
+        (["  \n"], 1, "the query is empty"),
+        ([os.fsdecode(b"dog \xff")], 1, "not UTF-8"),
+        (["dog", "-k", "0"], 2, "-k"),
+        (["--filter", "width:<0"], 0, "The filter lets no image through."),
+        (["dogs", "--sort", "wide"], 1, "--sort: no image has the field 'wide'"),
+        (["dog", "--backend", "ensemble"], 1, "an ensemble needs two"),
+    ],
+)
+def test_a_search_that_finds_nothing_or_cannot_says_why(
+    index: Path, arguments: list[str], code: int, said: str
+) -> None:
+    run = sparta_here("search", str(index), *arguments)
+    assert run.returncode == code, run
+    assert said in run.stdout + run.stderr and "Traceback" not in run.stderr
 
 
-@pytest.mark.parametrize("query", ["", "  \n"])
-def test_empty_query(index: Path, query: str) -> None:
-    run = sparta("search", str(index), query)
-    assert run.returncode == 1
-    assert "the query is empty" in run.stderr and "Traceback" not in run.stderr
-
-
-def test_query_that_is_not_text(index: Path) -> None:
-    run = sparta("search", str(index), os.fsdecode(b"dog \xff"))
-    assert run.returncode == 1
-    assert "not UTF-8" in run.stderr and "Traceback" not in run.stderr
-
-
-def test_bad_options(index: Path, tmp_path: Path) -> None:
-    assert sparta("search", str(index), "dog", "-k", "0").returncode == 2
+def test_a_folder_that_is_no_index_is_refused(tmp_path: Path) -> None:
     run = sparta("search", str(tmp_path), "dog")
     assert run.returncode == 1 and "is not an index" in run.stderr
 
 
-def test_a_filter(index: Path, exact: ReferenceSearcher) -> None:
+def test_a_filter_leaves_the_images_it_lets_through(index: Path, exact: ReferenceSearcher) -> None:
     run = sparta("search", str(index), "dogs", "--json", "--filter", "width:10..20 -path:00012")
     assert run.returncode == 0 and run.stderr == "", run.stderr
     allowed = np.array([10 <= width <= 20 and width != 12 for width in range(300)])
@@ -152,10 +148,6 @@ def test_a_filter_and_an_order_without_words(index: Path, postings: Postings) ->
     run = sparta("similar", str(index), postings.ids[0], "--filter", "width:10..12", "--json")
     widths = {hit["metadata"]["width"] for hit in json.loads(run.stdout)["hits"]}
     assert run.returncode == 0 and widths <= {10, 11, 12}
-    run = sparta("search", str(index), "dogs", "--sort", "wide")
-    assert run.returncode != 0 and "--sort: no image has the field 'wide'" in run.stderr
-    run = sparta("search", str(index), "--filter", "width:<0")
-    assert "The filter lets no image through." in run.stdout
 
 
 @pytest.mark.parametrize(
@@ -215,11 +207,6 @@ def test_a_dense_backend_answers(dense_index: Path) -> None:
     assert {hit["view"] for hit in answer["hits"]} <= {0, 1, 2}
 
 
-def test_dense_models_need_words(dense_index: Path) -> None:
-    run = sparta_here("search", str(dense_index), "--backend", "mv-vse", "--filter", "width:1")
-    assert "--backend: searches without words, and --sort, are of sparta alone" in run.stderr
-
-
 def test_a_filter_for_a_dense_backend(dense_index: Path) -> None:
     options = ("--backend", "mv-vse", "--json", "-k", "30", "--filter")
     for text, count in (("path:*", 21), ("-path:*", 0)):
@@ -228,14 +215,19 @@ def test_a_filter_for_a_dense_backend(dense_index: Path) -> None:
         assert len(json.loads(run.stdout)["hits"]) == count
 
 
-def test_a_dense_backend_that_is_not_there_or_cannot(dense_index: Path, index: Path) -> None:
-    for arguments, said in [
-        ((str(dense_index), "dog", "--backend", "vse"), "no dense part 'vse' (it has: mv-vse, vse"),
-        ((str(index), "dog", "--backend", "ensemble"), "an ensemble needs two"),
-        ((str(dense_index), "dog", "--backend", "vse++", "--explain"), "--explain: the scores of"),
-    ]:
-        run = sparta_here("search", *arguments)
-        assert run.returncode == 1 and said in run.stderr and "Traceback" not in run.stderr
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["dog", "--backend", "vse"], "no dense part 'vse' (it has: mv-vse, vse"),
+        (["dog", "--backend", "vse++", "--explain"], "--explain: the scores of"),
+        (["--backend", "mv-vse", "--filter", "width:1"], "--backend: searches without words, and"),
+    ],
+)
+def test_what_a_dense_backend_cannot_is_refused(
+    dense_index: Path, arguments: list[str], said: str
+) -> None:
+    run = sparta_here("search", str(dense_index), *arguments)
+    assert run.returncode == 1 and said in run.stderr and "Traceback" not in run.stderr
 
 
 def test_a_word_of_many_pages_is_answered_at_once(
@@ -245,3 +237,22 @@ def test_a_word_of_many_pages_is_answered_at_once(
     search(index, "a" * 100_000)
     assert time.monotonic() - started < 20  # it took minutes
     assert f"Unknown words: {'a' * 100}…" in capsys.readouterr().out.replace("\n", "")
+
+
+def test_similar_images_are_found_without_torch_in_both_engines(
+    index: Path, exact: ReferenceSearcher
+) -> None:
+    image_id = "a/00007 é.jpg"
+    right = exact.similar(image_id, 3)
+    for engine in ("lucene", "columns"):
+        run = sparta("similar", str(index), image_id, "-k", "3", "--json", "--engine", engine)
+        assert run.returncode == 0 and run.stderr == "", run.stderr
+        found = json.loads(run.stdout)
+        assert found["image_id"] == image_id and found["terms"] == right.terms
+        assert [(h["rank"], h["image_id"], h["score"]) for h in found["hits"]] == answer(right)
+    run = sparta_here("similar", str(index), image_id, "-k", "3")
+    assert all(hit.image_id in run.stdout for hit in right.hits)
+    assert all(f"{term} ({count})" in run.stdout for term, count in right.terms.items())
+    run = sparta_here("similar", str(index), "nowhere.jpg")
+    assert run.returncode == 1 and "has no image 'nowhere.jpg'" in run.stderr
+    assert sparta_here("similar", str(index), image_id, "-k", "0").returncode == 2

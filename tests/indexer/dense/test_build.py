@@ -1,9 +1,10 @@
-"""Adding a dense model's vectors to an index: what is in the folder, what is refused."""
+"""Dense models' vectors of an index: made, kept up to date, and refused."""
 
 from __future__ import annotations
 
 import json
 import shutil
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
@@ -15,12 +16,15 @@ import torch
 
 from indexer.dense.build import add_dense
 from indexer.dense.manifest import DenseManifest, dense_names
+from indexer.dense.models import name_models
 from indexer.dense.vectors import VectorIndexKind
 from indexer.live.changes import Add, Delete
+from indexer.live.origin import origin_of
 from indexer.lucene.reader import LuceneIndex
 from indexer.manifest import Manifest
 from indexer.search.open import open_backend
 from indexer.update.add import add_images
+from indexer.update.dense import DenseFollower, WrittenImages
 from indexer.update.writer import open_writer
 from indexer.verify import verify_index
 from sparta.errors import InputError
@@ -31,10 +35,27 @@ from tests.indexer.sealed import change
 from tests.indexer.tiny import SOURCE, same_but, write_store
 from tests.indexer.tiny_dense import save_dense_model, slow_scores
 
+QUERY = "red dogs"
+
 
 @pytest.fixture
 def index(sparse_index: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(sparse_index, tmp_path / "index"))
+
+
+@pytest.fixture
+def changed(tmp_path: Path) -> FeatureStore:
+    """Other features of all images."""
+    return write_store(tmp_path / "changed", seed=1)
+
+
+def best_scores(model: Path, store: FeatureStore) -> dict[str, float]:
+    return {i: max(row) for i, row in zip(store.ids, slow_scores(model, store, QUERY), strict=True)}
+
+
+def scores(index: Path, name: str = "mine") -> dict[str, float]:
+    with closing(open_backend(index, name)) as searcher:
+        return {hit.image_id: hit.score for hit in searcher.search(QUERY, 99).hits}
 
 
 @pytest.mark.parametrize("kind", ["flat", "hnsw"])
@@ -165,18 +186,22 @@ def test_vectors_that_are_not_finite_are_refused(
 
 
 def test_a_live_index_is_brought_up_to_date(
-    index: Path, store: FeatureStore, dense_model: Path, model_dir: Path, tmp_path: Path
+    index: Path,
+    store: FeatureStore,
+    changed: FeatureStore,
+    dense_model: Path,
+    model_dir: Path,
+    tmp_path: Path,
 ) -> None:
     """Images are embedded in the content that the index has, whatever the store has."""
     add_dense(index, store, "mine", dense_model, device="cpu")
-    changed = write_store(tmp_path / "changed", seed=1)
     gone, nameless, *_ = store.ids
     add_images(index, [same_but(tmp_path / "part", changed, drop=gone)], [model_dir], device="cpu")
     shutil.rmtree(index / "dense")  # an index without dense models until now
     with open_writer(index) as writer, closing(LuceneIndex(index / "lucene")) as lucene:
         document = lucene.document(nameless)
         assert document is not None
-        [image] = lucene.images([document], writer_vocabulary(index))
+        [image] = lucene.images([document], WordPieceTokenizer.from_folder(index).vocabulary)
         writer.write([Add(replace(image, origin=""))])
     new = best_scores(dense_model, changed)
     old = best_scores(dense_model, store)
@@ -198,20 +223,6 @@ def test_a_live_index_is_brought_up_to_date(
         with open_writer(index) as writer:
             writer.write([Delete(gone)])
         add_dense(index, store, "new", dense_model, device="cpu")
-
-
-def best_scores(model: Path, store: FeatureStore) -> dict[str, float]:
-    rows = slow_scores(model, store, "dog")
-    return {image_id: max(row) for image_id, row in zip(store.ids, rows, strict=True)}
-
-
-def scores(index: Path) -> dict[str, float]:
-    with closing(open_backend(index, "mine")) as searcher:
-        return {hit.image_id: hit.score for hit in searcher.search("dog", 99).hits}
-
-
-def writer_vocabulary(index: Path) -> list[str]:
-    return WordPieceTokenizer.from_folder(index).vocabulary
 
 
 def cut(path: Path) -> None:
@@ -244,3 +255,98 @@ def test_damaged_or_foreign_parts_are_refused(
     broken(index / "dense" / "mine")
     with pytest.raises(InputError, match=said):
         open_backend(index, "mine")
+
+
+def test_replaced_images_are_found_by_their_new_vectors(
+    index: Path,
+    store: FeatureStore,
+    changed: FeatureStore,
+    model_dir: Path,
+    dense_model: Path,
+    multi_view: Path,
+) -> None:
+    add_dense(index, store, "one", dense_model, device="cpu")
+    add_dense(index, store, "views", multi_view, kind="hnsw", device="cpu")
+    assert scores(index, "one") == pytest.approx(best_scores(dense_model, store), abs=1e-5)
+    add_images(index, [changed], [model_dir], batch_size=3, device="cpu")
+    one, views = (best_scores(model, changed) for model in (dense_model, multi_view))
+    assert scores(index, "one") == pytest.approx(one, abs=1e-5)
+    assert scores(index, "views") == pytest.approx(views, abs=1e-5)
+    both = {image_id: (score + views[image_id]) / 2 for image_id, score in one.items()}
+    assert scores(index, "ensemble") == pytest.approx(both, abs=1e-5)
+    # What was embedded before is not embedded again, and the former features have their vectors.
+    sizes = [path.stat().st_size for path in sorted(index.glob("dense/*/added-*"))]
+    for again in (changed, store):
+        add_images(index, [again], [model_dir], batch_size=3, device="cpu")
+        right = best_scores(dense_model, again)
+        assert scores(index, "one") == pytest.approx(right, abs=1e-5)
+    grown = [path.stat().st_size for path in sorted(index.glob("dense/*/added-*"))]
+    assert grown == [2 * size for size in sizes]
+
+
+def test_models_that_cannot_embed_them_lack_them(
+    index: Path,
+    store: FeatureStore,
+    changed: FeatureStore,
+    model_dir: Path,
+    dense_model: Path,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    larger = write_store(tmp_path / "large", source=replace(SOURCE, image_size=64))
+    other = save_dense_model(tmp_path / "64", source=larger.source)
+    add_dense(index, larger, "large", other, device="cpu")
+    add_dense(index, store, "one", dense_model, device="cpu")
+    add_images(index, [changed], [model_dir], batch_size=3, device="cpu")
+    warned = [record.message for record in caplog.records]
+    assert sum("large: " in text and "holds other features" in text for text in warned) == 1
+    assert scores(index, "large") == {}
+    right = best_scores(dense_model, changed)
+    assert scores(index, "one") == pytest.approx(right, abs=1e-5)
+
+
+def test_without_torch_images_are_written_all_the_same(
+    index: Path,
+    store: FeatureStore,
+    dense_model: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    add_dense(index, store, "one", dense_model, device="cpu")
+    image = store[0]
+    written = WrittenImages([image], [origin_of(image)], store, None, [image.image_id])
+    with open_writer(index), monkeypatch.context() as patch:
+        follower = DenseFollower(index)
+        patch.setitem(sys.modules, "torch", None)
+        follower.add(written)
+        follower.add(written)
+    [warned] = [r.message for r in caplog.records if "images have no vectors of one" in r.message]
+    assert "torch is not installed" in warned
+
+
+def test_names_come_from_the_model_or_the_command(dense_model: Path, multi_view: Path) -> None:
+    assert name_models([str(dense_model), str(multi_view)]) == {
+        "vse++": str(dense_model),
+        "mv-vse": str(multi_view),
+    }
+    assert name_models([f"b={dense_model}", f"a={dense_model}"]) == {
+        "b": str(dense_model),
+        "a": str(dense_model),
+    }
+    for wrong, said in [
+        ([str(dense_model), str(dense_model)], "are both named 'vse\\+\\+': .* NAME=MODEL"),
+        ([f"x={dense_model}", f"x={multi_view}"], "are both named 'x'"),
+        ([f"sparta={dense_model}"], "'sparta' cannot be a backend's name"),
+        ([f"ensemble={dense_model}"], "'ensemble' cannot be"),
+        ([f"a.b={dense_model}"], "'a.b' cannot be"),
+        ([f"={dense_model}"], "'' cannot be"),
+        (["absent"], "--model absent does not exist: give the folder of a dense model"),
+    ]:
+        with pytest.raises(InputError, match=said):
+            name_models(wrong)
+
+
+def test_a_path_with_an_equals_sign_is_a_path(tmp_path: Path) -> None:
+    folder = save_dense_model(tmp_path / "lr=0.1", "vse-inf")
+    assert name_models([str(folder)]) == {"vse-inf": str(folder)}
+    assert name_models([f"x={folder}"]) == {"x": str(folder)}

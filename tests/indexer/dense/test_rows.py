@@ -1,55 +1,111 @@
-"""Rows by origins: what was looked up stays, what was missing is looked up again."""
+"""The rows of a dense part on disk: whole or absent after a crash, damage reported."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
+import pytest
 
-from indexer.dense.rows import RowFinder
+from indexer.dense.added import AddedRows
+from indexer.dense.manifest import ORIGINS as FILE
+from indexer.dense.row_origins import read_origins, write_origins
+from sparta.errors import InputError
+from tests.indexer.dense_parts import LETTERS, random_vectors
 
-
-class Parts:
-    """Origins of images, and how often they were read."""
-
-    def __init__(self, **origins: list[str]) -> None:
-        self.origins, self.read = origins, list[str]()
-
-    def get(self, *names: str) -> list[tuple[str | None, Callable[[], pa.ChunkedArray]]]:
-        """Parts by their names; of one that changes, the name begins with a new."""
-        return [(None if n.startswith("new") else n, partial(self._read, n)) for n in names]
-
-    def _read(self, name: str) -> pa.ChunkedArray:
-        self.read.append(name)
-        return pa.chunked_array([self.origins[name]], pa.large_string())
+ORIGINS = [digit * 32 for digit in "0123456789"]
+RECORD = 40  # bytes
 
 
-def chunked(*origins: str) -> pa.ChunkedArray:
-    return pa.chunked_array([list(origins)], pa.large_string())
+@pytest.fixture
+def rows(tmp_path: Path) -> AddedRows:
+    (tmp_path / "manifest.json").write_text("{}")
+    return AddedRows(tmp_path, 3, len(LETTERS))
 
 
-def test_what_does_not_change_is_looked_up_once() -> None:
-    finder = RowFinder(chunked("a", "b", "a"))
-    parts = Parts(one=["b", "a"], two=["c", "b", "d"], new=["c"], newer=["d", "b"])
-    assert finder.find(parts.get("one", "two", "new"), []).tolist() == [1, 0, -1, 1, -1, -1]
-    before = finder.find(parts.get("one", "two"), [])
-    assert parts.read == ["one", "two", "new"]
-    # Rows came: what was missing is looked up again, in another array.
-    after = finder.find(parts.get("two", "newer"), ["x", "c", "b"])
-    assert after.tolist() == [4, 1, -1, -1, 1]
-    assert before.tolist() == [1, 0, -1, 1, -1]
-    assert finder.find(parts.get("two"), ["x", "c", "b", "d"]).tolist() == [4, 1, 6]
-    parts.read.clear()
-    assert finder.find(parts.get("two", "one"), ["x", "c", "b", "d", "e"]).tolist() == [
-        *(4, 1, 6),
-        *(1, 0),
-    ]
-    assert parts.read == ["one"]  # which was not among the last ones
+def test_rows_follow_one_another_and_never_change(rows: AddedRows) -> None:
+    vectors = random_vectors(10, 3)
+    assert rows.origins() == []
+    assert rows.vectors(0).shape == (0, 3, 8)
+    rows.append(ORIGINS[:4], vectors[:4])
+    before = rows.vectors(4)
+    rows.append(ORIGINS[4:], vectors[4:])
+    assert rows.origins() == ORIGINS
+    assert (before == vectors[:4]).all()
+    assert (rows.vectors(10, checked=4) == vectors).all()
+    # Whoever knows of fewer rows maps these.
+    assert (rows.vectors(7) == vectors[:7]).all()
 
 
-def test_no_image_and_no_row() -> None:
-    finder = RowFinder(chunked())
-    assert finder.find([], []).tolist() == []
-    assert finder.find(Parts(one=["a"]).get("one"), []).dtype == np.int64
+def test_a_part_that_is_made_anew_has_none(rows: AddedRows, tmp_path: Path) -> None:
+    rows.append(ORIGINS[:2], random_vectors(2, 3))
+    (tmp_path / "manifest.json").write_text("{ }")
+    assert AddedRows(tmp_path, 3, len(LETTERS)).origins() == []
+    assert rows.origins() == ORIGINS[:2]
+
+
+@pytest.mark.parametrize("cut", [1, RECORD - 1, RECORD])
+def test_what_a_killed_writer_left_is_cut_off(rows: AddedRows, cut: int) -> None:
+    """The vectors were written, their records not all of them."""
+    vectors = random_vectors(10, 3)
+    rows.append(ORIGINS[:4], vectors[:4])
+    data = rows.origin_file.read_bytes()
+    rows.origin_file.write_bytes(data[:-cut])
+    assert rows.origins() == ORIGINS[:3]
+    assert (rows.vectors(3) == vectors[:3]).all()
+    rows.append(ORIGINS[8:], vectors[8:])
+    assert rows.origins() == [*ORIGINS[:3], *ORIGINS[8:]]
+    assert (rows.vectors(5) == vectors[[0, 1, 2, 8, 9]]).all()
+
+
+def test_zeros_at_the_end_are_no_record(rows: AddedRows) -> None:
+    """A file system may have made room before a power cut."""
+    rows.append(ORIGINS[:2], random_vectors(2, 3))
+    with rows.origin_file.open("ab") as file:
+        file.write(bytes(2 * RECORD))
+    assert rows.origins() == ORIGINS[:2]
+
+
+def change(path: Path, position: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[position] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("damage", "file"),
+    [
+        (lambda rows: change(rows.origin_file, RECORD + 3), "origins"),
+        (lambda rows: change(rows.vector_file, 3 * 8 * 4 + 3), "vectors"),
+        (lambda rows: rows.vector_file.unlink(), "vectors"),
+        (lambda rows: rows.vector_file.write_bytes(b"short"), "vectors"),
+    ],
+)
+def test_damage_of_added_rows_is_reported(
+    rows: AddedRows, damage: Callable[[AddedRows], object], file: str
+) -> None:
+    rows.append(ORIGINS[:4], random_vectors(4, 3))
+    damage(rows)
+    with pytest.raises(InputError, match=f"{file} is damaged: add the dense part again"):
+        rows.vectors(len(rows.origins()))
+
+
+def test_rows_that_were_compared_before_are_not_read_again(rows: AddedRows) -> None:
+    rows.append(ORIGINS[:4], random_vectors(4, 3))
+    change(rows.vector_file, 0)
+    assert np.isfinite(rows.vectors(4, checked=1)).all()
+
+
+def test_origins_of_rows_come_back(tmp_path: Path) -> None:
+    for origins in ([], ["=é", "=a/b", "0" * 32]):
+        write_origins(tmp_path, origins)
+        assert read_origins(tmp_path).to_pylist() == origins
+
+
+def test_missing_and_damaged_origins_are_reported(tmp_path: Path) -> None:
+    for data in (None, b"", b"something else"):
+        if data is not None:
+            (tmp_path / FILE).write_bytes(data)
+        with pytest.raises(InputError, match=r"origins\.arrow is damaged"):
+            read_origins(tmp_path)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from indexer.dense.vectors import ImageVectors, VectorIndexKind, best
+from indexer.dense.vectors import ImageVectors, VectorIndexKind
 from sparta.errors import InputError
 
 
@@ -24,37 +24,6 @@ def filled(vectors: NDArray[np.float32], kind: VectorIndexKind = "flat") -> Imag
     for start in range(0, len(vectors), 17):
         made.add(vectors[start : start + 17])
     return made
-
-
-def slow_ranking(
-    vectors: NDArray[np.float32], query: NDArray[np.float32]
-) -> list[tuple[int, float, int]]:
-    """(image, score, view), sorted one image at a time."""
-    products = vectors @ query
-    rows = [(int(i), float(row.max()), int(row.argmax())) for i, row in enumerate(products)]
-    return sorted(rows, key=lambda row: (-row[1], row[0]))
-
-
-@pytest.mark.parametrize("views", [1, 3])
-@pytest.mark.parametrize("kind", ["flat", "hnsw"])
-def test_ranking_with_ties_is_that_of_a_matrix_product(views: int, kind: VectorIndexKind) -> None:
-    vectors = whole_numbers(120, views)
-    made = filled(vectors, kind)
-    assert (len(made), made.dimension, made.views) == (120, 8, views)
-    for seed in range(4):
-        query = whole_numbers(1, 1, seed + 1)[0, 0]
-        right = slow_ranking(vectors, query)
-        assert len({score for _, score, _ in right}) < 20  # ties all over
-        for k in [120, 121, 1000] if kind == "hnsw" else [1, 2, 7, 50, 119, 120, 121, 1000]:
-            found = made.nearest(query, k)
-            assert found.images.tolist() == [image for image, _, _ in right[:k]]
-            assert found.scores.tolist() == [score for _, score, _ in right[:k]]
-            if views == 1:
-                assert found.views is None
-            else:
-                assert found.views is not None
-                assert found.views.tolist() == [view for _, _, view in right[:k]]
-        assert made.scores(query).tolist() == (vectors @ query).tolist()
 
 
 @pytest.mark.parametrize("views", [1, 3])
@@ -84,17 +53,6 @@ def test_the_graph_finds_nearly_all_at_its_own_exact_scores() -> None:
     assert shared > 0.9 * 200
 
 
-@pytest.mark.parametrize("kind", ["flat", "hnsw"])
-def test_a_file_answers_as_what_was_saved(kind: VectorIndexKind, tmp_path: Path) -> None:
-    vectors = whole_numbers(50, 2)
-    filled(vectors, kind).save(tmp_path / "vectors")
-    opened = ImageVectors.open(tmp_path / "vectors", views=2)
-    query = np.arange(8, dtype=np.float32)
-    right = slow_ranking(vectors, query)
-    assert opened.nearest(query, 50).images.tolist() == [image for image, _, _ in right]
-    assert opened.scores(query).shape == (50, 2)
-
-
 def test_a_file_that_faiss_cannot_read_is_said(tmp_path: Path) -> None:
     (tmp_path / "vectors").write_bytes(b"nothing of the kind")
     for path in (tmp_path / "vectors", tmp_path / "absent"):
@@ -110,12 +68,6 @@ def test_vectors_of_another_shape_or_not_finite_are_refused() -> None:
         with pytest.raises(ValueError, match=r"finite vectors \[B, 2, 8\]"):
             made.add(wrong)
     assert len(made) == 0
-
-
-@pytest.mark.parametrize("k", [1, 3, 9, 10, 11])
-def test_best_keeps_the_first_of_equals(k: int) -> None:
-    scores = np.array([1, 3, 2, 3, 1, 1, 3, 2, 0, 1], np.float32)
-    assert best(scores, k).images.tolist() == [1, 3, 6, 2, 7, 0, 4, 5, 9, 8][:k]
 
 
 def test_missing_faiss_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,39 +1,45 @@
-"""Models on the CPU in OpenVINO: the term scores of torch, converted once."""
+"""Models that are loaded: in OpenVINO with the scores of torch, converted once; others refused."""
 
 from __future__ import annotations
 
 import inspect
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
+from indexer.build import build_index
+from indexer.dense.text_encoder import load_dense_model
 from indexer.encoding import convert, load
 from indexer.encoding.converted_scorer import IMAGES_AT_ONCE, ConvertedScorer
 from indexer.encoding.model_files import ModelFiles, ReadConfig
+from indexer.encoding.models import load_models
 from indexer.encoding.stores import open_stores
 from indexer.encoding.term_scores import ImageEncoder
 from indexer.encoding.torch_scorer import TorchScorer
 from indexer.manifest import Manifest
 from indexer.settings import TermSet
+from sparta.errors import InputError
 from sparta.features.store import FeatureStore
-from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.config import VisualSpartaConfig
 from sparta.visualsparta.model import VisualSparta
 from sparta.visualsparta.padding import ImagePadder
 from tests.indexer.tiny import save_model, without_labels
+from tests.indexer.vocabulary import TOKENIZER, small_tokenizer
 
 CAPTIONS = ["two dogs", "the red ball"]
 
 
 @pytest.fixture
-def models(tokenizer: WordPieceTokenizer, tmp_path: Path) -> list[Path]:
+def models(tmp_path: Path) -> list[Path]:
     """Two models of regions alone, each trained on other terms."""
-    first = save_model(tmp_path / "a", tokenizer, 1, untrained=["dog"], captions=CAPTIONS)
-    second = save_model(tmp_path / "b", tokenizer, 2, untrained=["dog", "ball"])
+    first = save_model(tmp_path / "a", TOKENIZER, 1, untrained=["dog"], captions=CAPTIONS)
+    second = save_model(tmp_path / "b", TOKENIZER, 2, untrained=["dog", "ball"])
     return [without_labels(first, square_root=True), without_labels(second)]
 
 
@@ -98,12 +104,11 @@ def test_models_that_cannot_be_converted_run_in_torch(
     store: FeatureStore,
     models: list[Path],
     model_dir: Path,
-    tokenizer: WordPieceTokenizer,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     tmp_path: Path,
 ) -> None:
-    longer = save_model(tmp_path / "longer", tokenizer, 3)
+    longer = save_model(tmp_path / "longer", TOKENIZER, 3)
     without_labels(longer, max_regions=3)
     for chosen in ([model_dir], [models[0], model_dir], [models[0], longer]):
         encoder = ImageEncoder.open([store], chosen, device="cpu")
@@ -123,13 +128,13 @@ def test_without_openvino_torch_is_used(
     assert isinstance(ImageEncoder.open([store], models).scorers[0], TorchScorer)
 
 
-def test_defaults_are_those_of_the_configuration() -> None:
+def test_defaults_read_without_torch_are_those_of_the_configuration() -> None:
     parameters = inspect.signature(VisualSpartaConfig.__init__).parameters
     for name, value in vars(ReadConfig()).items():
         assert parameters[name].default == value
 
 
-def test_files_are_what_the_model_saved(models: list[Path]) -> None:
+def test_the_files_of_a_model_are_read_as_it_saved_them(models: list[Path]) -> None:
     files, model = ModelFiles.open(models[0]), VisualSparta.from_pretrained(models[0])
     assert model.tokenizer is not None
     assert files.tokenizer.vocabulary == model.tokenizer.vocabulary
@@ -162,3 +167,57 @@ def test_indexing_with_a_converted_model_imports_no_torch(
     assert run.returncode == 0, run.stderr
     assert "3 images" in run.stdout and run.stdout.endswith("set()\n")
     assert Manifest.open(out).asked == "model"
+
+
+def test_models_that_do_not_go_together_are_refused(
+    store: FeatureStore, model_dir: Path, tmp_path: Path
+) -> None:
+    second = save_model(tmp_path / "model", small_tokenizer(["tiger"]))
+    with pytest.raises(InputError, match=r"another vocabulary .* \(term 6 is 'tiger' instead of"):
+        build_index([store], [model_dir, second], tmp_path / "index", device="cpu")
+    with pytest.raises(InputError, match="no --model"):
+        build_index([store], [], tmp_path / "index", device="cpu")
+
+
+def test_what_is_no_model_is_refused_at_once(
+    photos: Path, store: FeatureStore, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("{}")
+    (tmp_path / "bert").mkdir()
+    (tmp_path / "bert" / "config.json").write_text('{"model_type": "bert"}')
+    cases: list[tuple[str | Path, str]] = [
+        (tmp_path / "absent", "does not exist"),
+        ("absent", "does not exist"),
+        (tmp_path / "file", "is not a folder"),
+        (store.folder, "has no config.json"),
+        (tmp_path / "bert", "config.json is of a bert"),
+    ]
+    for name, said in cases:
+        for sources in ([photos], [store.folder]):
+            with pytest.raises(InputError, match=f"--model {name} .*{said}"):
+                stores = open_stores(sources, [name], "visual_sparta", tmp_path / "index")
+                build_index(stores, [name], tmp_path / "index", device="cpu")
+
+
+@pytest.mark.parametrize("content", [b"", b"\x80\x04K\x01.", b"[" * 100_000, b"\xff" * 300])
+def test_damaged_weights_are_one_line(
+    model_dir: Path, dense_model: Path, tmp_path: Path, content: bytes
+) -> None:
+    for number, folder in enumerate((model_dir, dense_model)):
+        copy = Path(shutil.copytree(folder, tmp_path / str(number)))
+        (copy / "model.safetensors").write_bytes(content)
+        with pytest.raises(InputError) as error:
+            load_dense_model(copy) if number else load_models([copy], torch.device("cpu"))
+        assert str(copy) in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_pickle_in_place_of_weights_is_not_loaded(model_dir: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(model_dir, tmp_path / "model"))
+    (copy / "model.safetensors").unlink()
+    marker = tmp_path / "executed"
+    (copy / "pytorch_model.bin").write_bytes(
+        b"cpathlib\nPath\n(V" + str(marker).encode() + b"\ntR."
+    )
+    with pytest.raises(InputError) as error:
+        load_models([copy], torch.device("cpu"))
+    assert "\n" not in str(error.value) and not marker.exists()

@@ -1,4 +1,4 @@
-"""Feature stores opened or extracted, and those that do not go together refused."""
+"""Feature stores opened, or extracted from photos as the models need; others refused."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ from indexer.encoding.stores import check_stores, open_stores
 from indexer.search.lucene import LuceneSearcher
 from sparta.errors import InputError
 from sparta.features.extract.augmented_stores import augmentation_names
+from sparta.features.extract.detector_settings import DetectorSettings
+from sparta.features.extract.job import extract_photos
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
-from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.tiny import SOURCE, same_but, save_model, write_store
 from tests.indexer.tiny_dense import save_dense_model
+from tests.indexer.vocabulary import TOKENIZER
+from tests.sparta.features.extract.tiny_detectors import picture, save_detector
 
 Breaker = Callable[[Path, FeatureStore], list[FeatureStore]]
 
@@ -104,10 +107,10 @@ def test_augmentations_are_for_photos(
 
 
 def test_models_of_other_features_are_refused_before_any_photo_is_read(
-    photos: Path, model_dir: Path, tokenizer: WordPieceTokenizer, tmp_path: Path
+    photos: Path, model_dir: Path, tmp_path: Path
 ) -> None:
     source = replace(SOURCE, image_size=64)
-    second = save_model(tmp_path / "model", tokenizer, source=source)
+    second = save_model(tmp_path / "model", TOKENIZER, source=source)
     with pytest.raises(InputError, match=r"takes other features than .*image_size: 32 against 64"):
         open_stores([photos], [model_dir, second], "visual_sparta", tmp_path / "index")
     assert not (tmp_path / "index.features").exists()
@@ -149,3 +152,72 @@ def test_photos_are_extracted_as_the_dense_model_needs(dense_model: Path, tmp_pa
     other = save_dense_model(tmp_path / "other", source=replace(SOURCE, image_size=64))
     with pytest.raises(InputError, match=rf"--model {other} takes other features than --model"):
         open_stores([photos], [dense_model, other], "vse", tmp_path / "index")
+
+
+SIZES = [(60, 45), (45, 60), (90, 30)]
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> Path:
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    for seed, size in enumerate(SIZES):
+        picture(*size, seed).save(folder / f"{seed}.png")
+    return folder
+
+
+@pytest.fixture
+def detector(tmp_path: Path) -> Path:
+    return save_detector(tmp_path / "detector", "yolos")
+
+
+def extracted(
+    pictures: Path, out: Path, detection: DetectorSettings, backbone: str | None
+) -> FeatureStore:
+    extract_photos(
+        pictures,
+        out,
+        backbone,
+        detection=detection,
+        image_size=None if backbone is None else 32,
+        device="cpu",
+        workers=0,
+    )
+    return FeatureStore.open(out)
+
+
+@pytest.mark.parametrize("backbone", [None, "pixels"])
+def test_photos_are_extracted_as_for_training(
+    pictures: Path, detector: Path, backbone: str | None, tmp_path: Path
+) -> None:
+    detection = DetectorSettings(str(detector), 3, 0.001, colours=True)
+    trained_on = extracted(pictures, tmp_path / "store", detection, backbone)
+    model = save_model(tmp_path / "model", TOKENIZER, source=trained_on.source)
+    stores = open_stores(
+        [pictures], [model], "visual_sparta", tmp_path / "index", augmentations=2, device="cpu"
+    )
+    assert stores[0].source == trained_on.source
+    assert stores[0].fingerprint == trained_on.fingerprint
+    assert [store.augmentation for store in stores] == ["plain", "flip"]
+    manifest = build_index(stores, [model], tmp_path / "index", device="cpu")
+    assert manifest.images == len(SIZES)
+
+
+def test_other_regions_another_detector_and_regions_of_others_are_refused(
+    pictures: Path, detector: Path, tmp_path: Path
+) -> None:
+    detection = DetectorSettings(str(detector), 3, 0.001)
+    source = extracted(pictures, tmp_path / "store", detection, None).source
+    model = save_model(tmp_path / "model", TOKENIZER, source=source)
+    other = extracted(pictures, tmp_path / "other", replace(detection, regions=4), None)
+    said = f"'regions': 3.* against .*'regions': 4.* --detector {detector} --regions 3 --threshold"
+    with pytest.raises(InputError, match=said):
+        build_index([other], [model], tmp_path / "index", device="cpu")
+    save_detector(detector, "yolos", seed=1)
+    stores = open_stores([pictures], [model], "visual_sparta", tmp_path / "index", device="cpu")
+    with pytest.raises(InputError, match="holds other features than"):
+        build_index(stores, [model], tmp_path / "index", device="cpu")
+    source = replace(source, detector="", backbone="vinvl", weights="vinvl", extra={})
+    model = save_model(tmp_path / "vinvl", TOKENIZER, source=source)
+    with pytest.raises(InputError, match=r"regions of a detector that is not available \(vinvl\)"):
+        open_stores([pictures], [model], "visual_sparta", tmp_path / "vinvl-index")

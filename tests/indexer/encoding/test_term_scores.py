@@ -1,6 +1,5 @@
 """Images in order of length: fewer positions are computed, and scores stay the same."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -57,17 +56,6 @@ def test_scores_are_those_of_each_image_alone(
         assert np.array_equal(positions[place], alone.positions[0])
         assert np.array_equal(inputs[place].boxes, image.boxes)
         assert inputs[place].label_terms.tolist() == batch.label_ids[0].tolist()
-
-
-def test_scores_of_other_terms_are_not_held(encoder: ImageEncoder) -> None:
-    trained = encoder.allowed("trained")
-    narrow = replace(encoder, terms="trained")
-    wide = [batch.scored.scores for batch in encoder.batches(range(8))]
-    found = [batch.scored.scores for batch in narrow.batches(range(8), cache=True)]
-    np.testing.assert_array_equal(np.concatenate(found), np.concatenate(wide) * trained)
-    ((scored, _),) = narrow._cache.values()
-    assert [part.shape for part in scored] == [(8, trained.sum())] * 2
-    assert trained.sum() < len(trained)
 
 
 def test_images_of_similar_length_share_a_pass(

@@ -1,57 +1,78 @@
-"""Filters over columns let through what the reference lets through, image by image."""
+"""Filters, facets and orders over fields, against the reference, image by image."""
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
+import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from indexer.columns import native
 from indexer.fields.part import FieldPart
-from indexer.fields.writer import FieldWriter
+from indexer.fields.writer import FieldWriter, part_of
 from indexer.filters import words as words_module
-from indexer.filters.evaluate import distances, evaluate
+from indexer.filters.evaluate import distances
 from indexer.filters.expression import Filter, FilterError
+from indexer.filters.facets import count_values, most_frequent
+from indexer.filters.field_index import FieldIndex
 from indexer.filters.json_form import read_filter
+from indexer.filters.sorting import Order
 from indexer.filters.text import parse_filter
-from indexer.filters.words import matching
 from tests.indexer.filters.drawn import FILTERS, IMAGES, as_json
 from tests.reference.filters import lets_through
 
-KINDS = {"camera": "keyword", "tags": "keyword", "my field": "keyword"}
+Images = list[dict[str, Any]]
+KINDS: Any = {"camera": "keyword", "tags": "keyword", "my field": "keyword"}
+PARTS = st.lists(st.lists(IMAGES, min_size=1, max_size=6), min_size=1, max_size=3)
+FULL = {"camera": "x", "my field": "x", "tags": "x", "iso": 1, "taken": "2024-01-01",
+        "favourite": True, "location": {"lat": 1, "lon": 1}}  # fmt: skip
 
 
-def part_of(images: list[dict[str, Any]], **kinds: Any) -> FieldPart:
-    writer = FieldWriter(kinds)
-    writer.add([f"a/{number}.jpg" for number in range(len(images))], images)
-    return writer.part()
+def index_of(parts: list[Images]) -> FieldIndex:
+    """Parts of images whose ids rise with their numbers."""
+    ids = iter(map("{:03d}.jpg".format, range(1000)))
+    return FieldIndex([part_of([(next(ids), one) for one in images], KINDS) for images in parts])
 
 
-@settings(max_examples=400)
-@given(images=st.lists(IMAGES, min_size=1, max_size=12), whole=FILTERS)
-def test_filters_agree_with_the_reference(images: list[dict[str, Any]], whole: Filter) -> None:
-    part = part_of(images, **KINDS)
-    right = [lets_through(whole, fields) for fields in images]
-    assert evaluate(whole, part).tolist() == right
-    assert evaluate(read_filter(as_json(whole)), part).tolist() == right
+def from_file(images: Images) -> FieldPart:
+    """The fields of images, written and read."""
+    writer = FieldWriter(KINDS)
+    writer.add([f"{number:03d}.jpg" for number in range(len(images))], images)
+    with TemporaryDirectory() as folder:
+        writer.write(Path(folder))
+        return FieldPart.open(Path(folder))
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    words=st.lists(st.text("aAé1_ É犬", max_size=8), min_size=1, max_size=12, unique=True),
-    wanted=st.text("aé1 É犬-", min_size=1, max_size=4),
-)
-def test_words_are_found_alike_among_few_and_many(
-    words: list[str], wanted: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folded = part_of([{"camera": words}], camera="keyword").columns["camera"].folded
-    assert folded.to_pylist() == [word.lower() for word in sorted(words)]
-    few = matching(folded, wanted, "text")
-    monkeypatch.setattr(words_module, "MANY", 0)
-    assert matching(folded, wanted, "text").tolist() == few.tolist()
+@settings(max_examples=300)
+@given(parts=PARTS, whole=FILTERS)
+def test_filters_over_parts_agree_with_the_reference(parts: list[Images], whole: Filter) -> None:
+    fields = index_of([[FULL], *parts])
+    images = [FULL, *(image for part in parts for image in part)]
+    right = [lets_through(whole, one) for one in images]
+    assert fields.allowed(whole).tolist() == right
+    assert fields.allowed(read_filter(as_json(whole))).tolist() == right
+    assert FieldIndex([from_file(images)]).allowed(whole).tolist() == right
+    again = fields.parts[0].remembered(whole, Mock(side_effect=AssertionError))
+    assert again.tolist() == [lets_through(whole, FULL)]
+
+
+def test_deleted_images_are_not_let_through() -> None:
+    parts = index_of([[FULL], [{}, FULL]]).parts
+    live = np.array([True, True, False])
+    assert FieldIndex(parts, live).allowed(parse_filter("iso:1")).tolist() == [True, False, False]
+    assert FieldIndex(parts, live).allowed(parse_filter("-iso:1")).tolist() == [False, True, False]
+
+
+def test_a_shard_whose_images_are_all_deleted_lets_none_through() -> None:
+    shard = FieldIndex([], None).among(KINDS)
+    assert shard.allowed(parse_filter("camera:x")).tolist() == []
 
 
 @pytest.mark.parametrize(
@@ -69,26 +90,21 @@ def test_words_are_found_alike_among_few_and_many(
         ("favourite:0", [0]),
         ("-favourite:*", [2]),
         ("taken:2024", [0]),
-        ("taken:2024-02-30T25", None),
         ("rating:5", [2]),
         ("mixed:true", [0]),
         ("mixed:1", [1]),
         ("mixed:0.5", [2]),
     ],
 )
-def test_what_people_write(text: str, found: list[int] | None) -> None:
+def test_filters_that_people_write_find_what_they_mean(text: str, found: list[int]) -> None:
     images = [
         {"make": "Canon", "model": "Canon EOS 5D", "iso": 400, "taken": "2024-05-01",
          "latitude": 48.85, "longitude": 2.35, "favourite": False, "mixed": True},
         {"make": "Canon", "model": "EOS 6D", "favourite": True, "mixed": 1, "latitude": 1},
         {"model": "NIKON Z 6", "rating": 5, "mixed": 0.5, "latitude": "x", "longitude": 1},
     ]  # fmt: skip
-    part = part_of(images)
-    if found is None:
-        with pytest.raises(FilterError, match="dates such as"):
-            evaluate(parse_filter(text), part)
-    else:
-        assert np.flatnonzero(evaluate(parse_filter(text), part)).tolist() == found
+    fields = FieldIndex([part_of([(f"a/{i}.jpg", one) for i, one in enumerate(images)])])
+    assert np.flatnonzero(fields.allowed(parse_filter(text))).tolist() == found
 
 
 @pytest.mark.parametrize(
@@ -98,6 +114,7 @@ def test_what_people_write(text: str, found: list[int] | None) -> None:
         ("iso:1..x", 1, "has numbers"),
         ("iso:4*", 1, "kind number: it cannot be matched so"),
         ("taken:soon", 1, "kind date: it has dates such as 2024, .*, not 'soon'"),
+        ("taken:2024-02-30T25", 1, "dates such as"),
         ("taken:>x", 1, "has dates"),
         ("a:1..2", 1, "kind keyword: it has no range"),
         ("yes:maybe", 1, "kind boolean: it is true or false, not 'maybe'"),
@@ -105,12 +122,16 @@ def test_what_people_write(text: str, found: list[int] | None) -> None:
         ("at:paris", 1, "kind geo: it cannot be matched so"),
         ("a:1,2~3km", 1, "kind keyword: it has no points"),
         ("iso:1,2..3,4", 1, "kind number: it has no points"),
+        ("tken:x", 1, "no image has the field 'tken'; there is taken"),
+        ("iso:1 zzzzzz:x", 7, "no image has the field 'zzzzzz'; there is a, at, folder, iso"),
     ],
 )
-def test_conditions_that_do_not_fit(text: str, column: int, reason: str) -> None:
-    images = [{"a": "x", "iso": 1, "taken": "2024-01-01", "yes": True, "at": {"lat": 1, "lon": 2}}]
+def test_conditions_that_do_not_fit_the_fields_are_named(
+    text: str, column: int, reason: str
+) -> None:
+    image = {"a": "x", "iso": 1, "taken": "2024-01-01", "yes": True, "at": {"lat": 1, "lon": 2}}
     with pytest.raises(FilterError, match=reason) as raised:
-        evaluate(parse_filter(text), part_of(images))
+        FieldIndex([part_of([("b/a.jpg", image)])]).allowed(parse_filter(text))
     assert raised.value.where == column
 
 
@@ -122,27 +143,94 @@ def test_distances_are_along_the_earth() -> None:
     assert distances(places, 0, 179.0)[2:] == pytest.approx([111_195] * 2, rel=1e-4)
 
 
-def test_a_part_is_as_its_file(tmp_path: Path) -> None:
-    images: list[dict[str, Any]] = [
-        {"a": "x", "iso": 1.5, "taken": "2024-01-01", "yes": True, "at": {"lat": 1, "lon": 2}},
-        {"a": ["y", "x", "x"], "yes": False},
-        {},
-    ]
-    writer = FieldWriter()
-    writer.add(["1", "2", "b/3"], images)
-    writer.write(tmp_path)
-    opened, made = FieldPart.open(tmp_path), writer.part()
-    assert opened.images == made.images == 3
-    assert (
-        opened.columns.keys()
-        == made.columns.keys()
-        == {"a", "at", "folder", "iso", "path", "taken", "yes"}
-    )
-    for name, column in opened.columns.items():
-        other = made.columns[name]
-        assert column.kind == other.kind
-        np.testing.assert_array_equal(column.starts, other.starts)
-        np.testing.assert_array_equal(column.values, other.values)
-        assert (column.words is None) == (other.words is None)
-        assert column.words is None or column.words.equals(other.words)
-    assert opened.columns["a"].starts.tolist() == [0, 1, 3, 3]
+# ---- facets and orders ---------------------------------------------------------------------------
+
+
+def listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+@settings(max_examples=100)
+@given(parts=PARTS, data=st.data())
+def test_facets_are_counts(parts: list[Images], data: st.DataObject) -> None:
+    fields = index_of([[FULL], *parts])
+    images = [FULL, *(image for part in parts for image in part)]
+    found = np.array([data.draw(st.booleans()) for _ in images])
+    chosen = [image for image, flag in zip(images, found, strict=True) if flag]
+    for facet in ("camera", "tags", "iso", "favourite", "taken:year", "taken:month", "taken:day"):
+        name, _, interval = facet.partition(":")
+        length = {"year": 4, "month": 7, "day": 10}.get(interval)
+        counts = Counter(
+            v[:length] if length else v for i in chosen for v in set(listed(i.get(name)))
+        )
+        buckets = most_frequent(count_values(fields, facet, found), facet)
+        assert dict(buckets) == counts
+        if length:
+            assert buckets == sorted(buckets)
+        else:
+            assert [b.images for b in buckets] == sorted(counts.values(), reverse=True)
+
+
+@settings(max_examples=100)
+@given(parts=PARTS, count=st.integers(1, 20), data=st.data())
+def test_orders_are_those_of_sorting(parts: list[Images], count: int, data: st.DataObject) -> None:
+    fields = index_of([[FULL], *parts])
+    images = [FULL, *(image for part in parts for image in part)]
+    found = np.array([data.draw(st.booleans()) for _ in images])
+    for name in ("camera", "tags", "iso", "taken", "favourite"):
+        values = {
+            place: [str(v).replace(" ", "T") if name == "taken" else v for v in listed(own)]
+            for place, own in enumerate([image.get(name) for image in images])
+            if found[place]
+        }
+        having = [place for place in values if values[place]]
+        rising = sorted(having, key=lambda place: min(values[place]))
+        falling = sorted(having, key=lambda place: max(values[place]), reverse=True)
+        falling.sort(key=lambda place: max(values[place]), reverse=True)
+        without = [place for place in values if not values[place]]
+        for order, right in ((name, rising), (f"-{name}", falling)):
+            ordered = Order(fields, order, np.zeros(len(images)), "{:03d}.jpg".format)
+            assert ordered.first(found, count) == (right + without)[:count]
+            assert [ordered.value(place) is None for place in values] == [
+                place in without for place in values
+            ]
+
+
+@pytest.mark.parametrize("facet", ["taken", "taken:week", "location", "camera:year", "nothing"])
+def test_what_cannot_be_counted_is_named(facet: str) -> None:
+    with pytest.raises(FilterError, match=facet):
+        count_values(index_of([[FULL]]), facet, np.ones(1, np.bool_))
+
+
+@pytest.mark.parametrize("order", ["location", "-nothing"])
+def test_what_has_no_order_is_named(order: str) -> None:
+    with pytest.raises(FilterError, match=order.removeprefix("-")):
+        Order(index_of([[FULL]]), order, np.ones(1), str)
+
+
+# ---- a piece of text in many words ---------------------------------------------------------------
+
+
+@given(
+    words=st.lists(st.text("aAb1_ /éÉ犬", max_size=8), max_size=8, unique=True),
+    wanted=st.text("aAb1éÉ犬- ", min_size=1, max_size=4),
+)
+def test_few_words_many_in_c_and_many_without_are_searched_alike(
+    words: list[str], wanted: str
+) -> None:
+    folded = pa.array([word.lower() for word in words], pa.string())
+    found = [words_module.matching(folded, wanted, "text").tolist()]
+    for change in ({"MANY": 0}, {"MANY": 0, "find_piece": None}):
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in change.items():
+                patch.setattr(words_module, name, value)
+            found.append(words_module.matching(folded, wanted, "text").tolist())
+    assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("starts", [[0, 9], [-1, 1], [1, 0], [0]])
+def test_words_beyond_the_texts_are_refused(starts: list[int]) -> None:
+    text = np.frombuffer(b"ab", np.uint8)
+    places, found = np.array(starts, np.int32), np.zeros(1, np.uint8)
+    with pytest.raises(ValueError, match=r"not within the texts|too short"):
+        native.find_piece(text, places, text[:1], np.zeros(256, np.uint8), found)

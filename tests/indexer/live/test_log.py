@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexer.live.changes import Change, Delete
+from indexer.live.changes import Change, Delete, pack_changes, unpack_changes
 from indexer.live.log import HEADER_BYTES, MAGIC, ChangeLog, _header, read_log
 from sparta.errors import InputError
 from tests.indexer.live.some_changes import CHANGES, plain
@@ -213,3 +213,11 @@ def test_a_log_that_was_replaced_takes_nothing_more(tmp_path: Path) -> None:
     with pytest.raises(OSError, match=r"Bad file descriptor|Invalid argument"):
         log.append(deletes("c"))  # another file may have its number by now
     assert path.read_bytes() == content
+
+
+@settings(max_examples=40)
+@given(st.lists(CHANGES, max_size=6))
+def test_what_is_packed_comes_back(changes: list[Change]) -> None:
+    found = list(unpack_changes(pack_changes(changes)))
+    assert list(map(plain, found)) == list(map(plain, changes))
+    assert [change.image_id for change in found] == [change.image_id for change in changes]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from zlib import crc32
@@ -17,18 +16,6 @@ from indexer.parts import LUCENE
 from indexer.postings import Postings
 from indexer.update.writer import open_writer
 from sparta.errors import InputError
-from sparta.tokenizer import WordPieceTokenizer
-from tests.indexer.random_postings import random_postings
-
-
-@pytest.fixture
-def small(tokenizer: WordPieceTokenizer) -> Postings:
-    return random_postings(tokenizer, 30)
-
-
-@pytest.fixture
-def built(tmp_path: Path, small: Postings, make_index: Callable[[Path, Postings], Path]) -> Path:
-    return make_index(tmp_path / "index", small)
 
 
 def newest(folder: Path) -> Path:

@@ -1,14 +1,15 @@
-"""An index is pushed: all of it, what is missing, what has changed."""
+"""An index is pushed to Milvus, and a collection follows it."""
 
 from __future__ import annotations
 
 import base64
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -16,20 +17,25 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from indexer.care.aliases import set_alias
+from indexer.care.snapshots import restore_snapshot, take_snapshot
 from indexer.grounding import Grounding, pack
 from indexer.live.changes import Add, Delete, MetadataChange
 from indexer.live.commit import log_path
 from indexer.milvus.collection import Collection, Marker
 from indexer.milvus.connection import Milvus, MilvusError
-from indexer.milvus.push import Update, push
+from indexer.milvus.push import Pushed, Update, follow, push
 from indexer.milvus.rows import MARKER, key_of
 from indexer.postings import Postings
 from indexer.search.lucene import LuceneSearcher
 from indexer.update.writer import open_writer
+from sparta.command_line import cli
 from sparta.errors import InputError
 from tests.indexer.live_index import commit_and_wait
 from tests.indexer.milvus.aliases import with_aliases
+from tests.indexer.random_postings import MakeIndex
 from tests.milvus_server import milvus_server
 
 
@@ -110,11 +116,6 @@ def test_a_push_continues_after_milvus_was_killed(tmp_path: Path, index: Path) -
         assert len(stored(milvus, continued.collection)) == 300
 
 
-@pytest.fixture
-def live(tmp_path: Path, postings: Postings, make_index: Callable[[Path, Postings], Path]) -> Path:
-    return make_index(tmp_path / "index", Postings.of(list(postings)[:20]))
-
-
 def test_what_was_written_since_is_pushed(milvus: Milvus, live: Path, postings: Postings) -> None:
     images = list(postings)
     assert push(live, milvus, "live").written == 20
@@ -150,7 +151,7 @@ def test_former_versions_stay_until_they_are_dropped(
     uri: str,
     live: Path,
     postings: Postings,
-    make_index: Callable[[Path, Postings], Path],
+    make_index: MakeIndex,
     tmp_path: Path,
 ) -> None:
     milvus, aliases = with_aliases(uri)
@@ -179,7 +180,7 @@ def test_more_than_milvus_stores(
     milvus: Milvus,
     tmp_path: Path,
     postings: Postings,
-    make_index: Callable[[Path, Postings], Path],
+    make_index: MakeIndex,
 ) -> None:
     long = replace(next(iter(postings)), metadata={"text": "a" * 70_000})
     built = make_index(tmp_path / "long", Postings.of([long]))
@@ -194,3 +195,141 @@ def test_an_index_that_is_replaced_meanwhile(
     monkeypatch.setattr("indexer.milvus.push.build_version", lambda folder: next(versions))
     with pytest.raises(InputError, match="was replaced while it was opened: start again"):
         push(live, milvus, "replaced")
+
+
+def test_what_is_written_follows(
+    uri: str, tmp_path: Path, postings: Postings, make_index: MakeIndex
+) -> None:
+    images = list(postings)
+    index = make_index(tmp_path / "index", Postings.of(images[:10]))
+    milvus, aliases = with_aliases(uri)
+    pushes: list[Pushed] = []
+    lines: list[str] = []
+
+    def write() -> None:
+        with open_writer(index) as writer:
+            writer.write([Add(images[10]), Delete(images[0].image_id)])
+            commit_and_wait(writer)
+
+    def drop() -> None:
+        assert stored(milvus, aliases["follow"]).keys() == set(postings.ids[1:11])
+        Collection(milvus, aliases["follow"], 0).drop()
+
+    def interrupt() -> None:
+        collection = Collection(milvus, aliases["follow"], 0)
+        marker = collection.marker()
+        assert marker is not None
+        collection.mark(replace(marker, complete=False))
+
+    def damage() -> None:
+        (index / "manifest.json").rename(index / "manifest")
+
+    def still_damaged() -> None:
+        assert lines[-1] == f"{index} is not an index: it has no manifest.json"
+
+    def build() -> None:
+        shutil.rmtree(index)
+        make_index(index, Postings.of(images[20:25]))
+
+    def stop() -> None:
+        assert stored(milvus, aliases["follow"]).keys() == set(postings.ids[20:25])
+        raise KeyboardInterrupt
+
+    def nothing() -> None:
+        assert aliases
+
+    at_first = [write, nothing, drop, nothing, interrupt, nothing]
+    steps = iter([*at_first, damage, still_damaged, still_damaged, build, nothing, stop])
+    with pytest.raises(KeyboardInterrupt):
+        follow(index, milvus, "follow", pushes.append, lines.append, pause=lambda _: next(steps)())
+    assert re.fullmatch("commit [12]: 1 images written, 1 deleted", lines[0])
+    assert lines[1] == f"{uri}: collection not found"
+    assert len(lines) == 3, "a problem is shown once"
+    written = [(one.images, one.written) for one in pushes]
+    assert written == [(10, 10), (10, 10), (10, 0), (5, 5)]
+    assert pushes[0].collection == pushes[2].collection != pushes[3].collection
+
+
+@pytest.mark.parametrize("how", ["restored", "another name"])
+def test_a_copy_that_takes_the_place_of_the_index_is_pushed(
+    uri: str,
+    tmp_path: Path,
+    postings: Postings,
+    make_index: MakeIndex,
+    how: str,
+) -> None:
+    first, second, name = make_index(tmp_path / "7", postings), tmp_path / "8", tmp_path / "prod"
+    set_alias(name, first)
+    milvus, aliases = with_aliases(uri)
+
+    def describe(index: Path, *numbers: int) -> None:
+        for number in numbers:  # each a commit, and as many bytes of the log
+            with open_writer(index) as writer:
+                writer.write([MetadataChange(postings.ids[number], {"n": number})])
+
+    def described() -> set[int]:
+        rows = stored(milvus, aliases["copies"]).values()
+        return {one["n"] for row in rows if "n" in (one := json.loads(row["metadata"]))}
+
+    def write() -> None:
+        describe(first, 1)
+        take_snapshot(first, second)
+        describe(first, 2)
+
+    def change_over() -> None:
+        assert described() == {1, 2}
+        if how == "restored":
+            restore_snapshot(second, first)
+            describe(first, 3, 4)
+        else:
+            describe(second, 3, 4)
+            set_alias(name, second)
+
+    def stop() -> None:
+        assert described() == {1, 3, 4}
+        raise KeyboardInterrupt
+
+    def nothing() -> None:
+        assert aliases
+
+    steps = iter([write, nothing, change_over, nothing, nothing, stop])
+    with pytest.raises(KeyboardInterrupt):
+        follow(name, milvus, "copies", nothing_done, print, pause=lambda _: next(steps)())
+
+
+def nothing_done(pushed: Pushed) -> None:
+    assert pushed.images == 300
+
+
+def run(*arguments: str | Path) -> str:
+    done = CliRunner().invoke(cli, ["push", *map(str, arguments)])
+    if done.exception and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_an_index_is_pushed_and_followed(
+    index: Path,
+    uri: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pushed = run(index, uri, "--collection", "command")
+    assert pushed.startswith("command_")
+    assert "300 images, 300 written, 0 deleted; the server has no aliases: use this" in pushed
+    monkeypatch.setattr("indexer.milvus.push.build_version", lambda folder: "0" * 12)
+    again = run(index, uri, "--collection", "command")
+    former = pushed.partition(":")[0]
+    assert f"Former versions, which --drop-former drops: {former}" in again
+    assert "Former" not in run(index, uri, "--collection", "command", "--drop-former")
+
+    def once(*arguments: Any) -> None:
+        done, notice = arguments[3:5]
+        done(Pushed("photos_0", 3, 2, 1, True, []))
+        notice("[as it is]")
+
+    monkeypatch.setattr("indexer.milvus.push.follow", once)
+    followed = run(index, uri, "--collection", "command", "--follow")
+    assert followed == "photos_0: 3 images, 2 written, 1 deleted\n[as it is]\n"
+    with pytest.raises(InputError, match="give --follow or --drop-former, not both"):
+        run(index, uri, "--follow", "--drop-former")

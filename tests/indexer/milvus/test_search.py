@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
@@ -41,9 +41,8 @@ from indexer.search.lucene import LuceneSearcher
 from indexer.search.open import open_index
 from indexer.search.terms.words import Suggester
 from indexer.update.writer import open_writer
-from tests.indexer.bitmaps import bitmaps
 from tests.indexer.live_index import QUERIES, assert_same, commit_and_wait
-from tests.indexer.search.queries import VOCABULARY, answer
+from tests.indexer.search.queries import VOCABULARY, answer, bitmaps
 from tests.indexer.vocabulary import COMMON
 from tests.milvus_server import free_port, milvus_server
 from tests.reference.searcher import ReferenceSearcher
@@ -166,11 +165,6 @@ def test_more_than_the_server_returns(both: Both, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(finder_module, "MOST_ROWS", 149)
     with pytest.raises(UnanswerableError, match=r"at most 60 images, of which .* leave 0: "):
         found.search(COMMON, 1, allowed=allowed)
-
-
-@pytest.fixture
-def live(tmp_path: Path, postings: Postings, make_index: Callable[[Path, Postings], Path]) -> Path:
-    return make_index(tmp_path / "index", Postings.of(list(postings)[:20]))
 
 
 def write(index: Path, postings: Postings) -> None:

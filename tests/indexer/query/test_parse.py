@@ -91,7 +91,7 @@ def test_a_text_is_plain_or_has_an_operator(text: str) -> None:
         (r'\-"fire truck"', [Clause('-"fire truck"')]),
     ],
 )
-def test_operators(text: str, clauses: list[Clause]) -> None:
+def test_a_text_with_operators_has_these_clauses(text: str, clauses: list[Clause]) -> None:
     assert list(parse(text).clauses) == clauses
 
 
@@ -131,7 +131,7 @@ def test_text_for_searchers_without_operators() -> None:
     assert caught.value.column == 3
 
 
-def test_an_error_shows_the_place() -> None:
+def test_an_error_shows_the_place_and_the_words_around_it() -> None:
     with pytest.raises(QueryError) as caught:
         parse("two dogs on a beach^0")
     assert str(caught.value).splitlines() == [
@@ -139,9 +139,6 @@ def test_an_error_shows_the_place() -> None:
         "  two dogs on a beach^0",
         "                      ^",
     ]
-
-
-def test_an_error_in_a_long_query_shows_the_words_around_it() -> None:
     with pytest.raises(QueryError) as caught:
         parse("dog\n" * 100 + "beach^0" + " cat" * 100)
     _, shown, pointer = str(caught.value).splitlines()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +27,6 @@ from indexer.search.lucene import LuceneSearcher
 from indexer.search.open import open_backend, open_dense_lazily, open_index
 from indexer.update import writer as writer_module
 from indexer.verify import verify_index
-from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.dense_parts import (
     LETTERS,
     LetterEncoder,
@@ -37,7 +36,8 @@ from tests.indexer.dense_parts import (
     write_part,
 )
 from tests.indexer.live_index import Opened, commit_and_wait
-from tests.indexer.random_postings import random_postings
+from tests.indexer.random_postings import MakeIndex, random_postings
+from tests.indexer.vocabulary import TOKENIZER
 
 if TYPE_CHECKING:
     from indexer.search.open import LazyDense
@@ -53,21 +53,16 @@ def built_vectors() -> list[Vectors]:
 
 
 @pytest.fixture(scope="module")
-def small(tokenizer: WordPieceTokenizer) -> Postings:
-    return random_postings(tokenizer, IMAGES)
-
-
-@pytest.fixture(scope="module")
-def pool(tokenizer: WordPieceTokenizer) -> list[ImagePostings]:
+def pool() -> list[ImagePostings]:
     """Images to add, of which half have the ids of the index's."""
-    return list(random_postings(tokenizer, 2 * IMAGES, seed=1))
+    return list(random_postings(TOKENIZER, 2 * IMAGES, seed=1))
 
 
 @pytest.fixture(scope="module")
 def template(
     tmp_path_factory: pytest.TempPathFactory,
     small: Postings,
-    make_index: Callable[[Path, Postings], Path],
+    make_index: MakeIndex,
 ) -> Path:
     folder = make_index(tmp_path_factory.mktemp("template") / "index", small)
     one, three = built_vectors()

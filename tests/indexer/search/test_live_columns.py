@@ -6,9 +6,6 @@ That its answers are right is tested with the writer.
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,27 +26,15 @@ from indexer.update.conversion import make_live
 from indexer.update.writer import open_writer
 from indexer.verify import verify_index
 from sparta.errors import InputError
-from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.live_index import LiveReference, assert_same, commit_and_wait
-from tests.indexer.random_postings import random_postings
 from tests.indexer.vocabulary import COMMON
 
 
-@pytest.fixture(scope="module")
-def small(tokenizer: WordPieceTokenizer) -> Postings:
-    return random_postings(tokenizer, 10)
-
-
-@pytest.fixture
-def built(tmp_path: Path, small: Postings, make_index: Callable[[Path, Postings], Path]) -> Path:
-    return make_index(tmp_path / "index", small)
-
-
 def test_the_next_commit_is_opened_if_files_of_the_newest_go_meanwhile(
-    built: Path, small: Postings, tokenizer: WordPieceTokenizer, monkeypatch: pytest.MonkeyPatch
+    built: Path, small: Postings, right: LiveReference, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer_module, "COMPACT_AT", 1)
-    columns, right = LiveColumnSearcher._columns, LiveReference(small)
+    columns = LiveColumnSearcher._columns
     with open_writer(built) as writer:
 
         def late(searcher: LiveColumnSearcher, commit: Commit) -> object:
@@ -66,49 +51,7 @@ def test_the_next_commit_is_opened_if_files_of_the_newest_go_meanwhile(
         searcher = open_index(built, "columns")
         right.apply(map(Delete, small.ids[:4]))
         assert searcher.commit == writer.commit()
-        assert_same(searcher, right.searcher(tokenizer))
-
-
-def test_java_is_started_by_the_first_explanation_alone(built: Path, small: Postings) -> None:
-    with open_writer(built) as writer:
-        writer.write([Delete(small.ids[0])])
-    script = f"""
-import sys
-from pathlib import Path
-from indexer.search.open import open_index
-searcher = open_index(Path({str(built)!r}))
-hits = searcher.search("dog {COMMON}", 3).hits
-assert searcher.similar(hits[0].image_id).hits and searcher.refreshed() is None
-assert "jnius" not in sys.modules, "Java was started"
-explained = searcher.explain_all("dog {COMMON}", [hit.image_id for hit in hits])
-assert "jnius" in sys.modules
-assert [one.score for one in explained] == [hit.score for hit in hits]
-searcher.close()
-"""
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
-
-
-@pytest.mark.parametrize("live", [False, True])
-def test_a_process_ends_only_when_java_has_answered(built: Path, live: bool) -> None:
-    """It hung, now and then, where it ended while a daemon thread was in Java."""
-    if live:
-        make_live(built)
-    script = f"""
-import time
-from pathlib import Path
-from indexer.search.lucene import LuceneSearcher
-from indexer.search.open import open_index
-def slow(searcher, *_):
-    time.sleep(1)
-    searcher.explain("dog", searcher.search("{COMMON}", 1).hits[0].image_id)
-    print("explained")
-LuceneSearcher._warm_up_explaining = slow
-open_index(Path({str(built)!r})).prepare_explaining()
-raise SystemExit(3)
-"""
-    command = [sys.executable, "-c", script]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert (ended.returncode, ended.stdout) == (3, "explained\n"), ended.stderr
+        assert_same(searcher, right.searcher())
 
 
 def test_what_was_replaced_since_is_explained_without_its_regions(
@@ -173,15 +116,15 @@ def test_a_damaged_log_is_named(built: Path, small: Postings) -> None:
     log.write_bytes(log.read_bytes()[:-1])
     with pytest.raises(InputError, match=rf"^{log} is damaged at byte 0"):
         open_index(built)
-    assert len(open_index(built, "lucene")) == 9
+    assert len(open_index(built, "lucene")) == 11
 
 
 def test_columns_that_are_missing_are_built_before_the_first_write(
-    built: Path, small: Postings, tokenizer: WordPieceTokenizer
+    built: Path, right: LiveReference
 ) -> None:
     shutil.rmtree(built / "columns")
     make_live(built)
-    assert_same(open_index(built, "columns"), LiveReference(small).searcher(tokenizer))
+    assert_same(open_index(built, "columns"), right.searcher())
 
 
 @pytest.mark.parametrize("engine", ["lucene", "columns"])
@@ -264,7 +207,7 @@ def test_verify_reads_what_a_commit_consists_of(
     log.write_bytes(whole)
     monkeypatch.setattr("indexer.verify.read_changes", lambda *_: [])
     assert verify_index(built) == [
-        f"{built / 'live'} has 9 images, the index 8: build the index again"
+        f"{built / 'live'} has 11 images, the index 10: build the index again"
     ]
     for path in (built / "lucene").glob("segments_*"):
         path.write_bytes(b"")

@@ -19,22 +19,19 @@ from indexer.search.open import open_index
 from indexer.search.paging import Position, page_after
 from indexer.update.sharded import Writer
 from indexer.update.writer import open_writer
-from sparta.tokenizer import WordPieceTokenizer
-from tests.indexer.random_postings import random_postings
-from tests.indexer.vocabulary import COMMON
+from tests.indexer.random_postings import MakeIndex, random_postings
+from tests.indexer.vocabulary import COMMON, TOKENIZER
 
 Next = Callable[[LuceneSearcher, Position | None], tuple[list[Hit], Position | None]]
 
 
 @pytest.fixture(scope="module")
-def small(tokenizer: WordPieceTokenizer) -> Postings:
-    return random_postings(tokenizer, 40)
+def small() -> Postings:
+    return random_postings(TOKENIZER, 40)
 
 
 @pytest.fixture
-def writer(
-    tmp_path: Path, small: Postings, make_index: Callable[[Path, Postings], Path]
-) -> Iterator[Writer]:
+def writer(tmp_path: Path, small: Postings, make_index: MakeIndex) -> Iterator[Writer]:
     with open_writer(make_index(tmp_path / "index", small)) as writer:
         stars = [{"stars": number % 3} if number % 4 else {} for number in range(len(small))]
         writer.write(list(map(MetadataChange, small.ids, stars)))
@@ -99,30 +96,3 @@ def test_no_image_comes_twice_and_none_that_stays_is_missing(
     assert [found.count(image_id) for image_id in small.ids[:20]] == [1] * 20
     assert [hit.rank for hit in seen] == list(range(1, len(seen) + 1))
     searcher.close()
-
-
-def test_pages_are_those_of_the_whole(writer: Writer, tmp_path: Path) -> None:
-    searcher = open_index(tmp_path / "index")
-    for following in (ranked, partial(browsed, "-stars", ""), partial(browsed, None, COMMON)):
-        pages: list[Hit] = []
-        after: Position | None = None
-        while True:
-            hits, after = following(searcher, after)
-            pages += hits
-            if after is None:
-                break
-        assert len({hit.image_id for hit in pages}) == len(searcher)
-        if following is not ranked:
-            continue
-        assert pages == searcher.search(COMMON, 100).hits
-    searcher.close()
-
-
-def test_places() -> None:
-    place = Position(2.0, "b", 1)
-    assert place.before(2.0, "c", falling=True) and not place.before(2.0, "b", falling=True)
-    assert place.before(1.0, "a", falling=True) and place.before(3.0, "a", falling=False)
-    assert place.before(None, "a", falling=True)
-    assert not Position(None, "b", 1).before(1.0, "c", falling=False)
-    with pytest.raises(TypeError):
-        place.before("x", "c", falling=True)

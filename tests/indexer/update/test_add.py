@@ -1,27 +1,36 @@
-"""Images added to an index are encoded as its own were."""
+"""Images are added to an index as its own were encoded, one by one too, and what is refused."""
 
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from indexer.build import build_index
+from indexer.encoding.stores import open_stores
 from indexer.manifest import Manifest
-from indexer.postings import Postings
+from indexer.postings import ImagePostings, Postings
+from indexer.quantisation import Quantiser
 from indexer.search.lucene import LuceneSearcher
 from indexer.search.open import open_index
 from indexer.settings import PruningSettings
 from indexer.update.add import AddReport, add_images
 from indexer.update.delete import delete_images
+from indexer.update.resident import ResidentEncoder
+from indexer.update.term_weights import WeightReader
 from sparta.errors import InputError
+from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.live_index import QUERIES, assert_same
 from tests.indexer.search.queries import answer
-from tests.indexer.tiny import same_but, save_model, write_store
+from tests.indexer.tiny import save_model, write_store
+from tests.indexer.vocabulary import TOKENIZER
 from tests.reference.searcher import ReferenceSearcher
 
 
@@ -47,14 +56,10 @@ def test_the_index_s_images_replace_themselves_without_a_change(
 @pytest.mark.parametrize("stores", [1, 2])
 @pytest.mark.parametrize("asked", ["model", "queries", "none"])
 def test_what_was_left_out_comes_back(
-    store: FeatureStore,
-    tokenizer: WordPieceTokenizer,
-    tmp_path: Path,
-    asked: str,
-    stores: int,
+    store: FeatureStore, tmp_path: Path, asked: str, stores: int
 ) -> None:
     captions = ["a red dog", "dogs on a beach", "the ball"]
-    model = save_model(tmp_path / "model", tokenizer, captions=captions)
+    model = save_model(tmp_path / "model", TOKENIZER, captions=captions)
     queries = tmp_path / "queries"
     queries.write_text("a cat\nred ball\n")
     flipped = write_store(tmp_path / "flip", seed=1, augmentation="flip")
@@ -80,21 +85,8 @@ def test_what_was_left_out_comes_back(
     assert found.metadata(left_out[0]) == {**right.metadata(left_out[0]), "taken": "2024"}
 
 
-def test_images_with_new_ids(
-    store: FeatureStore, model_dir: Path, sparse_index: Path, tmp_path: Path
-) -> None:
-    index = shutil.copytree(sparse_index, tmp_path / "index")
-    renamed = same_but(tmp_path / "renamed", store, rename="z/new.jpg")
-    seen: list[tuple[str, int, int]] = []
-    report = add_images(
-        index, [renamed], [model_dir], device="cpu", progress=lambda *step: seen.append(step)
-    )
-    assert report == AddReport(added=1, replaced=20, images=22)
-    assert [step for step in seen if step[0] == "encode"] == [("encode", 0, 21), ("encode", 21, 21)]
-
-
 def test_other_models_stores_and_queries_are_refused(
-    store: FeatureStore, model_dir: Path, tokenizer: WordPieceTokenizer, tmp_path: Path
+    store: FeatureStore, model_dir: Path, tmp_path: Path
 ) -> None:
     queries, others = tmp_path / "queries", tmp_path / "others"
     queries.write_text("a cat\n")
@@ -103,7 +95,7 @@ def test_other_models_stores_and_queries_are_refused(
     pruning = PruningSettings(top_n=4, asked=str(queries))
     build_index([store], [model_dir], index, pruning, device="cpu")
     manifest = (index / "manifest.json").read_text()
-    other = save_model(tmp_path / "other", tokenizer, seed=1)
+    other = save_model(tmp_path / "other", TOKENIZER, seed=1)
     flipped = write_store(tmp_path / "flip", seed=1, augmentation="flip")
 
     def refused(problem: str, stores: list[FeatureStore], model: Path, asked: Path | None) -> None:
@@ -116,3 +108,99 @@ def test_other_models_stores_and_queries_are_refused(
     refused("was built with a file of queries: give it as --asked", [store], model_dir, None)
     refused(r"others is not the file of queries that", [store], model_dir, others)
     assert not Manifest.open(index).live
+
+
+def image_of(searcher: LuceneSearcher, image_id: str) -> ImagePostings:
+    document = searcher.index.document(image_id)
+    assert document is not None
+    [image] = searcher.index.images([document], searcher.tokenizer.vocabulary)
+    return image
+
+
+def assert_equal(found: ImagePostings, right: ImagePostings) -> None:
+    assert (found.image_id, found.metadata) == (right.image_id, right.metadata)
+    for name in ("terms", "impacts", "positions"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(right, name))
+    np.testing.assert_allclose(found.inputs.boxes, right.inputs.boxes, atol=1e-4)
+    np.testing.assert_array_equal(found.inputs.label_terms, right.inputs.label_terms)
+
+
+@pytest.fixture
+def augmented(photos: Path, model_dir: Path, tmp_path: Path) -> Path:
+    """An index of photos in three augmentations, the last of which depends on the id."""
+    out = tmp_path / "index"
+    stores = open_stores([photos], [model_dir], "visual_sparta", out, augmentations=3, device="cpu")
+    build_index(stores, [model_dir], out, PruningSettings(top_n=5), device="cpu")
+    return out
+
+
+def encoder(index: Path, model: Path) -> ResidentEncoder:
+    return ResidentEncoder(index, [model], device="cpu")
+
+
+def test_a_photo_is_encoded_as_its_id_says(
+    augmented: Path, photos: Path, model_dir: Path, tmp_path: Path
+) -> None:
+    upload = shutil.copy(photos / "1.png", tmp_path / "1f2e.png")
+    encode = encoder(augmented, model_dir)
+    with closing(open_index(augmented)) as searcher:
+        for _ in range(2):
+            assert_equal(encode.photo("1.png", Path(upload)), image_of(searcher, "1.png"))
+
+
+def test_features_are_encoded_as_those_of_the_index(
+    sparse_index: Path, store: FeatureStore, model_dir: Path
+) -> None:
+    encode = encoder(sparse_index, model_dir)
+    with closing(open_index(sparse_index)) as searcher:
+        for image in list(store)[:3]:
+            assert_equal(encode.features(image), image_of(searcher, image.image_id))
+
+
+def test_features_of_another_kind_are_refused(
+    sparse_index: Path, store: FeatureStore, model_dir: Path
+) -> None:
+    image = store[0]
+    narrow = ImageFeatures(
+        "a", image.features[:, :3], image.boxes, image.labels, image.attributes, 8, 8
+    )
+    with pytest.raises(InputError, match=r"the features are \[\d+, 3\], not \[regions, \d+\]"):
+        encoder(sparse_index, model_dir).features(narrow)
+
+
+def test_single_photos_that_cannot_be_used_are_named(
+    augmented: Path, photos: Path, model_dir: Path
+) -> None:
+    (photos / "empty.png").touch()
+    with pytest.raises(InputError, match="the photo cannot be used: the file is empty"):
+        encoder(augmented, model_dir).photo("a", photos / "empty.png")
+
+
+def test_term_weights(sparse_index: Path) -> None:
+    read = WeightReader(sparse_index, TOKENIZER.vocabulary)
+    found = read("a.jpg", {"dog": 0.5, "beach": 2.0})
+    with closing(open_index(sparse_index)) as searcher:
+        manifest = searcher.manifest
+    quantiser = Quantiser(manifest.scale, manifest.bits)
+    ids = TOKENIZER.vocabulary.index
+    terms = sorted([(ids("dog"), 0.5), (ids("beach"), 2.0)])
+    assert found.terms.tolist() == [term for term, _ in terms]
+    scores = np.array([score for _, score in terms], np.float32)
+    np.testing.assert_array_equal(found.impacts, quantiser.impacts(scores))
+    assert found.positions.tolist() == [-1, -1]
+    assert read("a", {}).terms.tolist() == []
+    assert read("a", {"dog": 1e300}).impacts.tolist() == [2**manifest.bits - 1]
+    with pytest.raises(InputError, match="term 'qqq' is not in the vocabulary"):
+        read("a", {"qqq": 1.0})
+    for wrong in (0.0, -1.0, float("nan"), float("inf")):
+        with pytest.raises(InputError, match=r"the weight of term 'dog' is .*, not a positive"):
+            read("a", {"dog": wrong})
+
+
+def test_no_network_is_needed() -> None:
+    """A slim installation has none of these packages."""
+    code = (
+        "import sys; sys.modules |= dict.fromkeys(['safetensors', 'openvino', 'torch']); "
+        "import server.writing.app, server.commands.serve, server.app"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -68,24 +68,23 @@ def test_a_live_index_has_another_version_and_the_same_size(
     assert abs(IndexState.read(live).bytes - before.bytes) < 10_000
 
 
-def test_dense_parts_learn_what_their_rows_are_of(index: Path, tmp_path: Path) -> None:
+def test_dense_parts_learn_what_their_rows_are_of(copy: Path) -> None:
     """Whatever the conversion was killed at before; a part of another state is refused."""
-    live = Path(shutil.copytree(index, tmp_path / "live"))
-    ids = [f"={image_id}" for image_id in ids_of(live)]
-    write_part(live, "one", random_vectors(len(ids), 1))
-    write_part(live, "two", random_vectors(len(ids), 3))
-    (dense_folder(live, "two") / ORIGINS).write_text("half of it")
-    (dense_folder(live, "two") / "new").mkdir()
-    make_live(live)
+    ids = [f"={image_id}" for image_id in ids_of(copy)]
+    write_part(copy, "one", random_vectors(len(ids), 1))
+    write_part(copy, "two", random_vectors(len(ids), 3))
+    (dense_folder(copy, "two") / ORIGINS).write_text("half of it")
+    (dense_folder(copy, "two") / "new").mkdir()
+    make_live(copy)
     for name in ("one", "two"):
-        assert DenseManifest.open(live, name, Manifest.open(live)).images == len(ids)
-        assert read_origins(dense_folder(live, name)).to_pylist() == ids
-        assert not (dense_folder(live, name) / "new").exists()
-    make_live(live)
-    assert verify_index(live) == []
-    write_part(live, "old", random_vectors(len(ids), 1))
-    with pytest.raises(InputError, match=r"old is of .*live as it was built, before it"):
-        DenseManifest.read(live, "old", Manifest.open(live))
+        assert DenseManifest.open(copy, name, Manifest.open(copy)).images == len(ids)
+        assert read_origins(dense_folder(copy, name)).to_pylist() == ids
+        assert not (dense_folder(copy, name) / "new").exists()
+    make_live(copy)
+    assert verify_index(copy) == []
+    write_part(copy, "old", random_vectors(len(ids), 1))
+    with pytest.raises(InputError, match=r"old is of .*copy as it was built, before it"):
+        DenseManifest.read(copy, "old", Manifest.open(copy))
 
 
 def ids_of(folder: Path) -> list[str]:

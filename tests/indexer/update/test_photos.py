@@ -1,13 +1,23 @@
-"""Which photos are added, and under which ids."""
+"""Which photos are read, under which ids, and their feature stores."""
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 
 import pytest
 
-from indexer.update.sources import choose_photos
+from indexer.build import build_index
+from indexer.encoding.stores import open_stores
+from indexer.update.sources import choose_photos, opened_stores
+from indexer.update.sync.plan import place_of
+from indexer.update.sync.scan import Scan, scan_photos
+from indexer.update.sync.seen import SeenPhotos
 from sparta.errors import InputError
+from sparta.features.extract.listing import Stamp
+from sparta.features.skipped import Skipped
+from sparta.features.store import FeatureStore
 from tests.bad_paths import add_bad_paths
 
 
@@ -59,3 +69,89 @@ def test_paths_that_cannot_be_read_are_left_to_the_report(pictures: Path) -> Non
     chosen = choose_photos([one for one in given if one.name != "parent.jpg"], str(pictures))
     assert {"self.jpg", "dangling.jpg", "pipe.jpg", given[-1].name} <= set(chosen.ids)
     assert reasons.keys() - set(choose_photos([pictures], None).ids) == {"caf\\xe9.jpg"}
+
+
+@pytest.fixture
+def flipped(photos: Path, model_dir: Path, tmp_path: Path) -> Path:
+    out = tmp_path / "index"
+    stores = open_stores([photos], [model_dir], "visual_sparta", out, augmentations=2, device="cpu")
+    build_index(stores, [model_dir], out, device="cpu")
+    return out
+
+
+def test_photos_are_extracted_as_those_of_the_index(
+    flipped: Path, photos: Path, model_dir: Path, tmp_path: Path
+) -> None:
+    (photos / "more").mkdir()
+    shutil.copy(photos / "0.png", photos / "more" / "new.png")
+    (photos / "more" / "empty.jpg").touch()
+    before = sorted(tmp_path.rglob("*"))
+    with opened_stores(
+        flipped, [photos / "more", photos / "0.png"], [], [model_dir], "cpu"
+    ) as found:
+        assert [store.ids for store in found.stores] == [["0.png", "more/new.png"]] * 2
+        assert [store.augmentation for store in found.stores] == ["plain", "flip"]
+        assert found.skipped == [Skipped("more/empty.jpg", "the file is empty")]
+        right = FeatureStore.open(tmp_path / "index.features" / "flip")
+        own = found.stores[1]
+        assert own[0].features.tobytes() == right[right.index("0.png")].features.tobytes()
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_photos_that_cannot_be_used_are_named(flipped: Path, photos: Path, model_dir: Path) -> None:
+    for name in ("a.jpg", "b.jpg"):
+        (photos / name).touch()
+    chosen = [photos / "a.jpg", photos / "b.jpg"]
+    problem = r".*/a\.jpg: the file is empty \(and 1 more\)"
+    with (
+        pytest.raises(InputError, match=rf"no photo could be used: {problem}"),
+        opened_stores(flipped, chosen, [], [model_dir], "cpu"),
+    ):
+        pass
+
+
+def test_photos_below_a_folder(tmp_path: Path) -> None:
+    for name in ("b.jpg", "a/c.PNG", "a/notes.txt", "a/deep/d.webp"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x")
+        os.utime(tmp_path / name, ns=(5, 7))
+    (tmp_path / "a" / "dangling.jpg").symlink_to(tmp_path / "nowhere")
+    broken = os.fsdecode(b"\xff.jpg")
+    (tmp_path / "a" / broken).touch()
+    scan = scan_photos(tmp_path)
+    assert list(scan.photos) == ["a/c.PNG", "a/deep/d.webp", "b.jpg"]
+    assert scan.photos["b.jpg"] == Stamp(1, 7)
+    assert scan.closed == []
+    assert scan.problems == {
+        "a/\\xff.jpg": "the file name is not UTF-8",
+        "a/dangling.jpg": "No such file or directory",
+    }
+    assert scan.found == 5
+    assert list(scan_photos(tmp_path, "a/deep/").photos) == ["a/deep/d.webp"]
+    nothing = Scan({}, [], {})
+    assert scan_photos(tmp_path / "missing") == scan_photos(tmp_path, "missing/") == nothing
+
+
+def test_the_folder_that_ids_are_relative_to(tmp_path: Path) -> None:
+    index, built = tmp_path / "index", tmp_path / "photos"
+    index.mkdir()
+    for photos, root, below in (
+        (built, built, ""),
+        (built / "a" / "b", built, "a/b/"),
+        (tmp_path / "other", tmp_path / "other", ""),
+    ):
+        place = place_of(index, photos, str(built))
+        assert place == (root, below)
+        assert place.folder == photos
+    assert place_of(index, tmp_path / "x", None) == (tmp_path / "x", "")
+    for known in ("photos", "other"):
+        with pytest.raises(InputError, match=rf"contains .*{known}, to which ids of photos in"):
+            place_of(index, tmp_path, str(built) if known == "photos" else None)
+        SeenPhotos(tmp_path / "other").save(index)
+    assert place_of(index, tmp_path / "other" / "a", None) == (tmp_path / "other", "a/")
+
+
+def test_a_file_is_no_folder_of_photos(tmp_path: Path) -> None:
+    (tmp_path / "a.jpg").touch()
+    with pytest.raises(InputError, match=r"a.jpg is a file: give the folder"):
+        place_of(tmp_path, tmp_path / "a.jpg", None)

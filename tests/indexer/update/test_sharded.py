@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -20,25 +19,20 @@ from indexer.split import split_index
 from indexer.update.delete import delete_images
 from indexer.update.writer import open_writer
 from sparta.errors import InputError
-from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.live_index import QUERIES, LiveReference, Opened
-from tests.indexer.random_postings import random_postings
+from tests.indexer.random_postings import MakeIndex, random_postings
 from tests.indexer.update.test_writer import STEPS, changes_of
+from tests.indexer.vocabulary import TOKENIZER
 from tests.served_load import ranking
 
 IMAGES = 12  # as STEPS choose from twice as many
 
 
 @pytest.fixture(scope="module")
-def small(tokenizer: WordPieceTokenizer) -> Postings:
-    return random_postings(tokenizer, IMAGES)
-
-
-@pytest.fixture(scope="module")
 def indexes(
     tmp_path_factory: pytest.TempPathFactory,
     small: Postings,
-    make_index: Callable[[Path, Postings], Path],
+    make_index: MakeIndex,
 ) -> Path:
     """A folder with an index, and the same in three shards."""
     folder = tmp_path_factory.mktemp("indexes")
@@ -51,13 +45,12 @@ def indexes(
 def test_any_changes(
     indexes: Path,
     small: Postings,
-    tokenizer: WordPieceTokenizer,
     tmp_path_factory: pytest.TempPathFactory,
     steps: list[tuple[str, list[int]]],
 ) -> None:
     folder = tmp_path_factory.mktemp("written") / "indexes"
     shutil.copytree(indexes, folder)
-    pool: list[ImagePostings] = list(random_postings(tokenizer, 2 * IMAGES, seed=1))
+    pool: list[ImagePostings] = list(random_postings(TOKENIZER, 2 * IMAGES, seed=1))
     right, folders = LiveReference(small), [folder / "whole", folder / "divided"]
     opened = [Opened(one) for one in folders]
     for kind, chosen in [*steps, ("commit", [])]:
@@ -89,9 +82,7 @@ def check_answers(whole: Path, divided: Path) -> None:
             assert ranking(found.search(query, 99)) == ranking(right.search(query, 99))
 
 
-def test_all_changes_are_written_or_none(
-    indexes: Path, small: Postings, tmp_path: Path, tokenizer: WordPieceTokenizer
-) -> None:
+def test_all_changes_are_written_or_none(indexes: Path, small: Postings, tmp_path: Path) -> None:
     divided = tmp_path / "divided"
     shutil.copytree(indexes / "divided", divided)
     ids = [image.image_id for image in small]
@@ -100,7 +91,7 @@ def test_all_changes_are_written_or_none(
             writer.write([*map(Delete, ids), Delete("")])
         assert all(image_id in writer for image_id in ids)
         assert writer.metadata(ids[0]) == {"width": 0}
-        writer.write([Add(next(iter(random_postings(tokenizer, 1, seed=5))))])
+        writer.write([Add(next(iter(random_postings(TOKENIZER, 1, seed=5))))])
         writer.settle()
     assert delete_images(divided, ids[1:]) == 1
     with pytest.raises(InputError, match="nothing was deleted"):

@@ -17,10 +17,9 @@ from indexer.columns.writer import image_rows, write_segment
 from indexer.grounding import Inputs
 from indexer.live.changes import Add, Change
 from indexer.postings import ImagePostings, Postings
-from tests.indexer.vocabulary import small_tokenizer
+from tests.indexer.vocabulary import TOKENIZER
 from tests.reference.searcher import ReferenceSearcher
 
-TOKENIZER = small_tokenizer()
 VOCABULARY = len(TOKENIZER.vocabulary)
 NO_INPUTS = Inputs(np.empty((0, 4), np.float32), np.empty(0, np.int32), np.empty(0, np.int16))
 

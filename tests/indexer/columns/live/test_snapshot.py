@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -17,13 +19,18 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from indexer.columns.engine import best_of_newest
 from indexer.columns.live import compaction as merging
 from indexer.columns.live import newest
 from indexer.columns.live import state as tiers
 from indexer.columns.live.compaction import Merge
+from indexer.columns.live.newest import Newest, NewImage
 from indexer.columns.live.snapshot import LiveColumns
 from indexer.columns.live.state import next_number, remove_unlisted
 from indexer.live.changes import Change, Delete, MetadataChange
+from sparta.errors import InputError
+from tests.indexer.columns.corpus import VOCABULARY as TERMS
+from tests.indexer.columns.corpus import new_images
 from tests.indexer.columns.live.images import (
     VOCABULARY,
     Images,
@@ -159,8 +166,8 @@ class LiveIndex(RuleBasedStateMachine):
             self.work.cleanup()
 
 
-@pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Matrices and merges of few images."""
     monkeypatch.setattr(newest, "CAPACITY", 8)
     monkeypatch.setattr(tiers, "CAPACITY", 8)
@@ -168,7 +175,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(merging, "IMAGES_AT_ONCE", 5)
 
 
-@pytest.mark.usefixtures("either_kernel")
+@pytest.mark.usefixtures("either_kernel", "few")
 def test_every_snapshot_answers_exactly() -> None:
     run_state_machine_as_test(LiveIndex, settings=settings(max_examples=25, stateful_step_count=25))
 
@@ -184,12 +191,8 @@ def test_long_queries_do_not_overflow(tmp_path: Path) -> None:
             assert score == VOCABULARY * 255 * count
         with pytest.raises(ValueError, match="too long"):
             columns.top(dict.fromkeys(full, 400_000), 1)
-
-
-def test_no_hits_are_asked_for(tmp_path: Path) -> None:
-    build(tmp_path, {"a": ({}, {1: 1})}, 8)
-    with pytest.raises(ValueError, match="at least 1"):
-        LiveColumns.open(tmp_path, 0, VOCABULARY, 8).top({1: 1}, 0)
+        with pytest.raises(ValueError, match="at least 1"):
+            columns.top({1: 1}, 0)
 
 
 def test_only_changed_segments_are_opened_again(tmp_path: Path) -> None:
@@ -201,6 +204,7 @@ def test_only_changed_segments_are_opened_again(tmp_path: Path) -> None:
     assert found(after, {1: 1}, 5) == [("b", 2), ("a", 1)]
 
 
+@pytest.mark.usefixtures("few")
 @pytest.mark.parametrize("k", [1, 2, 3, 4, 7, 20])
 def test_ties_are_in_the_order_of_the_ids(tmp_path: Path, k: int) -> None:
     """Images of equal scores in the base, in two later segments and among the newest."""
@@ -220,3 +224,77 @@ def test_ties_are_in_the_order_of_the_ids(tmp_path: Path, k: int) -> None:
     assert found(columns, {3: 1}, k) == expected(own, {3: 1}, k)
     assert found(columns, {3: 1, 4: 1}, k) == expected(own, {3: 1, 4: 1}, k)
     assert found(columns, {3: 1}, k, set("abfgkm")) == expected(own, {3: 1}, k, set("abfgkm"))
+
+
+def test_a_write_that_fails_and_one_beside_it_change_no_other_snapshot() -> None:
+    own, every = new_images(20), list(range(TERMS))
+    before = Newest.empty(TERMS, 8).after(own[:10])
+    with pytest.raises(ValueError, match="shape mismatch"):
+        before.after([own[10], NewImage("broken", {}, np.arange(3), np.ones(4, np.int32), "")])
+    for later in (own[12:14], own[14:20]):
+        after, alone = before.after(later), Newest.empty(TERMS, 8).after(later)
+        places = range(len(later))
+        np.testing.assert_array_equal(
+            after.impacts(range(10, len(after)), every), alone.impacts(places, every)
+        )
+        assert [after.stored(10 + i) for i in places] == [alone.stored(i) for i in places]
+    assert len(before) == 10
+
+
+def test_searches_go_on_while_images_are_appended() -> None:
+    own = new_images(400)
+    found = [Newest.empty(TERMS, 8).after(own[:100])]
+    terms, counts = np.array([35, 36, 38]), np.array([1, 1, 2], np.uint32)
+    stop, answers = threading.Event(), set[str]()
+
+    def search() -> None:
+        every = np.empty(0, np.bool_)
+        while not stop.is_set():
+            answers.add(str(best_of_newest(found[0].columns, 100, terms, counts, every, 10, 0)))
+
+    thread = threading.Thread(target=search)
+    thread.start()
+    for image in own[100:]:
+        found.append(found[-1].after([image]))
+    stop.set()
+    thread.join()
+    assert len(answers) == 1 and "[]" not in answers.pop()
+    assert len(found[-1]) == 400
+
+
+@pytest.mark.parametrize(
+    ("term", "impact", "name"),
+    [(TERMS, 1, "terms"), (-1, 1, "terms"), (0, 256, "impacts"), (0, -1, "impacts")],
+)
+def test_terms_and_impacts_out_of_range_are_refused(term: int, impact: int, name: str) -> None:
+    image = NewImage("a", {}, np.array([term]), np.array([impact]), "")
+    with pytest.raises(InputError, match=f"{name} of the images must be from 0 to"):
+        Newest.empty(TERMS, 8).after([image])
+
+
+def test_untouched_pages_are_not_in_memory() -> None:
+    """A quarter of a gigabyte is reserved, of which a few images take some pages."""
+
+    def resident() -> int:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        [line] = [line for line in lines if line.startswith("VmRSS")]
+        return int(line.split()[1])
+
+    before = resident()
+    image = NewImage("a", {}, np.arange(0, 30_000, 100), np.full(300, 3), "")
+    found = Newest.empty(30_000, 16).after([image] * 10)
+    assert len(found) == 10
+    assert resident() - before < 20_000  # kilobytes
+
+
+def test_fields_of_full_parts_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(newest, "PART", 4)
+    first = Newest.empty(TERMS, 8).after(new_images(6))
+    second = first.after(
+        [image._replace(metadata={"width": "x"}) for image in new_images(1, seed=1)]
+    )
+    before, after = first.fields({}), second.fields({"path": "keyword"})
+    assert [part.images for part in before] == [4, 2]
+    assert [part.images for part in after] == [4, 3]
+    assert after[0] is before[0]
+    assert after[1].columns["width"].values.tolist() == [4, 5]

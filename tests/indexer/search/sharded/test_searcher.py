@@ -26,9 +26,9 @@ from indexer.shards import index_folders, owner
 from indexer.split import split_index
 from indexer.update.writer import open_writer
 from sparta.substitutes import Substitute, SubstituteTable
-from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.random_postings import random_postings, write_postings
 from tests.indexer.search.queries import VOCABULARY, answer
+from tests.indexer.vocabulary import TOKENIZER
 from tests.reference.searcher import ReferenceSearcher
 
 IMAGES = 60
@@ -61,22 +61,20 @@ def described(postings: Postings) -> Postings:
 
 
 @pytest.fixture(scope="module")
-def images(tokenizer: WordPieceTokenizer) -> Postings:
-    return described(random_postings(tokenizer, IMAGES, seed=5))
+def images() -> Postings:
+    return described(random_postings(TOKENIZER, IMAGES, seed=5))
 
 
 @pytest.fixture(scope="module")
-def exact(images: Postings, tokenizer: WordPieceTokenizer) -> ReferenceSearcher:
-    return ReferenceSearcher(images, tokenizer, {"zebra": [("cat", 0.7), ("dog", 0.6)]})
+def exact(images: Postings) -> ReferenceSearcher:
+    return ReferenceSearcher(images, TOKENIZER, {"zebra": [("cat", 0.7), ("dog", 0.6)]})
 
 
 @pytest.fixture(scope="module")
-def whole(
-    tmp_path_factory: pytest.TempPathFactory, images: Postings, tokenizer: WordPieceTokenizer
-) -> Path:
+def whole(tmp_path_factory: pytest.TempPathFactory, images: Postings) -> Path:
     folder = tmp_path_factory.mktemp("whole") / "index"
     table = SubstituteTable({"zebra": (Substitute("cat", 0.7), Substitute("dog", 0.6))})
-    write_postings(folder, [images], tokenizer, substitutes=table)
+    write_postings(folder, [images], TOKENIZER, substitutes=table)
     return folder
 
 
@@ -106,14 +104,11 @@ def pair(whole: Path, divided: Path) -> Iterator[Pair]:
 
 @pytest.fixture(scope="module")
 def deleted_pair(
-    tmp_path_factory: pytest.TempPathFactory,
-    images: Postings,
-    tokenizer: WordPieceTokenizer,
-    whole: Path,
+    tmp_path_factory: pytest.TempPathFactory, images: Postings, whole: Path
 ) -> Iterator[Pair]:
     """Many images of both deleted, among them the strongest for some terms."""
     folder = tmp_path_factory.mktemp("deleted")
-    write_postings(folder / "whole", [images], tokenizer)
+    write_postings(folder / "whole", [images], TOKENIZER)
     split_index(folder / "whole", folder / "divided", 3)
     gone = [Delete(image_id) for number, image_id in enumerate(images.ids) if number % 3 == 1]
     write(folder / "whole", gone)

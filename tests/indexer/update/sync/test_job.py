@@ -13,18 +13,19 @@ import pytest
 
 import indexer.encoding.stores as stores
 import indexer.update.sync.job as module
-from indexer.build import build_index
 from indexer.care.aliases import set_alias
 from indexer.care.snapshots import restore_snapshot, take_snapshot
-from indexer.encoding.stores import open_stores
 from indexer.live.changes import Delete
 from indexer.update.add import add_images
 from indexer.update.delete import delete_images
 from indexer.update.metadata import update_metadata
 from indexer.update.sync.job import Encoding, PhotoSync, SyncReport
-from indexer.update.sync.seen import SeenPhotos
+from indexer.update.sync.scan import Scan
+from indexer.update.sync.seen import Seen, SeenPhotos
+from indexer.update.sync.watch import stable, watch
 from indexer.update.writer import open_writer
 from sparta.errors import InputError
+from sparta.features.extract.listing import Stamp
 from tests.bad_paths import add_bad_paths
 from tests.indexer.update.sync.conftest import draw, images_of, terms_of
 
@@ -319,20 +320,84 @@ def test_a_photo_that_could_not_be_read_is_tried_again(
     assert counts(job().run()) == (1, 1, 0, 0, [])
 
 
-def test_bad_paths_of_the_build_have_not_vanished(
-    built: Path, photos: Path, model_dir: Path, encoding: Encoding
-) -> None:
-    out = built.with_name("again")
-    reasons = add_bad_paths(photos)
-    stores = open_stores([photos], [model_dir], "visual_sparta", out, device="cpu")
-    build_index(stores, [model_dir], out, device="cpu")
-    report = PhotoSync(out, photos, encoding).run()
-    assert ({one.image_id for one in report.skipped}, bool(report.plan)) == ({*reasons}, False)
+def test_photos_count_once_they_are_the_same_twice() -> None:
+    first, second = Stamp(1, 1), Stamp(2, 2)
+    seen = {one: Seen(first) for one in ("same", "changing", "settled", "back", "gone")}
+    before = {
+        "same": first,
+        "changing": first,
+        "settled": second,
+        "new": second,
+        "gone soon": first,
+    }
+    before |= {"back": first}
+    now = {"same": first, "changing": second, "settled": second, "new": second, "newer": first}
+    found = stable(Scan(now, ["x/"], {"y": "z"}), Scan(before, [], {}), seen)
+    assert found.photos == {
+        "same": first,
+        "changing": first,
+        "settled": second,
+        "new": second,
+        "back": first,
+        "gone": first,
+    }
+    assert (found.closed, found.problems) == (["x/"], {"y": "z"})
 
 
-def test_a_folder_that_is_a_circle_is_an_error(
-    built: Path, encoding: Encoding, tmp_path: Path
+def test_nothing_has_vanished_while_something_arrives() -> None:
+    first, second = Stamp(1, 1), Stamp(2, 2)
+    seen = {"gone": Seen(first), "same": Seen(first)}
+    before = Scan({"same": first}, [], {})
+    arriving = Scan({"same": first, "new": second}, [], {})
+    assert list(stable(arriving, before, seen).photos) == ["gone", "same"]
+    assert list(stable(arriving, arriving, seen).photos) == ["new", "same"]
+    assert list(stable(before, before, seen).photos) == ["same"]
+
+
+def test_a_watched_folder_is_followed(
+    job: Callable[[], PhotoSync], built: Path, photos: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "ring").symlink_to("ring")
-    with pytest.raises(InputError, match="ring does not exist"):
-        PhotoSync(built, tmp_path / "ring", encoding).run()
+    found = job()
+    found.run()
+    steps = iter(range(100))
+    reports: list[SyncReport] = []
+    notices: list[str] = []
+
+    def pause(_: float) -> None:
+        step = next(steps)
+        if step == 0:
+            draw(photos / "new.png", 5)
+        elif step == 4:
+            assert "new.png" in images_of(built)
+            photos.rename(tmp_path / "elsewhere")
+        elif step == 8:
+            (tmp_path / "elsewhere").rename(photos)
+            (photos / "new.png").rename(photos / "newer.png")
+        elif step == 12:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        watch(found, 0.1, reports.append, notices.append, pause=pause)
+    assert [(one.added, one.moved) for one in reports] == [(1, 0), (0, 1)]
+    assert len(notices) == 1 and "does not exist" in notices[0]
+    assert sorted(images_of(built)) == ["0.png", "1.png", "2.png", "newer.png"]
+
+
+def test_a_photo_that_cannot_be_read_any_more_is_said_once(
+    job: Callable[[], PhotoSync], built: Path, photos: Path
+) -> None:
+    steps = iter(range(100))
+    reports: list[SyncReport] = []
+
+    def pause(_: float) -> None:
+        step = next(steps)
+        if step == 2:
+            (photos / "0.png").unlink()
+            (photos / "0.png").symlink_to("0.png")
+        elif step == 6:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        watch(job(), 0.1, reports.append, lambda _: None, pause=pause)
+    assert [[one.image_id for one in report.skipped] for report in reports] == [["0.png"]]
+    assert sorted(images_of(built)) == ["0.png", "1.png", "2.png"]

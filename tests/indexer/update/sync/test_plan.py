@@ -1,16 +1,21 @@
-"""How photos differ from what was seen of them."""
+"""What was seen of a folder of photos, and how it differs from what is there."""
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
-from indexer.update.sync.plan import Plan, compare, content_hash
-from indexer.update.sync.scan import Scan, scan_photos
-from indexer.update.sync.seen import Seen
+from indexer.update.sync.job import as_built
+from indexer.update.sync.plan import compare, content_hash
+from indexer.update.sync.scan import scan_photos
+from indexer.update.sync.seen import Seen, SeenPhotos, synced_folders
+from sparta.errors import InputError
 from sparta.features.extract.listing import Stamp
 
 
@@ -68,31 +73,56 @@ def test_a_folder_was_moved(root: Path) -> None:
     assert plan.moved == {"far/a.jpg": "a.jpg", "far/b.jpg": "b.jpg"}
 
 
-def test_a_file_that_cannot_be_read_is_no_former_one(root: Path) -> None:
-    write(root, a="same")
-    seen = seen_now(root)
-    (root / "a.jpg").unlink()
-    scan = Scan({"b.jpg": Stamp(4, 1)}, [], {})
-    plan = compare(root, scan, seen)
-    assert (plan.new, plan.vanished) == (["b.jpg"], ["a.jpg"])
+def test_what_was_seen_comes_back(tmp_path: Path) -> None:
+    root = Path(os.fsdecode(b"/photos/\xff"))
+    assert SeenPhotos.open(tmp_path, root) is None and synced_folders(tmp_path) == []
+    photos = {
+        "b.jpg": Seen(Stamp(5, 7), "ab"),
+        "a é.jpg": Seen(Stamp(2**40, 2**60)),
+        "c.jpg": Seen(Stamp(0, 1), problem="the file is empty"),
+    }
+    for given in ({}, photos):
+        SeenPhotos(root, given).save(tmp_path)
+        found = SeenPhotos.open(tmp_path, root)
+        assert found is not None and found == SeenPhotos(root, given)
+    assert list(SeenPhotos(root, photos).of("b")) == ["b.jpg"]
+    SeenPhotos(Path("/other")).save(tmp_path)
+    assert sorted(synced_folders(tmp_path)) == [Path("/other"), root]
+    assert len(list((tmp_path / "live").iterdir())) == 2
 
 
-def test_what_cannot_be_looked_into_has_not_vanished(root: Path) -> None:
-    seen = {"a/x.jpg": Seen(Stamp(1, 1)), "b/y.jpg": Seen(Stamp(1, 1)), "c.jpg": Seen(Stamp(1, 1))}
-    plan = compare(root, Scan({"c.jpg": Stamp(1, 1)}, ["a/"], {}), seen)
-    assert plan.vanished == ["b/y.jpg"]
+@pytest.mark.parametrize("damage", ["cut", "foreign", "newer"])
+def test_damage_of_what_was_seen_is_named(tmp_path: Path, damage: str) -> None:
+    SeenPhotos(tmp_path).save(tmp_path)
+    [path] = (tmp_path / "live").iterdir()
+    if damage == "cut":
+        path.write_bytes(path.read_bytes()[:50])
+    else:
+        metadata = {"version": "2", "root": "x"} if damage == "newer" else None
+        schema = pa.schema({"a": pa.int8()}, metadata)
+        with pa.ipc.new_file(str(path), schema) as writer:
+            writer.write_table(schema.empty_table())
+    with pytest.raises(InputError, match=r"sync-\w+\.arrow is damaged or of another version: del"):
+        SeenPhotos.open(tmp_path, tmp_path)
 
 
-def test_when_a_disk_is_rather_not_mounted(root: Path) -> None:
-    assert Plan(seen=10, found=8, vanished=["a"] * 2).alarm(root) is None
-    assert Plan(seen=10, found=7, vanished=["a"] * 3).alarm(root) == (
-        f"3 of 10 photos have vanished from {root}"
-    )
-    assert Plan(seen=0, found=0).alarm(root) is None
-    assert Plan(seen=2, found=0).alarm(root) == (
-        f"{root} holds no photo any more, and 2 were there before"
-    )
-    missing = root / "missing"
-    assert Plan(seen=2, found=0).alarm(missing) == (
-        f"{missing} does not exist, and 2 were there before"
-    )
+@pytest.mark.parametrize("features", ["there", "gone", "of another folder", "of another build"])
+def test_photos_of_the_build_are_known(built: Path, photos: Path, features: str) -> None:
+    folder = built.with_name("index.features")
+    header = folder / "plain" / "store.json"
+    if features == "gone":
+        shutil.rmtree(folder)
+    elif features != "there":
+        wrong = {"of another folder": {"photos": "/"}, "of another build": {"fingerprint": "x"}}
+        header.write_text(json.dumps(json.loads(header.read_text()) | wrong[features]))
+    recorded = features == "there"
+    shutil.copy2(photos / "0.png", photos / "new.png")  # which the index does not have
+    os.utime(photos / "1.png", ns=(0, 2**62))
+    (photos / "2.png").write_bytes(b"other content")
+    os.utime(photos / "2.png", ns=(0, 0))
+    scan = scan_photos(photos)
+    seen = as_built(built, photos, scan).photos
+    same = [one for one, stamp in scan.photos.items() if one in seen and seen[one].stamp == stamp]
+    assert same == ["0.png", "1.png"]
+    assert sorted(seen) == ["0.png", "1.png", "2.png"][: 3 if recorded else 2]
+    assert all(one.sha256 is None and one.problem is None for one in seen.values())

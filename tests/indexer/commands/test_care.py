@@ -1,0 +1,195 @@
+"""`sparta info`, `verify`, `merge`, `snapshot`, `restore`, and commands for a divided index."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from indexer.commands.delete import delete
+from indexer.commands.info import info
+from indexer.commands.search import search
+from indexer.commands.similar import similar
+from indexer.commands.update import update
+from indexer.commands.verify import verify
+from indexer.dense.build import add_dense
+from indexer.drift import MEANS
+from indexer.live.changes import Add
+from indexer.manifest import Manifest
+from indexer.search.open import open_backend, open_index
+from indexer.split import split_index
+from indexer.update.writer import open_writer
+from indexer.verify import verify_index
+from sparta.errors import InputError
+from sparta.features.store import FeatureStore
+from tests.indexer.columns.live.images import image
+from tests.indexer.command_line import sparta, sparta_here
+from tests.indexer.dense_parts import random_vectors, write_part
+from tests.indexer.sealed import change
+
+
+def forget(index: Path, name: str) -> None:
+    """Let an index be as if it had never had a file."""
+    (index / name).unlink()
+    manifest = Manifest.read(index)
+    parts = {key: part for key, part in manifest.parts.items() if key != name}
+    Manifest(**{**vars(manifest), "parts": parts}).save(index)
+
+
+def test_info_shows_what_is_in_an_index(copy: Path, index: Path) -> None:
+    done = sparta("info", str(copy))
+    assert done.returncode == 0 and done.stderr == "", done
+    assert "300, " in done.stdout and "never since" in done.stdout
+    write_part(copy, "one", random_vectors(300, 1))
+    deleted = [f"a/{number:05d} é.jpg" for number in range(30)]
+    assert sparta_here("delete", str(copy), *deleted).returncode == 0
+    done = sparta_here("info", str(copy))
+    assert "a rebuild is worth it from 0.5 on" in done.stdout
+    assert "10.0 % of their images deleted" in done.stdout
+    assert "one of 270 images  " in done.stdout
+    with open_writer(copy) as writer:
+        writer.write([Add(image("new", {3: 1}))])
+    assert "one of 270 images (1 without)" in sparta_here("info", str(copy)).stdout
+    found = json.loads(sparta_here("info", str(copy), "--json").stdout)
+    assert found["images"] == 271 and found["vectors"] == {"one": 270}
+    assert 0 < found["live"]["drift"] < 0.2
+    forget(copy, MEANS)
+    done = sparta_here("info", str(copy))
+    assert "unknown: the index was built by an earlier version" in done.stdout
+
+
+def test_two_halves_are_merged(index: Path, tmp_path: Path) -> None:
+    first, second = (shutil.copytree(index, tmp_path / name) for name in ("first", "second"))
+    ids = [f"a/{number:05d} é.jpg" for number in range(300)]
+    assert sparta("delete", str(first), *ids[:100]).returncode == 0
+    assert sparta_here("delete", str(second), *ids[100:]).returncode == 0
+    out = tmp_path / "all"
+    done = sparta_here("merge", str(first), str(second), "--out", str(out))
+    assert (done.returncode, done.stdout) == (0, f"{out}: 300 images of 2 indexes\n"), done
+    assert open_index(out).search("dog", 300).hits == open_index(index).search("dog", 300).hits
+
+
+def test_a_snapshot_is_taken_and_restored_without_torch(index: Path, tmp_path: Path) -> None:
+    own, snapshot = shutil.copytree(index, tmp_path / "own"), tmp_path / "snapshot"
+    done = sparta("snapshot", str(own), str(snapshot))
+    assert (done.returncode, done.stdout) == (0, f"{snapshot}: {own}, as it was built\n"), done
+    assert sparta("delete", str(own), "a/00007 é.jpg").returncode == 0
+    done = sparta("snapshot", str(own), f"{snapshot}2")
+    assert done.stdout == f"{snapshot}2: {own}, commit 2\n"
+    done = sparta("restore", str(snapshot), str(own))
+    assert done.returncode == 1 and "move it aside" in done.stderr, done
+    assert len(open_index(own)) == 299
+    done = sparta("restore", str(snapshot), str(own), "--yes")
+    assert done.returncode == 0, done
+    assert done.stdout.startswith(f"{own}: restored from {snapshot}; the former index is {own}.b")
+    assert len(open_index(own)) == 300
+    done = sparta("restore", str(snapshot), str(tmp_path / "new"))
+    assert done.stdout == f"{tmp_path / 'new'}: restored from {snapshot}\n"
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def test_an_intact_index_and_store(
+    index: Path, store: FeatureStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for folder in (index, store.folder, store.folder.parent):
+        verify(folder)
+        assert capsys.readouterr().out == f"{folder}: no damage\n"
+
+
+def test_every_damaged_file_gets_a_line(
+    sparse_index: Path,
+    store: FeatureStore,
+    dense_model: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    copy = Path(shutil.copytree(sparse_index, tmp_path / "index"))
+    add_dense(copy, store, "vse", dense_model, device="cpu")
+    steps: list[tuple[str, int, int]] = []
+    assert verify_index(copy, lambda *step: steps.append(step)) == []
+    assert [step[0] for step in steps][-2:] == ["lucene", "lucene"] and steps[0][0] == "hash"
+    vectors, levels = copy / "dense" / "vse" / "vectors.faiss", copy / "columns" / "levels.npy"
+    flip(vectors)
+    flip(levels)
+    (copy / "term_offsets.npy").unlink()
+    with pytest.raises(InputError, match="index: 3 problems"):
+        verify(copy)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == [
+        str(copy / "term_offsets.npy"),
+        str(levels),
+        str(vectors),
+    ]
+    (copy / "columns" / "manifest.json").write_text("{")
+    (copy / "dense" / "vse" / "manifest.json").write_text("{")
+    assert len(verify_index(copy)) == 3
+
+
+def test_folders_that_cannot_be_verified_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"neither an index .* nor a feature store"):
+        verify(tmp_path)
+
+
+def test_references_between_the_parts_are_verified(copy: Path, index: Path) -> None:
+    change(copy, images=7)
+    [problem] = verify_index(copy)
+    assert "has 300 images, the index 7" in problem
+    shutil.rmtree(copy / "columns")
+    assert verify_index(copy) == []
+
+
+@pytest.fixture(scope="module")
+def divided(tmp_path_factory: pytest.TempPathFactory, index: Path) -> Path:
+    out = tmp_path_factory.mktemp("divided") / "index"
+    split_index(index, out, 3)
+    return out
+
+
+def test_search_and_similar_answer_alike_of_a_divided_index(
+    index: Path, divided: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers = []
+    for folder in (index, divided):
+        search(folder, "dogs -cat qqq", as_json=True, filter_text="width:>10")
+        search(folder, "dog", explain=True, sort="-width")
+        similar(folder, ["a/00001 é.jpg"], filter_text="width:>10")
+        answers.append([line for line in capsys.readouterr().out.splitlines() if "_ms" not in line])
+    assert answers[0] == answers[1]
+    with pytest.raises(InputError, match=r"is divided into 3 shards, which this"):
+        open_backend(divided, "vse")
+
+
+def test_update_and_delete_take_a_divided_index(
+    divided: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    index, about = tmp_path / "index", tmp_path / "about.jsonl"
+    shutil.copytree(divided, index)
+    lines = [{"image": f"a/{number:05} é.jpg", "album": "Crete"} for number in range(5)]
+    about.write_text("\n".join(map(json.dumps, lines)))
+    update(index, about)
+    assert "metadata of 5 images changed" in capsys.readouterr().out
+    delete(index, filter_text="album:Crete")
+    delete(index, ["a/00007 é.jpg"])
+    assert "5 images deleted; 295 in all" in (said := capsys.readouterr().out)
+    assert "1 image deleted; 294 in all" in said
+    with pytest.raises(InputError, match=r"has no image 'a/00007 é\.jpg'"):
+        delete(index, ["a/00007 é.jpg"])
+
+
+def test_verify_and_info_take_a_divided_index(
+    divided: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    verify(divided)
+    assert "no damage" in capsys.readouterr().out
+    info(divided, as_json=True)
+    shards = json.loads(capsys.readouterr().out)["shards"]
+    assert sum(shard["images"] for shard in shards) == 300
+    info(divided)
+    assert "300 in 3 shards" in capsys.readouterr().out

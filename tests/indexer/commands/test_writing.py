@@ -1,0 +1,192 @@
+"""`sparta add`, `delete`, `update` and `sync`: what is written, and what is asked before."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import indexer.commands.sync as module
+import indexer.update.sync.watch
+from indexer.commands.consent import ask
+from indexer.search.open import open_index
+from sparta.command_line import cli
+from sparta.errors import InputError
+from sparta.features.store import FeatureStore
+from tests.bad_paths import add_bad_paths
+from tests.indexer.command_line import sparta, sparta_here
+from tests.indexer.update.sync.conftest import draw
+
+
+def run(*arguments: str | Path) -> str:
+    done = CliRunner().invoke(cli, [str(argument) for argument in arguments])
+    if done.exception:
+        raise done.exception
+    return done.output.replace("\n", " ")
+
+
+def contents(folder: Path) -> dict[Path, tuple[int, bytes]]:
+    """Every file's time of modification and content."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
+
+
+def test_photos_are_added_and_replaced(model_dir: Path, tmp_path: Path, photos: Path) -> None:
+    index = tmp_path / "index"
+    device = ("--model", model_dir, "--device", "cpu")
+    run("index", photos, "--out", index, *device)
+    (photos / "new").mkdir()
+    shutil.copy(photos / "0.png", photos / "new" / "again.png")
+    (photos / "new" / "empty.jpg").touch()
+    about = tmp_path / "about.jsonl"
+    about.write_text('{"image": "new/again.png", "taken": "2024"}\n')
+    files = contents(photos)
+    output = run("add", index, photos / "new", photos / "1.png", "--metadata", about, *device)
+    assert "skipped new/empty.jpg: the file is empty" in output
+    assert f"{index}: 1 images added, 1 replaced, 1 skipped; 4 in all" in output
+    assert contents(photos) == files
+    searcher = open_index(index)
+    size = (photos / "0.png").stat().st_size
+    right = {"width": 30, "height": 20, "bytes": size, "taken": "2024"}
+    assert searcher.metadata("new/again.png") == right
+    assert len(searcher) == 4
+    run("add", index, photos / "1.png", "--no-photo-metadata", *device)
+    assert open_index(index).metadata("1.png") == {"width": 30, "height": 20}
+
+
+def test_feature_stores_are_added(
+    sparse_index: Path, store: FeatureStore, model_dir: Path, tmp_path: Path
+) -> None:
+    index = shutil.copytree(sparse_index, tmp_path / "index")
+    given = ("--features", store.folder, "--model", model_dir, "--device", "cpu")
+    assert f"{index}: 0 images added, 21 replaced; 21 in all" in run("add", index, *given)
+    for wrong in ((), (store.folder, *given)):
+        done = CliRunner().invoke(cli, ["add", str(index), *map(str, wrong)])
+        assert isinstance(done.exception, InputError)
+        assert str(done.exception) == "give photos, or feature stores as --features, and not both"
+
+
+def test_bad_paths_end_no_command(model_dir: Path, tmp_path: Path, photos: Path) -> None:
+    index, device = tmp_path / "index", ("--model", model_dir, "--device", "cpu")
+    reasons = add_bad_paths(photos)
+    skipped = f"{len(reasons)} photos could not be used: see"
+    assert skipped in run("index", photos, "--out", index, *device)
+    extracted = run("extract", photos, "--backbone", "pixels", "--out", tmp_path / "features")
+    assert skipped in extracted
+    synced = run("sync", index, photos, *device)
+    added = run("add", index, photos, *device)
+    for name, reason in reasons.items():
+        assert f"skipped {name}: {reason}" in synced
+        assert f"skipped {name}: {reason}" in added
+    assert f"up to date, {len(reasons)} skipped" in synced
+    named = run("add", index, photos / "0.png", photos / "self.jpg", photos / "pipe.jpg", *device)
+    assert "0 images added, 1 replaced, 2 skipped; 3 in all" in named
+
+
+def test_a_folder_is_synced_and_followed(
+    photos: Path, model_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = tmp_path / "index"
+    device = ("--model", model_dir, "--device", "cpu")
+    run("index", photos, "--out", index, *device)
+    assert f"{index}: up to date; 3 photos in the folder" in run("sync", index, photos, *device)
+    draw(photos / "new" / "a.png", 5)
+    (photos / "bad.jpg").touch()
+    (photos / "0.png").rename(photos / "zero.png")
+    files = contents(photos)
+    wanted = "2 to add, 0 to encode again, 1 to move, 0 to delete; 5 photos in the folder"
+    assert wanted in run("sync", index, photos, "--dry-run", *device)
+    monkeypatch.setattr(module, "MOST", 0)
+    output = run("sync", index, photos, *device)
+    assert "skipped 1 more" in output
+    assert "1 added, 0 encoded again, 1 moved, 0 deleted, 1 skipped; 5 photos" in output
+    monkeypatch.setattr(module, "MOST", 1)
+
+    def interrupted(job: object, every: float, done: object, notice: object) -> None:
+        assert every == 3
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(indexer.update.sync.watch, "watch", interrupted)
+    output = run("sync", index, photos, "--watch", "--every", "3", *device)
+    assert "skipped bad.jpg: the file is empty" in output
+    assert f"{index}: following {photos}; Ctrl+C ends it" in output
+    assert f"{index}: ended; the next run continues" in output
+    assert contents(photos) == files
+
+
+def test_watching_is_neither_dry_nor_without_questions(tmp_path: Path) -> None:
+    for option in ("--dry-run", "--yes"):
+        done = CliRunner().invoke(cli, ["sync", str(tmp_path), str(tmp_path), "--watch", option])
+        assert isinstance(done.exception, InputError)
+
+
+def test_images_are_deleted_without_torch(copy: Path) -> None:
+    done = sparta("delete", str(copy), "a/00007 é.jpg", "a/00008 é.jpg")
+    assert (done.returncode, done.stdout) == (0, f"{copy}: 2 images deleted; 298 in all\n"), done
+    assert len(open_index(copy)) == 298
+    done = sparta_here("delete", str(copy), "a/00007 é.jpg")
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"error: {copy} has no image 'a/00007 é.jpg': give ids")
+    done = sparta_here("delete", str(copy), "a/00009 é.jpg")
+    assert done.stdout == f"{copy}: 1 image deleted; 297 in all\n"
+
+
+def test_what_a_filter_lets_through_is_deleted(copy: Path) -> None:
+    few = 'path:="a/00007 é.jpg"|="a/00008 é.jpg"'
+    done = sparta_here("delete", str(copy), "--filter", few)
+    assert (done.returncode, done.stdout) == (0, f"{copy}: 2 images deleted; 298 in all\n"), done
+    done = sparta_here("delete", str(copy), "--filter", few)
+    assert done.stdout == f"{copy}: the filter lets none of 298 images through\n"
+    done = sparta_here("delete", str(copy), "--filter", "path:*")
+    assert done.returncode == 1
+    assert f"{copy}: delete 298 of 298 images?" in done.stderr
+    assert "error: nothing was changed; --yes does it without asking" in done.stderr
+    done = sparta_here("delete", str(copy), "--filter", "-path:*00011*", "--yes")
+    assert done.returncode == 1
+    assert "error: --filter, column" in done.stderr
+    done = sparta_here("delete", str(copy), "--filter", "path:*", "--yes")
+    assert done.stdout == f"{copy}: 298 images deleted; 0 in all\n"
+
+
+def test_delete_takes_ids_or_a_filter(index: Path) -> None:
+    for wrong in ([], ["a", "--filter", "path:*"]):
+        done = sparta_here("delete", str(index), *wrong)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "give ids, or a --filter, and not both" in done.stderr
+
+
+def test_metadata_is_changed_without_torch(copy: Path, index: Path, tmp_path: Path) -> None:
+    about = tmp_path / "about.csv"
+    about.write_text("image,album\na/00007 é.jpg,sea\nb.jpg,sea\n")
+    done = sparta("update", str(copy), str(about))
+    assert done.returncode == 0, done
+    assert done.stdout == (
+        f"{copy}: metadata of 1 images changed, 0 as before; 1 not in the index: b.jpg\n"
+    )
+    assert open_index(copy).metadata("a/00007 é.jpg")["album"] == "sea"
+    done = sparta_here("update", str(copy), str(about.with_name("missing.csv")))
+    assert (done.returncode, done.stdout) == (1, "")
+
+
+app = typer.Typer()
+
+
+@app.command()
+def act(yes: bool = False) -> None:
+    ask("all of it?", yes)
+    typer.echo("done")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "typed", "agreed"),
+    [((), "y\n", True), (("--yes",), "", True), ((), "n\n", False), ((), "", False)],
+)
+def test_only_a_yes_goes_on(arguments: tuple[str, ...], typed: str, agreed: bool) -> None:
+    done = CliRunner().invoke(app, arguments, input=typed)
+    assert ("done" in done.stdout) == agreed
+    if not agreed:
+        assert isinstance(done.exception, InputError)
+        assert str(done.exception) == "nothing was changed; --yes does it without asking"

@@ -1,0 +1,166 @@
+"""Fields of metadata: the kinds of their values, the periods that dates name, their files."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from indexer.fields import part as part_module
+from indexer.fields.dates import microseconds, period, stored_date
+from indexer.fields.kinds import declared_kinds
+from indexer.fields.part import FIELDS, FieldPart, stored_kinds
+from indexer.fields.store import DECLARED, read_kinds, save_kinds
+from indexer.fields.writer import FieldWriter, part_of
+from sparta.errors import InputError
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "end"),
+    [
+        ("2024", datetime(2024, 1, 1), datetime(2025, 1, 1)),
+        ("2024-02", datetime(2024, 2, 1), datetime(2024, 3, 1)),
+        ("2024-12", datetime(2024, 12, 1), datetime(2025, 1, 1)),
+        ("2024-02-29", datetime(2024, 2, 29), datetime(2024, 3, 1)),
+        ("2024-02-29T23", datetime(2024, 2, 29, 23), datetime(2024, 3, 1)),
+        ("2024-02-29 23:59", datetime(2024, 2, 29, 23, 59), datetime(2024, 3, 1)),
+        ("2024-02-29T23:59:59Z", datetime(2024, 2, 29, 23, 59, 59), datetime(2024, 3, 1)),
+        ("2024-02-29T12:00+02:00", datetime(2024, 2, 29, 12), datetime(2024, 2, 29, 12, 1)),
+        (
+            "1969-07-20T20:17:40.5-0500",
+            datetime(1969, 7, 20, 20, 17, 40, 500_000),
+            datetime(1969, 7, 20, 20, 17, 40, 600_000),
+        ),
+        (
+            "2024-01-01T00:00:00.1234567",
+            datetime(2024, 1, 1, 0, 0, 0, 123_456),
+            datetime(2024, 1, 1, 0, 0, 0, 123_457),
+        ),
+    ],
+)
+def test_a_date_names_a_period(text: str, start: datetime, end: datetime) -> None:
+    assert period(text) == (microseconds(start), microseconds(end))
+
+
+@pytest.mark.parametrize("text", ["9999", "9999-12", "9999-12-31", "9999-12-31T23:59:59"])
+def test_the_last_period_ends_where_time_ends(text: str) -> None:
+    found = period(text)
+    assert found is not None and found.end == microseconds(datetime.max) + 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "24", "2024-", "2024-13", "2023-02-29", "0000", "2024-01-01T25", "2024-06-1", "٢٠٢٤"],
+)
+def test_a_text_that_is_no_date_names_no_period(text: str) -> None:
+    assert period(text) is stored_date(text) is None
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([1, 2.5], "number"),
+        ([True, None, False], "boolean"),
+        ([True, 1], "keyword"),
+        (["2024-01-01", "2024-01-01T10:00:00Z"], "date"),
+        (["2024-01-01", "yesterday"], "keyword"),
+        (["2024", "2024-06"], "keyword"),
+        ([1, "x", {"a": 1}], "keyword"),
+        ([{"lat": 1, "lon": 2}], "geo"),
+        ([["a", "b"], [], "c"], "keyword"),
+        ([[1, 2], 3], "number"),
+        ([None, [], {"a": 1}, [[1]]], None),
+    ],
+)
+def test_the_kind_of_a_field_is_inferred_from_all_its_values(
+    values: list[Any], kind: str | None
+) -> None:
+    part = part_of([("a.jpg", {"x": value}) for value in values])
+    assert ("x" in part.columns) == (kind is not None)
+    assert kind is None or part.columns["x"].kind == kind
+
+
+NO_POINTS = [{"lat": 1}, {"lat": 91, "lon": 1}, {"lat": 1, "lon": 181}, {"lat": "1", "lon": 1}]
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "kept"),
+    [
+        (
+            "number",
+            [1, "1", True, float("nan"), float("inf"), 10**400, None, [3, "x", 5]],
+            [1, 3, 5],
+        ),
+        ("keyword", ["x", 1, 1.5, True, None, "\ud800", []], ["x", "1", "1.5", "true"]),
+        ("geo", [*NO_POINTS, [1, 2], "1,2", {"lat": -90, "lon": 180}], [[-90, 180]]),
+        ("date", ["2024-06-01", "2024", 1], [microseconds(datetime(2024, 6, 1))]),
+        ("boolean", [True, 1, "true"], [True]),
+    ],
+)
+def test_values_that_a_declared_kind_cannot_have_are_left_out(
+    kind: Any, values: list[Any], kept: list[Any]
+) -> None:
+    column = part_of([(str(i), {"x": one}) for i, one in enumerate(values)], {"x": kind}).columns[
+        "x"
+    ]
+    words = column.words
+    found = column.values.tolist()
+    assert (found if words is None else [words[code].as_py() for code in found]) == kept
+    fitting = [bool(end - start) for start, end in pairwise(column.starts)]
+    assert fitting.count(True) == len(kept) - (kind == "number")  # the list has two
+
+
+def test_path_folder_camera_and_location_are_made_of_other_values() -> None:
+    images: list[tuple[str, dict[str, Any]]] = [
+        ("a/b/1.jpg", {"make": "Leica", "latitude": 1, "longitude": 2.5}),
+        ("2.jpg", {"model": "Q3", "path": "mine"}),
+    ]
+    columns = part_of(images).columns
+    found = {}
+    for name in ("path", "folder", "camera"):
+        words = columns[name].words
+        assert words is not None
+        found[name] = [words[code].as_py() for code in columns[name].values.tolist()]
+    assert found == {"path": ["a/b/1.jpg", "mine"], "folder": ["a/b"], "camera": ["Leica", "Q3"]}
+    assert columns["location"].values.tolist() == [[1, 2.5]]
+
+
+def test_kinds_are_declared_as_field_and_kind() -> None:
+    declared = {"rating": "number", "a=b": "keyword"}
+    assert declared_kinds(["rating=number", "a=b=keyword"]) == declared
+    for text in ("rating", "rating=int", "=number"):
+        with pytest.raises(InputError, match=f"--field {text}: give a field and its kind"):
+            declared_kinds([text])
+
+
+def test_damaged_files_of_fields_and_of_declared_kinds_are_named(tmp_path: Path) -> None:
+    save_kinds(tmp_path, {})
+    assert not (tmp_path / DECLARED).exists() and read_kinds(tmp_path) == {}
+    save_kinds(tmp_path, {"ä": "number"})
+    assert read_kinds(tmp_path) == {"ä": "number"}
+    for damaged in ("{", "[]", '{"a": "int"}', '{"a": []}'):
+        (tmp_path / DECLARED).write_text(damaged)
+        with pytest.raises(InputError, match=r"fields\.json is damaged"):
+            read_kinds(tmp_path)
+    assert stored_kinds(tmp_path) == {}
+    with pytest.raises(InputError, match=r"fields\.arrow is damaged"):
+        FieldPart.open(tmp_path)
+    writer = FieldWriter()
+    writer.add(["1.jpg"], [{"iso": 100}])
+    writer.write(tmp_path)
+    assert stored_kinds(tmp_path) == {"iso": "number", "path": "keyword"}
+    (tmp_path / FIELDS).write_bytes(b"something else")
+    for read in (stored_kinds, FieldPart.open):
+        with pytest.raises(InputError, match=r"fields\.arrow is damaged"):
+            read(tmp_path)
+
+
+def test_the_last_results_of_a_part_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(part_module, "REMEMBERED", 2)
+    part = part_of([("a.jpg", {})])
+    made = [part.remembered(key, object) for key in "abcbc"]
+    assert (made[1], made[2]) == (made[3], made[4])
+    assert part.remembered("a", object) is not made[0]
