@@ -201,29 +201,21 @@ def test_what_a_power_cut_damaged_is_made_again(
     assert contents(out, store) == contents(tmp_path / "whole", store)
 
 
-def test_a_second_build_into_one_folder_is_refused(
+def test_folders_that_cannot_become_an_index_are_refused(
     store: FeatureStore, model_dir: Path, tmp_path: Path
 ) -> None:
-    out = tmp_path / "index"
+    out, letters = tmp_path / "index", tmp_path / "letters"
     with writing(out), pytest.raises(InputError, match=r"index is being written by process \d+ on"):
         build_index([store], [model_dir], out, device="cpu")
+    for path in ("", ".."):
+        with pytest.raises(InputError, match="names no folder"):
+            build_index([store], [model_dir], Path(path), device="cpu")
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("path", ["", ".."])
-def test_a_path_without_a_name_is_refused(store: FeatureStore, model_dir: Path, path: str) -> None:
-    with pytest.raises(InputError, match="names no folder"):
-        build_index([store], [model_dir], Path(path), device="cpu")
-
-
-def test_other_folders_are_not_replaced(
-    store: FeatureStore, model_dir: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "letters").mkdir()
-    (tmp_path / "letters" / "to_mother.txt").write_text("hello")
+    letters.mkdir()
+    (letters / "to_mother.txt").write_text("hello")
     with pytest.raises(InputError, match="is not an index"):
-        build_index([store], [model_dir], tmp_path / "letters", device="cpu")
-    assert (tmp_path / "letters" / "to_mother.txt").read_text() == "hello"
+        build_index([store], [model_dir], letters, device="cpu")
+    assert (letters / "to_mother.txt").read_text() == "hello"
 
 
 @pytest.fixture(scope="module")

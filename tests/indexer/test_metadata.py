@@ -18,7 +18,7 @@ from tests.server.drawings import postings_of
 from tests.server.fake import DRAWINGS
 
 
-def test_images_have_theirs(tmp_path: Path) -> None:
+def test_images_have_the_metadata_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "metadata.jsonl"
     path.write_text(
         '{"image": "garden/one.png", "taken": "2024", "tags": ["a"]}\n{"image": "x.jpg"}\n',
@@ -53,6 +53,8 @@ def test_the_fields_of_a_photo_are_replaced_by_those_of_the_file(tmp_path: Path)
 
 def test_tables_are_read_as_lines_are(tmp_path: Path) -> None:
     text = 'image,iso,f,late,tags,note\n007,400,2.8,true,007,"a\nb"\nx.jpg,,,,,\n'
+    (tmp_path / "m.csv").touch()
+    assert read_metadata(tmp_path / "m.csv") == {}
     (tmp_path / "m.csv").write_text("\ufeff" + text, encoding="utf-8")
     fields = {"iso": 400, "f": 2.8, "late": True, "tags": "007", "note": "a\nb"}
     assert read_metadata(tmp_path / "m.csv") == {"007": fields, "x.jpg": {}}
@@ -68,48 +70,33 @@ def test_tables_are_read_as_lines_are(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("name", "content", "message"),
     [
-        ("image,a\nx.jpg\n", "line 2 has 1 cells, the first line 2"),
-        ('image\n"x', "line 2 is not CSV"),
-        ("a,b\n1,2\n", 'line 2 is not an object with "image"'),
-        ("image,width\nx,1\n", "line 2: width is the photo's"),
-        ("", None),
+        ("m.csv", b"image,a\nx.jpg\n", "line 2 has 1 cells, the first line 2"),
+        ("m.csv", b'image\n"x', "line 2 is not CSV"),
+        ("m.csv", b"a,b\n1,2\n", 'line 2 is not an object with "image"'),
+        ("m.csv", b"image,width\nx,1\n", "line 2: width is the photo's"),
+        ("m.jsonl", b'{"image": "a"}\n{', "line 2 is not JSON"),
+        ("m.jsonl", b"[]", 'line 1 is not an object with "image": the image id'),
+        ("m.jsonl", b'{"image": 1}', "line 1 is not an object"),
+        (
+            "m.jsonl",
+            b'{"image": "a", "width": 3}',
+            "line 1: width is the photo's; rename the field",
+        ),
+        ("m.jsonl", b'{"image": "a"}\n{"image": "a"}', "line 2: 'a' is there twice"),
+        ("m.jsonl", b"\xff", "is not a text file in UTF-8"),
+        ("m.parquet", b"something else", "is not Parquet"),
+        ("m.parquet", None, r"row 1: .*; convert the column"),
     ],
 )
-def test_damaged_tables(tmp_path: Path, content: str, message: str | None) -> None:
-    path = tmp_path / "metadata.csv"
-    path.write_text(content)
-    if message is None:
-        assert read_metadata(path) == {}
+def test_damaged_files_of_metadata_are_named(
+    tmp_path: Path, name: str, content: bytes | None, message: str
+) -> None:
+    path = tmp_path / name
+    if content is None:
+        parquet.write_table(pa.Table.from_pylist([{"image": "a", "x": b"bytes"}]), path)
     else:
-        with pytest.raises(InputError, match=message):
-            read_metadata(path)
-
-
-def test_damaged_parquet(tmp_path: Path) -> None:
-    path = tmp_path / "m.parquet"
-    path.write_bytes(b"something else")
-    with pytest.raises(InputError, match="is not Parquet"):
-        read_metadata(path)
-    parquet.write_table(pa.Table.from_pylist([{"image": "a", "x": b"bytes"}]), path)
-    with pytest.raises(InputError, match=r"row 1: .*; convert the column"):
-        read_metadata(path)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b'{"image": "a"}\n{', "line 2 is not JSON"),
-        (b"[]", 'line 1 is not an object with "image": the image id'),
-        (b'{"image": 1}', "line 1 is not an object"),
-        (b'{"image": "a", "width": 3}', "line 1: width is the photo's; rename the field"),
-        (b'{"image": "a"}\n{"image": "a"}', "line 2: 'a' is there twice"),
-        (b"\xff", "is not a text file in UTF-8"),
-    ],
-)
-def test_damaged_files(tmp_path: Path, content: bytes, message: str) -> None:
-    path = tmp_path / "metadata.jsonl"
-    path.write_bytes(content)
+        path.write_bytes(content)
     with pytest.raises(InputError, match=message):
         read_metadata(path)

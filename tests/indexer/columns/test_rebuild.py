@@ -1,4 +1,4 @@
-"""Columns read back from Lucene: those that were built, without the images that it has deleted."""
+"""Columns are made again from Lucene, and images are found by number and id."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from indexer.columns import image_table
+from indexer.columns.image_table import ImageTable
 from indexer.columns.layout import Columns
 from indexer.columns.manifest import FOLDER, FORMAT_VERSION, ColumnManifest, columns_fit
 from indexer.columns.rebuild import rebuild_columns
+from indexer.columns.writer import ImageWriter
 from indexer.manifest import Manifest
 from indexer.parts import LUCENE, describe_parts
 from indexer.postings import Postings
@@ -62,3 +65,26 @@ def test_the_columns_of_an_index_do_not_find_what_lucene_has_deleted(
         assert searcher.metadata(postings.ids[8]) == postings.metadata[8]
         with pytest.raises(UnknownImageError):
             searcher.metadata(postings.ids[7])
+
+
+@pytest.mark.parametrize("batch", [1, 3, 50])
+def test_every_image_is_found_by_number_and_by_id(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: int
+) -> None:
+    monkeypatch.setattr(image_table, "REMEMBERED", 3)
+    ids = sorted(["é/1.jpg", "a\0.jpg", "a", "𝄞.jpg", "\uffff.jpg", *map(str, range(40))])
+    writer = ImageWriter(tmp_path)
+    writer.add([], [])
+    for start in range(0, len(ids), batch):
+        part = ids[start : start + batch]
+        writer.add(part, [{"width": len(one)} for one in part])
+    writer.close()
+    table = ImageTable(tmp_path)
+    for number, image_id in enumerate([*ids, *ids]):
+        assert table.stored(number % len(ids)) == (image_id, {"width": len(image_id)})
+        assert table.document(image_id) == number % len(ids)
+    for beyond in (-1, len(ids)):
+        with pytest.raises(IndexError):
+            table.stored(beyond)
+    for absent in ("", "a\0", "b", "é/2.jpg", "\ud800", "9z", "\U0010ffff"):
+        assert table.document(absent) is None

@@ -92,37 +92,22 @@ def test_augmentations_are_extracted_from_photos(
     assert manifest.images == 3 and len(manifest.features) == 3
 
 
-def test_augmentations_are_for_photos(
-    photos: Path, store: FeatureStore, model_dir: Path, tmp_path: Path
+def test_sources_that_are_neither_one_folder_of_photos_nor_stores_are_refused(
+    photos: Path, store: FeatureStore, index: Path, model_dir: Path, tmp_path: Path
 ) -> None:
-    for folders, count, said in [
-        ([store.folder], 2, "--augmentations is for a folder of photos"),
-        ([store.folder, photos], None, "photos is not a feature store"),
-        ([photos, photos], None, "photos is not a feature store"),
+    other = save_model(tmp_path / "other", TOKENIZER, source=replace(SOURCE, image_size=64))
+    for folders, models, count, said in [
+        ([store.folder], [model_dir], 2, "--augmentations is for a folder of photos"),
+        ([store.folder, photos], [model_dir], None, "photos is not a feature store"),
+        ([photos, photos], [model_dir], None, "photos is not a feature store"),
+        ([index], [model_dir], None, "is an index: give"),
+        ([tmp_path / "absent"], [model_dir], None, "does not exist"),
+        # Before any photo is read.
+        ([photos], [model_dir, other], None, "takes other features than .*image_size: 32 against"),
     ]:
         with pytest.raises(InputError, match=said):
-            open_stores(
-                folders, [model_dir], "visual_sparta", tmp_path / "index", augmentations=count
-            )
-
-
-def test_models_of_other_features_are_refused_before_any_photo_is_read(
-    photos: Path, model_dir: Path, tmp_path: Path
-) -> None:
-    source = replace(SOURCE, image_size=64)
-    second = save_model(tmp_path / "model", TOKENIZER, source=source)
-    with pytest.raises(InputError, match=r"takes other features than .*image_size: 32 against 64"):
-        open_stores([photos], [model_dir, second], "visual_sparta", tmp_path / "index")
+            open_stores(folders, models, "visual_sparta", tmp_path / "index", augmentations=count)
     assert not (tmp_path / "index.features").exists()
-
-
-def test_an_index_or_an_absent_folder_is_no_source(
-    index: Path, model_dir: Path, tmp_path: Path
-) -> None:
-    with pytest.raises(InputError, match="is an index: give"):
-        open_stores([index], [model_dir], "visual_sparta", tmp_path / "index")
-    with pytest.raises(InputError, match="does not exist"):
-        open_stores([tmp_path / "absent"], [model_dir], "visual_sparta", tmp_path / "index")
 
 
 def test_photos_are_extracted_once_with_the_models_own_features(

@@ -1,4 +1,4 @@
-"""The one writer of an index against the reference scorer."""
+"""The one writer of an index, divided or not, against the reference scorer."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import shutil
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,8 +27,11 @@ from indexer.postings import ImagePostings, Postings
 from indexer.search.api import UnknownImageError
 from indexer.search.live_columns import LiveColumnSearcher
 from indexer.search.lucene import LuceneSearcher
-from indexer.search.open import open_index
+from indexer.search.open import open_index, open_searcher
+from indexer.shards import index_folders
+from indexer.split import split_index
 from indexer.update import writer as writer_module
+from indexer.update.delete import delete_images
 from indexer.update.writer import open_writer
 from indexer.verify import verify_index
 from sparta.errors import InputError
@@ -41,6 +45,7 @@ from tests.indexer.live_index import (
 from tests.indexer.random_postings import MakeIndex, random_postings
 from tests.indexer.search.queries import answer
 from tests.indexer.vocabulary import RARE, TOKENIZER
+from tests.served_load import ranking
 
 IMAGES = 12
 
@@ -415,3 +420,90 @@ def test_words_come_and_go_with_the_images_that_have_them(
             searcher = newer
             assert look() == right
     searcher.close()
+
+
+@pytest.fixture(scope="module")
+def indexes(
+    tmp_path_factory: pytest.TempPathFactory,
+    small: Postings,
+    make_index: MakeIndex,
+) -> Path:
+    """A folder with an index, and the same in three shards."""
+    folder = tmp_path_factory.mktemp("indexes")
+    split_index(make_index(folder / "whole", small), folder / "divided", 3)
+    return folder
+
+
+@settings(max_examples=8)
+@given(steps=STEPS)
+def test_any_changes_give_the_answers_of_a_whole_index(
+    indexes: Path,
+    pool: list[ImagePostings],
+    small: Postings,
+    tmp_path_factory: pytest.TempPathFactory,
+    steps: list[tuple[str, list[int]]],
+) -> None:
+    folder = tmp_path_factory.mktemp("written") / "indexes"
+    shutil.copytree(indexes, folder)
+    right, folders = LiveReference(small), [folder / "whole", folder / "divided"]
+    opened = [Opened(one) for one in folders]
+    for kind, chosen in [*steps, ("commit", [])]:
+        if kind in ("kill", "reopen"):
+            for one in opened:
+                one.kill() if kind == "kill" else one.close()
+            opened = [Opened(one) for one in folders]
+        elif kind in ("commit", "wait"):
+            for one in opened:
+                one.writer.commit()
+            assert len(opened[1].writer) == len(opened[0].writer)
+            check_answers(*folders)
+        else:
+            changes = changes_of(kind, chosen, pool, right)
+            right.apply(changes)
+            for one in opened:
+                one.writer.sync(one.writer.write(changes))
+            for change in changes:
+                there = [change.image_id in one.writer for one in opened]
+                assert there == [change.image_id in right.images] * 2
+    for one in opened:
+        one.close()
+
+
+def check_answers(whole: Path, divided: Path) -> None:
+    with closing(open_searcher(whole)) as right, closing(open_searcher(divided)) as found:
+        assert len(found) == len(right)
+        for query in QUERIES:
+            assert ranking(found.search(query, 99)) == ranking(right.search(query, 99))
+
+
+def test_all_changes_of_shards_are_written_or_none(
+    indexes: Path, small: Postings, tmp_path: Path
+) -> None:
+    divided = tmp_path / "divided"
+    shutil.copytree(indexes / "divided", divided)
+    ids = [image.image_id for image in small]
+    with open_writer(divided) as writer:
+        with pytest.raises(InputError, match="1 to 32766"):
+            writer.write([*map(Delete, ids), Delete("")])
+        assert all(image_id in writer for image_id in ids)
+        assert writer.metadata(ids[0]) == {"width": 0}
+        writer.write([Add(next(iter(random_postings(TOKENIZER, 1, seed=5))))])
+        writer.settle()
+    assert delete_images(divided, ids[1:]) == 1
+    with pytest.raises(InputError, match="nothing was deleted"):
+        delete_images(divided, [ids[0], "nothing"])
+    assert sum(len(list((one / "live").glob("log-*"))) for one in index_folders(divided)) >= 3
+
+
+def test_no_shard_logs_deletions_of_what_it_lacks(
+    indexes: Path, small: Postings, tmp_path: Path
+) -> None:
+    divided = tmp_path / "divided"
+    shutil.copytree(indexes / "divided", divided)
+    with open_writer(divided) as writer:
+        gone = [*(f"nothing/{i}" for i in range(3000)), small.ids[0], small.ids[0]]
+        writer.sync(writer.write(list(map(Delete, gone))))
+        logs = [log_path(one, 1) for one in index_folders(divided)]
+        assert sum(len(list(read_log(log))) for log in logs) == 1
+    with closing(open_searcher(divided)) as found:
+        assert len(found) == IMAGES - 1
