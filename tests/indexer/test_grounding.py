@@ -56,7 +56,9 @@ INPUTS = Inputs(
     largest=st.sampled_from([254, 255, 30_521, 65_535, 250_000]),
     seed=st.integers(0, 100),
 )
-def test_round_trip(terms: list[int], regions: int, labels: int, largest: int, seed: int) -> None:
+def test_a_grounding_comes_back_as_it_was_packed(
+    terms: list[int], regions: int, labels: int, largest: int, seed: int
+) -> None:
     random = np.random.default_rng(seed)
     positions = random.integers(-1, regions + labels, len(terms)).astype(np.int16)
     inputs = random_inputs(regions, labels, largest, seed)

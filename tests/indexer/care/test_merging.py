@@ -45,7 +45,7 @@ def halves(make_index: MakeIndex, tmp_path: Path) -> list[Path]:
     return [first, second]
 
 
-def test_the_images_of_all(
+def test_the_merged_index_has_the_images_of_all(
     halves: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "AT_ONCE", 3)
@@ -84,7 +84,7 @@ def change(index: Path, **fields: Any) -> None:
         ({"features": ["f", "g"]}, "it has 2 augmentations of each photo instead of 1"),
     ],
 )
-def test_images_that_were_encoded_otherwise(
+def test_indexes_whose_images_were_encoded_otherwise_are_not_merged(
     halves: list[Path], tmp_path: Path, fields: dict[str, Any], problem: str
 ) -> None:
     change(halves[1], **fields)
@@ -92,14 +92,14 @@ def test_images_that_were_encoded_otherwise(
         merge_indexes(halves, tmp_path / "all")
 
 
-def test_other_offsets(halves: list[Path], tmp_path: Path) -> None:
+def test_indexes_of_other_offsets_are_not_merged(halves: list[Path], tmp_path: Path) -> None:
     offsets = np.load(halves[1] / OFFSETS)
     np.save(halves[1] / OFFSETS, offsets + 1)
     with pytest.raises(InputError, match="its offsets are those of other photos; build one"):
         merge_indexes(halves, tmp_path / "all")
 
 
-def test_what_is_not_merged(halves: list[Path], tmp_path: Path) -> None:
+def test_what_cannot_be_merged_is_refused(halves: list[Path], tmp_path: Path) -> None:
     out = tmp_path / "all"
     with pytest.raises(InputError, match="give at least two indexes to merge"):
         merge_indexes(halves[:1], out)

@@ -125,7 +125,7 @@ def test_explanations_are_those_of_the_index(both: Both) -> None:
     allowed=bitmaps(300),
     k=st.integers(1, 20),
 )
-def test_similar_images(
+def test_similar_images_are_those_of_the_index(
     both: Both, postings: Postings, of: list[int], text: str, allowed: Allowed | None, k: int
 ) -> None:
     ids = [postings.ids[one] for one in of]

@@ -63,7 +63,7 @@ def test_a_beginning_of_no_word_is_corrected(words: HeldWords) -> None:
         ("bear", []),
     ],
 )
-def test_corrections(words: HeldWords, word: str, near: list[str]) -> None:
+def test_misspelt_words_are_corrected(words: HeldWords, word: str, near: list[str]) -> None:
     assert [one.word for one in words.correct(word, 3)] == near
 
 

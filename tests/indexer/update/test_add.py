@@ -176,7 +176,7 @@ def test_single_photos_that_cannot_be_used_are_named(
         encoder(augmented, model_dir).photo("a", photos / "empty.png")
 
 
-def test_term_weights(sparse_index: Path) -> None:
+def test_term_weights_become_impacts_and_others_are_refused(sparse_index: Path) -> None:
     read = WeightReader(sparse_index, TOKENIZER.vocabulary)
     found = read("a.jpg", {"dog": 0.5, "beach": 2.0})
     with closing(open_index(sparse_index)) as searcher:

@@ -153,7 +153,7 @@ def both(pair: Pair, text: str | None) -> list[Any]:
 
 @settings(max_examples=60)
 @given(query=texts, k=ks, filter=filters, coverage=coverages, substitute=st.booleans())
-def test_searches(
+def test_searching_shards_gives_the_answers_of_one_index(
     pair: Pair, query: str, k: int, filter: str | None, coverage: float | None, substitute: bool
 ) -> None:
     check_search(pair, query, k, filter, coverage, substitute)
@@ -161,7 +161,7 @@ def test_searches(
 
 @settings(max_examples=60)
 @given(query=texts, k=ks, filter=filters, coverage=coverages)
-def test_searches_among_what_is_left(
+def test_searching_shards_among_what_is_left_gives_the_answers_of_one_index(
     deleted_pair: Pair, query: str, k: int, filter: str | None, coverage: float | None
 ) -> None:
     check_search(deleted_pair, query, k, filter, coverage, True)
@@ -206,7 +206,7 @@ def test_searches_as_the_reference_scorer(
     filter=filters,
     coverage=coverages,
 )
-def test_browses(
+def test_browsing_shards_gives_the_pages_of_one_index(
     pair: Pair, query: str, page: Page, filter: str | None, coverage: float | None
 ) -> None:
     for _ in range(3):  # pages that follow one another
@@ -227,7 +227,7 @@ def test_browses(
     k=ks,
     filter=filters,
 )
-def test_similar_images(
+def test_similar_images_of_shards_are_those_of_one_index(
     pair: Pair, images: Postings, chosen: list[int], words: str, k: int, filter: str | None
 ) -> None:
     ids = [images.ids[number] for number in chosen]
