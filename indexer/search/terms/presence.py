@@ -116,8 +116,12 @@ class Presence:
             words: of the query.
             had: [words, images].
         """
-        shares: list[float] = (self._weights(words) @ had).tolist()
-        return shares
+        # Word by word: a product of matrices rounds by their shapes, which differ among shards.
+        shares = np.zeros(had.shape[1])
+        for weight, own in zip(self._weights(words), had, strict=True):
+            shares += weight * own
+        found: list[float] = shares.tolist()
+        return found
 
     def covering(self, words: Sequence[ReadWord], least: float, allowed: Allowed | None) -> Allowed:
         """[N] the images with at least some coverage.
