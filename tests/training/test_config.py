@@ -27,13 +27,6 @@ def write(folder: Path, text: str) -> str:
     return str(path)
 
 
-def test_defaults_are_the_papers() -> None:
-    config = VisualSpartaTrainConfig()
-    assert (config.batch_size, config.epochs, config.learning_rate) == (160, 20, 5e-5)
-    assert (config.include_positive, config.temperature) == (True, 1.0)
-    assert not (config.flops or config.label_smoothing or config.average)
-
-
 def test_yaml_and_overrides(tmp_path: Path) -> None:
     path = write(tmp_path, "batch_size: 8\nlearning_rate: 1e-4\ndata:\n  captions: a.jsonl\n")
     config = load_config(
@@ -56,9 +49,6 @@ def test_yaml_and_overrides(tmp_path: Path) -> None:
     assert config.model.options == {"use_labels": False}
     assert config.model.encoder == {"layer_norm_eps": 1e-5}
     assert config.data.validation_split is None
-
-
-def test_an_empty_file_is_all_defaults(tmp_path: Path) -> None:
     assert load_config(write(tmp_path, "")) == VisualSpartaTrainConfig()
 
 
@@ -67,13 +57,8 @@ def test_an_empty_file_is_all_defaults(tmp_path: Path) -> None:
     [
         ("epoch: 3", "epoch: Extra inputs are not permitted"),
         ("data:\n  caption: a", "data.caption: Extra inputs are not permitted"),
-        ("model:\n  layer: 1", "model.layer: Extra inputs are not permitted"),
         ("epochs: many", "epochs: Input should be a valid integer"),
         ("epochs: 0", "epochs: Input should be greater than or equal to 1"),
-        ("batch_size: 1", "batch_size: Input should be greater than or equal to 2"),
-        ("schedule: wavy", "schedule: Input should be"),
-        ("precision: 8-bit", "precision: Input should be"),
-        ("data:\n  word_dropout: 1", "data.word_dropout: Input should be less than 1"),
         ("model: []", "model: Input should be a valid dictionary"),
         ("- 1\n- 2", "expected keys and values, found list"),
         ("a: [", "not YAML"),
@@ -110,7 +95,6 @@ def test_an_epoch_of_pairs_has_one_caption_a_photo(override: str) -> None:
         ("epochs.more=3", "--set epochs.more=3: epochs is a value and has no keys"),
         ("seed=[1", "--set seed=[1: the value is not YAML"),
         ("seed=" + "[" * 20_000, "the value is not YAML"),
-        ("epoch=3", "epoch: Extra inputs are not permitted"),
         ("data.split=[a]", "data.split: Input should be a valid string"),
     ],
 )
@@ -146,6 +130,12 @@ def dense(name: str) -> VseTrainConfig:
     return config
 
 
+def sparse(name: str) -> VisualSpartaTrainConfig:
+    config = load_config(name)
+    assert isinstance(config, VisualSpartaTrainConfig)
+    return config
+
+
 @pytest.mark.parametrize("name", DENSE)
 def test_a_dense_preset_builds_a_model(name: str, bert: Path) -> None:
     config = dense(name)
@@ -164,8 +154,7 @@ def test_a_dense_preset_builds_a_model(name: str, bert: Path) -> None:
 
 @pytest.mark.parametrize("name", SPARSE)
 def test_a_preset_of_visualsparta_builds_a_model(name: str, bert: Path) -> None:
-    config = load_config(name)
-    assert isinstance(config, VisualSpartaTrainConfig)
+    config = sparse(name)
     if config.model.init is not None:
         config.model.init = str(bert)
     pixels = FeatureSource("pixels", "pixels", "", 768, 112)  # which a stem reads
@@ -181,12 +170,6 @@ def test_a_preset_of_visualsparta_builds_a_model(name: str, bert: Path) -> None:
     inputs = {"use_attributes", "use_labels", "use_visual", "use_locations"}
     if published in {"visualsparta", "visualsparta-warmup", "visualsparta-region", *left_out}:
         assert {i for i in inputs if not getattr(model.config, i)} == left_out.get(published, set())
-
-
-def sparse(name: str) -> VisualSpartaTrainConfig:
-    config = load_config(name)
-    assert isinstance(config, VisualSpartaTrainConfig)
-    return config
 
 
 def optimisation(config: VisualSpartaTrainConfig) -> tuple[object, ...]:
@@ -265,35 +248,29 @@ def test_published_rows_are_trained_as_published(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "visual", "text"),
+    ("name", "visual", "text", "objective"),
     [
-        ("coco/vse++-region-bigru", "mean", "mean"),
-        ("flickr30k/vse-inf-region-bert", "gpo", "gpo"),
-        ("coco/vse-2ad-patch-bert", "adpool", "adpool"),
-        ("ablations/gpo-table-1/region-best", "max", "mean"),
-        ("ablations/gpo-table-1/grid-gcn-seq2seq", "gcn-seq2seq", "mean"),
-        ("ablations/vse-2ad-table-4/manual", "k-max", "mean"),
-        ("ablations/vse-2ad-table-4/lip", "lip", "lip"),
-        ("ablations/vse-2ad-table-3/without-adopt", "adpool", "adpool"),
-        ("ablations/mv-vse-table-3/upper", "gpo", "gpo"),
-        ("vatex/vse-inf", "gpo", "gpo"),
+        ("coco/vse++-region-bigru", "mean", "mean", "triplet"),
+        ("flickr30k/vse-inf-region-bert", "gpo", "gpo", "triplet"),
+        ("vatex/vse-inf", "gpo", "gpo", "triplet"),
+        ("coco/vse-2ad-patch-bert", "adpool", "adpool", "adopt"),
+        ("flickr30k/mv-vse-region-bigru", "gpo", "gpo", "multi-view-triplet joint"),
+        ("ablations/gpo-table-1/region-best", "max", "mean", "triplet"),
+        ("ablations/gpo-table-1/grid-gcn-seq2seq", "gcn-seq2seq", "mean", "triplet"),
+        ("ablations/vse-2ad-table-3/without-adopt", "adpool", "adpool", "triplet"),
+        ("ablations/vse-2ad-table-3/without-adpool", "mean", "mean", "adopt"),
+        ("ablations/vse-2ad-table-4/manual", "k-max", "mean", "adopt"),
+        ("ablations/vse-2ad-table-4/lip", "lip", "lip", "adopt"),
+        ("ablations/mv-vse-table-3/max", "gpo", "gpo", "multi-view-triplet max"),
+        ("ablations/mv-vse-table-3/average", "gpo", "gpo", "multi-view-triplet average"),
+        ("ablations/mv-vse-table-3/upper", "gpo", "gpo", "multi-view-triplet upper"),
     ],
 )
-def test_rows_differ_in_their_pooling(name: str, visual: str, text: str) -> None:
-    options = dense(name).model.options
+def test_rows_differ_in_their_pooling_and_objective(
+    name: str, visual: str, text: str, objective: str
+) -> None:
+    config = dense(name)
+    options = config.model.options
     assert (options["visual_pooling"], options["text_pooling"]) == (visual, text)
-
-
-def test_rows_differ_in_their_objective() -> None:
-    kinds = {name: dense(name).objective for name in DENSE}
-    assert kinds["coco/vse-inf-region-bigru"].kind == "triplet"
-    assert kinds["coco/vse-2ad-region-bigru"].kind == "adopt"
-    assert kinds["ablations/vse-2ad-table-3/without-adopt"].kind == "triplet"
-    assert kinds["ablations/vse-2ad-table-3/without-adpool"].kind == "adopt"
-    table = "ablations/mv-vse-table-3"
-    assert [kinds[f"{table}/{row}"].views for row in ("max", "average", "upper")] == [
-        "max",
-        "average",
-        "upper",
-    ]
-    assert kinds["flickr30k/mv-vse-region-bigru"].views == "joint"
+    kind, *views = objective.split()
+    assert config.objective.kind == kind and config.objective.views in (views or ["joint"])

@@ -1,5 +1,9 @@
 """Two processes on a CPU against one that holds the whole batch."""
 
+import os
+import socket
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +11,8 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
+import yaml
+from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.multiprocessing.spawn import spawn
 from torch.nn.parallel import DistributedDataParallel
@@ -14,7 +20,8 @@ from torch.testing import assert_close
 
 from sparta.visualsparta.collate import ImageCollator
 from tests import tiny
-from training.distributed import gather_columns, gather_padded
+from tests.training.corpus import write_corpus
+from training.fit import train
 from training.teacher.config import TeacherConfig
 from training.teacher.similarities import Similarities, Teacher, TermTable
 from training.visualsparta.config import VisualSpartaTrainConfig
@@ -92,17 +99,11 @@ def train_in_parallel(rank: int, options: dict[str, Any]) -> tuple[Tensor, dict[
     return loss.detach(), gradients(step)
 
 
-def gather_in_parallel(rank: int) -> tuple[Tensor, Tensor, Tensor]:
-    ids = torch.tensor([[5, 6, 7], [8, 0, 0]] if rank else [[1, 0], [2, 3]])
-    columns = torch.arange(6).reshape(3, 2) + 10 * rank
-    return (gather_columns(columns), *gather_padded(ids, ids > 0))
-
-
 def work(rank: int, meeting: str, folder: str) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=WORLD)
     results = {name: train_in_parallel(rank, options) for name, options in OPTIONS.items()}
-    torch.save((results, gather_in_parallel(rank)), Path(folder) / f"{rank}.pt")
+    torch.save(results, Path(folder) / f"{rank}.pt")
     dist.destroy_process_group()
 
 
@@ -119,7 +120,7 @@ def test_two_processes_train_as_one(results: list[Any], name: str) -> None:
     alone = Step(**OPTIONS[name])
     expected = alone(batch(range(6), "taught" in OPTIONS[name]))
     expected.backward()
-    for trained, _ in results:
+    for trained in results:
         loss, slopes = trained[name]
         assert_close(loss, expected.detach())
         assert slopes.keys() == gradients(alone).keys()
@@ -127,15 +128,47 @@ def test_two_processes_train_as_one(results: list[Any], name: str) -> None:
             assert_close(slopes[parameter], slope, rtol=1e-3, atol=1e-5, msg=parameter)
 
 
-def test_pieces_are_joined_in_the_order_of_processes(results: list[Any]) -> None:
-    for _, (columns, ids, mask) in results:
-        assert columns.tolist() == [[0, 1, 10, 11], [2, 3, 12, 13], [4, 5, 14, 15]]
-        assert ids.tolist() == [[1, 0, 0], [2, 3, 0], [5, 6, 7], [8, 0, 0]]
-        assert mask.dtype == torch.bool
-        assert torch.equal(mask, ids > 0)
+# ---- `torchrun` on two nodes, which are two processes here ------------------------------------
+
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "1"]
+PROBABILITIES = ("hidden_dropout_prob", "attention_probs_dropout_prob")
 
 
-def test_one_process_gathers_nothing() -> None:
-    ids = torch.tensor([[1, 2]])
-    assert gather_columns(ids) is ids
-    assert gather_padded(ids, ids > 0)[0] is ids
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def start_nodes(config: Path, out: Path) -> list[subprocess.Popen[str]]:
+    """Run the command of docs/own-model.md on each of two nodes."""
+    meeting = ["--master-addr", "127.0.0.1", "--master-port", str(free_port())]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    command = ["-m", "sparta", "train", str(config), "--out", str(out)]
+    return [
+        subprocess.Popen(
+            [*TORCHRUN, "--node-rank", str(rank), *meeting, *command],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+
+
+def test_two_nodes_train_what_one_process_does(tmp_path: Path) -> None:
+    corpus = write_corpus(tmp_path)
+    # Dropout is drawn for a process's part of a batch; without it the parts make up the whole.
+    encoder = corpus.config().model.encoder | dict.fromkeys(PROBABILITIES, 0.0)
+    model = {"encoder": encoder, "options": {"region_dropout": 0.0}}
+    config = corpus.config(epochs=2, model=model)
+    settings = tmp_path / "config.yaml"
+    settings.write_text(yaml.safe_dump(config.model_dump(mode="json")))
+    nodes = start_nodes(settings, tmp_path / "two")
+    train(config, tmp_path / "one")
+    outputs = [node.communicate(timeout=120)[0] for node in nodes]
+    assert [node.returncode for node in nodes] == [0, 0], outputs
+    one, two = (load_file(tmp_path / run / "model/model.safetensors") for run in ("one", "two"))
+    assert one.keys() == two.keys()
+    for name, weights in one.items():
+        assert_close(two[name], weights, rtol=1e-3, atol=1e-4, msg=name)

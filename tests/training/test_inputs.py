@@ -34,6 +34,15 @@ def store(corpus: Corpus) -> FeatureStore:
     return FeatureStore.open(corpus.features)
 
 
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for name in "abc":
+        Image.new("RGB", (32, 24), "red").save(folder / f"{name}.png")
+    return folder
+
+
 def test_stores_must_have_one_source(corpus: Corpus, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"data\.features: give feature stores"):
         open_stores(DataConfig(), tmp_path)
@@ -47,17 +56,15 @@ def test_stores_must_have_one_source(corpus: Corpus, tmp_path: Path) -> None:
     assert len(open_stores(both, tmp_path)) == 2
 
 
-def test_features_can_be_extracted_for_the_run(tmp_path: Path) -> None:
-    photos = tmp_path / "photos"
-    photos.mkdir()
-    for name in "ab":
-        Image.new("RGB", (32, 24), "red").save(photos / f"{name}.png")
+def test_features_can_be_extracted_for_the_run(photos: Path, tmp_path: Path) -> None:
     config = DataConfig(photos=photos, backbone="pixels", augmentations=3)
     stores = open_stores(config, tmp_path / "run")
     assert [store.augmentation for store in stores] == ["plain", "flip", "crop:1"]
-    assert all(store.ids == ["a.png", "b.png"] for store in stores)
+    assert all(store.ids == ["a.png", "b.png", "c.png"] for store in stores)
     with pytest.raises(InputError, match=r"data\.features.* or else data\.photos"):
         open_stores(DataConfig(photos=photos, features=[tmp_path / "features"]), tmp_path)
+    with pytest.raises(InputError, match=r"data\.backbone: give the backbone"):
+        open_stores(DataConfig(photos=photos), tmp_path)
 
 
 def test_a_resumed_run_must_have_the_same_features(
@@ -170,15 +177,6 @@ def test_photos_may_have_no_captions(store: FeatureStore, with_splits: DataConfi
     assert [photo.image_id for photo in held_out] == ["p002.jpg"]
 
 
-@pytest.fixture
-def photos(tmp_path: Path) -> Path:
-    folder = tmp_path / "photos"
-    folder.mkdir()
-    for name in "abc":
-        Image.new("RGB", (32, 24), "red").save(folder / f"{name}.png")
-    return folder
-
-
 def pixel_settings(photos: Path, augmentations: int = 2, grid: int | None = 4) -> DataConfig:
     return DataConfig(photos=photos, backbone="pixels", augmentations=augmentations, grid=grid)
 
@@ -257,8 +255,3 @@ def test_a_second_run_waits_for_the_first(
         assert len(extract_for_training(pixel_settings(photos), out)) == 2
     other.join()
     assert f"waiting for another run that extracts features into {folder}" in caplog.text
-
-
-def test_a_backbone_must_be_named(photos: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"data\.backbone: give the backbone"):
-        extract_for_training(DataConfig(photos=photos), tmp_path / "run")

@@ -11,7 +11,6 @@ from typer.testing import CliRunner
 from indexer.live.changes import Delete
 from indexer.search.lucene import LuceneSearcher
 from indexer.update.writer import open_writer
-from server.commands.check import _size
 from sparta.command_line import cli
 from tests.server.drawings import index_drawings
 
@@ -69,8 +68,3 @@ def test_settings_their_origins_and_the_index_are_printed(tmp_path: Path) -> Non
 def test_what_cannot_run_is_an_error(arguments: list[str], message: str) -> None:
     _, error = check(*arguments)
     assert message in str(error)
-
-
-def test_sizes() -> None:
-    sizes = [999, 1000, 12_345_678, 10**18]
-    assert list(map(_size, sizes)) == ["999 bytes", "1.0 KB", "12.3 MB", "1000000.0 TB"]

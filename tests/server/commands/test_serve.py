@@ -75,10 +75,6 @@ def test_photos_and_examples_come_from_index_and_options(address: str, photos: P
         assert response.content == (photos / image_id).read_bytes()
 
 
-def test_an_id_cut_by_a_nul_is_unknown(address: str) -> None:
-    assert httpx.get(f"{address}/v1/images/garden/one.png%00x", timeout=60).status_code == 404
-
-
 def test_many_at_once_get_their_own_answers(address: str) -> None:
     queries = ["red", "blue", "green", "red blue", "zyzzyva"] * 20
     expected = {q: [h.image_id for h in FakeSearcher().search(q).hits] for q in queries}

@@ -50,6 +50,9 @@ def test_a_filter_leaves_hits_out_and_changes_nothing_else(served: TestClient) -
     kept = [hit for hit in every["hits"] if hit["metadata"]["width"] >= 320]
     assert [hit | {"rank": 0} for hit in wide["hits"]] == [hit | {"rank": 0} for hit in kept]
     assert (wide["total"], wide["facets"]) == (None, None)
+    path = "/v1/images/garden/two.jpg/similar"
+    similar = ids(served.get(path, params={"filter": "width:>=320"}).json())
+    assert similar == [i for i in ids(served.get(path).json()) if WIDTHS[i] >= 320]
     for given in (WIDE, {"must": [WIDE]}, "width:>=320"):
         body = {"q": QUERY, "filter": given}
         answer = served.post("/v1/search", json=body)
@@ -80,6 +83,8 @@ def test_facets_count_all_that_matches(served: TestClient) -> None:
     found = ids(ask(served))
     answer = ask(served, k=1, facets="width,folder")
     assert (len(answer["hits"]), answer["total"]) == (1, len(found))
+    kinds = served.get("/v1/fields").json()["fields"]
+    assert kinds == {"folder": "keyword", "height": "number", "path": "keyword", "width": "number"}
     widths = {bucket["value"]: bucket["count"] for bucket in answer["facets"]["width"]}
     assert widths == Counter(WIDTHS[image_id] for image_id in found)
     folders = {bucket["value"]: bucket["count"] for bucket in answer["facets"]["folder"]}
@@ -191,13 +196,6 @@ def test_several_searches_at_once(served: TestClient) -> None:
         assert served.post("/v1/search", json={"queries": bad}).status_code == 422
 
 
-def test_similar_photos_with_a_filter(served: TestClient) -> None:
-    path = "/v1/images/garden/two.jpg/similar"
-    every = ids(served.get(path).json())
-    found = ids(served.get(path, params={"filter": "width:>=320"}).json())
-    assert found == [image_id for image_id in every if WIDTHS[image_id] >= 320]
-
-
 def cursor_of(*content: Any) -> str:
     return base64.urlsafe_b64encode(json.dumps(content).encode()).decode()
 
@@ -222,8 +220,3 @@ def test_wrong_cursors(served: TestClient) -> None:
         response = served.get("/v1/search", params={"q": QUERY, **params})
         assert (response.status_code, response.json()["field"]) == (422, "cursor"), params
         assert detail in response.json()["detail"]
-
-
-def test_fields_have_kinds(served: TestClient) -> None:
-    kinds = served.get("/v1/fields").json()["fields"]
-    assert kinds == {"folder": "keyword", "height": "number", "path": "keyword", "width": "number"}

@@ -7,7 +7,7 @@ import json
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 import pytest
 from fastapi import FastAPI
@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from starlette.types import ASGIApp
 
 from server.backends import Backend
+from server.routes.parameters import pairs_of
 from tests.server.apps import app_of, make_key
 from tests.server.fake import FakeDense, FakeSearcher
 
@@ -203,3 +204,8 @@ def test_a_request_is_counted_once_by_the_limit(photos: Path, keys: Path, key: s
     headers = [(b"host", b"localhost"), (b"x-api-key", key.encode())]
     queries = ("q=red%5E0", "q=red", "q=red", "q=red%5E0")
     assert [ask(app, query, headers).status for query in queries] == [422, 200, 429, 429]
+
+
+@given(st.binary() | st.text("ab=&+;%20C3A9é", max_size=30).map(str.encode))
+def test_names_and_values_are_those_of_the_standard_library(query: bytes) -> None:
+    assert pairs_of(query) == parse_qsl(query.decode("latin-1"), keep_blank_values=True)

@@ -21,11 +21,6 @@ SESSION, SIGN_IN, SIGN_OUT = "/v1/session", "/v1/sign-in", "/v1/sign-out"
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "keys.json"
-
-
-@pytest.fixture
 def client(photos: Path, file: Path) -> TestClient:
     return client_of(app_of(Backend("sparta", FakeSearcher(), photos), keys=file))
 
@@ -63,14 +58,16 @@ def test_the_cookie_ends_with_the_key(client: TestClient, file: Path) -> None:
     assert 590 < age <= 600
 
 
-def test_the_cookie_of_an_admin_searches_and_does_nothing_else(
+def test_an_admin_sees_all_keys_but_no_hashes_and_its_cookie_sees_none(
     client: TestClient, file: Path
 ) -> None:
-    key = make_key(file, "admin")
+    key, _ = make_key(file, "admin"), make_key(file)
     client.post(SIGN_IN, json={"key": key})
     assert client.get(SESSION).json()["allows"] == ["search"]
     assert client.get("/v1/keys").status_code == 403
-    assert client.get("/v1/keys", headers={"X-API-Key": key}).status_code == 200
+    found = client.get("/v1/keys", headers={"X-API-Key": key}).json()["keys"]
+    assert [one["scope"] for one in found] == ["admin", "search"]
+    assert set(found[0]) == {"id", "name", "scope", "created", "expires"}
 
 
 def test_keys_that_cannot_sign_in(client: TestClient, file: Path) -> None:

@@ -44,6 +44,11 @@ JSON = {"content-type": "application/json"}
 
 
 @pytest.fixture
+def index(drawings: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(drawings, tmp_path / "index")
+
+
+@pytest.fixture
 def board() -> Board:
     return Board(1)
 
@@ -369,21 +374,6 @@ def test_dense_models_follow_photos_and_not_term_weights(
         missing = {n: one.missing for n, one in open_dense_lazily(index, sparse).items()}
     # Of the letters, all that were written are missing: its model cannot be used.
     assert missing == {"vse++": 1, "letters": 4, "ensemble": 4}
-
-
-def test_after_an_alias_is_switched_the_other_index_is_written(
-    drawings: Path, tmp_path: Path
-) -> None:
-    for name in ("7", "8"):
-        shutil.copytree(drawings, tmp_path / name)
-    alias = tmp_path / "prod"
-    set_alias(alias, tmp_path / "7")
-    with writer_of(alias) as client:
-        put(client, "a", terms={"red": 126})
-        set_alias(alias, tmp_path / "8")
-        put(client, "b", terms={"red": 126})
-    assert found(tmp_path / "7", "red")[0] == "a"
-    assert found(tmp_path / "8", "red")[0] == "b"
 
 
 def copies(drawings: Path, folder: Path) -> tuple[Path, Path, Path]:

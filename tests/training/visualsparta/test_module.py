@@ -63,24 +63,6 @@ def test_equation_13(with_positive: bool, smoothing: float) -> None:
     assert found.item() == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.parametrize("with_positive", [True, False])
-@pytest.mark.parametrize("smoothing", [0.0, 0.2])
-def test_a_photo_is_never_its_own_captions_negative(with_positive: bool, smoothing: float) -> None:
-    given = scores()
-    in_batch_cross_entropy(given, QUERIES, COLUMNS, with_positive, smoothing).backward()
-    assert given.grad is not None
-    assert given.grad.isfinite().all()
-    for row, photo in enumerate(QUERIES.tolist()):
-        for column, shown in enumerate(COLUMNS.tolist()):
-            slope = given.grad[row, column].item()
-            if shown != photo:
-                assert slope != 0
-            elif column == COLUMNS.tolist().index(photo):
-                assert slope < 0 or smoothing
-            else:
-                assert slope == 0  # the second column of photo 8 takes no part
-
-
 def test_extreme_scores_stay_finite() -> None:
     given = torch.tensor([[500.0, -500.0], [500.0, 0.0]], requires_grad=True)
     loss = in_batch_cross_entropy(given, torch.arange(2), torch.arange(2))
@@ -228,22 +210,6 @@ def test_misspelt_model_settings_are_refused(corpus: Corpus, store: FeatureStore
             prepare.build_model(
                 VisualSpartaModelConfig.model_validate(settings), store.source, texts_of(photos)
             )
-
-
-def test_validation_queries_know_their_photo(corpus: Corpus, store: FeatureStore) -> None:
-    config = corpus.config()
-    photos, held_out = split_photos(config.data, [store], 0)
-    model = prepare.build_model(config.model, store.source, texts_of(photos))
-    queries, targets = prepare.validation_queries(model, held_out)
-    assert targets.tolist() == [i for i in range(30) for _ in range(2)]
-    expected = model.encode_queries([text for photo in held_out for text in photo.captions])
-    assert torch.equal(queries.terms, expected.terms)
-    assert torch.equal(queries.counts, expected.counts)
-    loader = prepare.validation_loader(config, store, held_out, model)
-    shown = torch.cat([batch.regions for batch in loader])
-    for row, photo in zip(shown, held_out, strict=True):
-        own = torch.from_numpy(store[store.index(photo.image_id)].features.copy())
-        assert torch.equal(row, own)
 
 
 def test_an_epoch_of_pairs_has_every_caption_once(corpus: Corpus, store: FeatureStore) -> None:

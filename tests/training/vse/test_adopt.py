@@ -3,16 +3,12 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.training.vse.batches import (
     PHOTOS,
     Nested,
-    batches,
     different,
     gradient,
-    shuffled,
     similarities,
 )
 from training.vse.adopt import AdoptLoss, AdoptVariant, adopt
@@ -49,10 +45,11 @@ def slow_adopt(values: Nested, photos: list[int], temperature: float, variant: s
 
 @BOTH
 @pytest.mark.parametrize("photos", [PHOTOS, list(range(7)), [0] * 6 + [1], [0] * 7])
-@pytest.mark.parametrize("seed", range(4))
-def test_section_3_3(variant: AdoptVariant, photos: list[int], seed: int) -> None:
-    values = similarities(seed, 7, 7)
-    values.data += 0.1 * seed  # another alignment, another K
+@pytest.mark.parametrize("shift", [-2.0, 0.0, 0.1, 0.2, 0.3])
+def test_section_3_3(variant: AdoptVariant, photos: list[int], shift: float) -> None:
+    """Where all are below 0, a positive set to 0 among them would be the hardest negative."""
+    values = similarities(round(10 * abs(shift)), 7, 7)
+    values.data += shift  # another alignment, another K
     found = adopt(values, different(photos), 0.07, variant)
     expected = slow_adopt(values.tolist(), photos, 0.07, variant)
     for one, other in zip(found, expected, strict=True):
@@ -104,27 +101,6 @@ def test_as_printed_k_is_1_only_where_all_embeddings_coincide() -> None:
     assert negatives(1.0, 0.5, "paper") > 40
 
 
-@BOTH
-def test_the_positive_is_no_negative_where_all_similarities_are_below_0(
-    variant: AdoptVariant,
-) -> None:
-    """A positive set to 0 among these, as in the published code, would be the hardest negative."""
-    values = (similarities(5, 7, 7).detach() - 2).requires_grad_()
-    slopes = gradient(values, adopt(values, different(list(range(7))), variant=variant).loss)
-    assert (slopes.diagonal() < 0).all()
-    assert (slopes >= 0).sum() == 7 * 6
-
-
-@BOTH
-def test_another_caption_of_the_photo_is_no_negative(variant: AdoptVariant) -> None:
-    values = similarities(6, 7, 7).detach()
-    values[0, 2] = values[5, 1] = 1.0
-    values.requires_grad_()
-    slopes = gradient(values, adopt(values, different(PHOTOS), variant=variant).loss)
-    assert slopes[0, 2] == slopes[2, 0] == slopes[1, 5] == slopes[5, 1] == 0
-    assert slopes.count_nonzero() > 7
-
-
 def test_a_mean_below_0_takes_all_negatives() -> None:
     assert negatives(-1.0, 2.0, "code", 8) == 7  # -1 + 0.24 has no 1.25th power
     assert negatives(-0.1, 0.0, "paper", 8) == 7
@@ -143,28 +119,3 @@ def test_an_unknown_variant_is_an_error() -> None:
     wrong: Any = "printed"
     with pytest.raises(ValueError, match="variant is 'printed', not 'paper' or 'code'"):
         adopt(similarities(0, 2, 2), different([0, 1]), variant=wrong)
-
-
-@given(
-    batch=batches(views=False),
-    seed=st.integers(0, 10**6),
-    variant=st.sampled_from(["paper", "code"]),
-)
-def test_the_order_of_the_batch_does_not_matter(
-    batch: tuple[torch.Tensor, torch.Tensor], seed: int, variant: AdoptVariant
-) -> None:
-    found = adopt(*batch, variant=variant)
-    assert gradient(batch[0], found.loss).isfinite().all()
-    again = adopt(*shuffled(*batch, seed), variant=variant)
-    for one, other in zip(again, found, strict=True):
-        torch.testing.assert_close(one, other)
-
-
-@given(batch=batches(views=False), variant=st.sampled_from(["paper", "code"]))
-def test_texts_and_images_may_change_sides(
-    batch: tuple[torch.Tensor, torch.Tensor], variant: AdoptVariant
-) -> None:
-    values, apart = batch
-    found, turned = adopt(values, apart, variant=variant), adopt(values.T, apart.T, variant=variant)
-    for one, other in zip(turned, found, strict=True):
-        torch.testing.assert_close(one, other)

@@ -143,13 +143,6 @@ def test_a_grid_keeps_all_or_drops_at_a_rate_of_its_own() -> None:
     assert abs(dropped.mean() - 0.096) < 0.005
 
 
-def test_a_grid_may_always_or_never_lose_cells() -> None:
-    draw = rng()
-    assert all(len(keep_grid(4096, draw, apply=0.0)) == 4096 for _ in range(50))
-    always = [len(keep_grid(4096, draw, apply=1.0, most=0.5)) / 4096 for _ in range(500)]
-    assert abs(np.mean(always) - 0.75) < 0.03
-
-
 @pytest.mark.parametrize("keep", [keep_regions, keep_grid])
 def test_no_region_at_all_is_an_error(keep: Any) -> None:
     with pytest.raises(ValueError, match="at least one region"):
@@ -183,18 +176,14 @@ def test_whole_words_are_masked_replaced_and_deleted() -> None:
 
 
 def test_masked_and_replaced_words_keep_their_length() -> None:
-    three = [[1, 2, 3]] * 500
+    three = [[1, 2, 3]] * 5000
     found = disturb_words(three, TOKENIZER, rng(), 1.0)
     assert {len(word) for word in found} == {3}
+    assert {piece for word in found for piece in word} == {MASK, *ORDINARY}
     replaced = [word for word in found if MASK not in word]
     assert {MASK} == {piece for word in found if MASK in word for piece in word}
     assert len({tuple(word) for word in replaced}) > 0.9 * len(replaced)
     assert any(len(set(word)) == 3 for word in replaced)  # each piece drawn by itself
-
-
-def test_random_entries_come_from_the_whole_vocabulary() -> None:
-    found = disturb_words([[1, 2, 3]] * 20_000, TOKENIZER, rng(), 1.0)
-    assert {piece for word in found for piece in word} == {MASK, *ORDINARY}
 
 
 @given(
@@ -235,24 +224,14 @@ def test_vectors_of_a_network_are_dropped_and_the_rest_closes_up() -> None:
     dropped = drop_vectors(images, "grid-flat", rng(3))
     expected = rng(3)
     for number, (rows, length) in enumerate(zip(*dropped, strict=True)):
-        kept = keep_regions(49, expected)
-        assert int(length) == len(kept) < 49
-        assert rows[:length, 0].tolist() == [1.0 + 100 * number + i for i in kept]
+        rest = keep_regions(49, expected)
+        assert int(length) == len(rest) < 49
+        assert rows[:length, 0].tolist() == [1.0 + 100 * number + i for i in rest]
         assert torch.equal(rows[:length, 1], -rows[:length, 0])
         assert not rows[length:].any()
     assert dropped.regions.shape[1] == int(dropped.lengths.max())
     dropped.regions.sum().backward()
     assert images.regions.grad is not None
     assert int((images.regions.grad == 1).all(dim=2).sum()) == int(dropped.lengths.sum())
-
-
-@pytest.mark.parametrize(("rule", "share"), [("grid-flat", 0.2), ("regions", 0.2), ("grid", 0.096)])
-def test_a_network_loses_as_many_vectors_as_the_rule_says(rule: str, share: float) -> None:
-    lengths = drop_vectors(network_output(2000, 49), rule, rng()).lengths
-    assert abs(1 - lengths.float().mean() / 49 - share) < 0.005
-
-
-def test_without_a_rule_a_network_loses_none() -> None:
-    images = network_output(3, 5)
     kept = drop_vectors(images, "none", rng())
     assert torch.equal(kept.regions, images.regions) and torch.equal(kept.lengths, images.lengths)

@@ -12,9 +12,8 @@ from sparta.vse.model import VseModel
 from tests.training.corpus import Corpus
 from tests.training.test_fit import assert_resumes
 from tests.training.vse.runs import METHODS, config
-from training.config import load_config
 from training.fit import train
-from training.vse.config import VseModelConfig, VseTrainConfig
+from training.vse.config import VseModelConfig
 from training.vse.lightning_module import VseTraining
 from training.vse.prepare import build_model
 
@@ -33,37 +32,23 @@ def test_a_resumed_run_repeats_the_unbroken_one(corpus: Corpus, tmp_path: Path) 
     assert_resumes(config(corpus, "mv-vse", epochs=3), tmp_path, VseTraining)
 
 
-def test_groups_learn_at_their_own_rates(corpus: Corpus, minilm: Path, tmp_path: Path) -> None:
-    settings = load_config(
-        "flickr8k/vse-inf-grid-bert",
-        [f"model.init={minilm}", "text_rate=0.1", "data.validation_photos=0"],
-    )
-    assert isinstance(settings, VseTrainConfig)
-    source = FeatureStore.open(corpus.features).source
-    settings.model.options |= {"dimension": 16, "square_root": False}
-    module = VseTraining(build_model(settings.model, source, []), settings)
-    groups = {group["lr"]: group["params"] for group in module._groups()}
-    assert sorted(groups) == pytest.approx([5e-5, 5e-4])
-    assert module.model.text_encoder is not None
-    slow = {id(parameter) for rate, own in groups.items() if rate < 1e-4 for parameter in own}
-    assert slow == {id(parameter) for parameter in module.model.text_encoder.parameters()}
+@pytest.mark.parametrize("rate", [0.0, 0.1])
+def test_a_text_encoder_learns_at_its_own_rate(corpus: Corpus, minilm: Path, rate: float) -> None:
+    settings = config(corpus, learning_rate=5e-4, text_rate=rate)
+    settings.model = VseModelConfig(init=str(minilm), layers=1, options={"dimension": 16})
+    model = build_model(settings.model, FeatureStore.open(corpus.features).source, [])
+    groups = {g["lr"]: g["params"] for g in VseTraining(model, settings)._groups() if g["params"]}
+    assert sorted(groups) == pytest.approx([5e-5, 5e-4] if rate else [5e-4])
+    slow = {id(parameter) for lr, own in groups.items() if lr < 1e-4 for parameter in own}
+    assert model.text_encoder is not None
+    own = list(model.text_encoder.parameters())
+    assert slow == ({id(parameter) for parameter in own} if rate else set())
+    assert {parameter.requires_grad for parameter in own} == {rate > 0}
 
 
 def test_a_batch_larger_than_the_data_is_refused(corpus: Corpus, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="batch_size: 900 must be"):
         train(config(corpus, batch_size=900), tmp_path)
-
-
-def test_a_text_encoder_at_rate_zero_stays_as_it_is(corpus: Corpus, minilm: Path) -> None:
-    settings = config(corpus, text_rate=0)
-    settings.model = VseModelConfig(init=str(minilm), layers=1, options={"dimension": 16})
-    model = build_model(settings.model, FeatureStore.open(corpus.features).source, [])
-    module = VseTraining(model, settings)
-    learning = {id(parameter) for group in module._groups() for parameter in group["params"]}
-    assert model.text_encoder is not None
-    for parameter in model.text_encoder.parameters():
-        assert not parameter.requires_grad and id(parameter) not in learning
-    assert learning
 
 
 def test_a_run_gone_astray_is_stopped(

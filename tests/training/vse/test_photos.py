@@ -169,27 +169,27 @@ def test_photos_that_cannot_be_read_are_left_out_and_listed(
         open_photos(config, tmp_path)
 
 
+NETWORK = r"model\.options\.vision: a model with a vision network"
+
+
 @pytest.mark.parametrize(
-    "data",
+    ("changes", "message"),
     [
-        {"photos": None},
-        {"features": ["a"]},
-        {"backbone": "pixels"},
-        {"grid": 7},
-        {"augmentations": 2},
+        ({"data": {"photos": None}}, NETWORK),
+        ({"data": {"features": ["a"]}}, NETWORK),
+        ({"data": {"grid": 7}}, NETWORK),
+        ({"data": {"augmentations": 2}}, NETWORK),
+        (
+            {"data": {"backbone": "pixels"}, "model": {"min_count": 1}},
+            r"augmentation\.photos is for a model with a vision",
+        ),
     ],
 )
 def test_a_model_with_a_vision_network_takes_only_photos(
-    drawn: Drawn, tmp_path: Path, data: dict[str, Any]
+    drawn: Drawn, tmp_path: Path, changes: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(InputError, match=r"model\.options\.vision: a model with a vision network"):
-        train(drawn.config(data=data), tmp_path)
-
-
-def test_augmentation_must_fit_what_the_model_takes(drawn: Drawn, tmp_path: Path) -> None:
-    blind = drawn.config(data={"backbone": "pixels"}, model={"min_count": 1})
-    with pytest.raises(InputError, match=r"augmentation\.photos is for a model with a vision"):
-        train(blind, tmp_path / "photos")
+    with pytest.raises(InputError, match=message):
+        train(drawn.config(**changes), tmp_path)
 
 
 # ---- runs ---------------------------------------------------------------------------------------
@@ -321,28 +321,19 @@ def test_a_resumed_run_repeats_the_unbroken_one(drawn: Drawn, tmp_path: Path) ->
 # ---- rates --------------------------------------------------------------------------------------
 
 
-def module(config: VseTrainConfig, drawn: Drawn) -> VseTraining:
+@pytest.mark.parametrize("rate", [0.0, 0.01])
+def test_the_network_learns_at_its_own_rate(drawn: Drawn, tmp_path: Path, rate: float) -> None:
+    config = drawn.config(vision_rate=rate, vision_frozen_epochs=0)
     source = vision_source(config.model.options["vision"])
-    return VseTraining(build_model(config.model, source, read_captions(drawn.captions)), config)
-
-
-def test_the_network_learns_at_its_own_rate(drawn: Drawn) -> None:
-    made = module(drawn.config(vision_rate=0.01), drawn)
+    made = VseTraining(build_model(config.model, source, read_captions(drawn.captions)), config)
     assert made.model.vision is not None
+    own = list(made.model.vision.parameters())
     slow = {id(p) for g in made._groups() if g["lr"] == pytest.approx(1e-4) for p in g["params"]}
-    assert slow == {id(parameter) for parameter in made.model.vision.parameters()}
-
-
-def test_a_network_at_rate_zero_stays_as_it_is(drawn: Drawn, tmp_path: Path) -> None:
-    config = drawn.config(vision_rate=0, vision_frozen_epochs=0)
-    made = module(config, drawn)
-    assert made.model.vision is not None
-    learning = {id(parameter) for group in made._groups() for parameter in group["params"]}
-    for parameter in made.model.vision.parameters():
-        assert not parameter.requires_grad and id(parameter) not in learning
-    kept = vision_of(VseModel.from_pretrained(train(config, tmp_path).model).state_dict())
-    for name, value in vision_of(made.model.state_dict()).items():
-        assert torch.equal(value, kept[name]), name
+    assert slow == ({id(parameter) for parameter in own} if rate else set())
+    assert {parameter.requires_grad for parameter in own} == {rate > 0}
+    before = vision_of(made.model.state_dict())
+    after = vision_of(VseModel.from_pretrained(train(config, tmp_path).model).state_dict())
+    assert all(torch.equal(before[name], after[name]) for name in before) is (rate == 0)
 
 
 def test_several_processes_expect_a_network_without_gradient(drawn: Drawn) -> None:
