@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from eval.pruning.index import IndexBytes, PruningChoice, parse_choices
+from eval.pruning.index import PruningChoice, parse_choices
 from eval.pruning.measure import measure_pruning
 from eval.pruning.queries import short_queries
-from eval.pruning.results import PruningRow, PruningStudy, save_frontier
+from eval.pruning.results import PruningStudy
 from eval.recall.index import measure_index_recall
 from eval.recall.scores import check_memory
 from indexer.search.open import open_index
@@ -24,7 +24,6 @@ from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.features.writer import StoreWriter
-from sparta.metrics import Recall
 from sparta.tokenizer import WordPieceTokenizer
 from sparta.visualsparta.collate import ImageCollator
 from sparta.visualsparta.model import VisualSparta
@@ -396,15 +395,6 @@ def test_all_images_are_searched(
     assert alone.rows[0].recall.at_1 > whole[1].rows[0].recall.at_1
 
 
-def test_choices() -> None:
-    assert parse_choices("7, all", "mean", "trained,all") == [
-        PruningChoice(7, "mean", "trained"),
-        PruningChoice(None, "mean", "trained"),
-        PruningChoice(7, "mean", "all"),
-        PruningChoice(None, "mean", "all"),
-    ]
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -458,14 +448,3 @@ def test_captions_of_unknown_words_find_nothing(
         found = [2 / 3 * share for share in expected.recall[:3]]
         assert list(row.recall[:3]) == pytest.approx(found)
         assert row.overlap == expected.overlap
-
-
-def test_rows_without_an_index_are_no_points(tmp_path: Path) -> None:
-    recall, out = Recall(20.0, 50.0, 60.0, 5.0), tmp_path / "frontier.png"
-    choice = PruningChoice(5, "mean", "trained")
-    row = PruningRow(choice, 8, recall, 100, 100, 5, None, {})
-    save_frontier([row], out)
-    assert not out.exists()
-    built = PruningRow(choice, 8, recall, 100, 100, 5, IndexBytes(100, 200), {})
-    save_frontier([row, built], out)
-    assert out.stat().st_size > 10_000
