@@ -22,7 +22,7 @@ from sparta.features.store import FeatureStore
 from sparta.vse.batch import RegionBatch, collate_regions
 from sparta.vse.model import VseModel
 from tests import tiny
-from tests.eval.dense_models import save_dense
+from tests.eval.data import save_dense
 from tests.sparta.vse.models import bigru
 from tests.stores import write_store
 from tests.training.corpus import Corpus, write_corpus

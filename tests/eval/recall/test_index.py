@@ -37,7 +37,7 @@ from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.metrics import recall
-from tests.eval.dense_models import save_dense
+from tests.eval.data import save_dense
 from tests.eval.recall.ranked import RankedSearcher
 
 
