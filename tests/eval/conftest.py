@@ -11,8 +11,11 @@ import pytest
 from sparta.captions.read import CaptionedPhoto
 from sparta.features.store import FeatureStore
 from sparta.tokenizer import WordPieceTokenizer
+from tests.eval.data import Data
 from tests.indexer.tiny import save_model, write_store
 from tests.indexer.vocabulary import WORDS, small_tokenizer
+from tests.server.drawings import index_drawings
+from tests.server.fake import draw
 
 
 @pytest.fixture(scope="session")
@@ -56,3 +59,21 @@ def captions_file(
     lines.append({"image": "elsewhere.jpg", "split": "other", "captions": ["dog"]})
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return path
+
+
+@pytest.fixture(scope="session")
+def data(
+    views: list[FeatureStore],
+    models: list[Path],
+    captioned: list[CaptionedPhoto],
+    captions_file: Path,
+    tokenizer: WordPieceTokenizer,
+) -> Data:
+    return Data(views, models, captioned, captions_file, tokenizer)
+
+
+@pytest.fixture(scope="session")
+def drawings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small index whose images the measured ones are made of."""
+    photos = draw(tmp_path_factory.mktemp("photos"))
+    return index_drawings(tmp_path_factory.mktemp("drawings") / "index", photos)

@@ -48,6 +48,7 @@ def test_from_photos(tmp_path: Path) -> None:
     assert problem is None
     found = json.loads(out.read_text())
     assert found["images"] == len(DRAWINGS) and found["arguments"]["photos"] == "photos"
+    assert found["arguments"]["out"] == "build.json"
     assert stages(found) == ["extraction", "encoding", "index", "all"]
     seconds = [one["seconds"] for one in found["stages"]]
     assert min(seconds) > 0 and seconds[-1] == pytest.approx(sum(seconds[:-1]))

@@ -31,7 +31,7 @@ from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.tokenizer import WordPieceTokenizer
 from tests.eval.bench.tiny import EXACT, plan
-from tests.eval.dense_models import save_dense
+from tests.eval.data import save_dense
 
 TEXTS = ["dog cat", "", "the red ball", "qqq", "two dogs run dog", "beach ball", "sky"]
 HURRY = ["--warm-up", "0", "--seconds", "0", "-k", "10", "--threads", "1", "--sizes", "30,40"]

@@ -1,21 +1,16 @@
-"""The figure of winning regions, and the command that explains one photo."""
+"""The commands that explain photos and draw the winning regions."""
 
 from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from matplotlib.colors import to_hex
-from matplotlib.patches import Rectangle
 from PIL import Image
 from typer.testing import CliRunner
 
-from eval.figures.grounding import COLOURS, draw, explain_all, open_photos
 from eval.figures.papers import every_nth
-from indexer.search.lucene import LuceneSearcher
 from sparta.captions.read import CaptionedPhoto
 from sparta.command_line import cli
 from sparta.errors import InputError
@@ -36,34 +31,6 @@ def photos(index: Path) -> Path:
     return index.parent / "photos"
 
 
-def test_boxes_are_drawn_once_each_with_their_strongest_term(index: Path, photos: Path) -> None:
-    [found] = explain_all(LuceneSearcher(index), [("a.png", QUERY)])
-    photo, text = draw([found], open_photos(photos, ["a.png"])).axes
-    boxes = [patch for patch in photo.patches if isinstance(patch, Rectangle)]
-    assert [to_hex(box.get_edgecolor()) for box in boxes] == list(COLOURS[:3])
-    strongest = [next(t for t in found.terms if t.region == region) for region in (0, 1, 2)]
-    strongest.sort(key=lambda term: -term.score)
-    for box, tag, term in zip(boxes, photo.texts, strongest, strict=True):
-        assert term.box is not None
-        left, top, right, bottom = term.box
-        expected = (left, 1 - bottom, right - left, bottom - top)
-        assert (*box.get_xy(), box.get_width(), box.get_height()) == pytest.approx(expected)
-        assert tag.get_text() == f"{term.term} {term.score:g}"
-    lines = [line.get_text() for line in text.texts]
-    assert "dog  label “dog” in “brown dog”, region 0" in lines
-    assert "ball  region 1" in lines and "tree  whole photo" in lines
-    assert lines[0] == f"“{QUERY}”" and lines[-1] == "no score: the, by, a"
-
-
-def test_tags_do_not_hide_each_other(index: Path, photos: Path) -> None:
-    [found] = explain_all(LuceneSearcher(index), [("a.png", "ball tree")])
-    near = [replace(term, box=(0.1 + 0.1 * n, 0.2, 0.5, 0.5)) for n, term in enumerate(found.terms)]
-    shown = replace(found, explanation=replace(found.explanation, terms=near))
-    photo, _ = draw([shown], open_photos(photos, ["a.png"])).axes
-    (x, over), (_, below) = (tag.get_position() for tag in photo.texts)
-    assert x == 0.1 and 1 > over > 0.8 and below < over - 0.06
-
-
 def test_photos_of_the_fixed_rule_stand_at_even_distances() -> None:
     ids = [f"{number:02d}.jpg" for number in range(23)]
     photos = [CaptionedPhoto(i, "val", (f"first of {i}", "second")) for i in reversed(ids)]
@@ -71,17 +38,6 @@ def test_photos_of_the_fixed_rule_stand_at_even_distances() -> None:
     assert len(every_nth(photos, 23)) == 23
     with pytest.raises(InputError, match="--count 24: the split has 23 photos"):
         every_nth(photos, 24)
-
-
-def test_photos_that_cannot_be_drawn(photos: Path, tmp_path: Path) -> None:
-    (tmp_path / "bad.png").write_bytes(b"no photo")
-    for folder, name, message in (
-        (None, "a.png", "no folder of photos is recorded: give --photos"),
-        (photos, "gone.png", "photo 'gone.png' in .*see --photos"),
-        (tmp_path, "bad.png", "photo 'bad.png'"),
-    ):
-        with pytest.raises(InputError, match=message):
-            open_photos(folder, [name])
 
 
 def run(*arguments: str) -> tuple[str, BaseException | None]:
@@ -104,10 +60,16 @@ def test_explain_command(index: Path, photos: Path, tmp_path: Path) -> None:
     assert run("explain", str(index), "a.png", QUERY, *figure, "--photos", str(photos))[1] is None
     assert Image.open(out).format == "PNG"
     assert json.loads(out.with_suffix(".json").read_text())["examples"] == [answer]
+    known = shutil.copytree(index, tmp_path / "index")
+    change(known, photos=str(photos))
+    assert run("explain", str(known), "a.png", QUERY, *figure)[1] is None
+    (tmp_path / "a.png").write_bytes(b"no photo")
     for arguments, message in (
         (["x.png", "dog"], "the index has no image 'x.png'"),
         (["a.png", " "], "the query is empty"),
-        (["a.png", "dog", *figure], "give --photos"),
+        (["a.png", "dog", *figure], "no folder of photos is recorded: give --photos"),
+        (["c.png", "dog", *figure, "--photos", str(tmp_path)], "photo 'c.png' in "),
+        (["a.png", "dog", *figure, "--photos", str(tmp_path)], "photo 'a.png'"),
         (["a.png", "dog", "--figure", "why.jpg"], "--figure why.jpg must be a .png"),
     ):
         error = run("explain", str(index), *arguments)[1]
@@ -133,12 +95,3 @@ def test_figure_command(index: Path, photos: Path, tmp_path: Path) -> None:
     ]
     error = run(*known)[1]
     assert isinstance(error, InputError) and "needs --captions" in str(error)
-
-
-def test_an_index_that_knows_its_photos(index: Path, photos: Path, tmp_path: Path) -> None:
-    known = tmp_path / "index"
-    shutil.copytree(index, known)
-    change(known, photos=str(photos))
-    out = tmp_path / "why.png"
-    assert run("explain", str(known), "a.png", "dog", "--figure", str(out))[1] is None
-    assert out.is_file()

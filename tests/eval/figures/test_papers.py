@@ -22,7 +22,7 @@ from sparta.features.store import FeatureStore
 from sparta.vse.batch import RegionBatch, collate_regions
 from sparta.vse.model import VseModel
 from tests import tiny
-from tests.eval.dense_models import save_dense
+from tests.eval.data import save_dense
 from tests.sparta.vse.models import bigru
 from tests.stores import write_store
 from tests.training.corpus import Corpus, write_corpus
@@ -30,21 +30,24 @@ from tests.training.vse.runs import config
 from training.fit import train
 
 
-def run(*arguments: str) -> BaseException | None:
-    return CliRunner().invoke(cli, ["eval", "figure", *arguments]).exception
+def run(*arguments: object) -> BaseException | None:
+    return CliRunner().invoke(cli, ["eval", "figure", *map(str, arguments)]).exception
+
+
+def drawn(*arguments: object) -> Any:
+    """What the file beside the picture says; the last argument is the picture."""
+    assert run(*arguments) is None
+    out = Path(str(arguments[-1]))
+    assert out.read_bytes().startswith(b"\x89PNG")
+    return json.loads(out.with_suffix(".json").read_text())
+
+
+def refused(message: str, *arguments: object) -> None:
+    error = run(*arguments)
+    assert isinstance(error, InputError) and message in str(error)
 
 
 # ---- coefficients (GPO 5) -----------------------------------------------------------------------
-
-
-def coefficients(*arguments: str) -> dict[str, object] | BaseException:
-    error = run("coefficients", *arguments)
-    if error is not None:
-        return error
-    out = Path(arguments[arguments.index("--out") + 1])
-    assert out.read_bytes().startswith(b"\x89PNG")
-    loaded: dict[str, object] = json.loads(out.with_suffix(".json").read_text())
-    return loaded
 
 
 def slow_coefficients(pooling: torch.nn.Module, size: int) -> list[float]:
@@ -57,46 +60,33 @@ def slow_coefficients(pooling: torch.nn.Module, size: int) -> list[float]:
 def test_every_pooling_of_a_model(tmp_path: Path) -> None:
     model = bigru(visual_pooling="gpo", text_pooling="gpo", views=2)
     model.save_pretrained(tmp_path / "model")
-    folder = str(tmp_path / "model")
-    found = coefficients(folder, "--out", str(tmp_path / "a.png"))
-    assert isinstance(found, dict)
+    curves = drawn("coefficients", tmp_path / "model", "--out", tmp_path / "a.png")["curves"]
     expected = [
-        {"side": side, "name": name, "size": size, "weights": slow_coefficients(pooling, size)}
-        for side, name, pooling, sizes in (
-            ("image", "image, view 1", model.visual_poolings[0], (36,)),
-            ("image", "image, view 2", model.visual_poolings[1], (36,)),
-            ("text", "text", model.text_pooling, (12,)),
-        )
-        for size in sizes
+        ("image", "image, view 1", 36, model.visual_poolings[0]),
+        ("image", "image, view 2", 36, model.visual_poolings[1]),
+        ("text", "text", 12, model.text_pooling),
     ]
-    curves = found["curves"]
-    assert isinstance(curves, list) and len(curves) == len(expected)
-    for curve, wanted in zip(curves, expected, strict=True):
-        assert curve["weights"] == pytest.approx(wanted.pop("weights"), abs=1e-5)
-        assert sum(curve.pop("weights")) == pytest.approx(1)
-        assert curve == wanted
+    for curve, (side, name, size, pooling) in zip(curves, expected, strict=True):
+        weights = curve.pop("weights")
+        assert weights == pytest.approx(slow_coefficients(pooling, size), abs=1e-5)
+        assert sum(weights) == pytest.approx(1)
+        assert curve == {"side": side, "name": name, "size": size}
 
 
 def test_a_side_without_gpo_is_left_out(tmp_path: Path) -> None:
     bigru(visual_pooling="gpo").save_pretrained(tmp_path / "model")
-    folder = str(tmp_path / "model")
-    found = coefficients(folder, "--out", str(tmp_path / "a.png"))
-    assert isinstance(found, dict)
-    curves = found["curves"]
-    assert isinstance(curves, list)
+    curves = drawn("coefficients", tmp_path / "model", "--out", tmp_path / "a.png")["curves"]
     assert [(curve["name"], curve["size"]) for curve in curves] == [("image", 36)]
 
 
 def test_what_cannot_be_drawn(tmp_path: Path) -> None:
-    mean = str(save_dense(tmp_path / "mean"))
-    out = str(tmp_path / "a.png")
-    for arguments, message in (
-        ([mean, "--out", out], "pools by mean and mean: only gpo"),
-        ([mean, "--out", str(tmp_path / "a.jpg")], "must be a .png file"),
-        ([mean, "--out", str(tmp_path / "no" / "a.png")], "in a folder that exists"),
+    mean = save_dense(tmp_path / "mean")
+    for out, message in (
+        ("a.png", "pools by mean and mean: only gpo"),
+        ("a.jpg", "must be a .png file"),
+        ("no/a.png", "in a folder that exists"),
     ):
-        error = coefficients(*arguments)
-        assert isinstance(error, InputError) and message in str(error)
+        refused(message, "coefficients", mean, "--out", tmp_path / out)
 
 
 # ---- k-max (GPO 6) ------------------------------------------------------------------------------
@@ -120,13 +110,10 @@ def test_rsum_of_every_pair(tmp_path: Path) -> None:
     pairs = [(v, t) for v in ("2", "10", "all") for t in ("1", "all")]
     rsums = {pair: 400.0 + place for place, pair in enumerate(pairs)}
     runs, out = write_grid(tmp_path / "runs", rsums), tmp_path / "k.png"
-    assert run("k-max", *runs, "--out", str(out)) is None
-    assert out.read_bytes().startswith(b"\x89PNG")
-    found = json.loads(out.with_suffix(".json").read_text())
+    found = drawn("k-max", *runs, "--out", out)
     assert (found["visual"], found["text"]) == (["2", "10", "all"], ["1", "all"])
     assert found["rsum"] == [[400, 401], [402, 403], [404, 405]]
-    error = run("k-max", *runs[1:], "--out", str(out))
-    assert isinstance(error, InputError) and "no run with K all of regions and all" in str(error)
+    refused("no run with K all of regions and all", "k-max", *runs[1:], "--out", out)
 
 
 def test_runs_that_are_no_part_of_the_grid(tmp_path: Path) -> None:
@@ -139,8 +126,7 @@ def test_runs_that_are_no_part_of_the_grid(tmp_path: Path) -> None:
         ("unmeasured", "recall.json"),
         ("none", "config.json"),
     ):
-        error = run("k-max", grid, str(tmp_path / name), "--out", str(tmp_path / "k.png"))
-        assert isinstance(error, InputError) and message in str(error)
+        refused(message, "k-max", grid, tmp_path / name, "--out", tmp_path / "k.png")
 
 
 # ---- negatives (VSE+2AD C-2) ---------------------------------------------------------------------
@@ -182,11 +168,8 @@ def test_real_runs_of_both_formulas(corpus: Corpus, tmp_path: Path) -> None:
     for variant in ("paper", "code"):
         objective = {"kind": "adopt", "variant": variant}
         train(config(corpus, "vse-2ad", objective=objective, epochs=4), tmp_path / variant)
-    runs = [str(tmp_path / variant) for variant in ("paper", "code")]
-    out = tmp_path / "negatives.png"
-    assert run("negatives", *runs, "--out", str(out)) is None
-    assert out.read_bytes().startswith(b"\x89PNG")
-    printed, coded = json.loads(out.with_suffix(".json").read_text())["runs"]
+    runs = [tmp_path / variant for variant in ("paper", "code")]
+    printed, coded = drawn("negatives", *runs, "--out", tmp_path / "negatives.png")["runs"]
     assert (printed["variant"], coded["variant"]) == ("paper", "code")
     assert printed["steps"] == coded["steps"] and len(printed["steps"]) >= 2
     assert all(1 <= k <= 29 for k in (*printed["negatives"], *coded["negatives"]))
@@ -229,12 +212,10 @@ def test_two_models(
     views: list[FeatureStore], captioned: list[CaptionedPhoto], captions_file: Path, tmp_path: Path
 ) -> None:
     models = [save_dense(tmp_path / str(seed), seed, views=3) for seed in (0, 1)]
-    out = tmp_path / "views.png"
     data = ["--features", str(views[0].folder), "--captions", str(captions_file)]
     data += ["--device", "cpu"]
-    assert run("views", f"0.7={models[0]}", str(models[1]), *data, "--out", str(out)) is None
-    assert out.read_bytes().startswith(b"\x89PNG")
-    found = json.loads(out.with_suffix(".json").read_text())["models"]
+    out = ["--out", tmp_path / "views.png"]
+    found = drawn("views", f"0.7={models[0]}", models[1], *data, *out)["models"]
     assert [study["name"] for study in found] == ["0.7", str(models[1])]
     for study, folder in zip(found, models, strict=True):
         similarity, selected = slow_study(folder, views[0], captioned)
@@ -249,10 +230,9 @@ def test_models_without_views(
     views: list[FeatureStore], models: list[Path], captions_file: Path, tmp_path: Path
 ) -> None:
     one = save_dense(tmp_path / "one")
-    data = ["--features", str(views[0].folder), "--captions", str(captions_file)]
+    data = ["--features", views[0].folder, "--captions", captions_file]
     for folder, message in ((one, "has one view of an image"), (models[0], "is no dense model")):
-        error = run("views", str(folder), *data, "--out", str(tmp_path / "views.png"))
-        assert isinstance(error, InputError) and message in str(error)
+        refused(message, "views", folder, *data, "--out", tmp_path / "views.png")
 
 
 # ---- attention (MV-VSE 5) ------------------------------------------------------------------------
@@ -340,18 +320,14 @@ def test_attention(tmp_path: Path) -> None:
     (tmp_path / "photos").mkdir()
     Image.new("RGB", (64, 48), "green").save(tmp_path / "photos" / IMAGE.image_id)
     bigru(views=2, visual_pooling="gpo").save_pretrained(tmp_path / "model")
-    out = tmp_path / "attention.png"
-    known = [str(tmp_path / "model"), "--features", str(tmp_path / "features"), "--out", str(out)]
+    out = ["--out", tmp_path / "attention.png"]
+    known = ["attention", tmp_path / "model", "--features", tmp_path / "features"]
     own = ["--image", IMAGE.image_id]
     photos = ["--photos", str(tmp_path / "photos")]
-
-    assert run("attention", *known, *own, *photos, "--caption", "a dog") is None
-    assert out.read_bytes().startswith(b"\x89PNG")
-    data = json.loads(out.with_suffix(".json").read_text())
+    data = drawn(*known, *own, *photos, "--caption", "a dog", *out)
     assert len(data["similarity"]) == 2 and list(data["captions"]) == ["a dog"]
     for more, message in (
         (own, "no folder of photos is recorded: give --photos"),
         (["--image", "b.jpg", *photos], "--image 'b.jpg' is not in"),
     ):
-        error = run("attention", *known, *more)
-        assert isinstance(error, InputError) and message in str(error)
+        refused(message, *known, *more, *out)

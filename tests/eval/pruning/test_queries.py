@@ -11,7 +11,6 @@ from eval.pruning.queries import (
     CaptionQueries,
     InMemoryRanking,
     QueryGroups,
-    overlap,
     short_queries,
 )
 from sparta.captions.read import CaptionedPhoto
@@ -23,22 +22,6 @@ PHOTOS = [
     CaptionedPhoto("b", "val", ("red ball", "a red sky", "cat")),
 ]
 FREQUENCIES = {"dog": 999, "beach": 9, "red": 10, "ball": 1, "sky": 1000}
-
-
-def test_queries(tokenizer: WordPieceTokenizer) -> None:
-    photos = [
-        CaptionedPhoto("b", "val", ("dog dog cat", "qqq")),
-        CaptionedPhoto("d", "val", ("cat",)),
-    ]
-    queries = CaptionQueries.of(tokenizer, photos, ["a", "b", "c", "d"])
-    words = [tokenizer.vocabulary[term] for term in queries.terms]
-    assert sorted(words) == ["cat", "dog"]
-    assert [[words[place] for place in text] for text in queries.texts] == [
-        ["dog", "dog", "cat"],
-        [],
-        ["cat"],
-    ]
-    assert queries.targets.tolist() == [1, 1, 3]
 
 
 @pytest.mark.parametrize("images", [4, 30])
@@ -62,23 +45,9 @@ def test_rank_against_one_at_a_time(images: int, monkeypatch: pytest.MonkeyPatch
     assert found.recall == recall(torch.tensor(places))
 
 
-def test_overlap() -> None:
-    nothing = torch.empty(0)
-    reference = torch.tensor([[1, 1, 0, 0], [1, 1, 1, 0], [0, 0, 0, 0]]).bool()
-    found = torch.tensor([[1, 0, 1, 1], [1, 1, 1, 1], [1, 0, 0, 0]]).bool()
-    # A half and the whole; the last caption finds nothing in the reference.
-    assert overlap(
-        InMemoryRanking(nothing, found), InMemoryRanking(nothing, reference)
-    ) == pytest.approx(75)
-
-
-def groups(tokenizer: WordPieceTokenizer, frequencies: dict[str, int]) -> QueryGroups:
-    counts = torch.tensor([frequencies.get(term, 0) for term in tokenizer.vocabulary])
-    return QueryGroups.of(tokenizer, PHOTOS, ["a", "b"], counts)
-
-
 def test_queries_by_their_rarest_words(tokenizer: WordPieceTokenizer) -> None:
-    found = groups(tokenizer, FREQUENCIES)
+    counts = torch.tensor([FREQUENCIES.get(term, 0) for term in tokenizer.vocabulary])
+    found = QueryGroups.of(tokenizer, PHOTOS, ["a", "b"], counts)
     # Short queries: dog; red, cat.
     assert (found.captions, len(found.queries.texts)) == (5, 8)
     assert {name: own.tolist() for name, own in found.others.items()} == {
@@ -93,10 +62,6 @@ def test_queries_by_their_rarest_words(tokenizer: WordPieceTokenizer) -> None:
     recalls = found.recalls(InMemoryRanking(ranks, torch.empty(8, 0)))
     assert list(recalls["captions 1-9"]) == [50, 100, 100, 2]
     assert recalls["short"] == pytest.approx((0, 0, 200 / 3, 7))
-
-
-def test_without_frequencies_there_are_no_rare_words(tokenizer: WordPieceTokenizer) -> None:
-    assert list(groups(tokenizer, {}).others) == ["short"]
 
 
 def made_of(*captions: tuple[str, ...]) -> list[tuple[str, ...]]:

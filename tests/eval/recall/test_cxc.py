@@ -27,7 +27,7 @@ from sparta.features.store import FeatureStore
 from sparta.features.writer import StoreWriter
 from sparta.vse.batch import collate_regions
 from sparta.vse.model import VseModel
-from tests.eval.dense_models import save_dense
+from tests.eval.data import save_dense
 from tests.indexer.tiny import SOURCE
 
 IMAGES = {20: [1, 5], 7: [3, 2], 11: [9, 4]}

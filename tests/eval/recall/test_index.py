@@ -20,7 +20,6 @@ from typer.testing import CliRunner
 
 from eval.recall.index import (
     JudgedQuery,
-    encode_id,
     measure_first_hits,
     measure_index_recall,
     read_judged_queries,
@@ -38,7 +37,7 @@ from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.store import FeatureStore
 from sparta.metrics import recall
-from tests.eval.dense_models import save_dense
+from tests.eval.data import save_dense
 from tests.eval.recall.ranked import RankedSearcher
 
 
@@ -79,13 +78,6 @@ def test_the_median_counts_all_images() -> None:
     assert measure_index_recall(searcher, photos).recall.median_rank == 24
     searcher, photos = ranked(a=None, b=None, c=3)
     assert measure_index_recall(searcher, photos).recall.median_rank == 26
-
-
-def test_every_image_of_the_index_takes_part() -> None:
-    searcher, _ = ranked(a=1)
-    searcher.answers = {"zero": ["7", "0"], "one": ["1"], "again": ["1", "2"]}
-    photos = [CaptionedPhoto("0", "val", ("zero",)), CaptionedPhoto("1", "val", ("one", "again"))]
-    assert measure_index_recall(searcher, photos).recall.at_1 == pytest.approx(200 / 3)
 
 
 def test_photos_that_are_not_indexed_are_refused() -> None:
@@ -282,14 +274,6 @@ def test_scores_fall_strictly_and_stay_close(scores: list[float]) -> None:
     np.testing.assert_allclose(found, ordered, rtol=1e-5, atol=1e-5)
     printed = [np.float32(f"{score:.9g}") for score in found]
     assert all(first > second for first, second in pairwise(printed))
-
-
-@settings(max_examples=50, deadline=None)
-@given(st.text(st.characters(exclude_categories=["Cs"])))
-def test_ids_survive(image_id: str) -> None:
-    encoded = encode_id(image_id)
-    assert unquote(encoded) == image_id
-    assert encoded.isascii() and not set(" \t\n#") & set(encoded)
 
 
 def test_a_folder_that_is_not_there_is_refused_before_searching(

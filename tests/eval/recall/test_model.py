@@ -23,7 +23,7 @@ from sparta.visualsparta.collate import ImageCollator
 from sparta.visualsparta.model import VisualSparta
 from sparta.vse.batch import collate_regions
 from sparta.vse.model import VseModel, score
-from tests.eval.dense_models import save_dense
+from tests.eval.data import save_dense
 from tests.indexer.tiny import SOURCE, write_store
 
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torchmetrics.retrieval import RetrievalHitRate
 
-from eval.recall.protocols import choose, coco_number
-from eval.recall.scores import DenseScores, ProtocolRecall, measure_recall
+from eval.recall.protocols import choose
+from eval.recall.scores import DenseScores, measure_recall
 from sparta.captions.read import CaptionedPhoto
 from sparta.errors import InputError
 
@@ -131,18 +131,3 @@ def test_protocols_refuse_other_data() -> None:
     with pytest.raises(InputError, match=r"takes 5 captions .* '8999001\.jpg' has 4"):
         choose("flickr30k-1k", photos([*[5] * 999, 4]))
     assert len(choose("flickr30k-1k", photos([5] * 1000))) == 1
-
-
-def test_coco_numbers() -> None:
-    assert coco_number("val2014/COCO_val2014_000000391895.jpg") == 391895
-    assert coco_number("391895") == 391895
-    assert coco_number("dog.jpg") is None
-
-
-def test_record_and_table() -> None:
-    scores = torch.eye(4).repeat_interleave(2, 0)
-    found = measure_recall("all", choose("all", photos([2] * 4)), matrix_of(scores))
-    record = found.record()
-    assert record["text_to_image"]["at_1"] == record["image_to_text"]["at_1"] == 100
-    assert record["rsum"] == 600 and record["protocol"] == "all"
-    assert isinstance(found, ProtocolRecall) and found.table().row_count == 2

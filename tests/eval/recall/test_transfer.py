@@ -103,11 +103,3 @@ def test_what_does_not_fit(
 ) -> None:
     with pytest.raises(InputError, match=message):
         data_sets([Path(path) for path in features], [Path(path) for path in captions], *options)
-
-
-def test_one_for_all_or_one_each() -> None:
-    paths = [Path("a"), Path("b")]
-    sets = data_sets(paths, paths, "val", "coco-5k,all", "file")
-    assert [one.split for one in sets] == ["val", "val"]
-    assert [one.protocol for one in sets] == ["coco-5k", "all"]
-    assert [one.features for one in sets] == paths
