@@ -11,44 +11,11 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
-from server.backends import Backend
 from server.security.access import MAX_WRITTEN
-from tests.server.apps import make_key
 from tests.server.drawings import index_photos
-from tests.server.fake import FakeSearcher
-from tests.server.live import serving
-from tests.server.pages import PHONE, sign_in, violations, visited, width
+from tests.server.pages import DRAG, PHONE, sign_in, violations, visited, width
 from tests.server.served import served
 from tests.server.writing.test_uploads import photo
-
-DRAG = """([type, x, y, names]) => {
-  const dataTransfer = new DataTransfer();
-  for (const name of names) dataTransfer.items.add(new File(["x"], name, { type: "image/jpeg" }));
-  const event = new DragEvent(type, { dataTransfer, bubbles: true, cancelable: true });
-  document.elementFromPoint(x, y).dispatchEvent(event);
-  return event.defaultPrevented;
-}"""
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("adding")
-
-
-@pytest.fixture(scope="module")
-def keys(folder: Path) -> Path:
-    return folder / "keys.json"
-
-
-@pytest.fixture(scope="module")
-def key(keys: Path) -> str:
-    return make_key(keys, "write")
-
-
-@pytest.fixture(scope="module")
-def address(photos: Path, keys: Path, key: str) -> Iterator[str]:
-    with serving(Backend("sparta", FakeSearcher(), photos), keys=keys) as address:
-        yield address
 
 
 @dataclass
@@ -96,11 +63,11 @@ def index() -> Index:
 
 
 @pytest.fixture
-def page(browser: Browser, address: str, key: str, index: Index) -> Iterator[Page]:
-    with visited(browser, address, bypass_csp=True) as page:
+def page(browser: Browser, guarded: str, write_key: str, index: Index) -> Iterator[Page]:
+    with visited(browser, guarded, bypass_csp=True) as page:
         page.route("**/v1/images/*", index.answer)
         page.goto("/?q=red")
-        sign_in(page, key)
+        sign_in(page, write_key)
         expect(page.locator(".card")).to_have_count(3)
         yield page
 
@@ -248,11 +215,11 @@ def test_an_error_after_adding_is_shown(page: Page) -> None:
     expect(page.get_by_role("alert").first).to_contain_text("The server failed")
 
 
-def test_a_phone_adds_photos(browser: Browser, address: str, key: str, index: Index) -> None:
-    with visited(browser, address, **PHONE) as page:
+def test_a_phone_adds_photos(browser: Browser, guarded: str, write_key: str, index: Index) -> None:
+    with visited(browser, guarded, **PHONE) as page:
         page.route("**/v1/images/*", index.answer)
         page.goto("/")
-        sign_in(page, key)
+        sign_in(page, write_key)
         header = page.locator("body > header")
         expect(header).to_be_visible()
         size = header.bounding_box()
@@ -265,27 +232,15 @@ def test_a_phone_adds_photos(browser: Browser, address: str, key: str, index: In
         assert box and box["x"] >= 0 and box["x"] + box["width"] <= 360
 
 
-def test_without_keys_nothing_is_added(browser: Browser, photos: Path, tmp_path: Path) -> None:
-    backend = Backend("sparta", FakeSearcher(), photos)
-    with serving(backend, keys=tmp_path / "none.json") as address:
-        page = browser.new_page(base_url=address)
-        page.goto("/?q=red")
-        expect(page.locator(".card")).to_have_count(3)
-        expect(page.get_by_role("button", name="Add photos")).to_be_hidden()
-        page.evaluate(DRAG, ["dragover", 800, 400, ["a.jpg"]])
-        expect(page.get_by_text("add them to the index")).to_be_hidden()
-        page.close()
-
-
 def test_a_photo_is_found_once_it_was_added(
-    browser: Browser, photos: Path, folder: Path, keys: Path, key: str
+    browser: Browser, photos: Path, tmp_path: Path, keys: Path, write_key: str
 ) -> None:
     """With a server that encodes and writes."""
-    index, model, _ = index_photos(photos, folder)
+    index, model, _ = index_photos(photos, tmp_path)
     with served(index, "--keys", str(keys), "--model", str(model)) as (address, _):
         page = browser.new_page(base_url=address)
         page.goto("/")
-        sign_in(page, key)
+        sign_in(page, write_key)
         expect(page.locator("#corpus")).to_have_text("5 photos")
         content: Any = {"name": "new one.png", "mimeType": "image/png", "buffer": photo("PNG")}
         page.locator("#files").set_input_files([content])

@@ -13,8 +13,7 @@ from playwright.sync_api import Browser, Page, expect
 from server.backends import Backend
 from tests.server.fake import FakeSearcher
 from tests.server.live import serving
-from tests.server.pages import PHONE, violations, visited, width
-from tests.server.test_page_adding import DRAG
+from tests.server.pages import DRAG, PHONE, violations, visited, width
 from tests.server.writing.test_uploads import photo
 
 SIMILAR = "**/v1/images/similar?*"
