@@ -96,27 +96,6 @@ def test_the_description_names_every_error(client: TestClient) -> None:
     description = client.get("/openapi.json").json()
     assert "HTTPValidationError" not in str(description)
     paths = description["paths"]
-    assert set(paths) == {
-        "/v1/search",
-        "/v1/suggest",
-        "/v1/fields",
-        "/v1/backends",
-        "/v1/images/count",
-        "/v1/images/batch",
-        "/v1/images/delete",
-        "/v1/images/similar",
-        "/v1/images/{image_id}",
-        "/v1/images/{image_id}/file",
-        "/v1/images/{image_id}/thumbnail",
-        "/v1/images/{image_id}/similar",
-        "/v1/images/{image_id}/explain",
-        "/v1/session",
-        "/v1/sign-in",
-        "/v1/sign-out",
-        "/v1/keys",
-        "/livez",
-        "/readyz",
-    }
     for url, status, kind, _, _ in CASES:
         path = "/v1/search"
         if url.startswith("/v1/images"):

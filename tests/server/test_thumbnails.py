@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from server.problems import ProblemError
 from server.thumbnails import Thumbnails
 
 TURNED = 6  # EXIF orientation: to be turned by 90 degrees
@@ -69,9 +68,3 @@ def test_those_not_used_for_longest_make_room(tmp_path: Path) -> None:
     assert thumbnails.of(paths[1], 256) is not second
     thumbnails._remember((paths[1], "two threads made it"), b"")
     thumbnails._remember((paths[1], "two threads made it"), b"")
-
-
-def test_what_is_no_photo(tmp_path: Path) -> None:
-    (tmp_path / "text.png").write_text("no photo")
-    with pytest.raises(ProblemError, match="cannot be shown as a picture: cannot identify"):
-        Thumbnails().of(tmp_path / "text.png", 256)

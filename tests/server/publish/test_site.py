@@ -82,12 +82,12 @@ def search(page: Page, query: str) -> None:
     expect(page.locator(".card").first).to_be_visible()
 
 
-def until(page: Page, condition: str) -> None:
+def eventually(condition: Callable[[], bool]) -> None:
     """Wait; the policy of the page lets Playwright's own way not run."""
-    end = time.monotonic() + 20
-    while not page.evaluate(condition):
-        assert time.monotonic() < end, condition
-        page.wait_for_timeout(100)
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.1)
 
 
 def names(page: Page) -> list[str]:
@@ -151,19 +151,11 @@ def test_filters_suggestions_and_deep_links(page: Page, engine: ColumnSearcher) 
     expect(page.locator(".error")).to_contain_text("this quotation mark is not closed")
 
 
-def test_phone_width(page: Page) -> None:
-    page.set_viewport_size({"width": 360, "height": 740})
-    search(page, "the dog")
-    width = page.evaluate("document.documentElement.scrollWidth")
-    assert width <= 360
-
-
 def test_without_network(page: Page, index: Path, engine: ColumnSearcher) -> None:
     search(page, "the ball")
-    until(page, "navigator.serviceWorker.controller !== null")
-    keys = "caches.open('sparta-index-/site/').then((cache) => cache.keys())"
-    files = len(list((index.parent / "site" / "index").iterdir()))
-    until(page, f"{keys}.then((found) => found.length >= {files})")
+    eventually(lambda: bool(page.evaluate("navigator.serviceWorker.controller !== null")))
+    files = {one for one in files_of(index.parent) if one.startswith("index/")}
+    eventually(lambda: files <= set(kept(page)))
     page.context.set_offline(True)
     page.goto(page.url.partition("?")[0] + "?q=red cat&k=10")
     expect(page.locator(".card .name").nth(9)).to_be_visible()
@@ -210,13 +202,6 @@ def kept(page: Page | FirefoxPage) -> list[str]:
     return found
 
 
-def eventually(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.1)
-
-
 def visit_all(page: Page | FirefoxPage, album: Path, address: str) -> set[str]:
     """Let a browser keep all pictures of a site, and the index."""
     page.goto(f"{address}/site/")
@@ -245,20 +230,21 @@ def check_withdrawal(page: Page | FirefoxPage, album: Path, address: str) -> Non
     assert before & now <= set(kept(page))
 
 
-def test_withdrawn_photos_are_forgotten(browser: Browser, album: Path) -> None:
-    with hosting(album, ranges=True) as address:
-        page = browser.new_page()
-        check_withdrawal(page, album, address)
-        page.close()
-
-
-def test_withdrawn_photos_are_forgotten_by_firefox(album: Path, tmp_path: Path) -> None:
-    path = find_firefox()
-    if path is None:
-        pytest.skip("Firefox is not installed")
-    (tmp_path / "profile").mkdir()
-    with hosting(album) as address, firefox_page(path, tmp_path / "profile") as page:
-        check_withdrawal(page, album, address)
+@pytest.mark.parametrize("name", ["chromium", "firefox"])
+def test_withdrawn_photos_are_forgotten(
+    request: pytest.FixtureRequest, album: Path, tmp_path: Path, name: str
+) -> None:
+    with hosting(album, ranges=name == "chromium") as address:
+        if name == "chromium":
+            page = request.getfixturevalue("browser").new_page()
+            check_withdrawal(page, album, address)
+            return page.close()
+        path = find_firefox()
+        if path is None:
+            pytest.skip("Firefox is not installed")
+        (tmp_path / "profile").mkdir()
+        with firefox_page(path, tmp_path / "profile") as page:
+            check_withdrawal(page, album, address)
 
 
 def test_new_data_alone_forgets_while_another_tab_is_open(browser: Browser, album: Path) -> None:
