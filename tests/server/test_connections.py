@@ -163,16 +163,6 @@ def test_more_connections_than_allowed_are_refused_at_once(address: str) -> None
     assert httpx.get(f"{address}/livez", timeout=60).status_code == 200
 
 
-def test_requests_one_after_the_other_on_a_connection(address: str) -> None:
-    with connect(address) as connection:
-        connection.sendall(SEARCH * 3 + SEARCH[:20])
-        raw = b""
-        while raw.count(b'"timings"') < 3:
-            raw += connection.recv(65_536)
-        connection.sendall(SEARCH[20:-2] + b"Connection: close\r\n\r\n")
-        assert (raw + answer(connection)).count(b"HTTP/1.1 200 OK") == 4
-
-
 def test_a_body_that_proceeds_has_more_time(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "PART", 1000)
     begin = time.monotonic()

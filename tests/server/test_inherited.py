@@ -71,7 +71,9 @@ from tests.server.apps import settings
 chosen = settings(index=Path({str(index)!r}))
 Inherited(open_backends(chosen), chosen.index).prepare()
 assert threading.active_count() == 1
-assert not java_runs()
+assert "server.preloaded" in sys.modules and not java_runs()
+loaded = {{"jnius", "torch", "transformers", "faiss"}} & set(sys.modules)
+assert not loaded, loaded
 """
     subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
 

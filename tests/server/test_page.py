@@ -447,12 +447,13 @@ def test_what_a_server_cannot_do_is_not_offered(
         for name in (".backends", "#narrow"):
             expect(page.locator(name)).to_be_hidden()
         expect(page.get_by_role("button", name="Add photos")).to_be_hidden()
-        page.evaluate(DRAG, ["dragover", 800, 400, ["a.jpg"]])
-        expect(page.get_by_text("add them to the index")).to_be_hidden()
         page.locator(".card").first.hover()
         expect(page.locator(".select").first).to_be_hidden()
         page.locator(".opener").first.press("x")
         expect(page.locator(".select:checked")).to_have_count(0)
+        page.evaluate(DRAG, ["dragover", 800, 400, ["a.jpg"]])
+        expect(page.get_by_text("find similar ones")).to_be_visible()
+        expect(page.get_by_text("add them to the index")).to_be_hidden()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

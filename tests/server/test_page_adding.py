@@ -1,7 +1,8 @@
-"""Photos that are dropped on the page, or chosen, are added to the index, in a real browser."""
+"""Photos of the device, dropped on the page or chosen: added to the index, or searched by."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -73,10 +74,16 @@ def page(browser: Browser, guarded: str, write_key: str, index: Index) -> Iterat
 
 
 def add(page: Page, *names: str) -> None:
-    """Choose files with the button."""
-    files: list[Any] = [{"name": one, "mimeType": "image/jpeg", "buffer": b"x"} for one in names]
+    choose(page, "Add photos", *((name, b"x") for name in names))
+
+
+def choose(page: Page, button: str, *named: tuple[str, bytes]) -> None:
+    """Choose files, names with contents, with a button."""
+    files: list[Any] = [
+        {"name": name, "mimeType": "image/png", "buffer": content} for name, content in named
+    ]
     with page.expect_file_chooser() as chooser:
-        page.get_by_role("button", name="Add photos").press("Enter")
+        page.get_by_role("button", name=button).press("Enter")
     chooser.value.set_files(files)
 
 
@@ -215,8 +222,10 @@ def test_an_error_after_adding_is_shown(page: Page) -> None:
     expect(page.get_by_role("alert").first).to_contain_text("The server failed")
 
 
-def test_a_phone_adds_photos(browser: Browser, guarded: str, write_key: str, index: Index) -> None:
-    with visited(browser, guarded, **PHONE) as page:
+def test_a_phone_adds_photos_and_searches_by_them(
+    browser: Browser, guarded: str, write_key: str, index: Index
+) -> None:
+    with visited(browser, guarded, **PHONE, bypass_csp=True) as page:
         page.route("**/v1/images/*", index.answer)
         page.goto("/")
         sign_in(page, write_key)
@@ -224,6 +233,12 @@ def test_a_phone_adds_photos(browser: Browser, guarded: str, write_key: str, ind
         expect(header).to_be_visible()
         size = header.bounding_box()
         assert size and size["height"] < 70
+        expect(page.get_by_role("button", name="Search by a photo")).to_be_visible()
+        assert violations(page) == []
+        page.evaluate(DRAG, ["dragover", 200, 400, ["a.jpg"]])
+        assert violations(page) == []
+        assert width(page) <= 360
+        page.evaluate("dispatchEvent(new DragEvent('dragleave'))")
         index.problems["long.jpg"] = [refused(422, "long " * 60)]
         add(page, "long.jpg", "b.jpg")
         expect(panel(page).get_by_role("status")).to_have_text("1 photo added, 1 not")
@@ -253,3 +268,63 @@ def test_a_photo_is_found_once_it_was_added(
         expect(page.get_by_role("dialog")).to_contain_text("new one.png is in the index already")
         page.keyboard.press("Escape")
         page.close()
+
+
+# ---- searching by a photo ------------------------------------------------------------------------
+
+SIMILAR = "**/v1/images/similar?*"
+BY_PHOTO = "Search by a photo"
+
+
+@pytest.fixture
+def finding(page: Page) -> None:
+    """A server that finds two photos for every one that is sent."""
+    found = page.request.get("/v1/search?q=blue&k=2&explain=true").json()
+    answer = {name: found[name] for name in ("backend", "index_version", "hits", "timings")}
+    body = json.dumps(answer | {"terms": [{"term": "blue", "count": 256}]})
+    page.route(SIMILAR, lambda route: route.fulfill(body=body))
+
+
+@pytest.mark.usefixtures("finding")
+def test_similar_photos_are_shown_below_the_one_that_was_chosen(page: Page) -> None:
+    sent: list[Any] = []
+    page.on("request", lambda r: sent.append(r) if "/similar" in r.url else None)
+    choose(page, BY_PHOTO, ("mine.png", photo("PNG")))
+    names = ["garden/two.jpg", "sea/100% #1?&+;=.png"]
+    expect(page.locator(".card .name")).to_have_text(names)
+    heading = page.get_by_role("heading", name="Photos similar to mine.png")
+    expect(heading).to_be_focused()
+    drawn = page.locator(".query-image canvas")
+    expect(drawn).to_be_visible()
+    assert drawn.evaluate("e => [...e.getContext('2d').getImageData(4, 4, 1, 1).data]") == [
+        *(255, 0, 0, 255)
+    ]
+    expect(page.locator(".status")).to_have_text("2 photos · terms 0.3 ms · search 1.0 ms")
+    expect(page.locator("#q")).to_have_value("")
+    page.locator(".words .chip", has_text="blue").hover()
+    expect(page.locator(".card .box").first).to_be_visible()
+    [request] = sent
+    assert request.method == "POST"
+    assert request.headers["content-type"] == "image/png"
+    page.go_back()
+    expect(page.locator(".card")).to_have_count(3)
+    expect(page.locator(".query-image")).to_be_hidden()
+
+
+@pytest.mark.usefixtures("finding")
+def test_a_photo_is_dropped_to_search_by_it(page: Page) -> None:
+    page.evaluate(DRAG, ["dragover", 300, 400, ["a.jpg"]])
+    expect(page.get_by_text("find similar ones")).to_be_visible()
+    page.evaluate(DRAG, ["drop", 300, 400, ["a.jpg"]])
+    expect(page.locator(".card")).to_have_count(2)
+    expect(page.locator(".query-image h2")).to_have_text("Photos similar to a.jpg")
+    expect(page.locator(".query-image canvas")).to_have_count(0)  # it is no photo
+
+
+def test_why_a_photo_cannot_be_searched_for(page: Page) -> None:
+    problem = {"title": "The image cannot be written", "detail": "not an image"}
+    page.route(SIMILAR, lambda route: route.fulfill(status=422, json=problem))
+    choose(page, BY_PHOTO, ("mine.png", b"x"))
+    expect(page.get_by_role("alert").filter(has_text="not an image")).to_be_visible()
+    page.get_by_role("button", name="Try again").click()
+    expect(page.get_by_role("heading", name="Search photos in plain words")).to_be_visible()

@@ -39,17 +39,6 @@ def children(process: "subprocess.Popen[str]") -> set[int]:
     return set(workers_of(process.pid))
 
 
-def test_what_workers_are_forks_of_has_no_threads_and_no_java() -> None:
-    script = """
-import sys, threading
-import server.preloaded
-assert threading.active_count() == 1
-loaded = {"jnius", "torch", "transformers", "faiss"} & set(sys.modules)
-assert not loaded, loaded
-"""
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("workers", [1, 2])
 def test_requests_in_flight_are_answered_before_the_end(

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import httpx
 import pytest
@@ -13,7 +14,7 @@ from fastapi import Request, Response
 from fastapi.testclient import TestClient
 
 from indexer.query.query import Query
-from indexer.search.api import Allowed, Explanation, SearchResult
+from indexer.search.api import Explanation, SearchResult
 from server.backends import Backend
 from server.monitoring.metrics import Metrics
 from server.routes import hits as hits_module
@@ -76,15 +77,7 @@ class Slow(FakeSearcher):
         self.release, self.searching = Event(), Event()
         self.explained = 0
 
-    def search(
-        self,
-        query: str | Query,
-        k: int = 10,
-        *,
-        substitute: bool = True,
-        allowed: Allowed | None = None,
-        min_coverage: float | None = None,
-    ) -> SearchResult:
+    def search(self, query: str | Query, k: int = 10, **options: Any) -> SearchResult:
         if query == "slow":
             self.searching.set()
             self.release.wait(20)

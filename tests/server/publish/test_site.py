@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
-from playwright.sync_api import Browser, ConsoleMessage, Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from indexer.postings import Postings
 from indexer.search.columns import ColumnSearcher
@@ -21,6 +21,7 @@ from server.publish.publishing import Choices, publish
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.random_postings import random_postings, write_postings
 from tests.server.fake import draw
+from tests.server.pages import visited
 from tests.server.publish.firefox import FirefoxPage, find_firefox, firefox_page
 from tests.server.publish.hosts import hosting
 
@@ -50,28 +51,16 @@ def engine(index: Path) -> Iterator[ColumnSearcher]:
     searcher.close()
 
 
-def is_problem(message: ConsoleMessage) -> bool:
-    """Whether the console shows an error; without network there are photos that cannot be seen."""
-    return message.type == "error" and "net::ERR_FAILED" not in message.text
-
-
 @pytest.fixture
 def page(browser: Browser, index: Path) -> Iterator[Page]:
     """The start page; an error or a request that leaves the site's folder fails the test."""
-    with hosting(index.parent) as address:
-        context = browser.new_context(viewport={"width": 1100, "height": 800})
-        page = context.new_page()
-        problems: list[str] = []
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on("console", lambda m: problems.append(m.text) if is_problem(m) else None)
-        page.on(
-            "request",
-            lambda r: None if r.url.startswith(f"{address}/site/") else problems.append(r.url),
-        )
+    errors: list[str] = []
+    with hosting(index.parent) as address, visited(browser, f"{address}/site/") as page:
+        page.on("console", lambda m: errors.append(m.text) if m.type == "error" else None)
         page.goto(f"{address}/site/")
         yield page
-        context.close()
-    assert problems == []
+    # Without network there are photos that cannot be seen.
+    assert [error for error in errors if "net::ERR_FAILED" not in error] == []
 
 
 def search(page: Page, query: str) -> None:
@@ -188,6 +177,21 @@ def album(tokenizer: WordPieceTokenizer, tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def address(album: Path) -> Iterator[str]:
+    """Of the album's host."""
+    with hosting(album, ranges=True) as address:
+        yield address
+
+
+@pytest.fixture
+def visitor(browser: Browser) -> Iterator[Page]:
+    """A page with a cache of its own."""
+    page = browser.new_page()
+    yield page
+    page.close()
+
+
 def publish_album(album: Path) -> None:
     publish(album / "index", album / "site", Choices(album / "photos", SHOWN))
 
@@ -230,74 +234,67 @@ def check_withdrawal(page: Page | FirefoxPage, album: Path, address: str) -> Non
     assert before & now <= set(kept(page))
 
 
-@pytest.mark.parametrize("name", ["chromium", "firefox"])
-def test_withdrawn_photos_are_forgotten(
-    request: pytest.FixtureRequest, album: Path, tmp_path: Path, name: str
+def test_withdrawn_photos_are_forgotten(visitor: Page, album: Path, address: str) -> None:
+    check_withdrawal(visitor, album, address)
+
+
+def test_withdrawn_photos_are_forgotten_by_firefox(
+    album: Path, address: str, tmp_path: Path
 ) -> None:
-    with hosting(album, ranges=name == "chromium") as address:
-        if name == "chromium":
-            page = request.getfixturevalue("browser").new_page()
-            check_withdrawal(page, album, address)
-            return page.close()
-        path = find_firefox()
-        if path is None:
-            pytest.skip("Firefox is not installed")
-        (tmp_path / "profile").mkdir()
-        with firefox_page(path, tmp_path / "profile") as page:
-            check_withdrawal(page, album, address)
+    path = find_firefox()
+    if path is None:
+        pytest.skip("Firefox is not installed")
+    (tmp_path / "profile").mkdir()
+    with firefox_page(path, tmp_path / "profile") as page:
+        check_withdrawal(page, album, address)
 
 
-def test_new_data_alone_forgets_while_another_tab_is_open(browser: Browser, album: Path) -> None:
-    with hosting(album) as address:
-        context = browser.new_context()
-        old, new = context.new_page(), context.new_page()
-        visit_all(old, album, address)
-        site, page = album / "site", album / "page"
-        shutil.copytree(site, page)
-        withdrawn = sorted(files_of(album))
-        shutil.rmtree(album / "photos")
-        publish_album(album)
-        for name in ("sw.js", "index.html"):
+def test_new_data_alone_forgets_while_another_tab_is_open(
+    visitor: Page, album: Path, address: str
+) -> None:
+    old, new = visitor, visitor.context.new_page()
+    visit_all(old, album, address)
+    site, page = album / "site", album / "page"
+    shutil.copytree(site, page)
+    withdrawn = sorted(files_of(album))
+    shutil.rmtree(album / "photos")
+    publish_album(album)
+    for name in ("sw.js", "index.html"):
+        shutil.copy(page / name, site / name)
+    now = files_of(album)
+    new.goto(f"{address}/site/")
+    eventually(lambda: set(kept(new)) <= now)
+    # What the other tab shows, and a browser's own cache may still have, is not kept again.
+    for name in withdrawn:
+        if not (site / name).exists():
+            (site / name).parent.mkdir(exist_ok=True)
             shutil.copy(page / name, site / name)
-        now = files_of(album)
-        new.goto(f"{address}/site/")
-        eventually(lambda: set(kept(new)) <= now)
-        # What the other tab shows, and a browser's own cache may still have, is not kept again.
-        for name in withdrawn:
-            if not (site / name).exists():
-                (site / name).parent.mkdir(exist_ok=True)
-                shutil.copy(page / name, site / name)
-        old.evaluate(FETCH, withdrawn)
-        old.wait_for_timeout(500)
-        assert set(kept(old)) <= now
-        context.close()
+    old.evaluate(FETCH, withdrawn)
+    old.wait_for_timeout(500)
+    assert set(kept(old)) <= now
 
 
-def test_files_that_an_earlier_script_kept_are_forgotten(browser: Browser, album: Path) -> None:
-    with hosting(album) as address:
-        page = browser.new_page()
-        visit_all(page, album, address)
-        cache = "(await caches.open('sparta-index-/site/'))"
-        page.evaluate(f"async () => {cache}.put('photos/64-0.webp', new Response('x'))")
-        with (album / "site" / "sw.js").open("a") as script:
-            script.write("// another version")
-        page.goto(f"{address}/site/?q=dog")
-        eventually(lambda: "photos/64-0.webp" not in kept(page))
-        page.close()
+def test_files_that_an_earlier_script_kept_are_forgotten(
+    visitor: Page, album: Path, address: str
+) -> None:
+    visit_all(visitor, album, address)
+    cache = "(await caches.open('sparta-index-/site/'))"
+    visitor.evaluate(f"async () => {cache}.put('photos/64-0.webp', new Response('x'))")
+    with (album / "site" / "sw.js").open("a") as script:
+        script.write("// another version")
+    visitor.goto(f"{address}/site/?q=dog")
+    eventually(lambda: "photos/64-0.webp" not in kept(visitor))
 
 
-def test_the_pictures_used_last_are_kept(browser: Browser, album: Path) -> None:
+def test_the_pictures_used_last_are_kept(visitor: Page, album: Path, address: str) -> None:
     script = album / "site" / "sw.js"
     text = script.read_text()
     assert "const MOST = 1000;" in text
     script.write_text(text.replace("const MOST = 1000;", "const MOST = 4;"))
-    with hosting(album) as address:
-        page = browser.new_page()
-        page.goto(f"{address}/site/")
-        eventually(lambda: {"index/index.json"} < set(kept(page)))
-        pictures = sorted(path for path in files_of(album) if path.startswith("photos/"))
-        for wanted in (pictures[:4], pictures[:1], pictures[4:6]):
-            page.evaluate(FETCH, wanted)
-        last = {pictures[3], pictures[0], *pictures[4:6]}
-        eventually(lambda: {one for one in kept(page) if one.startswith("photos/")} == last)
-        page.close()
+    visitor.goto(f"{address}/site/")
+    eventually(lambda: {"index/index.json"} < set(kept(visitor)))
+    pictures = sorted(path for path in files_of(album) if path.startswith("photos/"))
+    for wanted in (pictures[:4], pictures[:1], pictures[4:6]):
+        visitor.evaluate(FETCH, wanted)
+    last = {pictures[3], pictures[0], *pictures[4:6]}
+    eventually(lambda: {one for one in kept(visitor) if one.startswith("photos/")} == last)
