@@ -9,8 +9,9 @@ from fastapi.testclient import TestClient
 from playwright.sync_api import Browser, expect, sync_playwright
 
 from server.backends import Backend
-from tests.server.apps import app_of, client_of
+from tests.server.apps import app_of, client_of, make_key
 from tests.server.fake import FakeDense, FakeSearcher, draw
+from tests.server.live import serving
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
@@ -33,6 +34,24 @@ def drawings(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def file(tmp_path: Path) -> Path:
     """Where a server has its keys; there are none yet."""
     return tmp_path / "keys.json"
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The keys of `guarded`, to which tests may add others."""
+    return tmp_path_factory.mktemp("keys") / "keys.json"
+
+
+@pytest.fixture(scope="module")
+def write_key(keys: Path) -> str:
+    return make_key(keys, "write")
+
+
+@pytest.fixture(scope="module")
+def guarded(photos: Path, keys: Path, write_key: str) -> Iterator[str]:
+    """The address of a server with keys, which shows photos."""
+    with serving(Backend("sparta", FakeSearcher(), photos), keys=keys) as address:
+        yield address
 
 
 @pytest.fixture

@@ -11,6 +11,15 @@ from playwright.sync_api import Browser, Page
 
 PHONE = {"viewport": {"width": 360, "height": 700}, "has_touch": True, "is_mobile": True}
 
+# Dispatches an event of files that are dragged to a place; returns whether the page takes them.
+DRAG = """([type, x, y, names]) => {
+  const dataTransfer = new DataTransfer();
+  for (const name of names) dataTransfer.items.add(new File(["x"], name, { type: "image/jpeg" }));
+  const event = new DragEvent(type, { dataTransfer, bubbles: true, cancelable: true });
+  document.elementFromPoint(x, y).dispatchEvent(event);
+  return event.defaultPrevented;
+}"""
+
 
 @contextmanager
 def visited(browser: Browser, address: str, **options: Any) -> Iterator[Page]:

@@ -29,7 +29,6 @@ from server.app import create_app
 from server.backends import Backends, open_backends
 from sparta.errors import InputError
 from sparta.vse.model import VseModel
-from tests.indexer.sealed import change
 from tests.indexer.tiny_dense import save_dense_model
 from tests.server.apps import client_of, settings
 from tests.server.drawings import index_drawings, postings_of, store_drawings
@@ -162,17 +161,6 @@ def test_without_faiss_the_inverted_index_still_answers(
             assert "pip install 'visualsparta[dense]'" in problem["detail"]
         assert ask(client, "sparta", "red")["hits"]
     assert ask(client, "ensemble")["hits"]  # installed meanwhile
-
-
-def test_a_part_of_other_images_is_found_before_serving(index: Path) -> None:
-    path = index / "dense" / "vse++" / "manifest.json"
-    text = path.read_text()
-    try:
-        change(path.parent, images=4)
-        with pytest.raises(InputError, match=r"vse\+\+ is of other images"):
-            open_backends(settings(index=index))
-    finally:
-        path.write_text(text)
 
 
 def test_backends_of_a_commit_share_what_is_loaded(index: Path, tmp_path: Path) -> None:

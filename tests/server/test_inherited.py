@@ -49,21 +49,13 @@ def test_only_an_index_in_columns_that_was_not_written_to(index: Path) -> None:
         is_one()
 
 
-def test_it_is_let_go_once_another_index_is_there(index: Path, tmp_path: Path) -> None:
-    chosen = settings(index=index)
-    inherited = Inherited(open_backends(chosen), index)
-    inherited.prepare()
-    inherited.look()
-    assert inherited.backends is not None
-    (index / "manifest.json").rename(tmp_path / "manifest.json")
-    inherited.look()
-    assert inherited.backends is None
-
-
-def test_it_is_let_go_once_its_name_stands_for_a_copy(index: Path, tmp_path: Path) -> None:
+def test_it_is_let_go_once_its_name_stands_for_another(index: Path, tmp_path: Path) -> None:
     take_snapshot(index, tmp_path / "copy")
     set_alias(tmp_path / "prod", index)
     inherited = Inherited(open_backends(settings(index=tmp_path / "prod")), tmp_path / "prod")
+    inherited.prepare()
+    inherited.look()
+    assert inherited.backends is not None
     set_alias(tmp_path / "prod", tmp_path / "copy")
     inherited.look()
     assert inherited.backends is None
@@ -79,51 +71,39 @@ from tests.server.apps import settings
 chosen = settings(index=Path({str(index)!r}))
 Inherited(open_backends(chosen), chosen.index).prepare()
 assert threading.active_count() == 1
-assert not java_runs()
+assert "server.preloaded" in sys.modules and not java_runs()
+loaded = {{"jnius", "torch", "transformers", "faiss"}} & set(sys.modules)
+assert not loaded, loaded
 """
     subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
 
 
 def test_workers_answer_as_one_process_and_one_that_died_is_replaced(index: Path) -> None:
-    query = {"q": "a red dog", "explain": "true"}
-
-    def hits(answer: Any) -> Any:
-        return answer.json()["hits"]
-
-    chosen = settings(index=index)
+    """With quick compilation alone, and no pages of Lucene's files, which are for explanations."""
+    query, chosen = {"q": "a red dog", "explain": "true"}, settings(index=index)
+    closing = {"Connection": "close"}  # on connections of their own, which both workers take
+    with client_of(create_app(open_backends(chosen), chosen)) as client:
+        right = client.get("/v1/search", params=query).json()["hits"]
+    threads: set[str] = set()
+    mapped = ""
     with served(index, "--workers", "2", "--rate", "0") as (address, pid):
 
-        def ask() -> Any:
-            # On connections of their own, which both workers take.
-            closing = {"Connection": "close"}
-            return hits(
-                httpx.get(f"{address}/v1/search", params=query, headers=closing, timeout=60)
-            )
+        def check_answers() -> None:
+            for _ in range(6):
+                found = httpx.get(f"{address}/v1/search", params=query, headers=closing, timeout=60)
+                assert found.json()["hits"] == right != []
 
-        backends = open_backends(chosen)
-        with client_of(create_app(backends, chosen)) as client:
-            right = hits(client.get("/v1/search", params=query))
-        assert right and all(ask() == right for _ in range(6))
+        check_answers()
         first, second = workers_of(pid)
+        for worker in (first, second):
+            tasks = Path(f"/proc/{worker}/task").iterdir()
+            threads |= {(task / "comm").read_text().split()[0] for task in tasks}
+            mapped += Path(f"/proc/{worker}/maps").read_text()
         subprocess.run(["kill", "-9", str(first)], check=True)
         while first in workers_of(pid) or len(workers_of(pid)) < 2:
             pass
         assert second in workers_of(pid)
-        assert all(ask() == right for _ in range(6))
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
-def test_workers_have_little_of_java_and_lucene(index: Path) -> None:
-    """Quick compilation alone, and no pages of Lucene's files, which are read for explanations."""
-    query = {"q": "a red dog", "explain": "true"}
-    threads: set[str] = set()
-    mapped = ""
-    with served(index, "--workers", "2", "--rate", "0") as (address, pid):
-        assert httpx.get(f"{address}/v1/search", params=query, timeout=60).json()["hits"]
-        for worker in workers_of(pid):  # one of them has answered
-            tasks = Path(f"/proc/{worker}/task").iterdir()
-            threads |= {(task / "comm").read_text().split()[0] for task in tasks}
-            mapped += Path(f"/proc/{worker}/maps").read_text()
+        check_answers()
     assert "C1" in threads and "C2" not in threads
     assert f"{index}/columns/" in mapped and f"{index}/lucene/" not in mapped
 

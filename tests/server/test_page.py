@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -12,7 +13,7 @@ from indexer.grounding import Box
 from server.backends import Backend
 from tests.server.fake import DRAWINGS, LEFT, RIGHT, WHOLE, FakeDense, FakeSearcher
 from tests.server.live import serving
-from tests.server.pages import PHONE, visited, width
+from tests.server.pages import DRAG, PHONE, violations, visited, width
 
 WORDS = ".words .chip"
 PHOTOS = re.compile("/(file|thumbnail)([?].*)?$")
@@ -160,6 +161,9 @@ def test_errors_are_shown_and_can_be_tried_again(page: Page) -> None:
     alert = page.get_by_role("alert")
     expect(alert).to_contain_text("Invalid parameter")
     expect(alert).to_contain_text("less than or equal to 1000")
+    page.goto("/?like=none.jpg")
+    expect(alert).to_contain_text("'none.jpg' is not in the index")
+    expect(page.locator(".query-image img")).to_have_count(0)
     page.goto("/?q=explode")
     expect(alert).to_contain_text("Internal Server Error")
     page.route("**/v1/search*", lambda route: route.abort())
@@ -239,20 +243,6 @@ def test_query_by_image_by_keyboard(page: Page) -> None:
     expect(page.locator(".query-image")).to_be_hidden()
 
 
-def test_from_image_to_image_and_on_to_a_text(page: Page) -> None:
-    page.goto("/?like=sea%2F100%25+%231%3F%26%2B%3B%3D.png")
-    expect(page.locator(".card .name")).to_have_text(["garden/two.jpg", "sea/a b.webp"])
-    page.locator(".opener").nth(0).click()
-    page.get_by_role("link", name="More like this").click()
-    expect(page.locator(".query-image h2")).to_have_text("Photos similar to garden/two.jpg")
-    search(page, "green")
-    expect(page).to_have_url("/?q=green&k=20")
-    expect(page.locator(".query-image")).to_be_hidden()
-    page.go_back()
-    page.go_back()
-    expect(page.locator(".query-image h2")).to_contain_text("100% #1?&+;=.png")
-
-
 def test_two_backends_are_queried_by_image(page: Page) -> None:
     page.goto("/?like=garden%2Fone.png&compare=vse%2B%2B")
     for backend, photos in (("sparta", 3), ("vse++", 4)):
@@ -261,27 +251,20 @@ def test_two_backends_are_queried_by_image(page: Page) -> None:
     expect(page.get_by_role("dialog")).to_contain_text("vse++ compares photos as a whole, so")
 
 
-def test_an_image_that_is_not_indexed_is_an_error(page: Page) -> None:
-    page.goto("/?like=none.jpg")
-    expect(page.get_by_role("alert")).to_contain_text("'none.jpg' is not in the index")
-    expect(page.locator(".query-image img")).to_have_count(0)
-
-
-def test_a_missing_photo_is_marked(page: Page) -> None:
-    page.route(PHOTOS, lambda route: route.fulfill(status=404))
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ({"status": 404}, "file is missing"),
+        ({"status": 403, "json": {"title": "The file is elsewhere"}}, "The file is elsewhere"),
+        ({"body": "no picture"}, "This browser cannot show the photo"),
+    ],
+)
+def test_a_photo_that_is_not_shown_says_why(
+    page: Page, answer: dict[str, Any], reason: str
+) -> None:
+    page.route(PHOTOS, lambda route: route.fulfill(**answer))
     search(page, "green")
-    expect(page.locator(".card").nth(0)).to_contain_text("file is missing")
-
-
-def test_a_photo_that_is_refused_says_why(page: Page) -> None:
-    body = {"title": "The photo file is outside the photos folder"}
-    page.route(PHOTOS, lambda route: route.fulfill(status=403, json=body))
-    search(page, "green")
-    expect(page.locator(".card").nth(0)).to_contain_text("outside the photos folder")
-    page.unroute(PHOTOS)
-    page.route(PHOTOS, lambda route: route.fulfill(body="no picture"))
-    search(page, "red")
-    expect(page.locator(".card").nth(0)).to_contain_text("This browser cannot show the photo")
+    expect(page.locator(".card").nth(0)).to_contain_text(reason)
 
 
 def test_a_format_that_the_server_does_not_know_is_sent_as_it_is(page: Page) -> None:
@@ -360,10 +343,20 @@ def test_the_page_fits_a_phone(browser: Browser, address: str) -> None:
         page.get_by_role("link", name="More like this").tap()
         expect(page.locator(".query-image h2")).to_have_text("Photos similar to garden/two.jpg")
         assert width(page) <= 360
+        page.goto(f"/?q=red+blue+green+{'x' * 400}&compare=vse%2B%2B")
+        expect(page.locator(".card")).to_have_count(10)
+        assert width(page) <= 360
+        check_side_by_side(page)
+        assert page.locator(".backends select").first.is_visible()
 
 
 def column(page: Page, backend: str) -> Locator:
     return page.get_by_role("region", name=f"Results of {backend}")
+
+
+def check_side_by_side(page: Page) -> None:
+    left, right = (column(page, name).bounding_box() for name in ("sparta", "vse++"))
+    assert left and right and left["y"] == right["y"] and right["x"] >= left["x"] + left["width"]
 
 
 def test_a_dense_backend_is_chosen_and_explains_nothing(page: Page) -> None:
@@ -391,11 +384,6 @@ def test_a_dense_backend_is_chosen_and_explains_nothing(page: Page) -> None:
     expect(dialog).not_to_contain_text("Similarity")
 
 
-def test_an_address_can_contain_the_default_backend(page: Page) -> None:
-    page.goto("/?q=red&backend=sparta&compare=vse%2B%2B")
-    expect(page.get_by_label("Backend").locator("option:checked")).to_have_text("sparta")
-
-
 def test_photos_that_a_dense_model_does_not_know_are_counted(page: Page) -> None:
     def lacking(route: Route) -> None:
         answer = route.fetch()
@@ -419,8 +407,7 @@ def test_two_backends_beside_each_other_by_keyboard(page: Page) -> None:
     expect(dense.locator(".status")).to_have_text("5 photos · text 13 ms · search 1.0 ms")
     expect(sparta.locator(".card .score").first).to_have_text("330")
     expect(dense.locator(".card .score").first).to_have_text("0.330")
-    left, right = sparta.bounding_box(), dense.bounding_box()
-    assert left and right and left["y"] == right["y"] and right["x"] >= left["x"] + left["width"]
+    check_side_by_side(page)
     dense.locator(".opener").nth(1).focus()
     page.keyboard.press("Enter")
     expect(page.get_by_role("dialog").locator("h2")).to_contain_text("2 garden/one.png")
@@ -445,23 +432,47 @@ def test_one_backends_error_leaves_the_others_answer(page: Page) -> None:
     expect(page.get_by_role("alert")).to_be_hidden()
 
 
-def test_a_phone_compares_side_by_side(browser: Browser, address: str) -> None:
-    with visited(browser, address, **PHONE) as page:
-        page.goto(f"/?q=red+blue+green+{'x' * 400}&compare=vse%2B%2B")
-        expect(page.locator(".card")).to_have_count(10)
-        assert width(page) <= 360
-        left, right = (column(page, name).bounding_box() for name in ("sparta", "vse++"))
-        assert (
-            left and right and left["y"] == right["y"] and right["x"] >= left["x"] + left["width"]
-        )
-        assert page.locator(".backends select").first.is_visible()
-
-
-def test_one_backend_leaves_nothing_to_choose(browser: Browser, photos: Path) -> None:
-    with serving(Backend("sparta", FakeSearcher(), photos)) as address:
-        page = browser.new_page()
-        page.goto(f"{address}/?q=red")
+def test_what_a_server_cannot_do_is_not_offered(
+    browser: Browser, photos: Path, tmp_path: Path
+) -> None:
+    """One that has a single backend, images without fields, and no keys."""
+    backend = Backend("sparta", FakeSearcher(), photos)
+    with (
+        serving(backend, keys=tmp_path / "none.json") as address,
+        visited(browser, address) as page,
+    ):
+        page.goto("/?q=red")
         expect(page.locator(".card")).to_have_count(3)
         expect(page.locator("#corpus")).to_have_text("5 photos")
-        expect(page.locator(".backends")).to_be_hidden()
-        page.close()
+        for name in (".backends", "#narrow"):
+            expect(page.locator(name)).to_be_hidden()
+        expect(page.get_by_role("button", name="Add photos")).to_be_hidden()
+        page.locator(".card").first.hover()
+        expect(page.locator(".select").first).to_be_hidden()
+        page.locator(".opener").first.press("x")
+        expect(page.locator(".select:checked")).to_have_count(0)
+        page.evaluate(DRAG, ["dragover", 800, 400, ["a.jpg"]])
+        expect(page.get_by_text("find similar ones")).to_be_visible()
+        expect(page.get_by_text("add them to the index")).to_be_hidden()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_to_complain_about(browser: Browser, address: str, scheme: str) -> None:
+    with visited(browser, address, bypass_csp=True, color_scheme=scheme) as page:
+        page.goto("/")
+        expect(page.locator("#examples a").first).to_be_visible()
+        assert violations(page) == []
+        page.locator("#q").press_sequentially("red gr")
+        expect(page.locator("#suggestions li").first).to_be_visible()
+        assert violations(page) == []
+        for path, shown in (
+            ("/?q=red&k=5000", page.get_by_role("alert")),
+            ("/?q=red+blue&compare=vse%2B%2B", page.locator(".card").nth(9)),
+            ("/?q=red+-green+zyzzyva", page.locator(".card").first),
+        ):
+            page.goto(path)
+            expect(shown).to_be_visible()
+            assert violations(page) == []
+        page.locator(".opener").first.click()
+        expect(page.get_by_role("dialog")).to_be_visible()
+        assert violations(page) == []

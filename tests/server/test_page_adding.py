@@ -1,7 +1,8 @@
-"""Photos that are dropped on the page, or chosen, are added to the index, in a real browser."""
+"""Photos of the device, dropped on the page or chosen: added to the index, or searched by."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,44 +12,11 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
-from server.backends import Backend
 from server.security.access import MAX_WRITTEN
-from tests.server.apps import make_key
 from tests.server.drawings import index_photos
-from tests.server.fake import FakeSearcher
-from tests.server.live import serving
-from tests.server.pages import PHONE, sign_in, violations, visited, width
+from tests.server.pages import DRAG, PHONE, sign_in, violations, visited, width
 from tests.server.served import served
 from tests.server.writing.test_uploads import photo
-
-DRAG = """([type, x, y, names]) => {
-  const dataTransfer = new DataTransfer();
-  for (const name of names) dataTransfer.items.add(new File(["x"], name, { type: "image/jpeg" }));
-  const event = new DragEvent(type, { dataTransfer, bubbles: true, cancelable: true });
-  document.elementFromPoint(x, y).dispatchEvent(event);
-  return event.defaultPrevented;
-}"""
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("adding")
-
-
-@pytest.fixture(scope="module")
-def keys(folder: Path) -> Path:
-    return folder / "keys.json"
-
-
-@pytest.fixture(scope="module")
-def key(keys: Path) -> str:
-    return make_key(keys, "write")
-
-
-@pytest.fixture(scope="module")
-def address(photos: Path, keys: Path, key: str) -> Iterator[str]:
-    with serving(Backend("sparta", FakeSearcher(), photos), keys=keys) as address:
-        yield address
 
 
 @dataclass
@@ -96,20 +64,26 @@ def index() -> Index:
 
 
 @pytest.fixture
-def page(browser: Browser, address: str, key: str, index: Index) -> Iterator[Page]:
-    with visited(browser, address, bypass_csp=True) as page:
+def page(browser: Browser, guarded: str, write_key: str, index: Index) -> Iterator[Page]:
+    with visited(browser, guarded, bypass_csp=True) as page:
         page.route("**/v1/images/*", index.answer)
         page.goto("/?q=red")
-        sign_in(page, key)
+        sign_in(page, write_key)
         expect(page.locator(".card")).to_have_count(3)
         yield page
 
 
 def add(page: Page, *names: str) -> None:
-    """Choose files with the button."""
-    files: list[Any] = [{"name": one, "mimeType": "image/jpeg", "buffer": b"x"} for one in names]
+    choose(page, "Add photos", *((name, b"x") for name in names))
+
+
+def choose(page: Page, button: str, *named: tuple[str, bytes]) -> None:
+    """Choose files, names with contents, with a button."""
+    files: list[Any] = [
+        {"name": name, "mimeType": "image/png", "buffer": content} for name, content in named
+    ]
     with page.expect_file_chooser() as chooser:
-        page.get_by_role("button", name="Add photos").press("Enter")
+        page.get_by_role("button", name=button).press("Enter")
     chooser.value.set_files(files)
 
 
@@ -248,15 +222,23 @@ def test_an_error_after_adding_is_shown(page: Page) -> None:
     expect(page.get_by_role("alert").first).to_contain_text("The server failed")
 
 
-def test_a_phone_adds_photos(browser: Browser, address: str, key: str, index: Index) -> None:
-    with visited(browser, address, **PHONE) as page:
+def test_a_phone_adds_photos_and_searches_by_them(
+    browser: Browser, guarded: str, write_key: str, index: Index
+) -> None:
+    with visited(browser, guarded, **PHONE, bypass_csp=True) as page:
         page.route("**/v1/images/*", index.answer)
         page.goto("/")
-        sign_in(page, key)
+        sign_in(page, write_key)
         header = page.locator("body > header")
         expect(header).to_be_visible()
         size = header.bounding_box()
         assert size and size["height"] < 70
+        expect(page.get_by_role("button", name="Search by a photo")).to_be_visible()
+        assert violations(page) == []
+        page.evaluate(DRAG, ["dragover", 200, 400, ["a.jpg"]])
+        assert violations(page) == []
+        assert width(page) <= 360
+        page.evaluate("dispatchEvent(new DragEvent('dragleave'))")
         index.problems["long.jpg"] = [refused(422, "long " * 60)]
         add(page, "long.jpg", "b.jpg")
         expect(panel(page).get_by_role("status")).to_have_text("1 photo added, 1 not")
@@ -265,27 +247,15 @@ def test_a_phone_adds_photos(browser: Browser, address: str, key: str, index: In
         assert box and box["x"] >= 0 and box["x"] + box["width"] <= 360
 
 
-def test_without_keys_nothing_is_added(browser: Browser, photos: Path, tmp_path: Path) -> None:
-    backend = Backend("sparta", FakeSearcher(), photos)
-    with serving(backend, keys=tmp_path / "none.json") as address:
-        page = browser.new_page(base_url=address)
-        page.goto("/?q=red")
-        expect(page.locator(".card")).to_have_count(3)
-        expect(page.get_by_role("button", name="Add photos")).to_be_hidden()
-        page.evaluate(DRAG, ["dragover", 800, 400, ["a.jpg"]])
-        expect(page.get_by_text("add them to the index")).to_be_hidden()
-        page.close()
-
-
 def test_a_photo_is_found_once_it_was_added(
-    browser: Browser, photos: Path, folder: Path, keys: Path, key: str
+    browser: Browser, photos: Path, tmp_path: Path, keys: Path, write_key: str
 ) -> None:
     """With a server that encodes and writes."""
-    index, model, _ = index_photos(photos, folder)
+    index, model, _ = index_photos(photos, tmp_path)
     with served(index, "--keys", str(keys), "--model", str(model)) as (address, _):
         page = browser.new_page(base_url=address)
         page.goto("/")
-        sign_in(page, key)
+        sign_in(page, write_key)
         expect(page.locator("#corpus")).to_have_text("5 photos")
         content: Any = {"name": "new one.png", "mimeType": "image/png", "buffer": photo("PNG")}
         page.locator("#files").set_input_files([content])
@@ -298,3 +268,63 @@ def test_a_photo_is_found_once_it_was_added(
         expect(page.get_by_role("dialog")).to_contain_text("new one.png is in the index already")
         page.keyboard.press("Escape")
         page.close()
+
+
+# ---- searching by a photo ------------------------------------------------------------------------
+
+SIMILAR = "**/v1/images/similar?*"
+BY_PHOTO = "Search by a photo"
+
+
+@pytest.fixture
+def finding(page: Page) -> None:
+    """A server that finds two photos for every one that is sent."""
+    found = page.request.get("/v1/search?q=blue&k=2&explain=true").json()
+    answer = {name: found[name] for name in ("backend", "index_version", "hits", "timings")}
+    body = json.dumps(answer | {"terms": [{"term": "blue", "count": 256}]})
+    page.route(SIMILAR, lambda route: route.fulfill(body=body))
+
+
+@pytest.mark.usefixtures("finding")
+def test_similar_photos_are_shown_below_the_one_that_was_chosen(page: Page) -> None:
+    sent: list[Any] = []
+    page.on("request", lambda r: sent.append(r) if "/similar" in r.url else None)
+    choose(page, BY_PHOTO, ("mine.png", photo("PNG")))
+    names = ["garden/two.jpg", "sea/100% #1?&+;=.png"]
+    expect(page.locator(".card .name")).to_have_text(names)
+    heading = page.get_by_role("heading", name="Photos similar to mine.png")
+    expect(heading).to_be_focused()
+    drawn = page.locator(".query-image canvas")
+    expect(drawn).to_be_visible()
+    assert drawn.evaluate("e => [...e.getContext('2d').getImageData(4, 4, 1, 1).data]") == [
+        *(255, 0, 0, 255)
+    ]
+    expect(page.locator(".status")).to_have_text("2 photos · terms 0.3 ms · search 1.0 ms")
+    expect(page.locator("#q")).to_have_value("")
+    page.locator(".words .chip", has_text="blue").hover()
+    expect(page.locator(".card .box").first).to_be_visible()
+    [request] = sent
+    assert request.method == "POST"
+    assert request.headers["content-type"] == "image/png"
+    page.go_back()
+    expect(page.locator(".card")).to_have_count(3)
+    expect(page.locator(".query-image")).to_be_hidden()
+
+
+@pytest.mark.usefixtures("finding")
+def test_a_photo_is_dropped_to_search_by_it(page: Page) -> None:
+    page.evaluate(DRAG, ["dragover", 300, 400, ["a.jpg"]])
+    expect(page.get_by_text("find similar ones")).to_be_visible()
+    page.evaluate(DRAG, ["drop", 300, 400, ["a.jpg"]])
+    expect(page.locator(".card")).to_have_count(2)
+    expect(page.locator(".query-image h2")).to_have_text("Photos similar to a.jpg")
+    expect(page.locator(".query-image canvas")).to_have_count(0)  # it is no photo
+
+
+def test_why_a_photo_cannot_be_searched_for(page: Page) -> None:
+    problem = {"title": "The image cannot be written", "detail": "not an image"}
+    page.route(SIMILAR, lambda route: route.fulfill(status=422, json=problem))
+    choose(page, BY_PHOTO, ("mine.png", b"x"))
+    expect(page.get_by_role("alert").filter(has_text="not an image")).to_be_visible()
+    page.get_by_role("button", name="Try again").click()
+    expect(page.get_by_role("heading", name="Search photos in plain words")).to_be_visible()

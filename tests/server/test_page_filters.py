@@ -14,7 +14,7 @@ from indexer.search.open import open_index
 from indexer.update.writer import open_writer
 from server.backends import Backend
 from tests.server.drawings import index_drawings
-from tests.server.fake import DRAWINGS, FakeSearcher
+from tests.server.fake import DRAWINGS
 from tests.server.live import serving
 from tests.server.pages import PHONE, violations, visited, width
 
@@ -116,12 +116,3 @@ def test_a_phone_shows_filters(browser: Browser, address: str) -> None:
         page.get_by_text("Filter", exact=True).click()
         expect(page.locator(".timeline button").first).to_be_visible()
         assert width(page) <= 360
-
-
-def test_photos_without_fields_have_no_filters(browser: Browser, photos: Path) -> None:
-    with serving(Backend("sparta", FakeSearcher(), photos)) as address:
-        page = browser.new_page(base_url=address)
-        page.goto("/?q=red")
-        expect(page.locator(".card").first).to_be_visible()
-        expect(page.locator("#narrow")).to_be_hidden()
-        page.close()

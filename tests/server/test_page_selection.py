@@ -10,41 +10,16 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from server.backends import Backend
 from tests.server.apps import make_key
 from tests.server.drawings import index_drawings
-from tests.server.fake import FakeSearcher
-from tests.server.live import serving
 from tests.server.pages import PHONE, sign_in, violations, visited, width
 from tests.server.served import served
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("selection")
-
-
-@pytest.fixture(scope="module")
-def keys(folder: Path) -> Path:
-    return folder / "keys.json"
-
-
-@pytest.fixture(scope="module")
-def write_key(keys: Path) -> str:
-    return make_key(keys, "write")
-
-
-@pytest.fixture(scope="module")
-def address(photos: Path, keys: Path, write_key: str) -> Iterator[str]:
-    """A server that no test changes."""
-    with serving(Backend("sparta", FakeSearcher(), photos), keys=keys) as address:
-        yield address
-
-
 @pytest.fixture
-def page(browser: Browser, address: str, keys: Path) -> Iterator[Page]:
+def page(browser: Browser, guarded: str, keys: Path) -> Iterator[Page]:
     """Five hits, signed in with a key for searching."""
-    with visited(browser, address, bypass_csp=True) as page:
+    with visited(browser, guarded, bypass_csp=True) as page:
         page.goto("/?q=red+blue")
         sign_in(page, make_key(keys))
         expect(page.locator(".card")).to_have_count(5)
@@ -159,19 +134,6 @@ def test_a_failure_is_shown_and_the_selection_stays(page: Page, write_key: str) 
     expect(bar.get_by_role("alert")).to_be_hidden()
 
 
-def test_a_key_that_was_revoked_meanwhile_is_asked_for_again(
-    page: Page, keys: Path, write_key: str
-) -> None:
-    page.locator(".opener").nth(0).press("x")
-    page.get_by_role("button", name="Delete…").click()
-    before = keys.read_bytes()
-    allow_writing(page, make_key(keys, "write"))
-    expect(page.get_by_role("button", name="Delete 1 photo")).to_be_visible()
-    keys.write_bytes(before)
-    page.get_by_role("button", name="Delete 1 photo").click()
-    expect(page.get_by_role("heading", name="Sign in with a key")).to_be_visible()
-
-
 def test_in_both_columns_a_photo_is_the_same(page: Page) -> None:
     page.goto("/?q=red&compare=sparta")
     expect(page.locator(".card")).to_have_count(6)
@@ -179,8 +141,8 @@ def test_in_both_columns_a_photo_is_the_same(page: Page) -> None:
     assert selected(page) == ["1", "1"]
 
 
-def test_a_phone_selects(browser: Browser, address: str, write_key: str) -> None:
-    with visited(browser, address, **PHONE) as page:
+def test_a_phone_selects(browser: Browser, guarded: str, write_key: str) -> None:
+    with visited(browser, guarded, **PHONE) as page:
         page.goto("/?q=red+blue")
         sign_in(page, write_key)
         page.get_by_label("Select photo 1").tap()
@@ -191,23 +153,10 @@ def test_a_phone_selects(browser: Browser, address: str, write_key: str) -> None
         expect(page.get_by_role("dialog")).to_be_visible()
 
 
-def test_without_keys_nothing_is_selected(browser: Browser, photos: Path, tmp_path: Path) -> None:
-    backend = Backend("sparta", FakeSearcher(), photos)
-    with serving(backend, keys=tmp_path / "none.json") as address:
-        page = browser.new_page(base_url=address)
-        page.goto("/?q=red")
-        expect(page.locator(".card")).to_have_count(3)
-        page.locator(".card").first.hover()
-        expect(page.locator(".select").first).to_be_hidden()
-        page.locator(".opener").first.press("x")
-        assert selected(page) == []
-        page.close()
-
-
 def test_selected_photos_are_deleted(
-    browser: Browser, photos: Path, folder: Path, keys: Path, write_key: str
+    browser: Browser, photos: Path, tmp_path: Path, keys: Path, write_key: str
 ) -> None:
-    index = index_drawings(folder / "index", photos)
+    index = index_drawings(tmp_path / "index", photos)
     with served(index, "--keys", str(keys)) as (address, _):
         page = browser.new_page(base_url=address)
         page.goto("/?q=red+blue")

@@ -18,19 +18,14 @@ KEY = "Sign in with a key"
 
 
 @pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("keys") / "keys.json"
-
-
-@pytest.fixture(scope="module")
-def key(file: Path) -> str:
-    return make_key(file)
+def key(keys: Path) -> str:
+    return make_key(keys)
 
 
 @pytest.fixture(scope="module", params=["", "/photos"])
-def address(photos: Path, file: Path, key: str, request: pytest.FixtureRequest) -> Iterator[str]:
+def address(photos: Path, keys: Path, key: str, request: pytest.FixtureRequest) -> Iterator[str]:
     sparta = Backend("sparta", FakeSearcher(), photos, ("red",))
-    with serving(sparta, keys=file, root_path=request.param) as address:
+    with serving(sparta, keys=keys, root_path=request.param) as address:
         yield address + request.param
 
 
@@ -69,12 +64,12 @@ def test_a_key_is_asked_for_and_shows_photos_until_signed_out(
     assert page.context.cookies() == []
 
 
-def test_a_key_that_is_revoked_is_asked_for_again(page: Page, address: str, file: Path) -> None:
-    before = file.read_bytes()
+def test_a_key_that_is_revoked_is_asked_for_again(page: Page, address: str, keys: Path) -> None:
+    before = keys.read_bytes()
     page.goto(address + "/")
-    sign_in(page, make_key(file))
+    sign_in(page, make_key(keys))
     expect(page.locator("#corpus")).to_have_text("5 photos")
-    file.write_bytes(before)
+    keys.write_bytes(before)
     page.locator("#q").fill("red")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name=KEY)).to_be_visible()

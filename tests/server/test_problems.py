@@ -13,14 +13,11 @@ CASES = [
     ("/v1/search?q=%20%09%0A%E3%80%80", 422, INVALID, "q", "the query is empty"),
     (f"/v1/search?q={'a' * 1001}", 422, INVALID, "q", "at most 1000 characters (found 'aaa"),
     ("/v1/search?q=red&k=0", 422, INVALID, "k", "greater than or equal to 1 (found '0')"),
-    ("/v1/search?q=red&k=-3", 422, INVALID, "k", "(found '-3')"),
     ("/v1/search?q=red&k=1001", 422, INVALID, "k", "less than or equal to 1000"),
     ("/v1/search?q=red&k=ten", 422, INVALID, "k", "valid integer"),
-    ("/v1/search?q=red&k=2.5", 422, INVALID, "k", "(found '2.5')"),
     ("/v1/search?q=red&explain=perhaps", 422, INVALID, "explain", "boolean"),
     ("/v1/search?q=red&backend=faiss", 404, BACKEND, "backend", "has: sparta, other one"),
     ("/v1/search?q=red&backend=vse++", 404, BACKEND, "backend", "vse++ (write + as %2B"),
-    ("/v1/search?q=red&backend=", 404, BACKEND, "backend", "'' is unknown"),
     ("/v1/images/none.jpg", 404, IMAGE, "image_id", "'none.jpg' is not in the index"),
     ("/v1/images/none.jpg/file", 404, IMAGE, "image_id", "'none.jpg' is not in the index"),
     ("/v1/images/none.jpg/similar", 404, IMAGE, "image_id", "'none.jpg' is not in the index"),
@@ -65,22 +62,11 @@ def test_unknown_routes(client: TestClient, path: str) -> None:
     assert body["title"] == "Not Found"
 
 
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [
-        ("POST", "/v1/backends"),
-        ("POST", "/v1/images/garden/one.png"),
-        ("POST", "/v1/images/garden/one.png/file"),
-        ("POST", "/"),
-    ],
-)
-def test_wrong_methods(client: TestClient, method: str, path: str) -> None:
-    response = client.request(method, path)
-    assert method in problem(response, 405)["detail"]
+@pytest.mark.parametrize("path", ["/v1/backends", "/v1/images/garden/one.png/file", "/"])
+def test_wrong_methods(client: TestClient, path: str) -> None:
+    response = client.post(path)
+    assert "POST" in problem(response, 405)["detail"]
     assert "GET" in response.headers["allow"]
-
-
-def test_all_methods_of_a_path_are_named(client: TestClient) -> None:
     assert client.delete("/v1/search?q=red").headers["allow"] == "GET, POST"
     assert client.get("/v1/sign-in").headers["allow"] == "POST"
 
@@ -96,27 +82,6 @@ def test_the_description_names_every_error(client: TestClient) -> None:
     description = client.get("/openapi.json").json()
     assert "HTTPValidationError" not in str(description)
     paths = description["paths"]
-    assert set(paths) == {
-        "/v1/search",
-        "/v1/suggest",
-        "/v1/fields",
-        "/v1/backends",
-        "/v1/images/count",
-        "/v1/images/batch",
-        "/v1/images/delete",
-        "/v1/images/similar",
-        "/v1/images/{image_id}",
-        "/v1/images/{image_id}/file",
-        "/v1/images/{image_id}/thumbnail",
-        "/v1/images/{image_id}/similar",
-        "/v1/images/{image_id}/explain",
-        "/v1/session",
-        "/v1/sign-in",
-        "/v1/sign-out",
-        "/v1/keys",
-        "/livez",
-        "/readyz",
-    }
     for url, status, kind, _, _ in CASES:
         path = "/v1/search"
         if url.startswith("/v1/images"):

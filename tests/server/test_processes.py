@@ -1,4 +1,4 @@
-"""Several processes on one socket."""
+"""Sockets, several processes on one, and the signals that stop them."""
 
 import os
 import re
@@ -16,7 +16,8 @@ import pytest
 
 from server.processes import _SingleAccept
 from server.security.keys import write_keys
-from server.sockets import listen
+from server.sockets import listen, url
+from sparta.errors import InputError
 from tests.server.apps import make_key
 from tests.server.served import workers_of
 
@@ -36,17 +37,6 @@ def address_of(process: "subprocess.Popen[str]") -> str:
 def children(process: "subprocess.Popen[str]") -> set[int]:
     """The processes of its workers."""
     return set(workers_of(process.pid))
-
-
-def test_what_workers_are_forks_of_has_no_threads_and_no_java() -> None:
-    script = """
-import sys, threading
-import server.preloaded
-assert threading.active_count() == 1
-loaded = {"jnius", "torch", "transformers", "faiss"} & set(sys.modules)
-assert not loaded, loaded
-"""
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -162,3 +152,79 @@ def test_a_burst_of_connections_is_accepted_one_by_one() -> None:
         assert {one.getpeername() for one in taken} == {one.getsockname() for one in clients}
         for one in [*taken, *clients]:
             one.close()
+
+
+# ---- sockets -------------------------------------------------------------------------------------
+
+
+def test_url() -> None:
+    assert url("127.0.0.1", 8000) == "http://127.0.0.1:8000"
+    assert url("0.0.0.0", 80) == "http://127.0.0.1:80"
+    assert url("::1", 8000) == "http://[::1]:8000"
+
+
+def test_a_taken_port_is_told_from_an_address_that_is_not_ours() -> None:
+    with listen("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(InputError, match=f"port {port} on 127.0.0.1 is in use.*--port"):
+            listen("127.0.0.1", port)
+    with pytest.raises(InputError, match=r"cannot listen on 203\.0\.113\.1"):
+        listen("203.0.113.1", 0)
+
+
+def test_connections_send_small_answers_at_once() -> None:
+    with listen("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
+        connection, _ = listening.accept()
+        with connection:
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+# ---- signals, which are not lost, whatever a server does when they come --------------------------
+
+# In processes of their own: others have threads that might take the signals.
+IGNORED = """
+import os, signal
+from server.stop_signals import stop_signals
+
+class StoppedWhileItIsRemoved:
+    # Python ignores an exception here.
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+with stop_signals() as stop:
+    assert not stop.poll()
+    StoppedWhileItIsRemoved()
+    assert stop.poll(5)
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+    raise AssertionError
+except KeyboardInterrupt:
+    print("stopped")
+"""
+
+FORKED = """
+import os, signal, time
+from server.stop_signals import held_back, stop_signals, take
+
+with stop_signals() as stop:
+    with held_back():
+        pid = os.fork()
+        if not pid:
+            time.sleep(0.3)
+            take()
+            time.sleep(60)
+            os._exit(1)
+    os.kill(pid, signal.SIGTERM)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGTERM
+    assert not stop.poll()
+print("stopped")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="workers are forks on Linux alone")
+@pytest.mark.parametrize("script", [IGNORED, FORKED], ids=["exception is ignored", "just forked"])
+def test_a_signal_is_not_lost(script: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, done.stdout) == (0, "stopped\n"), done.stderr

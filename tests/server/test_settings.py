@@ -89,7 +89,6 @@ def test_a_wrong_variable_is_named(
             "prot: 80",
             r"serve\.yaml: prot: there is no such setting; the settings are access_log, ",
         ),
-        ("1: 80", r"serve\.yaml: 1: there is no such setting"),
         ("- port", r"serve\.yaml: expected keys and values, found list"),
         ("port: [", r"serve\.yaml: not YAML"),
         ("", r"^--index is missing: give it, set SPARTA_INDEX, or add index to the --config file$"),
@@ -101,12 +100,9 @@ def test_a_wrong_file_is_named(file: Path, text: str, message: str) -> None:
         load_settings({}, FLAGS, file)
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_and_a_wrong_flag_are_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"none\.yaml: there is no such file"):
         load_settings({}, FLAGS, tmp_path / "none.yaml")
-
-
-def test_a_wrong_flag_is_named() -> None:
     with pytest.raises(InputError, match=r"^--port: .* \(found '70000'\)$"):
         load_settings({"index": "i", "port": 70000}, FLAGS)
 

@@ -8,9 +8,10 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from indexer.query.query import Query
-from indexer.search.api import Allowed, SearchResult
+from indexer.search.api import SearchResult
 from server import processes
 from server.backends import Backend, Backends
 from server.processes import run, run_workers
@@ -23,19 +24,11 @@ from tests.server.fake import FakeSearcher
 class Slow(FakeSearcher):
     """Takes two seconds for "slow"."""
 
-    def search(
-        self,
-        query: str | Query,
-        k: int = 10,
-        *,
-        substitute: bool = True,
-        allowed: Allowed | None = None,
-        min_coverage: float | None = None,
-    ) -> SearchResult:
+    def search(self, query: str | Query, k: int = 10, **options: Any) -> SearchResult:
         if query == "slow":
             time.sleep(2)
             query = "red"
-        return super().search(query, k, substitute=substitute, allowed=allowed)
+        return super().search(query, k, **options)
 
 
 def open_fakes() -> Backends:

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from indexer.search.columns import ColumnSearcher
 from indexer.search.open import open_index
 from sparta.command_line import cli
+from tests.server.pages import visited
 from tests.server.publish.hosts import hosting
 from tests.test_makefile import dry_run
 
@@ -26,16 +27,11 @@ def sparta(*arguments: str | Path) -> None:
 
 
 @contextmanager
-def visited(browser: Browser, site: Path) -> Iterator[Page]:
-    with hosting(site) as address:
-        page = browser.new_page(base_url=address)
-        problems: list[str] = []
-        page.on("pageerror", lambda error: problems.append(str(error)))
+def opened(browser: Browser, site: Path) -> Iterator[Page]:
+    with hosting(site) as address, visited(browser, address) as page:
         page.goto("/")
         expect(page.locator("#corpus")).to_have_text(f"{COUNT} photos")
         yield page
-        page.close()
-    assert problems == []
 
 
 def check(page: Page, index: Path, query: str) -> None:
@@ -64,7 +60,7 @@ def test_the_demo(browser: Browser, tmp_path: Path) -> None:
     assert [command[1] for command in commands] == ["scenes", "extract", "index", "publish"]
     for command in commands:
         sparta(*(str(COUNT) if one == "1000" else one for one in command[1:]))
-    with visited(browser, tmp_path / "site") as page:
+    with opened(browser, tmp_path / "site") as page:
         example = page.locator("#examples a").first
         text = example.inner_text()
         example.click()
@@ -79,7 +75,7 @@ def test_real_photos(browser: Browser, shared: Path, tmp_path: Path) -> None:
         shutil.copy(shared / "photos" / "images" / name, photos)
     sparta("index", photos, "--out", tmp_path / "index")
     sparta("publish", tmp_path / "index", "--out", tmp_path / "site")
-    with visited(browser, tmp_path / "site") as page:
+    with opened(browser, tmp_path / "site") as page:
         page.locator("#q").fill("two dogs run on the grass")
         page.keyboard.press("Enter")
         check(page, tmp_path / "index", "two dogs run on the grass")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
-from playwright.sync_api import Browser, ConsoleMessage, Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from indexer.postings import Postings
 from indexer.search.columns import ColumnSearcher
@@ -21,6 +21,7 @@ from server.publish.publishing import Choices, publish
 from sparta.tokenizer import WordPieceTokenizer
 from tests.indexer.random_postings import random_postings, write_postings
 from tests.server.fake import draw
+from tests.server.pages import visited
 from tests.server.publish.firefox import FirefoxPage, find_firefox, firefox_page
 from tests.server.publish.hosts import hosting
 
@@ -50,28 +51,16 @@ def engine(index: Path) -> Iterator[ColumnSearcher]:
     searcher.close()
 
 
-def is_problem(message: ConsoleMessage) -> bool:
-    """Whether the console shows an error; without network there are photos that cannot be seen."""
-    return message.type == "error" and "net::ERR_FAILED" not in message.text
-
-
 @pytest.fixture
 def page(browser: Browser, index: Path) -> Iterator[Page]:
     """The start page; an error or a request that leaves the site's folder fails the test."""
-    with hosting(index.parent) as address:
-        context = browser.new_context(viewport={"width": 1100, "height": 800})
-        page = context.new_page()
-        problems: list[str] = []
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on("console", lambda m: problems.append(m.text) if is_problem(m) else None)
-        page.on(
-            "request",
-            lambda r: None if r.url.startswith(f"{address}/site/") else problems.append(r.url),
-        )
+    errors: list[str] = []
+    with hosting(index.parent) as address, visited(browser, f"{address}/site/") as page:
+        page.on("console", lambda m: errors.append(m.text) if m.type == "error" else None)
         page.goto(f"{address}/site/")
         yield page
-        context.close()
-    assert problems == []
+    # Without network there are photos that cannot be seen.
+    assert [error for error in errors if "net::ERR_FAILED" not in error] == []
 
 
 def search(page: Page, query: str) -> None:
@@ -82,12 +71,12 @@ def search(page: Page, query: str) -> None:
     expect(page.locator(".card").first).to_be_visible()
 
 
-def until(page: Page, condition: str) -> None:
+def eventually(condition: Callable[[], bool]) -> None:
     """Wait; the policy of the page lets Playwright's own way not run."""
-    end = time.monotonic() + 20
-    while not page.evaluate(condition):
-        assert time.monotonic() < end, condition
-        page.wait_for_timeout(100)
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.1)
 
 
 def names(page: Page) -> list[str]:
@@ -151,19 +140,11 @@ def test_filters_suggestions_and_deep_links(page: Page, engine: ColumnSearcher) 
     expect(page.locator(".error")).to_contain_text("this quotation mark is not closed")
 
 
-def test_phone_width(page: Page) -> None:
-    page.set_viewport_size({"width": 360, "height": 740})
-    search(page, "the dog")
-    width = page.evaluate("document.documentElement.scrollWidth")
-    assert width <= 360
-
-
 def test_without_network(page: Page, index: Path, engine: ColumnSearcher) -> None:
     search(page, "the ball")
-    until(page, "navigator.serviceWorker.controller !== null")
-    keys = "caches.open('sparta-index-/site/').then((cache) => cache.keys())"
-    files = len(list((index.parent / "site" / "index").iterdir()))
-    until(page, f"{keys}.then((found) => found.length >= {files})")
+    eventually(lambda: bool(page.evaluate("navigator.serviceWorker.controller !== null")))
+    files = {one for one in files_of(index.parent) if one.startswith("index/")}
+    eventually(lambda: files <= set(kept(page)))
     page.context.set_offline(True)
     page.goto(page.url.partition("?")[0] + "?q=red cat&k=10")
     expect(page.locator(".card .name").nth(9)).to_be_visible()
@@ -196,6 +177,21 @@ def album(tokenizer: WordPieceTokenizer, tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def address(album: Path) -> Iterator[str]:
+    """Of the album's host."""
+    with hosting(album, ranges=True) as address:
+        yield address
+
+
+@pytest.fixture
+def visitor(browser: Browser) -> Iterator[Page]:
+    """A page with a cache of its own."""
+    page = browser.new_page()
+    yield page
+    page.close()
+
+
 def publish_album(album: Path) -> None:
     publish(album / "index", album / "site", Choices(album / "photos", SHOWN))
 
@@ -208,13 +204,6 @@ def files_of(album: Path) -> set[str]:
 def kept(page: Page | FirefoxPage) -> list[str]:
     found: list[str] = page.evaluate(KEPT)
     return found
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.1)
 
 
 def visit_all(page: Page | FirefoxPage, album: Path, address: str) -> set[str]:
@@ -245,73 +234,67 @@ def check_withdrawal(page: Page | FirefoxPage, album: Path, address: str) -> Non
     assert before & now <= set(kept(page))
 
 
-def test_withdrawn_photos_are_forgotten(browser: Browser, album: Path) -> None:
-    with hosting(album, ranges=True) as address:
-        page = browser.new_page()
-        check_withdrawal(page, album, address)
-        page.close()
+def test_withdrawn_photos_are_forgotten(visitor: Page, album: Path, address: str) -> None:
+    check_withdrawal(visitor, album, address)
 
 
-def test_withdrawn_photos_are_forgotten_by_firefox(album: Path, tmp_path: Path) -> None:
+def test_withdrawn_photos_are_forgotten_by_firefox(
+    album: Path, address: str, tmp_path: Path
+) -> None:
     path = find_firefox()
     if path is None:
         pytest.skip("Firefox is not installed")
     (tmp_path / "profile").mkdir()
-    with hosting(album) as address, firefox_page(path, tmp_path / "profile") as page:
+    with firefox_page(path, tmp_path / "profile") as page:
         check_withdrawal(page, album, address)
 
 
-def test_new_data_alone_forgets_while_another_tab_is_open(browser: Browser, album: Path) -> None:
-    with hosting(album) as address:
-        context = browser.new_context()
-        old, new = context.new_page(), context.new_page()
-        visit_all(old, album, address)
-        site, page = album / "site", album / "page"
-        shutil.copytree(site, page)
-        withdrawn = sorted(files_of(album))
-        shutil.rmtree(album / "photos")
-        publish_album(album)
-        for name in ("sw.js", "index.html"):
+def test_new_data_alone_forgets_while_another_tab_is_open(
+    visitor: Page, album: Path, address: str
+) -> None:
+    old, new = visitor, visitor.context.new_page()
+    visit_all(old, album, address)
+    site, page = album / "site", album / "page"
+    shutil.copytree(site, page)
+    withdrawn = sorted(files_of(album))
+    shutil.rmtree(album / "photos")
+    publish_album(album)
+    for name in ("sw.js", "index.html"):
+        shutil.copy(page / name, site / name)
+    now = files_of(album)
+    new.goto(f"{address}/site/")
+    eventually(lambda: set(kept(new)) <= now)
+    # What the other tab shows, and a browser's own cache may still have, is not kept again.
+    for name in withdrawn:
+        if not (site / name).exists():
+            (site / name).parent.mkdir(exist_ok=True)
             shutil.copy(page / name, site / name)
-        now = files_of(album)
-        new.goto(f"{address}/site/")
-        eventually(lambda: set(kept(new)) <= now)
-        # What the other tab shows, and a browser's own cache may still have, is not kept again.
-        for name in withdrawn:
-            if not (site / name).exists():
-                (site / name).parent.mkdir(exist_ok=True)
-                shutil.copy(page / name, site / name)
-        old.evaluate(FETCH, withdrawn)
-        old.wait_for_timeout(500)
-        assert set(kept(old)) <= now
-        context.close()
+    old.evaluate(FETCH, withdrawn)
+    old.wait_for_timeout(500)
+    assert set(kept(old)) <= now
 
 
-def test_files_that_an_earlier_script_kept_are_forgotten(browser: Browser, album: Path) -> None:
-    with hosting(album) as address:
-        page = browser.new_page()
-        visit_all(page, album, address)
-        cache = "(await caches.open('sparta-index-/site/'))"
-        page.evaluate(f"async () => {cache}.put('photos/64-0.webp', new Response('x'))")
-        with (album / "site" / "sw.js").open("a") as script:
-            script.write("// another version")
-        page.goto(f"{address}/site/?q=dog")
-        eventually(lambda: "photos/64-0.webp" not in kept(page))
-        page.close()
+def test_files_that_an_earlier_script_kept_are_forgotten(
+    visitor: Page, album: Path, address: str
+) -> None:
+    visit_all(visitor, album, address)
+    cache = "(await caches.open('sparta-index-/site/'))"
+    visitor.evaluate(f"async () => {cache}.put('photos/64-0.webp', new Response('x'))")
+    with (album / "site" / "sw.js").open("a") as script:
+        script.write("// another version")
+    visitor.goto(f"{address}/site/?q=dog")
+    eventually(lambda: "photos/64-0.webp" not in kept(visitor))
 
 
-def test_the_pictures_used_last_are_kept(browser: Browser, album: Path) -> None:
+def test_the_pictures_used_last_are_kept(visitor: Page, album: Path, address: str) -> None:
     script = album / "site" / "sw.js"
     text = script.read_text()
     assert "const MOST = 1000;" in text
     script.write_text(text.replace("const MOST = 1000;", "const MOST = 4;"))
-    with hosting(album) as address:
-        page = browser.new_page()
-        page.goto(f"{address}/site/")
-        eventually(lambda: {"index/index.json"} < set(kept(page)))
-        pictures = sorted(path for path in files_of(album) if path.startswith("photos/"))
-        for wanted in (pictures[:4], pictures[:1], pictures[4:6]):
-            page.evaluate(FETCH, wanted)
-        last = {pictures[3], pictures[0], *pictures[4:6]}
-        eventually(lambda: {one for one in kept(page) if one.startswith("photos/")} == last)
-        page.close()
+    visitor.goto(f"{address}/site/")
+    eventually(lambda: {"index/index.json"} < set(kept(visitor)))
+    pictures = sorted(path for path in files_of(album) if path.startswith("photos/"))
+    for wanted in (pictures[:4], pictures[:1], pictures[4:6]):
+        visitor.evaluate(FETCH, wanted)
+    last = {pictures[3], pictures[0], *pictures[4:6]}
+    eventually(lambda: {one for one in kept(visitor) if one.startswith("photos/")} == last)
