@@ -19,6 +19,7 @@ from transformers import (
 
 from sparta.errors import InputError
 from sparta.features.record import FeatureKind, FeatureSource
+from sparta.tokenizer import WordPieceTokenizer
 from sparta.vse.init import from_bert, from_captions
 from sparta.vse.model import VseModel
 from tests import tiny
@@ -52,13 +53,35 @@ def test_the_source_decides_the_projection_unless_told(kind: FeatureKind, visual
     assert from_captions(CAPTIONS, source, **SMALL, visual="grid").config.visual == "grid"
 
 
-def test_text_side_starts_from_the_checkpoint(tmp_path: Path) -> None:
-    model = from_bert(save_bert(tmp_path), tiny.source(), dimension=8, views=2)
-    assert_starts_from(model, BertModel.from_pretrained(tmp_path))
+def electra(size: int) -> Any:
+    return ElectraModel(ElectraConfig(vocab_size=size, embedding_size=16, **SIZES))
+
+
+def roberta(size: int) -> Any:
+    return RobertaModel(RobertaConfig(vocab_size=size, type_vocab_size=1, **SIZES))
+
+
+@pytest.mark.parametrize(
+    ("make", "tokenizer", "longest"),
+    [
+        (lambda _: BertModel(tiny.encoder()), tiny.tokenizer(), 40),
+        (electra, tiny.tokenizer(), 40),
+        (roberta, byte_pairs(), 38),  # counts positions from behind padding
+    ],
+    ids=["bert", "electra", "roberta"],
+)
+def test_text_side_starts_from_the_checkpoint(
+    make: Any, tokenizer: WordPieceTokenizer, longest: int, tmp_path: Path
+) -> None:
+    """Texts are no longer than its positions."""
+    checkpoint = make(len(tokenizer.vocabulary))
+    save_checkpoint(checkpoint, tokenizer, tmp_path)
+    model = from_bert(tmp_path, tiny.source(), dimension=8, views=2)
+    assert_starts_from(model, checkpoint)
     assert (model.config.text, model.config.views) == ("bert", 2)
     assert model.tokenizer is not None
-    assert model.tokenizer.max_length == 40  # the checkpoint has no more positions
-    assert model.embed_texts(["dog " * 200]).isfinite().all()
+    assert model.tokenizer.max_length == longest
+    assert model.embed_texts(["dog " * 200, ""]).isfinite().all()
 
 
 def assert_starts_from(model: VseModel, checkpoint: Any) -> None:
@@ -66,26 +89,6 @@ def assert_starts_from(model: VseModel, checkpoint: Any) -> None:
     expected = checkpoint.state_dict()
     for name, value in model.text_encoder.state_dict().items():
         assert torch.equal(value, expected[name]), name
-
-
-def test_electra_like(tmp_path: Path) -> None:
-    electra = ElectraModel(ElectraConfig(vocab_size=25, embedding_size=16, **SIZES))
-    model = from_bert(
-        save_checkpoint(electra, tiny.tokenizer(), tmp_path), tiny.source(), dimension=8
-    )
-    assert_starts_from(model, electra)
-    assert model.embed_texts(["a dog", ""]).isfinite().all()
-
-
-def test_roberta_like_counts_positions_from_behind_padding(tmp_path: Path) -> None:
-    tokenizer = byte_pairs()
-    size = len(tokenizer.vocabulary)
-    roberta = RobertaModel(RobertaConfig(vocab_size=size, type_vocab_size=1, **SIZES))
-    model = from_bert(save_checkpoint(roberta, tokenizer, tmp_path), tiny.source(), dimension=8)
-    assert_starts_from(model, roberta)
-    assert model.tokenizer is not None
-    assert model.tokenizer.max_length == 38
-    assert model.embed_texts(["dog " * 99, ""]).isfinite().all()
 
 
 def test_a_folder_with_only_a_word_list(tmp_path: Path) -> None:

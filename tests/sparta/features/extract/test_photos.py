@@ -20,7 +20,7 @@ from sparta.addresses import UnreachableError, folder_at
 from sparta.errors import InputError
 from sparta.features.extract import image_files
 from sparta.features.extract.augmentations import Augmentation, Crop
-from sparta.features.extract.decode_pool import decode_all, default_workers
+from sparta.features.extract.decode_pool import decode_all
 from sparta.features.extract.photos import Decoder, Photo, find_photos
 from sparta.features.skipped import Skipped
 from tests.bad_paths import add_bad_paths
@@ -166,17 +166,6 @@ def test_a_crop_shows_that_part(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.pixels, expected[:, ::-1] if mirrored else expected)
 
 
-def test_what_to_show_may_be_given(tmp_path: Path) -> None:
-    scene().save(tmp_path / "a.png")
-    right = decoder(tmp_path, "flip").decode("a.png", Crop((0.5, 0.0, 1.0, 1.0), False))
-    assert isinstance(right, Photo)
-    assert (right.pixels[:, 2:] == [20, 20, 220]).all()
-    mirrored = decoder(tmp_path).decode("a.png", Crop((0.25, 0.0, 1.0, 1.0), True))
-    assert isinstance(mirrored, Photo)
-    assert (mirrored.pixels[:, :9] == [20, 20, 220]).all()
-    assert (mirrored.pixels[:, -4:] == [220, 20, 20]).all()
-
-
 @pytest.mark.parametrize("name", ["", "mirror", "crop", "crop:", "crop:x", "crop:-1", "flip:1"])
 def test_unknown_views_are_refused(name: str) -> None:
     with pytest.raises(InputError, match="expected plain, flip or crop:SEED"):
@@ -317,13 +306,3 @@ def test_a_reader_may_stop_early(tmp_path: Path) -> None:
     reading.close()
     assert next(reading, None) is None
     assert not multiprocessing.active_children()
-
-
-def test_there_is_a_worker_for_each_core(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {1, 4, 5}, raising=False)
-    assert default_workers() == 3
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(40))
-    assert default_workers() == 16
-    monkeypatch.delattr(os, "sched_getaffinity")
-    monkeypatch.setattr(os, "cpu_count", lambda: None)
-    assert default_workers() == 1

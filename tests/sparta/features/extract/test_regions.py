@@ -64,10 +64,6 @@ def extract(photos: Path, out: Path, detection: DetectorSettings, **options: Any
     return FeatureStore.open(out)
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
 def test_states_boxes_labels_and_colours(photos: Path, tmp_path: Path, detector: str) -> None:
     store = extract(photos, tmp_path / "out", DetectorSettings(detector, 5, 0.0, colours=True))
     network = Detector(detector, "cpu")
@@ -158,23 +154,6 @@ def test_the_source_tells_what_decides_the_features(
     assert again.source.detector == str(copy)
     assert again.source.differences(sources["base"]) == []
     assert again.fingerprint == FeatureStore.open(tmp_path / "base").fingerprint
-
-
-def test_a_broken_run_ends_with_the_same_bytes(
-    photos: Path, tmp_path: Path, detector: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(job, "SHARD_SIZE", 3)
-    detection = DetectorSettings(detector, 4, 0.0)
-    whole = extract(photos, tmp_path / "whole", detection, batch_size=2)
-
-    def interrupt(stage: str, done: int, total: int) -> None:
-        if done >= 5:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        extract(photos, tmp_path / "broken", detection, batch_size=2, progress=interrupt)
-    extract(photos, tmp_path / "broken", detection, batch_size=2, workers=1)
-    assert contents(tmp_path / "broken") == contents(whole.folder)
 
 
 def test_views_are_of_what_the_detector_sees(photos: Path, tmp_path: Path, detector: str) -> None:

@@ -36,23 +36,13 @@ def published(name: str, side: int) -> Any:
     return network.eval()
 
 
-@pytest.mark.parametrize(
-    ("name", "side"),
-    [
-        ("efficientnet-lite0", 224),
-        ("efficientnet-lite1", 240),
-        ("efficientnet-lite2", 260),
-        ("efficientnet-lite2", 97),
-    ],
-)
-def test_equals_the_published_network(name: str, side: int) -> None:
-    assert side in (SCALES[name].side, 97)
+def test_a_side_that_is_no_multiple_of_the_stride() -> None:
+    name, side = "efficientnet-lite2", 97
     values = torch.rand(2, 3, side, side, generator=torch.Generator().manual_seed(0)) * 2 - 1
     with torch.inference_mode():
         expected = published(name, side).extract_features(values)
         found = EfficientNetLite.from_file(SCALES[name], weights_file(name))(values)
-    assert found.shape == expected.shape == (2, 1280, -(-side // 32), -(-side // 32))
-    assert expected.std() > 0.1
+    assert found.shape == (2, 1280, 4, 4)
     torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
 
 
@@ -113,16 +103,6 @@ def test_features_are_deterministic(few: Path, tmp_path: Path) -> None:
     assert files
     for file in files:
         assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
-
-
-def test_the_size_can_be_chosen() -> None:
-    weights_file(NAMES[2])
-    encoder = load_encoder(NAMES[2], 224, 0, "cpu")
-    assert (encoder.grid, encoder.source.image_size) == ((7, 7), 224)
-    features, labels = encoder.encode(np.zeros((2, 224, 224, 3), np.uint8))
-    assert features.shape == (2, 50, 1280)
-    assert features.dtype == np.float16
-    assert labels == ["", ""]
 
 
 def test_there_are_no_class_names() -> None:

@@ -27,7 +27,6 @@ from transformers import (
 
 from sparta.errors import InputError
 from sparta.features.extract.networks import load
-from sparta.features.extract.networks import load as converted
 from sparta.features.extract.networks.backbone import Backbone
 from sparta.features.extract.networks.lite.backbone import LiteBackbone
 from sparta.features.extract.networks.load import ConvertedEncoder, load_encoder
@@ -140,19 +139,11 @@ def test_whatever_decides_the_features_decides_the_entry(tmp_path: Path) -> None
     assert len({json.dumps(key) for key in keys}) == 5
 
 
-def test_a_damaged_network_is_converted_again(tmp_path: Path, cache: Path) -> None:
-    name = str(save(vit(), tmp_path))
-    right = load_encoder(name, None, 0, "cpu").encode(photos())[0]
-    (weights,) = cache.glob("*/network.bin")
-    weights.write_bytes(bytes(weights.stat().st_size))
-    np.testing.assert_array_equal(load_encoder(name, None, 0, "cpu").encode(photos())[0], right)
-
-
 def test_networks_that_cannot_be_converted_run_in_torch(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     name = str(save(vit(), tmp_path))
-    monkeypatch.setattr(converted, "LARGEST_ERROR", -1)
+    monkeypatch.setattr(load, "LARGEST_ERROR", -1)
     assert isinstance(load_encoder(name, None, 0, "cpu"), Backbone)
     record = caplog.records[-1]
     assert record.levelno == logging.WARNING
