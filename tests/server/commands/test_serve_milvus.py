@@ -19,7 +19,6 @@ from server.app import create_app
 from server.backends import open_backends
 from tests.milvus_server import free_port
 from tests.server.apps import client_of, settings
-from tests.server.fake import DRAWINGS
 from tests.server.served import written
 
 ONE = "garden/one.png"
@@ -71,20 +70,6 @@ def plain(answer: dict[str, Any]) -> dict[str, Any]:
 def test_searches(client: TestClient, params: dict[str, Any]) -> None:
     found, right = both(client, "/v1/search", **params)
     assert found == right
-
-
-def test_pages_follow_one_another(client: TestClient) -> None:
-    [right, *_] = both(client, "/v1/search", q="red blue green", k=50)
-    params: dict[str, Any] = {"q": "red blue green", "k": 2, "backend": "milvus"}
-    ids, cursor = [], None
-    while True:
-        page = client.get("/v1/search", params=params | ({"cursor": cursor} if cursor else {}))
-        ids += [hit["image_id"] for hit in page.json()["hits"]]
-        cursor = page.json()["cursor"]
-        if cursor is None:
-            break
-    assert ids == [hit["image_id"] for hit in right["hits"]]
-    assert len(ids) == len(DRAWINGS)
 
 
 def test_images(client: TestClient) -> None:

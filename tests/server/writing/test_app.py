@@ -153,16 +153,6 @@ def test_metadata_changes_field_by_field(client: TestClient, index: Path) -> Non
         assert detail == f"{name} is the photo's; rename the field"
 
 
-def test_many_are_deleted(client: TestClient, index: Path) -> None:
-    first, *others = sorted(DRAWINGS)
-    answer = client.post("/v1/images/delete", json=[*others, "no", others[0]]).json()
-    assert (answer["deleted"], answer["missing"]) == (len(others), ["no"])
-    with closing(open_index(index)) as searcher:
-        assert len(searcher) == 1
-        assert searcher.metadata(first)
-    assert client.post("/v1/images/delete", json=[]).json()["deleted"] == 0
-
-
 def test_what_is_not_there_is_missing_and_not_logged(
     client: TestClient, index: Path, board: Board
 ) -> None:

@@ -268,31 +268,19 @@ def test_vectors_are_those_of_the_model(
             assert np.allclose(row, vector / vector.norm(), atol=1e-3)
 
 
-def test_what_is_no_dual_encoder_is_refused(tmp_path: Path) -> None:
-    bert = tmp_path / "bert"
-    BertModel(tiny.encoder()).save_pretrained(bert)
-    with pytest.raises(InputError, match="bert is a bert, which is no dual encoder: give a model"):
-        DualEncoder(str(bert), CPU)
-    (tmp_path / "config.json").write_text('{"model_type": "unheard-of"}')
-    with pytest.raises(InputError, match="neither the folder of a model nor one on the hub"):
-        DualEncoder(str(tmp_path), CPU)
+def test_what_is_no_dual_encoder_is_refused(photos: Path, tmp_path: Path) -> None:
+    def refused(message: str) -> None:
+        with pytest.raises(InputError, match=message):
+            DualEncoder(str(tmp_path), CPU)
 
-
-@pytest.mark.parametrize(
-    ("file", "message"),
-    [
-        ("preprocessor_config.json", "neither a folder with a preprocessor_config.json"),
-        ("model.safetensors", "lacks its tokenizer or weights: Error no file named"),
-    ],
-)
-def test_an_incomplete_folder_is_refused(tmp_path: Path, file: str, message: str) -> None:
-    clip(tmp_path)
-    (tmp_path / file).unlink()
-    with pytest.raises(InputError, match=message):
-        DualEncoder(str(tmp_path), CPU)
-
-
-def test_photos_must_be_readable(photos: Path, tmp_path: Path) -> None:
     encoder = DualEncoder(str(clip(tmp_path)), CPU)
     with pytest.raises(InputError, match=r"none\.png cannot be read: .*No such file"):
         list(encoder.photos(photos, ["0.png", "none.png"], 0))
+    (tmp_path / "model.safetensors").unlink()
+    refused("lacks its tokenizer or weights: Error no file named")
+    (tmp_path / "preprocessor_config.json").unlink()
+    refused("neither a folder with a preprocessor_config.json")
+    BertModel(tiny.encoder()).save_pretrained(tmp_path)
+    refused("is a bert, which is no dual encoder: give a model")
+    (tmp_path / "config.json").write_text('{"model_type": "unheard-of"}')
+    refused("neither the folder of a model nor one on the hub")

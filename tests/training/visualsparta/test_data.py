@@ -76,16 +76,6 @@ def test_every_store_and_caption_of_a_photo_is_drawn(stores: list[FeatureStore])
     assert len(dataset(stores, per_photo=5)[0, 2].captions) == 5  # some twice
 
 
-def test_a_pair_has_the_caption_that_its_key_names(stores: list[FeatureStore]) -> None:
-    data = CaptionedFeatures(stores, PHOTOS, CAPTIONS, 0)
-    for photo in range(6):
-        for caption in range(3):
-            found = data[4, photo, caption]
-            assert (found.photo, found.captions) == (photo, [CAPTIONS[photo][caption]])
-    images = {data[0, 2, caption].image.features.tobytes() for caption in range(3)}
-    assert len(images) > 1  # the store is drawn for each pair
-
-
 def test_examples_become_a_batch(
     stores: list[FeatureStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
