@@ -178,9 +178,9 @@ def address(album: Path) -> Iterator[str]:
 @pytest.fixture
 def visitor(browser: Browser) -> Iterator[Page]:
     """A page with a cache of its own."""
-    page = browser.new_page()
-    yield page
-    page.close()
+    context = browser.new_context()
+    yield context.new_page()
+    context.close()
 
 
 def publish_album(album: Path) -> None:
