@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -86,11 +86,7 @@ def test_operations_have_names() -> None:
 def test_only_requests_that_no_schema_describes_may_be_refused(
     query: dict[str, str] | None, body: object, status: int, reported: bool
 ) -> None:
-    case, response = (
-        SimpleNamespace(query=query, body=body, path="/v1/search"),
-        SimpleNamespace(status_code=status),
-    )
-    failure = SimpleNamespace(checks=("positive_data_acceptance",))
-    assert filter_failure(Mock(), cast(Any, failure), cast(Any, case), cast(Any, response)) == (
-        reported
-    )
+    case: Any = SimpleNamespace(query=query, body=body, path="/v1/search")
+    response: Any = SimpleNamespace(status_code=status)
+    failure: Any = SimpleNamespace(checks=("positive_data_acceptance",))
+    assert filter_failure(Mock(), failure, case, response) == reported

@@ -34,11 +34,6 @@ def address_of(process: "subprocess.Popen[str]") -> str:
     return process.stdout.readline().strip()
 
 
-def children(process: "subprocess.Popen[str]") -> set[int]:
-    """The processes of its workers."""
-    return set(workers_of(process.pid))
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("workers", [1, 2])
 def test_requests_in_flight_are_answered_before_the_end(
@@ -70,7 +65,7 @@ def serving(process: "subprocess.Popen[str]", folder: Path) -> set[int]:
     """The workers that have opened the backends, as soon as there are two."""
     while True:
         assert process.poll() is None
-        found = {one for one in children(process) if (folder / f"{one}.opened").exists()}
+        found = {one for one in workers_of(process.pid) if (folder / f"{one}.opened").exists()}
         if len(found) == 2:
             return found
         time.sleep(0.05)

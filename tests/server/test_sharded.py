@@ -88,10 +88,10 @@ def test_answers(both: list[TestClient], path: str) -> None:
     assert without_times(found.json()) == without_times(right.json())
 
 
-def test_counts(both: list[TestClient]) -> None:
-    for body in ({}, {"filter": "stars:2"}):
-        right, found = (one.post("/v1/images/count", json=body).json()["count"] for one in both)
-        assert found == right > 0
+@pytest.mark.parametrize("body", [{}, {"filter": "stars:2"}])
+def test_counts(both: list[TestClient], body: dict[str, str]) -> None:
+    right, found = (one.post("/v1/images/count", json=body).json()["count"] for one in both)
+    assert found == right > 0
 
 
 def test_cursors(both: list[TestClient]) -> None:

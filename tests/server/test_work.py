@@ -3,70 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from threading import Event
 from typing import Any
 
 import httpx
 import pytest
-from fastapi import Request, Response
 from fastapi.testclient import TestClient
 
 from indexer.query.query import Query
 from indexer.search.api import Explanation, SearchResult
 from server.backends import Backend
-from server.monitoring.metrics import Metrics
 from server.routes import hits as hits_module
-from server.work import CLIENT_GONE, Wanted, Work
+from server.work import THREADS
 from tests.server.apps import app_of, client_of
 from tests.server.fake import FakeSearcher
 from tests.server.live import serving
 from tests.server.routes.test_search import Recording
-
-
-def request(leaves: asyncio.Event | None = None) -> Request:
-    """A request whose client hangs up at an event, or waits for its answer."""
-
-    async def messages() -> AsyncIterator[dict[str, object]]:
-        yield {"type": "http.request", "body": b""}
-        await (leaves or asyncio.Event()).wait()
-        yield {"type": "http.disconnect"}
-
-    left = messages()
-    return Request({"type": "http"}, receive=lambda: anext(left))
-
-
-def blocking(release: Event, started: list[int]) -> Callable[[Wanted], Response]:
-    def task(wanted: Wanted) -> Response:
-        started.append(len(started))
-        release.wait(20)
-        wanted.check()
-        return Response(b"done")
-
-    return task
-
-
-def test_work_of_clients_that_have_gone_does_not_begin() -> None:
-    release, started = Event(), list[int]()
-
-    async def hang_up() -> None:
-        leaves = asyncio.Event()
-        work, task = Work(Metrics(), threads=1, waiting=50), blocking(release, started)
-        runs = [asyncio.create_task(work.run(request(leaves), task)) for _ in range(45)]
-        while not started:
-            await asyncio.sleep(0.01)
-        leaves.set()
-        answers = await asyncio.gather(*runs)
-        assert {answer.status_code for answer in answers} == {CLIENT_GONE}
-        await asyncio.sleep(0)
-        assert started == [0]
-        release.set()
-        assert (await work.run(request(), task)).body == b"done"
-        work.close()
-
-    asyncio.run(hang_up())
-    assert len(started) == 2
 
 
 class Slow(FakeSearcher):
@@ -74,12 +27,13 @@ class Slow(FakeSearcher):
 
     def __init__(self) -> None:
         super().__init__()
-        self.release, self.searching = Event(), Event()
+        self.release = Event()
+        self.begun: list[str] = []
         self.explained = 0
 
     def search(self, query: str | Query, k: int = 10, **options: Any) -> SearchResult:
         if query == "slow":
-            self.searching.set()
+            self.begun.append(query)
             self.release.wait(20)
         return FakeSearcher().search("red", k)
 
@@ -116,18 +70,24 @@ def test_photos_and_health_answer_while_all_threads_search(photos: Path) -> None
         asyncio.run(load(address))
 
 
-def test_nothing_is_explained_to_a_client_that_has_gone(photos: Path) -> None:
-    searcher = Slow()
+def test_nothing_is_searched_and_explained_for_clients_that_have_gone(photos: Path) -> None:
+    searcher, slow = Slow(), "search?q=slow&explain=true"
+
+    async def hang_up(address: str) -> None:
+        async with httpx.AsyncClient(base_url=f"{address}/v1/", timeout=1) as client:
+            asked = [client.get(slow) for _ in range(THREADS + 20)]
+            for answer in await asyncio.gather(*asked, return_exceptions=True):
+                assert isinstance(answer, httpx.ReadTimeout)
+
     with serving(Backend("sparta", searcher, photos)) as address:
-        with pytest.raises(httpx.ReadTimeout):
-            httpx.get(f"{address}/v1/search?q=slow&explain=true", timeout=0.5)
-        assert searcher.searching.wait(20)
-        for _ in range(3):  # when these are answered, the server has seen the client go
+        asyncio.run(hang_up(address))
+        for _ in range(3):  # when these are answered, the server has seen the clients go
             assert httpx.get(f"{address}/livez", timeout=60).status_code == 200
+        assert len(searcher.begun) == THREADS
         searcher.release.set()
-    assert searcher.explained == 0
+    assert (len(searcher.begun), searcher.explained) == (THREADS, 0)
     with serving(Backend("sparta", searcher, photos)) as address:
-        assert httpx.get(f"{address}/v1/search?q=slow&explain=true", timeout=60).status_code == 200
+        assert httpx.get(f"{address}/v1/{slow}", timeout=60).status_code == 200
     assert searcher.explained > 0
 
 

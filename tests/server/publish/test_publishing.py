@@ -52,10 +52,6 @@ def published(folder: Path, out: Path, **choices: object) -> dict[str, bytes]:
     """The files of a site."""
     given = {"photos": folder / "photos", "pictures": PICTURES} | choices
     publish(folder / "index", out, Choices(**given))  # type: ignore[arg-type]
-    return contents(out)
-
-
-def contents(out: Path) -> dict[str, bytes]:
     files = (path for path in out.rglob("*") if path.is_file())
     return {path.relative_to(out).as_posix(): path.read_bytes() for path in files}
 
