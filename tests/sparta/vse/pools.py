@@ -11,6 +11,7 @@ from sparta.vse.pooling.registry import Pooling, make_pooling
 from tests.sparta.vse.published import states
 
 DIMENSION = 8
+LENGTHS = (1, 4, 7, 2)  # of the sets that are compared with a reference
 JUNK = [0.0, 7.0, -1e30, 1e30, math.nan, math.inf, -math.inf]
 
 Vector = list[float]
@@ -57,6 +58,24 @@ def assert_computes(
 
 def columns(elements: list[Vector]) -> list[Vector]:
     return [list(column) for column in zip(*elements, strict=True)]
+
+
+def mean_of(elements: list[Vector]) -> Vector:
+    return [math.fsum(column) / len(column) for column in columns(elements)]
+
+
+def moments(elements: list[Vector]) -> tuple[Vector, Vector]:
+    """Mean and biased variance of every dimension."""
+    means = mean_of(elements)
+    squares = [[(v - m) ** 2 for v, m in zip(e, means, strict=True)] for e in elements]
+    return means, mean_of(squares)
+
+
+def normalised(norm: Any, vector: Vector, means: Vector, variances: Vector) -> Vector:
+    """What a batch norm makes of one element."""
+    scales, shifts = norm.weight.tolist(), norm.bias.tolist()
+    parts = zip(vector, means, variances, scales, shifts, strict=True)
+    return [(v - m) / math.sqrt(var + norm.eps) * a + b for v, m, var, a, b in parts]
 
 
 def softmax(logits: Vector) -> Vector:

@@ -164,17 +164,21 @@ def both_ways(weights: Weights, name: str, inputs: Tensor) -> Tensor:
     return (states(weights, name, inputs) + states(weights, name, inputs, "_reverse")) / 2
 
 
+def gpo_shares(weights: Weights, n: int, first: int = 0, temperature: float = 0.1) -> Tensor:
+    """GPO's equations 3 to 5: the weights [n, 1] of n sorted values, counted from `first`."""
+    places = torch.zeros(n, PLACE)
+    for row in range(n):
+        for column in range(0, PLACE, 2):
+            angle = (first + row) / 10000 ** (column / PLACE)
+            places[row, column] = math.sin(angle)
+            places[row, column + 1] = math.cos(angle)
+    scores = affine(weights, "gpool.linear", both_ways(weights, "gpool.gru", places))
+    return torch.softmax(scores / temperature, dim=0)
+
+
 def pool_gpo(weights: Weights, rows: Tensor) -> Tensor:
     """Sorted values weighted by their position, counted from 0, at the temperature 0.1."""
-    places = torch.zeros(len(rows), PLACE)
-    for position in range(len(rows)):
-        for column in range(0, PLACE, 2):
-            angle = position / 10000 ** (column / PLACE)
-            places[position, column] = math.sin(angle)
-            places[position, column + 1] = math.cos(angle)
-    scores = affine(weights, "gpool.linear", both_ways(weights, "gpool.gru", places))
-    shares = torch.softmax(scores / 0.1, dim=0)
-    return (rows.sort(dim=0, descending=True).values * shares).sum(dim=0)
+    return (rows.sort(dim=0, descending=True).values * gpo_shares(weights, len(rows))).sum(dim=0)
 
 
 def pool_ap(weights: Weights, rows: Tensor, width: int) -> Tensor:

@@ -16,7 +16,6 @@ from sparta.errors import InputError
 from sparta.vse.batch import collate_regions, collate_texts
 from sparta.vse.convert import Converted, convert_checkpoint
 from sparta.vse.model import VseModel
-from sparta.vse.tokenizer import TextTokenizer
 from tests import tiny
 from tests.sparta.vse import published
 
@@ -144,15 +143,13 @@ def test_a_model_that_follows_its_batches_says_so(
     config = json.loads((tmp_path / "fixed" / "config.json").read_text())
     config["text_pooling_options"] = {"variant": "code"}  # as converted by former versions
     (tmp_path / "fixed" / "config.json").write_text(json.dumps(config))
-    loaded = VseModel.from_pretrained(tmp_path / "fixed")
+    VseModel.from_pretrained(tmp_path / "fixed")
     assert f"{tmp_path / 'fixed'}: ADPOOL's published code gives" in caplog.text
-    long = loaded.embed_texts(["dog", "a man " * 14])
-    assert not torch.allclose(long[0], loaded.embed_texts(["dog"])[0], atol=1e-3)
 
 
 @pytest.mark.parametrize("method", ["vse-inf", "mv-vse"])
 def test_words_are_split_as_the_vocabulary_was(method: str, tmp_path: Path) -> None:
-    """By NLTK, in the folder that is saved as well; former folders keep their patterns."""
+    """By NLTK, in the folder that is saved as well."""
     model = converted(tmp_path, method, "words").model
     model.save_pretrained(tmp_path / "model")
     for made in (model, VseModel.from_pretrained(tmp_path / "model")):
@@ -160,19 +157,17 @@ def test_words_are_split_as_the_vocabulary_was(method: str, tmp_path: Path) -> N
         assert made.tokenizer.unknown("a dog and/or a hat") == ["and/or"]
         assert made.tokenizer.encode("A man's hat") == [1, 4, 7, 8, 9, 2]
         assert made.tokenizer.mask_id == len(published.WORDS)
-    own = TextTokenizer.from_words({word: i for i, word in enumerate(published.WORDS)})
-    assert own.unknown("a dog and/or a hat") == ["and", "/", "or"]
 
 
 # ---- what is refused ----------------------------------------------------------------------------
 
 
-def refused(folder: Path, parts: Any, kind: str = "words", **changes: Any) -> str:
+def refused(folder: Path, parts: Any, **changes: Any) -> str:
     """The message about a checkpoint of VSE∞'s or of any other weights."""
     path = folder / "wrong.pth"
     torch.save({"model": parts, "opt": published.OPTIONS, **changes}, path)
     with pytest.raises(InputError) as caught:
-        convert_checkpoint(path, **options(kind, folder))
+        convert_checkpoint(path, **options("words", folder))
     assert str(path) in str(caught.value)
     return str(caught.value)
 
@@ -189,15 +184,6 @@ def test_every_missing_unexpected_or_misshaped_key_is_listed(tmp_path: Path) -> 
         "unexpected: img_enc.extra.weight, img_enc.mlp.bns.2.weight, txt_enc.rnn.weight_ih_l1; "
         "of another shape: txt_enc.rnn.bias_hh_l0 [7] instead of [24]"
     )
-
-
-def test_a_bert_of_another_size_is_refused(tmp_path: Path) -> None:
-    parts = published.encoders("vse-inf", "bert", tmp_path)
-    tiny.encoder(intermediate_size=38, num_hidden_layers=1).save_pretrained(tmp_path)
-    message = refused(tmp_path, parts, "bert")
-    assert "unexpected: txt_enc.bert.encoder.layer.1.attention" in message
-    wide = "txt_enc.bert.encoder.layer.0.intermediate.dense.weight [37, 32] instead of [38, 32]"
-    assert wide in message
 
 
 @pytest.mark.parametrize("prefix", ["model.", "module.module.", "encoder."])

@@ -3,19 +3,17 @@
 import math
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
 from torch.testing import assert_close
 
 from sparta.vse.batch import (
-    collate_pixels,
     collate_regions,
 )
 from sparta.vse.encoders import VisualProjection, WordEncoder
 from tests import tiny
-from tests.sparta.vse.pools import Vector, affine
+from tests.sparta.vse.pools import Vector, affine, moments, normalised
 
 LENGTHS = [3, 1, 5, 4]
 FEATURES, HIDDEN, DIMENSION = 5, 4, 8
@@ -81,27 +79,18 @@ def test_a_single_row_is_normalised_as_in_evaluation() -> None:
     assert module.mlp[0].weight.grad.isfinite().all()
 
 
-def test_the_linear_layer_starts_as_xavier_has_it() -> None:
+@pytest.mark.parametrize("part", ["projection", "words"])
+def test_weights_start_even_within_their_bound(part: str) -> None:
+    """A linear layer's is Xavier's."""
     torch.manual_seed(0)
-    module = VisualProjection(200, 100, residual=True)
-    bound = math.sqrt(6 / 300)
-    weight = module.linear.weight
+    if part == "words":
+        weight, bound = WordEncoder(400, 50, 4, 0.0).embedding.weight, 0.1
+    else:
+        linear = VisualProjection(200, 100, residual=True).linear
+        weight, bound = linear.weight, math.sqrt(6 / 300)
+        assert not linear.bias.any()
     assert weight.abs().max() <= bound
     assert_close(weight.std().item(), bound / math.sqrt(3), rtol=0.02, atol=0)
-    assert not module.linear.bias.any()
-    assert module.mlp is not None
-    assert module.mlp[0].weight.shape == (50, 200)
-    assert module.mlp[3].weight.shape == (100, 50)
-
-
-# ---- words --------------------------------------------------------------------------------------
-
-
-def test_word_embeddings_start_small_and_even() -> None:
-    torch.manual_seed(0)
-    weight = WordEncoder(100, 50, 4, 0.0).embedding.weight
-    assert weight.abs().max() <= 0.1
-    assert_close(weight.std().item(), 0.1 / math.sqrt(3), rtol=0.05, atol=0)
 
 
 def slow_projection(module: VisualProjection, rows: list[Vector], training: bool) -> list[Vector]:
@@ -112,18 +101,10 @@ def slow_projection(module: VisualProjection, rows: list[Vector], training: bool
     inner = [affine(first, row) for row in rows]
     means, variances = norm.running_mean.tolist(), norm.running_var.tolist()
     if training:
-        means = [math.fsum(column) / len(rows) for column in zip(*inner, strict=True)]
-        variances = [
-            math.fsum((x - mean) ** 2 for x in column) / len(rows)
-            for column, mean in zip(zip(*inner, strict=True), means, strict=True)
-        ]
-    scale, shift = norm.weight.tolist(), norm.bias.tolist()
+        means, variances = moments(inner)
     found = []
     for row, hidden in zip(rows, inner, strict=True):
-        normal = [
-            (x - means[j]) / math.sqrt(variances[j] + norm.eps) * scale[j] + shift[j]
-            for j, x in enumerate(hidden)
-        ]
+        normal = normalised(norm, hidden, means, variances)
         mlp = affine(last, [max(0.0, x) for x in normal])
         found.append([a + b for a, b in zip(affine(module.linear, row), mlp, strict=True)])
     return found
@@ -135,14 +116,6 @@ def test_the_first_regions_are_kept(limit: int) -> None:
     assert batch.lengths.tolist() == [min(limit, n) for n in (3, 1, 5, 4)]
     kept = int(batch.lengths.max())
     assert torch.equal(batch.regions, collate_regions(tiny.images()).regions[:, :kept])
-
-
-def test_photos_are_stacked_with_their_colours_first() -> None:
-    photos = list(np.random.default_rng(0).integers(0, 256, (3, 4, 4, 3), np.uint8))
-    pixels = collate_pixels(photos).pixels
-    assert (pixels.shape, pixels.dtype) == ((3, 3, 4, 4), torch.uint8)
-    for row, photo in zip(pixels, photos, strict=True):
-        np.testing.assert_array_equal(row[2], photo[:, :, 2])
 
 
 def test_an_image_without_regions_is_one_zero_vector() -> None:

@@ -10,7 +10,6 @@ from PIL import Image
 from torch import nn
 from torch.testing import assert_close
 from transformers import (
-    CLIPImageProcessor,
     Dinov2WithRegistersConfig,
     Dinov2WithRegistersModel,
     ResNetConfig,
@@ -28,7 +27,7 @@ from sparta.vse.init import from_captions
 from sparta.vse.model import VseModel
 from sparta.vse.photo_folder import PhotoFolder, vision_source
 from sparta.vse.vision import vision_part
-from tests.sparta.features.extract.tiny_networks import RESNET, SIDE, clip, photos, save
+from tests.sparta.features.extract.tiny_networks import RESNET, SIDE, clip, photos, prepared, save
 from tests.sparta.features.extract.tiny_networks import SMALL as NETWORK
 from tests.sparta.vse.models import CAPTIONS, SENTENCES, SMALL
 
@@ -44,8 +43,10 @@ def pixels(side: int = SIDE) -> PixelBatch:
     return PixelBatch(torch.from_numpy(photos(side=side)).permute(0, 3, 1, 2))
 
 
-def seeing(folder: Path, source: FeatureSource, **options: Any) -> VseModel:
+def seeing(folder: Path, source: FeatureSource | None = None, **options: Any) -> VseModel:
+    """A model with the network of a folder, by default over the features that it gives."""
     torch.manual_seed(0)
+    source = source or Backbone(str(folder), device="cpu").source
     return from_captions(CAPTIONS, source, vision=folder, **SMALL, **options).eval()
 
 
@@ -76,15 +77,9 @@ def test_the_published_code_pools_what_the_network_gives(name: str, tmp_path: Pa
     """No mean behind a CNN's cells, and a transformer's CLS before its patches."""
     network = NETWORKS[name]().eval()
     folder = save(network, tmp_path)
-    model = seeing(folder, Backbone(str(folder), device="cpu").source, vision_vectors="output")
-    processor = CLIPImageProcessor()
-    mean, std = (
-        torch.tensor(values)[:, None, None]
-        for values in (processor.image_mean, processor.image_std)
-    )
-    values = (pixels().pixels / 255 - mean) / std
+    model = seeing(folder, vision_vectors="output")
     with torch.no_grad():
-        expected = vision_part(network)(pixel_values=values).last_hidden_state
+        expected = vision_part(network)(pixel_values=prepared(photos())).last_hidden_state
         if name == "resnet":
             expected = torch.stack([image.reshape(12, -1).T for image in expected])
         found = model.look(pixels())
@@ -95,7 +90,7 @@ def test_the_published_code_pools_what_the_network_gives(name: str, tmp_path: Pa
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_network_is_saved_with_the_model(name: str, tmp_path: Path) -> None:
     folder = save(NETWORKS[name](), tmp_path / "network")
-    model = seeing(folder, Backbone(str(folder), device="cpu").source)
+    model = seeing(folder)
     assert model.vision is not None
     with torch.no_grad():
         for parameter in model.vision.parameters():
@@ -110,7 +105,7 @@ def test_the_network_is_saved_with_the_model(name: str, tmp_path: Path) -> None:
 
 def test_batch_norms_keep_their_statistics_in_training(tmp_path: Path) -> None:
     folder = save(NETWORKS["resnet"](), tmp_path)
-    model = seeing(folder, Backbone(str(folder), device="cpu").source).train()
+    model = seeing(folder).train()
     assert model.vision is not None
     norms = [part for part in model.vision.modules() if isinstance(part, nn.BatchNorm2d)]
     before = [norm.running_mean.clone() for norm in norms if norm.running_mean is not None]
@@ -134,10 +129,9 @@ def test_a_source_of_other_vectors_is_refused(tmp_path: Path) -> None:
 
 def test_only_cells_need_a_square_grid(tmp_path: Path) -> None:
     folder = save(NETWORKS["vit"](), tmp_path)
-    source = Backbone(str(folder), device="cpu").source
     wide = PixelBatch(torch.zeros(1, 3, SIDE, 2 * SIDE))
-    assert seeing(folder, source, vision_vectors="output").look(wide).lengths.tolist() == [33]
-    model = seeing(folder, source)
+    assert seeing(folder, vision_vectors="output").look(wide).lengths.tolist() == [33]
+    model = seeing(folder)
     with pytest.raises(InputError, match="33 tokens for 64 x 32 pixels form no square grid"):
         model.encode_images(wide)
 
@@ -155,16 +149,6 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "photos"
 
 
-def test_a_photo_is_stretched_as_the_source_says(folder: Path) -> None:
-    photos = PhotoFolder(folder, SOURCE)
-    assert (len(photos), photos.ids) == (3, ["a.png", "b.png", "sub/c.png"])
-    assert [photos.index(image_id) for image_id in photos.ids] == [0, 1, 2]
-    with Image.open(folder / "sub" / "c.png") as picture:
-        expected = np.asarray(picture.resize((16, 16), Image.Resampling.BILINEAR))
-    np.testing.assert_array_equal(photos[2], expected)
-    assert not np.array_equal(photos[2], photos[1])
-
-
 def test_a_network_that_cannot_be_trained_here_is_refused() -> None:
     message = r"vision: efficientnet-lite2 cannot be trained .* data\.backbone=efficientnet-lite2"
     with pytest.raises(InputError, match=message):
@@ -172,6 +156,7 @@ def test_a_network_that_cannot_be_trained_here_is_refused() -> None:
 
 
 def test_part_of_a_photo(folder: Path) -> None:
+    assert PhotoFolder(folder, SOURCE).ids == ["a.png", "b.png", "sub/c.png"]
     photos = PhotoFolder(folder, SOURCE, ["b.png"])
     with Image.open(folder / "b.png") as picture:
         part = picture.resize((16, 16), Image.Resampling.BILINEAR, (9, 6, 36, 24))
@@ -193,15 +178,9 @@ def test_photos_that_cannot_be_read_are_named(folder: Path, workers: int) -> Non
         photos[photos.index("d.jpg")]
 
 
-def seeing_photos(tmp_path: Path) -> VseModel:
-    torch.manual_seed(0)
-    vit = ViTModel(ViTConfig(**NETWORK), add_pooling_layer=False)
-    network = str(save(vit, tmp_path / "network", resample=2))
-    return from_captions(CAPTIONS, vision_source(network), vision=network, **SMALL).eval()
-
-
 def test_a_saved_model_says_how_it_wants_its_photos(folder: Path, tmp_path: Path) -> None:
-    seeing_photos(tmp_path).save_pretrained(tmp_path / "model")
+    network = save(NETWORKS["vit"](), tmp_path / "network", resample=2)
+    seeing(network, vision_source(str(network))).save_pretrained(tmp_path / "model")
     loaded = VseModel.from_pretrained(tmp_path / "model")
     source = FeatureSource(**loaded.config.feature_source)
     assert (source.kind, source.image_size, source.extra) == ("patch", SIDE, {"resample": 2})

@@ -11,7 +11,6 @@ from safetensors.torch import save_file
 from transformers import (
     AutoImageProcessor,
     AutoModelForObjectDetection,
-    CLIPImageProcessor,
     DetrConfig,
     DetrImageProcessor,
     ResNetConfig,
@@ -30,6 +29,7 @@ from tests.sparta.features.extract.tiny_detectors import (
     picture,
     save_detector,
 )
+from tests.sparta.features.extract.tiny_networks import RESNET, save
 
 SIZES = [(60, 45), (45, 60), (60, 45), (100, 40)]
 
@@ -79,10 +79,8 @@ def test_the_neighbours_of_a_photo_change_nothing(tmp_path: Path, family: str) -
 def test_refuses_what_is_no_detector(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match=r"--detector .*nowhere: neither a folder"):
         Detector(str(tmp_path / "nowhere"), "cpu")
-    config = ResNetConfig(embedding_size=8, hidden_sizes=[8, 12], depths=[1, 1], num_labels=4)
-    classifier = ResNetForImageClassification(config)
-    classifier.save_pretrained(tmp_path)
-    CLIPImageProcessor().save_pretrained(tmp_path)
+    classifier = ResNetForImageClassification(ResNetConfig(**RESNET))
+    save(classifier, tmp_path)
     with pytest.raises(InputError, match="is not an object detector"):
         Detector(str(tmp_path), "cpu")
     monkeypatch.setattr(module, "load_model", lambda _name, _task: classifier)
@@ -108,9 +106,4 @@ def test_the_command_that_makes_features_of_a_source() -> None:
     chosen = "sparta extract PHOTOS --detector some/detr --regions 7 --threshold 0.25 --colours"
     assert extract_command(DETECTED) == chosen
     assert extract_command(POOLED) == f"{chosen} --backbone a/resnet --image-size 64 --labels 2"
-    grid = FeatureSource("grid", "a/resnet", "abc", 8, 64, 2)
-    assert (
-        extract_command(grid)
-        == "sparta extract PHOTOS --backbone a/resnet --image-size 64 --labels 2"
-    )
     assert "files of vinvl" in extract_command(FeatureSource("region", "vinvl", "v", 2048, 0))

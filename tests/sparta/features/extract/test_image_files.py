@@ -187,17 +187,14 @@ def test_reduced_decoding_changes_features_less_than_rounding(shared: Path, tmp_
         ]
         exact = np.stack(channels, axis=2)
         dithered = exact + np.random.default_rng(seed).random(exact.shape)
-        pixels += [exact.round(), dithered, np.asarray(_square(reduced, side))]
-    square = np.stack(pixels).clip(0, 255).astype(np.uint8)
-    found = network.encode(square)[0][:, :-1].astype(np.float32)
+        square = reduced.image.resize((side, side), 3, reduced.part((0, 0, 1, 1)))
+        pixels += [exact.round(), dithered, np.asarray(square)]
+    shown = np.stack(pixels).clip(0, 255).astype(np.uint8)
+    found = network.encode(shown)[0][:, :-1].astype(np.float32)
     found /= np.linalg.norm(found, axis=2, keepdims=True)
     rounding, reducing = ((found[0::3] * found[place::3]).sum(axis=2) for place in (1, 2))
     assert reducing.mean() > max(0.998, rounding.mean())
     assert reducing.min() > rounding.min()
-
-
-def _square(photo: UprightPhoto, side: int) -> Image.Image:
-    return photo.image.resize((side, side), Image.Resampling.BICUBIC, photo.part((0, 0, 1, 1)))
 
 
 @pytest.mark.parametrize("form", ["EPS", "ICO", "PCX", "TGA", "SGI"])

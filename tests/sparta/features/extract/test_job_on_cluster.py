@@ -23,6 +23,7 @@ from sparta.features.extract.extractor import load_extractor
 from sparta.features.extract.job import PhotoWorker, extract_on, extract_photos
 from tests.bad_paths import add_bad_paths
 from tests.s3_server import upload
+from tests.sparta.features.extract.test_job import contents
 
 OPTIONS: dict[str, Any] = {"image_size": 32, "batch_size": 3, "workers": 1}
 
@@ -56,10 +57,6 @@ def photos(tmp_path: Path) -> Path:
     return folder
 
 
-def header_files(header: dict[str, Any]) -> list[str]:
-    return [shard["file"] for shard in header["shards"]]
-
-
 class Here(Cluster):
     """A cluster of this process."""
 
@@ -72,10 +69,6 @@ class Here(Cluster):
 
 
 HERE = Here()
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def test_after_kill_9_of_the_driver_the_rest_is_extracted(
@@ -109,7 +102,7 @@ def test_the_command_reads_photos_of_a_bucket(ray_nodes: Any, photos: Path, tmp_
     header = json.loads(many["store.json"])
     assert header["photos"] == address
     assert header["inputs"] == json.loads(one["store.json"])["inputs"]
-    equal = [*header_files(header), "skipped.jsonl"]
+    equal = [*(shard["file"] for shard in header["shards"]), "skipped.jsonl"]
     assert [many[name] for name in equal] == [one[name] for name in equal]
 
 

@@ -81,30 +81,33 @@ def test_exif(tmp_path: Path) -> None:
     }
 
 
+NOTHING: dict[int, Any] = {
+    ExifTags.Base.DateTimeOriginal: "0000:00:00 00:00:00",
+    ExifTags.Base.FNumber: IFDRational(0, 0),
+    ExifTags.Base.LensModel: "  ",
+}
+
+
 @pytest.mark.parametrize(
-    "gps",
+    ("camera", "gps"),
     [
-        {2: (0.0, 0.0, 0.0), 1: "N", 4: (0.0, 0.0, 0.0), 3: "E"},
-        {2: (1.0, 2.0, 3.0), 1: "N"},
-        {2: (1.0, 2.0), 1: "N", 4: (1.0, 2.0, 3.0), 3: "E"},
-        {2: (IFDRational(1, 0), 0.0, 0.0), 1: "N", 4: (1.0, 2.0, 3.0), 3: "E"},
+        ({}, {2: (0.0, 0.0, 0.0), 1: "N", 4: (0.0, 0.0, 0.0), 3: "E"}),
+        ({}, {2: (1.0, 2.0, 3.0), 1: "N"}),
+        ({}, {2: (1.0, 2.0), 1: "N", 4: (1.0, 2.0, 3.0), 3: "E"}),
+        ({}, {2: (IFDRational(1, 0), 0.0, 0.0), 1: "N", 4: (1.0, 2.0, 3.0), 3: "E"}),
+        (NOTHING, {}),
     ],
 )
-def test_positions_that_are_none(gps: dict[int, Any], tmp_path: Path) -> None:
-    assert saved(tmp_path / "a.jpg", exif=exif_of({}, {}, gps)) == {}
+def test_values_that_are_none(camera: dict[int, Any], gps: dict[int, Any], tmp_path: Path) -> None:
+    assert saved(tmp_path / "a.jpg", exif=exif_of({}, camera, gps)) == {}
 
 
-def test_values_that_are_none(tmp_path: Path) -> None:
+def test_the_digitising_time_takes_the_place_of_one_that_is_missing(tmp_path: Path) -> None:
     base = ExifTags.Base
-    camera: dict[int, Any] = {
-        base.DateTimeOriginal: "0000:00:00 00:00:00",
-        base.FNumber: IFDRational(0, 0),
-        base.LensModel: "  ",
-    }
-    assert saved(tmp_path / "a.jpg", exif=exif_of({}, camera, {})) == {}
-    # The digitising time takes the place of one that is missing.
-    camera = {base.DateTimeDigitized: "2024:06:01 18:30:05", base.ISOSpeedRatings: (200, 0)}
-    found = saved(tmp_path / "b.jpg", exif=exif_of({}, camera, {}))
+    exif = exif_of(
+        {}, {base.DateTimeDigitized: "2024:06:01 18:30:05", base.ISOSpeedRatings: (200, 0)}, {}
+    )
+    found = saved(tmp_path / "b.jpg", exif=exif)
     assert found == {"taken": "2024-06-01T18:30:05", "iso": 200}
 
 

@@ -63,5 +63,12 @@ def save(model: Any, folder: Path, **options: Any) -> Path:
     return folder
 
 
+def prepared(pixels: np.ndarray) -> torch.Tensor:
+    """What the checkpoints that `save` writes ask for, said once more in numpy."""
+    mean, std = CLIPImageProcessor().image_mean, CLIPImageProcessor().image_std
+    values = (pixels / 255 - np.array(mean)) / np.array(std)
+    return torch.from_numpy(values.transpose(0, 3, 1, 2).astype(np.float32))
+
+
 def photos(count: int = 2, side: int = SIDE) -> np.ndarray:
     return np.random.default_rng(0).integers(0, 256, (count, side, side, 3), np.uint8)

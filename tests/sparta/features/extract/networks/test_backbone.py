@@ -7,9 +7,7 @@ import pytest
 import torch
 from PIL import Image
 from transformers import (
-    BertConfig,
     BertModel,
-    CLIPImageProcessor,
     ResNetConfig,
     ResNetForImageClassification,
     ResNetModel,
@@ -25,16 +23,8 @@ from sparta.features.extract.networks.backbone import Backbone
 from sparta.features.extract.networks.pixel_patches import PixelPatches
 from sparta.features.extract.networks.weights import weights_hash
 from sparta.features.store import FeatureStore
-from tests.sparta.features.extract.tiny_networks import RESNET, SIDE, SMALL, photos, save
-
-
-def prepared(pixels: np.ndarray) -> torch.Tensor:
-    """What the checkpoints of these tests ask for, said once more in numpy."""
-    mean, std = CLIPImageProcessor().image_mean, CLIPImageProcessor().image_std
-    values = (pixels.astype(np.float32) / 255 - np.array(mean, np.float32)) / np.array(
-        std, np.float32
-    )
-    return torch.from_numpy(values.transpose(0, 3, 1, 2).copy())
+from tests import tiny
+from tests.sparta.features.extract.tiny_networks import RESNET, SIDE, SMALL, photos, prepared, save
 
 
 def test_labels_are_the_classifiers_best_words(tmp_path: Path) -> None:
@@ -81,10 +71,7 @@ def test_size_is_what_the_network_sees(tmp_path: Path) -> None:
 
 
 def test_refuses_what_is_no_vision_network(tmp_path: Path) -> None:
-    words = BertConfig(
-        hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8, vocab_size=9
-    )
-    folder = save(BertModel(words), tmp_path / "bert")
+    folder = save(BertModel(tiny.encoder()), tmp_path / "bert")
     with pytest.raises(InputError, match="BertModel is not a vision model"):
         Backbone(str(folder), device="cpu")
     with pytest.raises(InputError, match="nowhere"):

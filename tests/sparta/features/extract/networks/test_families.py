@@ -36,7 +36,6 @@ from transformers import (
     ResNetConfig,
     ResNetModel,
     Siglip2Config,
-    Siglip2ForImageClassification,
     Siglip2ImageProcessor,
     Siglip2Model,
     Siglip2VisionModel,
@@ -158,22 +157,13 @@ NETWORKS: dict[str, Family] = {
         2,
         0,
     ),
-    "efficientnet": (efficientnet, EfficientNetImageProcessor(size=SQUARE), 2, 0),
-    "efficientnet-offset": (
-        efficientnet,
-        EfficientNetImageProcessor(size=SQUARE, rescale_offset=True),
-        2,
-        0,
-    ),
-    "efficientnet-no-top": (
-        efficientnet,
-        EfficientNetImageProcessor(size=SQUARE, include_top=False),
-        2,
-        0,
-    ),
     "mobilevit": (mobilevit, MobileViTImageProcessor(size=SQUARE, do_center_crop=False), 2, 0),
     "levit": (levit, LEVIT, 2, 0),
 }
+changes: list[dict[str, Any]] = [{}, {"rescale_offset": True}, {"include_top": False}]
+for changed in changes:
+    prepared = EfficientNetImageProcessor(size=SQUARE, **changed)
+    NETWORKS["-".join(["efficientnet", *changed])] = (efficientnet, prepared, 2, 0)
 
 
 def normalised(side: int) -> torch.Tensor:
@@ -229,15 +219,6 @@ def test_siglip2_naflex_sees_a_square_of_patches(tmp_path: Path, kind: Any) -> N
     assert Backbone(str(tmp_path), image_size=48, device="cpu").grid == (6, 6)
     with pytest.raises(InputError, match=r"36 pixels \(it needs a multiple of 8\); use another --"):
         Backbone(str(tmp_path), image_size=36, device="cpu")
-
-
-def test_siglip2s_classifier_is_not_read(tmp_path: Path) -> None:
-    config = siglip2()
-    config.id2label = {0: "dog", 1: "cat"}
-    Siglip2ForImageClassification(config).save_pretrained(tmp_path)
-    Siglip2ImageProcessor(patch_size=8, max_num_patches=16).save_pretrained(tmp_path)
-    with pytest.raises(InputError, match="its classifier is not read here; leave out --labels"):
-        Backbone(str(tmp_path), labels=1, device="cpu")
 
 
 def test_blips_vision_part_is_read_with_and_without_the_text_part(tmp_path: Path) -> None:

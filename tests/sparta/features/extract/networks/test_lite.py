@@ -51,8 +51,6 @@ def test_damaged_weights_are_refused(tmp_path: Path) -> None:
     torch.save({"_conv_stem.weight": state["_conv_stem.weight"]}, tmp_path / "some.pth")
     with pytest.raises(RuntimeError, match="Missing key"):
         EfficientNetLite.from_file(SCALES["efficientnet-lite0"], tmp_path / "some.pth")
-    with pytest.raises(RuntimeError, match="size mismatch"):
-        EfficientNetLite.from_file(SCALES["efficientnet-lite2"], weights_file("efficientnet-lite0"))
 
 
 NAMES = ["efficientnet-lite0", "efficientnet-lite1", "efficientnet-lite2"]

@@ -1,3 +1,5 @@
+"""The colour that a detector's box shows, and the cells of a grid that it pools."""
+
 import colorsys
 from collections import Counter
 from pathlib import Path
@@ -5,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sparta.features.extract.detector import NAMES, box_colours, name_pixels
+from sparta.features.extract.detector import NAMES, box_colours, name_pixels, pool_boxes
+from sparta.features.extract.networks.backbone import Backbone
 from tests.sparta.features.readers.real_regions import read_real_regions
 
-BOXES = np.array([[0, 0, 1, 1], [0.2, 0.1, 0.7, 0.9], [0.95, 0.95, 1, 1], [1, 1, 1, 1]])
+COLOURED = np.array([[0, 0, 1, 1], [0.2, 0.1, 0.7, 0.9], [0.95, 0.95, 1, 1], [1, 1, 1, 1]])
 
 
 def slow_name(red: int, green: int, blue: int) -> str:
@@ -61,20 +64,10 @@ def test_boxes_as_pixel_by_pixel(seed: int) -> None:
     picture = rng.integers(0, 256, (12, 10, 3)).astype(np.uint8)
     picture[rng.random((12, 10)) < 0.3] = (30, 60, 200)
     corners = np.sort(rng.random((20, 2, 2)), axis=1).reshape(20, 4)
-    boxes = np.concatenate([BOXES, corners])
+    boxes = np.concatenate([COLOURED, corners])
     found = box_colours(picture, boxes)
     assert found == [slow_colour(picture, box) for box in boxes]
     assert {"", "blue"} <= set(found)
-
-
-def test_a_name_needs_35_percent() -> None:
-    picture = np.full((40, 40, 3), 255, np.uint8)  # its middle is 20 by 20
-    picture[10:30, 10:17] = (200, 20, 20)  # 35 % of it
-    picture[10:30, 17:24] = (30, 60, 200)  # as much
-    assert box_colours(picture, BOXES[:1]) == ["red"]
-    picture[10, 10] = picture[10, 17] = (20, 20, 20)
-    picture[10:20, 24:30] = (240, 140, 20)
-    assert box_colours(picture, BOXES[:1]) == [""]
 
 
 def test_real_attributes_agree(shared: Path) -> None:
@@ -86,3 +79,53 @@ def test_real_attributes_agree(shared: Path) -> None:
     same = sum(one == other for one, other in pairs)
     assert len(pairs) > 150
     assert same >= 0.99 * len(pairs)
+
+
+POOLED = np.array(
+    [
+        [0, 0, 1, 1],
+        [0.1, 0.3, 0.35, 0.9],
+        [0, 0, 0.02, 0.03],
+        [0.97, 0.2, 1, 0.9],
+        [0.5, 0.5, 0.5, 1],
+    ]
+)
+
+
+def slow_pool(cells: np.ndarray, box: np.ndarray) -> np.ndarray:
+    """Point by point, with the four cells around each."""
+    rows, columns, dimension = cells.shape
+    total = np.zeros(dimension)
+    for i in range(14):
+        for j in range(14):
+            y = (box[1] + (box[3] - box[1]) * (i + 0.5) / 14) * rows - 0.5
+            x = (box[0] + (box[2] - box[0]) * (j + 0.5) / 14) * columns - 0.5
+            y, x = min(max(y, 0), rows - 1), min(max(x, 0), columns - 1)
+            top, left = int(y), int(x)
+            bottom, right = min(top + 1, rows - 1), min(left + 1, columns - 1)
+            upper = (1 - x + left) * cells[top, left] + (x - left) * cells[top, right]
+            lower = (1 - x + left) * cells[bottom, left] + (x - left) * cells[bottom, right]
+            total += (1 - y + top) * upper + (y - top) * lower
+    return total / 14**2
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(7, 7), (5, 9), (1, 3), (30, 2)])
+def test_pools_as_point_by_point(rows: int, columns: int) -> None:
+    cells = np.random.default_rng(0).normal(size=(rows, columns, 6)).astype(np.float16)
+    found = pool_boxes(cells, POOLED)
+    assert found.dtype == np.float32
+    right = [slow_pool(cells.astype(np.float64), box) for box in POOLED]
+    np.testing.assert_allclose(found, right, atol=1e-5)
+
+
+def test_real_regions_are_pooled_as_stored(shared: Path) -> None:
+    """The published rows are this pooling of this backbone, projected on 256 components."""
+    images = read_real_regions(shared, 8)
+    components = np.load(shared / "regions" / "pca.npz")
+    backbone = Backbone(str(shared / "backbones" / "mobilenet_v2_1.0_224"), device="cpu")
+    features, _ = backbone.encode(np.stack([image.pixels for image in images]))
+    for rows, image in zip(features, images, strict=True):
+        pooled = pool_boxes(rows[:-1].reshape(7, 7, -1), image.boxes)
+        projected = (pooled - components["mean"]) @ components["components"].T
+        np.testing.assert_allclose(projected, image.features, atol=0.02)
+        assert np.abs(image.features).max() > 10
