@@ -149,9 +149,13 @@ def test_recall_is_that_of_indexes_pruned_alike(measured: Results, tmp_path: Pat
     drawn = tmp_path / "recall-by-latency.png"
     assert drawn.stat().st_size > 10_000
     drawn.unlink()
-    for other in ({"bits": 6}, {"asked": "model", "asked_power": 0.35}):
+    asked = {"asked": "model", "asked_power": 0.35}
+    for other in ({"bits": 6}, asked):
         save_plots(replace(measured, sources={"synthetic": about | other}), tmp_path, recall)
         assert not drawn.exists()
+    path.write_text(json.dumps({"rows": [row | asked]}))
+    save_plots(replace(measured, sources={"synthetic": about | asked}), tmp_path, read_recall(path))
+    assert drawn.is_file()
     path.write_text(json.dumps([]))
     with pytest.raises(InputError, match="not a file of sparta eval pruning"):
         read_recall(path)
