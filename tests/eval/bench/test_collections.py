@@ -208,14 +208,6 @@ def test_queries_are_as_long_as_captions_and_of_terms_as_frequent() -> None:
     np.testing.assert_allclose(shares, GROUPS[:, 1] / GROUPS[:, 1].sum(), atol=0.01)
 
 
-def test_frequent_words_fall_to_pruning_first() -> None:
-    """As on photos, where what nearly all images share tells them apart least."""
-    (rows,) = enlarge(synthetic_source(500), 500, 100, "copies")
-    frequencies = by_group(np.bincount(rows.terms, minlength=LAST[-1]) / 500)
-    assert (np.diff(rows.starts) == 100).all()
-    assert frequencies[:4].max() < frequencies[6:].min() / 4
-
-
 def test_queries_come_in_random_order_without_those_no_term_is_in(
     tokenizer: WordPieceTokenizer,
 ) -> None:

@@ -46,11 +46,6 @@ def test_no_image_is_as_near_to_a_given_one_as_a_copy_is() -> None:
     assert nearest.max() < 0.999 and nearest.mean() < nearest_of_copies.mean() - 0.05
 
 
-def test_a_seed_decides() -> None:
-    np.testing.assert_array_equal(drawn(50), drawn(50))
-    assert (drawn(50) != drawn(50, seed=1)).any()
-
-
 def test_few_images_and_terms_that_none_or_all_have() -> None:
     given = np.array([[0, 5, 3], [0, 5, 0], [0, 5, 9]], np.uint8)
     made = Distribution.of(given).draw(20, np.random.default_rng(0))

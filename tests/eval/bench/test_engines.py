@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,6 @@ import pytest
 from eval.bench.engines import DENSE, SPARSE, VIEWS, Answer, Bm25sEngine, Engine, Promise, find
 from eval.bench.truth import GroundTruth, WrongAnswer
 from eval.bench.vectors import enlarge_vectors
-from sparta.errors import InputError
 from tests.eval.bench.tiny import EXACT, corpus, dense, queries, source
 
 SCORES = np.array([[1, 3, 5, 0, 9, 5, 2, 5]], np.int32)
@@ -102,10 +102,11 @@ def overlap(name: str, data: object, truth: GroundTruth, folder: Path, k: int) -
     return found
 
 
-@pytest.mark.parametrize("name", [*SPARSE])
-@pytest.mark.parametrize("k", [1, 10, 1000])
-def test_sparse_engines(tmp_path: Path, name: str, k: int) -> None:
-    data = corpus(tmp_path / "corpus", source(400))
+@pytest.mark.parametrize(
+    ("name", "k", "bits"), [*product(SPARSE, (1, 10, 1000), (8,)), *product(EXACT, (10,), (12,))]
+)
+def test_sparse_engines(tmp_path: Path, name: str, k: int, bits: int) -> None:
+    data = corpus(tmp_path / "corpus", source(400, bits=bits))
     truth = GroundTruth.of_impacts(data, queries(source(400)))
     found = overlap(name, data, truth, tmp_path / "engine", k)
     assert (name in EXACT) == (find([name])[0][name].promise is not Promise.NEAR)
@@ -119,18 +120,6 @@ def test_dense_engines(tmp_path: Path, name: str, k: int) -> None:
     data = enlarge_vectors(vectors, 800, "copies", tmp_path / "v.npy")
     truth = GroundTruth.of_vectors(data, queries(source(400)))
     assert overlap(name, data, truth, tmp_path / "engine", k) > 0.8
-
-
-def test_an_index_of_many_bits(tmp_path: Path) -> None:
-    data = corpus(tmp_path / "corpus", source(300, bits=12))
-    truth = GroundTruth.of_impacts(data, queries(source(400)))
-    for name in EXACT:
-        assert overlap(name, data, truth, tmp_path / name, 10) == 1
-
-
-def test_an_unknown_engine_is_refused() -> None:
-    with pytest.raises(InputError, match=r"'lucy' is not one of: lucene, columns"):
-        find(["lucene", "lucy"])
 
 
 def test_engines_whose_library_is_missing_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

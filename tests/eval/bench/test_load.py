@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from eval.bench.load import Access, drive, find_wrk, read_figures, search_paths, serving
+from eval.bench.load import Access, drive, read_figures, search_paths, serving
 from sparta.errors import InputError
 
 needs_wrk = pytest.mark.skipif(
@@ -65,12 +65,6 @@ def test_paths_say_the_query_in_full() -> None:
         parts = urlsplit(path)
         assert parts.path == "/v1/search"
         assert parse_qs(parts.query) == {"q": [query], "k": ["7"]}
-
-
-def test_without_wrk_it_is_said_where_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "")
-    with pytest.raises(InputError, match="apt-get install wrk"):
-        find_wrk()
 
 
 @needs_wrk

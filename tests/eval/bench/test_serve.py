@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 from typer.testing import CliRunner
 
 from eval.bench import serve as module
@@ -82,7 +81,7 @@ def load(connections: int, **errors: int) -> Load:
     return Load(connections, 300, 2.0, 4.0, 3.5, 9.0, 20.0, counts, 0.1, 900.0)
 
 
-def test_failures_of_all_runs_add_up_and_show() -> None:
+def test_failures_of_all_runs_add_up() -> None:
     written = Written([0.001, 0.003], [0.5, 0.7], 2.0)
     runs = [
         Served(ServeSetting("columns", 1), load(1, status=3), 0.25),
@@ -95,13 +94,6 @@ def test_failures_of_all_runs_add_up_and_show() -> None:
     assert second["written_per_second"] == 2
     assert second["acknowledged_p50_ms"] == pytest.approx(2)
     assert second["found_p99_ms"] == pytest.approx(698)
-    console = Console(width=100)
-    with console.capture() as shown:
-        console.print(found.table())
-    lines = [" ".join(line.split()) for line in shown.get().splitlines()]
-    assert "columns 1 1 0 150 3.50 20.00 0.25 3" in lines
-    assert "columns 2 32 2 150 3.50 20.00 0.25 3" in lines
-    assert "acknowledged after 2 ms (p99 3), found after 600 ms (p99 698)" in " ".join(lines)
 
 
 def test_written_images_that_are_not_found_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -132,16 +132,8 @@ def run_command(data: Data, models: list[Path], *options: object, views: int = 2
 
 def test_files(data: Data, tmp_path: Path) -> None:
     out = tmp_path / "results.json"
-    options = [
-        "--top-n",
-        "3,all",
-        "--offset",
-        "none,median",
-        "--terms",
-        "trained",
-        "--bits",
-        "10,float",
-    ]
+    options = ["--top-n", "3,all", "--offset", "none,median", "--terms", "trained"]
+    options += ["--bits", "10,float"]
     run = run_command(data, data.models, *options, "--out", out)
     assert run.exit_code == 0, run.output
     assert "float model" in run.stdout

@@ -17,6 +17,7 @@ from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.extract.job import extract_photos
 from sparta.metrics import captions_of_images, ranks, recall
+from sparta.vse.batch import collate_pixels
 from sparta.vse.init import from_captions
 from sparta.vse.model import VseModel, score
 from sparta.vse.photo_folder import PhotoFolder, vision_source
@@ -53,8 +54,6 @@ def by_hand(folder: Path, photos: list[CaptionedPhoto]) -> torch.Tensor:
     """Scores of every caption with every photo, in the captions' order."""
     model = VseModel.from_pretrained(folder / "model").eval()
     images = PhotoFolder(folder / "photos", vision_source(str(folder / "network")))
-    from sparta.vse.batch import collate_pixels
-
     pixels = collate_pixels([images[images.index(photo.image_id)] for photo in photos])
     texts = model.embed_texts([text for photo in photos for text in photo.captions])
     return score(texts, model.encode_images(pixels))

@@ -23,7 +23,7 @@ from sparta.visualsparta.collate import ImageCollator
 from sparta.visualsparta.model import VisualSparta
 from sparta.vse.batch import collate_regions
 from sparta.vse.model import VseModel, score
-from tests.eval.data import save_dense
+from tests.eval.data import Data, save_dense
 from tests.indexer.tiny import SOURCE, write_store
 
 
@@ -81,64 +81,47 @@ def agree(found: dict[str, Any], slow: dict[str, Any]) -> None:
     assert (found["images"], found["captions"]) == (slow["images"], slow["captions"])
 
 
-@pytest.mark.parametrize("which", [0, 1])
-def test_a_dense_model(
-    which: int,
-    dense: list[Path],
-    views: list[FeatureStore],
-    captions_file: Path,
-    captioned: list[CaptionedPhoto],
+@pytest.mark.parametrize(
+    ("members", "stores"),
+    [
+        (["one"], [0]),
+        (["three"], [0]),
+        (["sparse"], [0]),
+        (["one", "three", "sparse"], [0, 1, 0]),
+        (["one", "three"], [0]),  # one store for all
+    ],
+)
+def test_models_alone_and_together(
+    members: list[str], stores: list[int], dense: list[Path], data: Data, tmp_path: Path
 ) -> None:
-    found = figures(run([dense[which]], [views[0].folder], captions_file, "--json"))
-    agree(found, expected(dense_matrix(dense[which], views[0], captioned), captioned))
-    (model,) = found["models"]
-    assert model["model"] == str(dense[which]) and len(model["fingerprint"]) == 64
-    assert model["features_fingerprint"] == views[0].fingerprint
-    assert model["other_features_than_trained_on"] == []
-
-
-def test_a_sparse_model(
-    models: list[Path],
-    views: list[FeatureStore],
-    captions_file: Path,
-    captioned: list[CaptionedPhoto],
-) -> None:
-    found = figures(
-        run([models[0]], [views[0].folder], captions_file, "--json", "--batch-size", "4")
-    )
-    agree(found, expected(sparse_matrix(models[0], views[0], captioned), captioned))
-
-
-def test_an_ensemble_of_dense_and_sparse(
-    dense: list[Path],
-    models: list[Path],
-    views: list[FeatureStore],
-    captions_file: Path,
-    captioned: list[CaptionedPhoto],
-) -> None:
-    stores = [views[0].folder, views[1].folder, views[0].folder]
-    found = figures(run([*dense, models[0]], stores, captions_file, "--json"))
+    folders = dict(zip(("one", "three", "sparse"), [*dense, data.models[0]], strict=True))
+    chosen, out = [folders[name] for name in members], tmp_path / "found.json"
+    features = [data.views[store].folder for store in stores]
+    shown = run(chosen, features, data.captions_file, "--out", str(out), "--batch-size", "4")
+    assert shown.exit_code == 0, (shown.output, shown.exception)
+    found = json.loads(out.read_text())
     matrices = [
-        dense_matrix(dense[0], views[0], captioned),
-        dense_matrix(dense[1], views[1], captioned),
-        sparse_matrix(models[0], views[0], captioned),
+        (sparse_matrix if name == "sparse" else dense_matrix)(
+            folders[name], data.views[store], data.captioned
+        )
+        for name, store in zip(members, stores * (len(members) // len(stores)), strict=True)
     ]
-    agree(found, expected(sum(matrices[1:], matrices[0]) / 3, captioned))
-    one_for_all = figures(run(dense, [views[0].folder], captions_file, "--json"))
-    matrices[1] = dense_matrix(dense[1], views[0], captioned)
-    agree(one_for_all, expected((matrices[0] + matrices[1]) / 2, captioned))
+    agree(found, expected(sum(matrices[1:], matrices[0]) / len(matrices), data.captioned))
+    assert [model["model"] for model in found["models"]] == list(map(str, chosen))
+    for model in found["models"]:
+        assert len(model["fingerprint"]) == 64 and not model["other_features_than_trained_on"]
+    assert found["models"][0]["features_fingerprint"] == data.views[0].fingerprint
+    assert found["arguments"]["protocol"] == "all" and found["arguments"]["split"] == "val"
+    for cell in ("all: 21 images, 42 captions", "text → image", f"RSUM {found['rsum']:.1f}"):
+        assert cell in shown.stdout
 
 
 @pytest.mark.parametrize("which", ["sparse", "dense and sparse"])
 def test_captions_compared_by_probability(
-    which: str,
-    dense: list[Path],
-    models: list[Path],
-    views: list[FeatureStore],
-    captioned: list[CaptionedPhoto],
-    tmp_path: Path,
+    which: str, dense: list[Path], data: Data, tmp_path: Path
 ) -> None:
     """The other photos are of another split; their own captions play no part."""
+    views, models, captioned, *_ = data
     own, others = captioned[::2], captioned[1::2]
     captions = tmp_path / "captions.jsonl"
     lines = [
@@ -165,39 +148,22 @@ def test_captions_compared_by_probability(
     assert which != "sparse" or plain["text_to_image"] == found["text_to_image"]
 
 
-def test_the_table_and_the_file(
-    dense: list[Path], views: list[FeatureStore], captions_file: Path, tmp_path: Path
-) -> None:
-    out = tmp_path / "found.json"
-    found = run([dense[0]], [views[0].folder], captions_file, "--out", str(out))
-    assert found.exit_code == 0, found.output
-    written = json.loads(out.read_text())
-    assert "all: 21 images, 42 captions" in found.stdout
-    for cell in ("text → image", "image → text", f"RSUM {written['rsum']:.1f}"):
-        assert cell in found.stdout
-    assert written["arguments"]["model"] == [str(dense[0])]
-    assert written["arguments"]["protocol"] == "all" and written["arguments"]["split"] == "val"
-    assert written["cores"] >= 1 and written["seconds"] > 0
-
-
-def test_transfer_to_another_set(
-    dense: list[Path], captions_file: Path, captioned: list[CaptionedPhoto], tmp_path: Path
-) -> None:
+def test_transfer_to_another_set(dense: list[Path], data: Data, tmp_path: Path) -> None:
     """The same photos, but features that say they come from another detector."""
     other = write_store(tmp_path / "other", FeatureSource("grid", "resnet", "ffff", 768, 32))
-    refused = run([dense[0]], [other.folder], captions_file)
+    refused = run([dense[0]], [other.folder], data.captions_file)
     assert isinstance(refused.exception, InputError)
     message = str(refused.exception)
     assert "kind: 'pixels' against 'grid'" in message and "Give --transfer" in message
-    found = run([dense[0]], [other.folder], captions_file, "--transfer")
+    found = run([dense[0]], [other.folder], data.captions_file, "--transfer")
     assert found.exit_code == 0 and "transferred: kind: 'pixels' against 'grid'" in " ".join(
         found.stdout.split()
     )
-    answer = figures(run([dense[0]], [other.folder], captions_file, "--transfer", "--json"))
+    answer = figures(run([dense[0]], [other.folder], data.captions_file, "--transfer", "--json"))
     assert answer["models"][0]["other_features_than_trained_on"]
-    agree(answer, expected(dense_matrix(dense[0], other, captioned), captioned))
+    agree(answer, expected(dense_matrix(dense[0], other, data.captioned), data.captioned))
     narrow = write_store(tmp_path / "narrow", FeatureSource("grid", "resnet", "ffff", 12, 32))
-    refused = run([dense[0]], [narrow.folder], captions_file, "--transfer")
+    refused = run([dense[0]], [narrow.folder], data.captions_file, "--transfer")
     assert isinstance(refused.exception, InputError)
     assert "features of dimension 12" in str(refused.exception)
 
@@ -207,66 +173,56 @@ def test_karpathys_file_over_features_named_by_number(dense: list[Path], tmp_pat
     random = np.random.default_rng(0)
     boxes = np.sort(random.random((5, 4)).astype(np.float32))
     writer = StoreWriter(tmp_path / "features", SOURCE)
-    texts = {"42": ["a dog", "the dog"], "7": ["two cats", "a cat", "red ball"]}
-    features = {key: random.standard_normal((5, 768)).astype(np.float16) for key in texts}
+    texts = {"42": ("a dog",) * 5, "7": ("two cats", "a cat", "red ball", "two cats", "a cat")}
+    features = random.standard_normal((2, 5, 768)).astype(np.float16)
     writer.write_shard(
         [
-            ImageFeatures(key, features[key], boxes, ("",) * 5, ("",) * 5, 40, 30)
-            for key in sorted(texts)
+            ImageFeatures(key, own, boxes, ("",) * 5, ("",) * 5, 40, 30)
+            for key, own in zip(sorted(texts), features, strict=True)
         ]
     )
     store = writer.finish()
-    five = {key: tuple((captions * 5)[:5]) for key, captions in texts.items()}
     images = [
         {
             "filepath": "val2014",
             "filename": f"COCO_val2014_{int(key):012}.jpg",
             "cocoid": int(key),
             "split": "test",
-            "sentences": [{"raw": text} for text in captions],
+            "sentences": [{"raw": text} for text in own],
         }
-        for key, captions in five.items()
+        for key, own in texts.items()
     ]
     captions = tmp_path / "dataset_coco.json"
     captions.write_text(json.dumps({"images": images, "dataset": "coco"}))
     options = ["--split", "test", "--json"]
     found = figures(run([dense[0]], [store.folder], captions, *options, "--image-key", "cocoid"))
-    captioned = [CaptionedPhoto(key, "test", captions) for key, captions in five.items()]
+    captioned = [CaptionedPhoto(key, "test", own) for key, own in texts.items()]
     agree(found, expected(dense_matrix(dense[0], store, captioned), captioned))
     refused = run([dense[0]], [store.folder], captions, *options)
     assert isinstance(refused.exception, InputError)
     assert "'val2014/COCO_val2014_000000000042.jpg' for one" in str(refused.exception)
 
 
-def test_wrong_combinations(
-    dense: list[Path], views: list[FeatureStore], captions_file: Path, tmp_path: Path
-) -> None:
+def test_wrong_combinations(dense: list[Path], data: Data, tmp_path: Path) -> None:
     index = tmp_path / "index"
     index.mkdir()
     (index / "manifest.json").write_text("{}")
     (tmp_path / "empty").mkdir()
-    features = [views[0].folder]
+    features = [data.views[0].folder]
     cases: list[tuple[list[Path], list[Path], list[str], str]] = [
         ([dense[0]], features, ["--image-key", "id"], "--image-key 'id': expected file or cocoid"),
         ([dense[0]], features * 2, [], "2 --features for 1 models"),
-        (
-            [tmp_path / "nowhere"],
-            features,
-            [],
-            "does not exist: give the folder of a",
-        ),
+        ([tmp_path / "nowhere"], features, [], "does not exist: give the folder of a"),
         ([tmp_path / "empty"], features, [], "is not a model: it has no config"),
-        ([views[0].folder], features, [], "is not a model: it has no config"),
         ([dense[0]], features, ["--split", "other"], "lacks 1 of the 1 captioned photos"),
         ([dense[0]], features, ["--protocol", "coco-5k"], "defined on 5,000 photos, here are 21"),
         ([dense[0]], features, ["--reference", "val"], "--reference val is the measured split"),
         ([dense[0]], features, ["--reference", "train"], "no photo has split 'train'"),
         ([dense[0]], features, ["--temperature", "2"], "--temperature goes with --reference"),
         ([dense[0]], features, ["--temperature", "0"], "--temperature 0: expected a number"),
-        ([dense[0]], features, ["--out", "found.txt"], "must be a .json file"),
         ([index, dense[0]], features, [], "is an index: measure it with sparta eval index"),
     ]
     for targets, stores, more, message in cases:
-        found = run(targets, stores, captions_file, *more)
+        found = run(targets, stores, data.captions_file, *more)
         assert isinstance(found.exception, InputError), (targets, more, found.output)
         assert message in str(found.exception)

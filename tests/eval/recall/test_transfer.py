@@ -14,7 +14,7 @@ from sparta.captions.read import CaptionedPhoto
 from sparta.command_line import cli
 from sparta.errors import InputError
 from sparta.features.record import FeatureSource
-from sparta.features.store import FeatureStore
+from tests.eval.data import Data
 from tests.indexer.tiny import write_store
 
 
@@ -39,12 +39,9 @@ def run(*arguments: object) -> Any:
 
 
 def test_each_row_is_as_measured_alone(
-    models: list[Path],
-    views: list[FeatureStore],
-    captions_file: Path,
-    second: tuple[Path, Path],
-    tmp_path: Path,
+    data: Data, second: tuple[Path, Path], tmp_path: Path
 ) -> None:
+    views, models, _, captions_file, _ = data
     sets = [(views[0].folder, captions_file, "val"), (*second, "test")]
     options = [
         part
@@ -72,13 +69,8 @@ def test_each_row_is_as_measured_alone(
     assert rows[0]["images"] != rows[2]["images"]
 
 
-def test_other_features_are_refused(
-    models: list[Path],
-    views: list[FeatureStore],
-    captions_file: Path,
-    second: tuple[Path, Path],
-    tmp_path: Path,
-) -> None:
+def test_other_features_are_refused(data: Data, second: tuple[Path, Path], tmp_path: Path) -> None:
+    views, models, _, captions_file, _ = data
     other = write_store(tmp_path / "other", FeatureSource("grid", "resnet", "ffff", 768, 32))
     found = run(
         "transfer", models[0], "--split", "val,test", "--features", views[0].folder,
