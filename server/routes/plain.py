@@ -69,15 +69,8 @@ class PlainSearch:
             except Exception as error:
                 await unexpected(request, error)(scope, receive, send)
                 raise  # for the log of the server
-            if isinstance(answer, bytes):
-                status, body, headers = 200, answer, _HEADERS
-            else:
-                status, body = answer.status_code, bytes(answer.body)
-                kept = [one for one in answer.raw_headers if one[0] != b"content-length"]
-                headers = completed(scope, kept)
-            body, encoding = _encoded(scope, body)
-            length = b"content-length", b"%d" % len(body)
-            headers = [length, *headers, *encoding, *headers_of(record)]
+            status, headers, body = _reply(scope, answer)
+            headers += headers_of(record)
             record.status, record.bytes = status, len(body)
             await send({"type": "http.response.start", "status": status, "headers": headers})
             await send({"type": "http.response.body", "body": body})
@@ -98,11 +91,18 @@ class PlainSearch:
                 lease.give_back()
 
 
-def _encoded(scope: Scope, body: bytes) -> tuple[bytes, Headers]:
-    """A body, compressed if large and the client takes that, and the headers that say so."""
-    if len(body) < LEAST_COMPRESSED:
-        return body, []
-    accepted = [value for name, value in scope["headers"] if name == b"accept-encoding"]
-    if not accepted or b"gzip" not in accepted[0]:  # as Starlette decides it
-        return body, [_VARY]
-    return zlib.compress(body, COMPRESSION, _GZIP), [_VARY, (b"content-encoding", b"gzip")]
+def _reply(scope: Scope, answer: bytes | Response) -> tuple[int, Headers, bytes]:
+    """Status, headers and body of an answer, compressed if large and the client takes that."""
+    if isinstance(answer, bytes):
+        status, body, headers = 200, answer, _HEADERS
+    else:
+        status, body = answer.status_code, bytes(answer.body)
+        kept = [one for one in answer.raw_headers if one[0] != b"content-length"]
+        headers = completed(scope, kept)
+    if len(body) >= LEAST_COMPRESSED:
+        headers = [*headers, _VARY]
+        accepted = [value for name, value in scope["headers"] if name == b"accept-encoding"]
+        if accepted and b"gzip" in accepted[0]:  # as Starlette decides it
+            headers.append((b"content-encoding", b"gzip"))
+            body = zlib.compress(body, COMPRESSION, _GZIP)
+    return status, [(b"content-length", b"%d" % len(body)), *headers], body
