@@ -171,7 +171,7 @@ def album(tokenizer: WordPieceTokenizer, tmp_path: Path) -> Path:
 @pytest.fixture
 def address(album: Path) -> Iterator[str]:
     """Of the album's host."""
-    with hosting(album, ranges=True) as address:
+    with hosting(album) as address:
         yield address
 
 
@@ -225,8 +225,9 @@ def check_withdrawal(page: Page | FirefoxPage, album: Path, address: str) -> Non
     assert before & now <= set(kept(page))
 
 
-def test_withdrawn_photos_are_forgotten(visitor: Page, album: Path, address: str) -> None:
-    check_withdrawal(visitor, album, address)
+def test_withdrawn_photos_are_forgotten(visitor: Page, album: Path) -> None:
+    with hosting(album, ranges=True) as address:
+        check_withdrawal(visitor, album, address)
 
 
 def test_withdrawn_photos_are_forgotten_by_firefox(
