@@ -88,6 +88,12 @@ def test_a_photo_is_kept_once(tmp_path: Path, kind: str, suffix: str) -> None:
     assert file.stat().st_mode & 0o777 == 0o644
 
 
+def test_what_is_no_photo_is_not_kept(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="not an image, or of an unknown format"):
+        keep_upload(tmp_path, b"<html>")
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
 @pytest.mark.parametrize(
     "name",
     [None, 3, "", "../manifest.json", "ab/../../x.jpg", f"ab/{'0' * 64}.jpg/x", "/etc/x"],
