@@ -80,7 +80,9 @@ def _unpacked(packed: bytes, terms: Sequence[int], vocabulary: Sequence[str]) ->
     """What won some terms of one image."""
     found = unpack(packed)
     inputs, boxes = found.inputs, found.inputs.boxes.tolist()
-    position_of = dict(zip(found.terms.tolist(), found.positions.tolist(), strict=True))
+    # Backwards: the first position of a term that damage names twice, as the kernel takes it.
+    places = zip(found.terms.tolist()[::-1], found.positions.tolist()[::-1], strict=True)
+    position_of = dict(places)
     for term in terms:
         place = position_of.get(term, -1)
         token, label = place - len(boxes), None
