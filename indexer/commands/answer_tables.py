@@ -36,7 +36,8 @@ def answer_tables(
     if result.unknown:
         yield f"Unknown words: {escape(', '.join(map(_shortened, result.unknown)))}"
     for word, near in corrections.items():
-        yield f"Instead of {escape(_shortened(word))} the index has: {escape(', '.join(near))}"
+        unknown = escape(repr(_shortened(word)))
+        yield f"Words of the index spelled like {unknown}: {escape(', '.join(near))}"
 
 
 def _conditions(result: SearchResult) -> Iterator[RenderableType]:
