@@ -42,7 +42,7 @@ def explain(
     from rich.console import Console
     from rich.markup import escape
 
-    from eval.figures.grounding import draw, explain_all, open_photos
+    from eval.figures import grounding
     from indexer.commands.answer_tables import terms_table
     from indexer.commands.searching import check_query
     from indexer.search.lucene import LuceneSearcher
@@ -54,13 +54,13 @@ def explain(
 
         check_picture(figure, "--figure")
     searcher = LuceneSearcher(index)
-    found = explain_all(searcher, [(image, text) for text in query], substitute)
+    found = [grounding.explain(searcher, image, text, substitute) for text in query]
     records = [one.record() for one in found]
     if figure is not None:
         from eval.plotting import save
 
-        pictures = open_photos(photos or searcher.manifest.photos, [image])
-        save(draw(found, pictures), {"examples": records}, figure, context.params)
+        drawn = grounding.draw(found, photos or searcher.manifest.photos)
+        save(drawn, {"examples": records}, figure, context.params)
     if as_json:
         typer.echo(json.dumps(records, ensure_ascii=False, indent=2))
         return

@@ -14,15 +14,11 @@ def figure(
     context: typer.Context,
     name: Annotated[Name, typer.Argument(help="Which figure.")],
     source: Annotated[list[str], typer.Argument(help="What it is drawn from, see above.")],
-    out: Annotated[
-        Path, typer.Option(help="PNG file to write; its numbers go beside it, as .json.")
-    ],
+    out: Annotated[Path, typer.Option(help="PNG file; its numbers go beside it, as .json.")],
     features: Annotated[Path | None, typer.Option(help="Feature store.")] = None,
     captions: OptionalCaptions = None,
     split: Split = "val",
-    photos: Annotated[
-        Path | None, typer.Option(help="Folder of photos (default: the one the source names).")
-    ] = None,
+    photos: Annotated[Path | None, typer.Option(help="Photos (default: the source's).")] = None,
     image: Annotated[str | None, typer.Option(help="attention: id of the image.")] = None,
     caption: Annotated[
         list[str] | None, typer.Option(help="attention: a text to show under its nearest view.")
@@ -62,5 +58,5 @@ def figure(
             source, features, captions, split, photos, image, caption or [], count,
             batch_size, device, progress,
         )  # fmt: skip
-        drawn = FIGURES[name](given)
-    save(drawn.figure, drawn.data, out, context.params)
+        drawn, numbers = FIGURES[name](given)
+    save(drawn, numbers, out, context.params)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import ceil
 from pathlib import Path
@@ -52,51 +52,38 @@ class Explained:
         return {"query": self.query, **asdict(self.explanation)}
 
 
-def explain_all(
-    searcher: Explainer, pairs: Iterable[tuple[str, str]], substitute: bool = True
-) -> list[Explained]:
-    """Explain the scores of photos for queries.
-
-    Args:
-        searcher: of the index.
-        pairs: image ids and queries.
-        substitute: whether words that the index lacks are replaced.
+def explain(searcher: Explainer, image_id: str, query: str, substitute: bool = True) -> Explained:
+    """Explain the score of an image for a query, with or without substitutes of unknown words.
 
     Raises:
-        InputError: if the index lacks an image.
+        InputError: if the index lacks the image.
     """
     try:
-        return [
-            Explained(query, searcher.explain(query, image, substitute=substitute))
-            for image, query in pairs
-        ]
+        return Explained(query, searcher.explain(query, image_id, substitute=substitute))
     except UnknownImageError as error:
-        raise InputError(f"the index has no image {error.args[0]!r}") from error
+        raise InputError(f"the index has no image {image_id!r}") from error
 
 
-def open_photos(folder: Path | str | None, image_ids: Iterable[str]) -> dict[str, Image.Image]:
-    """Photos by image id.
-
-    Args:
-        folder: that the ids are relative to; None if none is recorded.
-        image_ids: may repeat.
+def open_photo(folder: Path | str | None, image_id: str) -> Image.Image:
+    """Open the photo of an image id, which is a path relative to the folder.
 
     Raises:
-        InputError: if the folder is None, or a photo cannot be read.
+        InputError: if the folder is None, or the photo cannot be read.
     """
     if folder is None:
         raise InputError("no folder of photos is recorded: give --photos")
-    found: dict[str, Image.Image] = {}
-    for image_id in dict.fromkeys(image_ids):
-        try:
-            found[image_id] = load_photo(Path(folder) / image_id).image
-        except (OSError, PhotoError) as error:
-            raise InputError(f"photo {image_id!r} in {folder}: {error}; see --photos") from error
-    return found
+    try:
+        return load_photo(Path(folder) / image_id).image
+    except (OSError, PhotoError) as error:
+        raise InputError(f"photo {image_id!r} in {folder}: {error}; see --photos") from error
 
 
-def draw(examples: Sequence[Explained], photos: Mapping[str, Image.Image]) -> Figure:
-    """Every photo with the regions that won something, and beside it the terms they won."""
+def draw(examples: Sequence[Explained], photos: Path | str | None) -> Figure:
+    """Every photo of a folder with the regions that won something, and the terms they won.
+
+    Raises:
+        InputError: as `open_photo` does.
+    """
     from matplotlib.figure import Figure
 
     columns = min(2, len(examples))
@@ -109,9 +96,8 @@ def draw(examples: Sequence[Explained], photos: Mapping[str, Image.Image]) -> Fi
         for axes in (photo, text):
             axes.set_axis_off()
             axes.set_anchor("NW")
-        photo.imshow(photos[example.explanation.image_id])
-        colours = _draw_regions(photo, example)
-        _write_terms(text, example, colours)
+        photo.imshow(open_photo(photos, example.explanation.image_id))
+        _write_terms(text, example, _draw_regions(photo, example))
     return figure
 
 

@@ -10,17 +10,16 @@ from itertools import product
 from pathlib import Path
 from statistics import fmean
 from textwrap import fill
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 import yaml
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from eval.figures.grounding import draw as draw_grounding
-from eval.figures.grounding import explain_all, open_photos
+from eval.figures.grounding import explain, open_photo
 from eval.plotting import legend, panels
 from eval.recall.model import DenseModel, open_members
 from eval.recall.protocols import Images
@@ -32,7 +31,7 @@ from sparta.captions.read import CaptionedPhoto, read_captions
 from sparta.errors import InputError
 from sparta.features.record import ImageFeatures
 from sparta.features.store import FeatureStore
-from sparta.progress import Progress, no_progress
+from sparta.progress import Progress
 from sparta.vse.batch import collate_regions
 from sparta.vse.encoders import unit
 from sparta.vse.model import VseModel, view_scores
@@ -40,43 +39,33 @@ from sparta.vse.pooling.gpo import GPO
 
 REGIONS, WORDS = 36, 12  # sizes of sets whose coefficients are drawn, start and end included
 WINDOW = 5  # logged steps that a drawn mean of negatives is taken over
-CELLS = 256  # of the longer side of a map of attention
+CELLS = 256  # of each side of a map of attention
 WHOLE = 0.999  # share of the photo from which a box locates nothing
-RECALL = "recall.json"  # of a run, written by `sparta eval model`
+
+Drawn: TypeAlias = tuple[Figure, dict[str, Any]]  # a figure, and its numbers as JSON values
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """What the figures are drawn from, each from some of it, as the command's options say."""
+    """The command's arguments that figures are drawn from; each figure needs some of them."""
 
     sources: Sequence[str]
-    features: Path | None = None
-    captions: Path | None = None
-    split: str = "val"
-    photos: Path | None = None
-    image: str | None = None
-    texts: Sequence[str] = ()
-    count: int = 10
-    batch_size: int = 32
-    device: str = "auto"
-    progress: Progress = no_progress
+    features: Path | None
+    captions: Path | None
+    split: str
+    photos: Path | None
+    image: str | None
+    texts: Sequence[str]
+    count: int
+    batch_size: int
+    device: str
+    progress: Progress
 
     def needed(self, option: str) -> Any:
-        """The value of an option that a figure cannot do without.
-
-        Raises:
-            InputError: if it is not given.
-        """
+        """The value of an option; raises InputError if the user did not give it."""
         if (value := getattr(self, option)) is None:
             raise InputError(f"this figure needs --{option}")
         return value
-
-
-class Drawn(NamedTuple):
-    """A figure, and its numbers as JSON values."""
-
-    figure: Figure
-    data: dict[str, Any]
 
 
 def draw_coefficients(given: Inputs) -> Drawn:
@@ -94,23 +83,20 @@ def draw_coefficients(given: Inputs) -> Drawn:
         if isinstance(pooling, GPO)
     ]
     if not curves:
-        raise InputError(
-            f"the model pools by {model.config.visual_pooling} and {model.config.text_pooling}:"
-            " only gpo learns coefficients"
-        )
+        pooled = f"{model.config.visual_pooling} and {model.config.text_pooling}"
+        raise InputError(f"the model pools by {pooled}: only gpo learns coefficients")
     sides = list(dict.fromkeys(curve["side"] for curve in curves))
     figure, axes = panels(len(sides))
     for curve in curves:
         one, size = axes[sides.index(curve["side"])], curve["size"]
-        label = f"{curve['name']}, {size} elements"
-        (line,) = one.plot(range(1, size + 1), curve["weights"], marker=".", label=label)
-        mean = [1 / size] * size
-        one.plot(range(1, size + 1), mean, linestyle="--", linewidth=0.8, color=line.get_color())
+        ranks, label = range(1, size + 1), f"{curve['name']}, {size} elements"
+        (line,) = one.plot(ranks, curve["weights"], marker=".", label=label)
+        one.plot(ranks, [1 / size] * size, linestyle="--", linewidth=0.8, color=line.get_color())
     for one in axes:
         one.set(xlabel="rank of the value, 1 for the largest", ylabel="weight")
-        one.xaxis.set_major_locator(MaxNLocator(integer=True))
+        one.locator_params(axis="x", integer=True)
         legend(one)
-    return Drawn(figure, {"curves": curves})
+    return figure, {"curves": curves}
 
 
 def draw_k_max(given: Inputs) -> Drawn:
@@ -119,20 +105,17 @@ def draw_k_max(given: Inputs) -> Drawn:
     for run in map(Path, given.sources):
         try:
             config = json.loads((run / "model" / "config.json").read_text(encoding="utf-8"))
-            recall = json.loads((run / RECALL).read_text(encoding="utf-8"))
+            recall = json.loads((run / "recall.json").read_text(encoding="utf-8"))
             found[_k(config, "visual"), _k(config, "text")] = float(recall["rsum"])
         except (OSError, ValueError, KeyError) as error:
-            raise InputError(
-                f"{run} is no run of k-max or mean poolings with a {RECALL} of sparta eval model:"
-                f" {error}"
-            ) from error
+            problem = f"{run} is no run of k-max or mean poolings that sparta eval model measured"
+            raise InputError(f"{problem}: {error}") from error
     visual, text = (
-        sorted({pair[side] for pair in found}, key=lambda k: (k == "all", len(k), k))
-        for side in (0, 1)
+        sorted(set(ks), key=lambda k: (k == "all", len(k), k)) for ks in zip(*found, strict=True)
     )
-    for pair in product(visual, text):
-        if pair not in found:
-            raise InputError(f"there is no run with K {pair[0]} of regions and {pair[1]} of words")
+    for v, t in product(visual, text):
+        if (v, t) not in found:
+            raise InputError(f"there is no run with K {v} of regions and {t} of words")
     rsums = np.array([[found[v, t] for t in text] for v in visual])
     side = 1.5 + 0.6 * max(rsums.shape)
     figure, (axes,) = panels(1, width=side + 0.7, height=side)
@@ -144,7 +127,7 @@ def draw_k_max(given: Inputs) -> Drawn:
     for (row, column), value in np.ndenumerate(rsums):
         colour = "white" if value < middle else "black"
         axes.text(column, row, f"{value:.1f}", ha="center", va="center", color=colour, fontsize=8)
-    return Drawn(figure, {"visual": visual, "text": text, "rsum": rsums.tolist()})
+    return figure, {"visual": visual, "text": text, "rsum": rsums.tolist()}
 
 
 def _k(config: dict[str, Any], side: str) -> str:
@@ -161,13 +144,13 @@ def draw_negatives(given: Inputs) -> Drawn:
     for run in runs:
         formula = "as printed" if run["variant"] == "paper" else "as coded"
         label = f"{Path(run['run']).name}: formula {formula}"
-        (line,) = axes.plot(run["steps"], moving_mean(run["negatives"]), label=label)
-        colour = line.get_color()
+        (mean,) = axes.plot(run["steps"], moving_mean(run["negatives"]), label=label)
+        colour = mean.get_color()
         axes.plot(run["steps"], run["negatives"], color=colour, alpha=0.25, linewidth=0.8)
     axes.set_ylim(bottom=0)
     axes.set(xlabel="step", ylabel="negatives K")
     legend(axes)
-    return Drawn(figure, {"runs": runs})
+    return figure, {"runs": runs}
 
 
 def read_negatives(run: Path) -> dict[str, Any]:
@@ -183,14 +166,10 @@ def read_negatives(run: Path) -> dict[str, Any]:
     found: dict[int, float] = {}
     logs = run.glob("logs/version_*/metrics.csv")
     for path in sorted(logs, key=lambda path: int(path.parent.name.rpartition("_")[2])):
-        with path.open(encoding="utf-8", newline="") as file:
-            rows = [row for row in csv.DictReader(file) if row.get("negatives")]
-        found |= {int(row["step"]): float(row["negatives"]) for row in rows}
+        rows = csv.DictReader(path.read_text(encoding="utf-8").splitlines())
+        found |= {int(row["step"]): float(row["negatives"]) for row in rows if row.get("negatives")}
     if not found:
-        raise InputError(
-            f"{run}: its logs have no negatives; runs with objective.kind=adopt log them every few "
-            "steps"
-        )
+        raise InputError(f"{run}: its logs have no negatives; runs with objective.kind=adopt do")
     return {
         "run": str(run),
         "variant": config["objective"]["variant"],
@@ -222,7 +201,7 @@ def draw_views(given: Inputs) -> Drawn:
         views = [str(number) for number in range(1, len(study["selected"]) + 1)]
         axes.bar(views, [100 * share for share in study["selected"]], width=0.6, color="tab:green")
         axes.set(ylim=(0, 100), title=study["name"], xlabel="view", ylabel="% of captions")
-    return Drawn(figure, {"models": studies})
+    return figure, {"models": studies}
 
 
 def _study_views(source: str, given: Inputs, photos: list[CaptionedPhoto]) -> dict[str, Any]:
@@ -238,14 +217,12 @@ def _study_views(source: str, given: Inputs, photos: list[CaptionedPhoto]) -> di
     rows = Images.of(member.store, [photo.image_id for photo in photos])
     texts = model.embed_texts([text for one in photos for text in one.captions], given.progress)
     images = model.embed_images(rows, given.batch_size, given.progress)
-    counts = torch.tensor([len(photo.captions) for photo in photos])
-    own = torch.arange(len(photos)).repeat_interleave(counts).to(texts.device)
+    own = [row for row, photo in enumerate(photos) for _ in photo.captions]
     first, second = torch.triu_indices(images.shape[1], images.shape[1], offset=1)
     cosines = (images @ images.transpose(1, 2))[:, first, second]
     found = measure_recall("all", [photos], DenseScores(texts, images), given.progress)
-    # Of equally near views the first counts.
-    nearest = (images[own] @ texts[:, :, None])[:, :, 0].argmax(dim=1)
-    wins = torch.bincount(nearest, minlength=images.shape[1])
+    nearest = (images[own] @ texts[:, :, None]).argmax(dim=1)  # the first of equally near views
+    wins = torch.bincount(nearest.flatten(), minlength=images.shape[1])
     return {
         "name": name,
         "similarity": float(cosines.mean()),
@@ -261,30 +238,27 @@ def draw_attention(given: Inputs) -> Drawn:
     check_stores([store])
     if image_id not in store.ids:
         raise InputError(f"--image {image_id!r} is not in {name}; {store.ids[0]!r} is")
-    photo = open_photos(given.photos or store.photos, [image_id])[image_id]
+    photo = open_photo(given.photos or store.photos, image_id)
     model = load_dense_model(given.sources[0])
     check_features(given.sources[0], model.config, store)
     found = look(model, store[store.index(image_id)], given.texts)
     width, height = photo.size
-    rows, columns = (max(1, round(side * CELLS / max(photo.size))) for side in (height, width))
     figure, (first, *rest) = panels(1 + len(found["similarity"]), height=4.2)
     first.imshow(photo)
     first.set_title(image_id, fontsize=9)
     boxes = np.array(found["boxes"], np.float32)
     for view, (axes, values) in enumerate(zip(rest, found["similarity"], strict=True)):
-        shown = heat_map(boxes, np.array(values, np.float32), (rows, columns))
+        shown = heat_map(boxes, np.array(values, np.float32), (CELLS, CELLS))
         axes.imshow(photo.convert("L"), cmap="gray")
         drawn = axes.imshow(shown, cmap="inferno", alpha=0.6, extent=(0, width, height, 0))
         figure.colorbar(drawn, ax=axes, shrink=0.7)
         axes.set_title(f"view {view + 1}", fontsize=9)
-        nearest = [
-            text for text, by_view in found["captions"].items() if np.argmax(by_view) == view
-        ]
+        nearest = [text for text, scores in found["captions"].items() if np.argmax(scores) == view]
         captions = "\n".join(fill(f"“{text}”", 40) for text in nearest)
         axes.text(0.5, -0.03, captions, transform=axes.transAxes, ha="center", va="top", fontsize=8)
     for axes in (first, *rest):
         axes.set_axis_off()
-    return Drawn(figure, found)
+    return figure, found
 
 
 @torch.no_grad()
@@ -325,31 +299,26 @@ def heat_map(
 ) -> NDArray[np.float32]:
     """[rows, columns] mean of the values of the boxes over each cell's centre; NaN if none is."""
     rows, columns = ((np.arange(size) + 0.5) / size for size in shape)
-    total, count = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
     placed = _placed(boxes)
-    for (left, top, right, bottom), value in zip(boxes[placed], values[placed], strict=True):
-        inside = np.ix_((rows >= top) & (rows < bottom), (columns >= left) & (columns < right))
-        total[inside] += value
-        count[inside] += 1
+    left, top, right, bottom = boxes[placed].T[:, :, None]
+    across = ((columns >= left) & (columns < right)).astype(np.float32)  # [boxes, columns]
+    down = ((rows >= top) & (rows < bottom)).T.astype(np.float32)  # [rows, boxes]
     with np.errstate(invalid="ignore"):
-        return total / count
+        found: NDArray[np.float32] = (down * values[placed]) @ across / (down @ across)
+    return found
 
 
 def draw_won(given: Inputs) -> Drawn:
     """What in photos won each term of their first captions (VisualSparta, figure 3)."""
     pairs = every_nth(read_captions(given.needed("captions"), given.split), given.count)
     searcher = LuceneSearcher(given.sources[0])
-    found = explain_all(searcher, pairs)
-    photos = open_photos(given.photos or searcher.manifest.photos, [image for image, _ in pairs])
-    return Drawn(draw_grounding(found, photos), {"examples": [one.record() for one in found]})
+    found = [explain(searcher, *pair) for pair in pairs]
+    figure = draw_grounding(found, given.photos or searcher.manifest.photos)
+    return figure, {"examples": [one.record() for one in found]}
 
 
 def every_nth(photos: Sequence[CaptionedPhoto], count: int) -> list[tuple[str, str]]:
-    """Image ids and first captions at even distances in the order of ids, not chosen by hand.
-
-    Raises:
-        InputError: if there are fewer photos.
-    """
+    """Ids and first captions at even distances by id; raises InputError for too few photos."""
     if count > len(photos):
         raise InputError(f"--count {count}: the split has {len(photos)} photos")
     ordered = sorted(photos, key=lambda photo: photo.image_id)
