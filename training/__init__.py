@@ -1,1 +1,1 @@
-"""Training: settings, data sets, objectives, Lightning modules, and the rendered scenes."""
+"""Training: settings, data sets, objectives and Lightning modules."""

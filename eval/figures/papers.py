@@ -209,11 +209,9 @@ def _study_views(source: str, given: Inputs, photos: list[CaptionedPhoto]) -> di
     name, _, folder = source.partition("=")
     name, folder = (source, source) if not folder or "/" in name else (name, folder)
     (member,) = open_members([folder], [given.needed("features")], False, given.device)
-    if not isinstance(member.model, DenseModel):
-        raise InputError(f"{folder} is no dense model: it has no views")
     model = member.model
-    if model.model.config.views < 2:
-        raise InputError(f"{model.name} has one view of an image: there is nothing to compare")
+    if not isinstance(model, DenseModel) or model.model.config.views < 2:
+        raise InputError(f"{folder} is no dense model with several views of an image")
     rows = Images.of(member.store, [photo.image_id for photo in photos])
     texts = model.embed_texts([text for one in photos for text in one.captions], given.progress)
     images = model.embed_images(rows, given.batch_size, given.progress)

@@ -64,6 +64,15 @@ def test_every_copied_file_exists_and_is_sent_to_the_build() -> None:
         assert any(path == kept or path.startswith(f"{kept}/") for kept in sent), path
 
 
+def test_the_photos_that_the_build_indexes_are_in_the_package() -> None:
+    indexed = re.findall(r"/bin/sparta index (\S+)", DOCKERFILE)
+    assert indexed and all(any((ROOT / folder).glob("*.jpg")) for folder in indexed)
+    environments = re.findall(r"^FROM .+?(?=^FROM)", DOCKERFILE, re.MULTILINE | re.DOTALL)
+    for stage in environments:  # paths of the package are relative to the folder it is in
+        if "/bin/sparta index " in stage:
+            assert "\nWORKDIR /opt/sparta/lib/python3.11/site-packages\n" in stage
+
+
 def test_the_build_receives_every_room() -> None:
     ignored = (ROOT / ".dockerignore").read_text().splitlines()
     rooms = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests"}

@@ -20,14 +20,14 @@ DATA = [
     "server/publish/site/*",
     "sparta/__init__.pyi",
     "sparta/py.typed",
-    "sparta/visualsparta/shipped/*/*",
+    "sparta/visualsparta/shipped/**/*",
     "training/presets/**/*.yaml",
 ]
 
 
 def test_holds_every_module_and_data_file_and_no_test(wheel: Path) -> None:
     files = {path for room in ROOMS for path in (ROOT / room).rglob("*.py")}
-    files |= {path for pattern in DATA for path in ROOT.glob(pattern)}
+    files |= {path for pattern in DATA for path in ROOT.glob(pattern) if path.is_file()}
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {path.relative_to(ROOT).as_posix() for path in files} <= names
     assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == {*ROOMS}

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from sparta.errors import InputError
 from sparta.progress import progress_bars
-from tests.scenes.corpus import write_queries, write_scenes
+from tests.scenes.corpus import QUALITY, write_queries, write_scenes
 
 
 def scenes(
@@ -20,6 +20,7 @@ def scenes(
     split: Annotated[
         str, typer.Option(help="Name of the split, or shares: train=0.9,val=0.1.")
     ] = "train",
+    quality: Annotated[int, typer.Option(min=1, max=95, help="Of the JPEG files.")] = QUALITY,
     workers: Annotated[str, typer.Option(help="Number of processes, or auto.")] = "auto",
     queries: Annotated[
         int,
@@ -42,7 +43,7 @@ def scenes(
     processes = (os.cpu_count() or 1) if workers == "auto" else int(workers)
     console = Console()
     with progress_bars({"draw": ("Drawing", "scenes")}, console) as progress:
-        fresh = write_scenes(out, count, seed, split, processes, progress)
+        fresh = write_scenes(out, count, seed, split, processes, progress, quality)
     console.print(f"{'wrote' if fresh else 'reused'} {count} scenes in {out}")
     if queries:
         console.print(f"wrote {write_queries(out, queries, seed)} queries to {out}/queries.jsonl")

@@ -19,7 +19,7 @@ from tests.scenes.captions import SceneObject, SceneRecord, compose_queries
 from tests.scenes.draw import Scene, render_scene
 
 BLOCK = 200  # scenes per unit of work, and the most that an interrupted worker loses
-QUALITY = 90  # of the JPEG files
+QUALITY = 90  # of the JPEG files, unless another is asked for
 SETTINGS_FILE = "settings.json"
 STAGE = "draw"  # of the progress
 VERSION = 1  # increase it when the same seed gives other scenes or captions
@@ -35,12 +35,14 @@ class CorpusSettings:
         count: number of scenes.
         seed: of the renderer.
         splits: (name, share) in the order of the scenes; the shares sum to 1.
+        quality: of the JPEG files.
         version: of the renderer.
     """
 
     count: int
     seed: int
     splits: Splits
+    quality: int = QUALITY
     version: int = VERSION
 
     def split(self, index: int) -> str:
@@ -83,6 +85,7 @@ def write_scenes(
     split: str = "train",
     workers: int = 1,
     progress: Progress = no_progress,
+    quality: int = QUALITY,
 ) -> bool:
     """Write `images/`, `captions.jsonl` and `scenes.jsonl`; continues an interrupted run.
 
@@ -93,6 +96,7 @@ def write_scenes(
         split: one name, or names with shares: "train=0.9,val=0.1".
         workers: number of processes; the result does not depend on it.
         progress: stage "draw", in scenes.
+        quality: of the JPEG files, 1 to 95.
 
     Returns:
         False if the folder already contains the finished corpus, which is then left unchanged.
@@ -106,7 +110,7 @@ def write_scenes(
             f"scenes: count and workers must be at least 1 and the seed at least 0;"
             f" found count {count}, workers {workers}, seed {seed}"
         )
-    settings = CorpusSettings(count, seed, parse_splits(split))
+    settings = CorpusSettings(count, seed, parse_splits(split), quality)
     _claim(out, settings)
     if (out / "captions.jsonl").is_file():
         progress(STAGE, count, count)
@@ -169,7 +173,7 @@ def _write_block(out: Path, settings: CorpusSettings, start: int) -> int:
     for index in indices:
         scene = render_scene(settings.seed, index)
         image = {"image": f"{index:06d}.jpg", "split": settings.split(index)}
-        scene.image.save(out / "images" / image["image"], quality=QUALITY)
+        scene.image.save(out / "images" / image["image"], quality=settings.quality)
         captions.append(json.dumps({**image, "captions": scene.texts}))
         records.append(json.dumps({**image, **_scene_record(scene)}))
     _write_whole(_part(out, start), json.dumps({"captions": captions, "scenes": records}))

@@ -120,6 +120,7 @@ def test_a_killed_run_is_continued_to_the_same_bytes(
     [
         ({"seed": 2}, "contains other scenes"),
         ({"split": "val"}, "contains other scenes"),
+        ({"quality": 75}, "contains other scenes"),
         ({"count": 0}, "at least"),
         ({"split": "train=0.5"}, "--split"),
         ({"split": "a=2,b=-1"}, "--split"),

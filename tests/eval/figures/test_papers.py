@@ -231,8 +231,9 @@ def test_models_without_views(
 ) -> None:
     one = save_dense(tmp_path / "one")
     data = ["--features", views[0].folder, "--captions", captions_file]
-    for folder, message in ((one, "has one view of an image"), (models[0], "is no dense model")):
-        refused(message, "views", folder, *data, "--out", tmp_path / "views.png")
+    for folder in (one, models[0]):
+        problem = f"{folder} is no dense model with several views"
+        refused(problem, "views", folder, *data, "--out", tmp_path / "views.png")
 
 
 # ---- attention (MV-VSE 5) ------------------------------------------------------------------------
