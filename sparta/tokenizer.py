@@ -97,12 +97,14 @@ class WordPieceTokenizer:
         self._tokenizer = tokenizer
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
-        self.ids: dict[str, int] = tokenizer.get_vocab()
-        if set(self.ids.values()) != set(range(len(self.ids))):
+        # Asking for one term after another takes half the time of sorting `get_vocab()`.
+        terms = list(map(tokenizer.id_to_token, range(tokenizer.get_vocab_size())))
+        if None in terms:
             raise ValueError("the tokenizer's ids are not 0 to n-1: it has gaps or doubles")
-        self.vocabulary: list[str] = sorted(self.ids, key=self.ids.__getitem__)
+        self.vocabulary: list[str] = terms
+        self.ids = {term: i for i, term in enumerate(terms)}
         self._special = {t.content for t in tokenizer.get_added_tokens_decoder().values()}
-        self._special |= set(SPECIAL) & set(self.vocabulary)
+        self._special |= self.ids.keys() & SPECIAL
         self._parted = _parts_at_spaces(tokenizer)
 
     @classmethod
