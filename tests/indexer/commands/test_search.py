@@ -47,8 +47,8 @@ def test_searching_and_explaining_need_no_torch(index: Path, exact: ReferenceSea
 @pytest.mark.parametrize(
     ("options", "unneeded"),
     [
-        ([], "numba jnius indexer.filters indexer.live.log"),
-        (["--json"], "rich numba jnius indexer.lucene.reader"),
+        ([], "pydantic numba jnius importlib.metadata indexer.filters indexer.live.log"),
+        (["--json"], "rich pydantic numba jnius importlib.metadata indexer.lucene.reader"),
         (["--no-substitute", "-k", "3"], "indexer.dense.vectors indexer.search.browsing"),
     ],
 )
