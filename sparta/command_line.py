@@ -1,8 +1,8 @@
-"""All commands of `sparta`, which are entry points that the packages declare."""
+"""All commands of `sparta`: their names, and the functions that run them."""
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points, version
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
@@ -10,7 +10,50 @@ from typer.core import TyperGroup
 
 from sparta.own_packages import check_packages
 
-ENTRY_POINTS = "sparta.commands"
+# Name → module and function; "eval index" is the command `index` of the group `eval`. The help
+# shows the commands in this order: what a newcomer needs first comes first.
+COMMANDS = {
+    "extract": "sparta.commands.extract:extract",
+    "import": "sparta.commands.import_features:import_",
+    "train": "training.commands.train:train",
+    "index": "indexer.commands.index:index",
+    "search": "indexer.commands.search:search",
+    "explain": "eval.commands.explain:explain",
+    "serve": "server.commands.serve:serve",
+    "eval index": "eval.commands.recall:index",
+    "eval cxc": "eval.commands.recall:cxc",
+    "eval figure": "eval.commands.figure:figure",
+    "eval model": "eval.commands.recall:model",
+    "eval pruning": "eval.commands.recall:pruning",
+    "eval queries": "eval.commands.recall:queries",
+    "eval transfer": "eval.commands.recall:transfer",
+    "add": "indexer.commands.add:add",
+    "alias": "indexer.commands.alias:alias",
+    "bench serve": "eval.commands.bench:serve",
+    "bench build": "eval.commands.bench:build",
+    "bench speed": "eval.commands.bench:speed",
+    "captions": "sparta.commands.captions:captions",
+    "convert": "sparta.commands.convert:convert",
+    "delete": "indexer.commands.delete:delete",
+    "import-immich": "sparta.commands.import_immich:import_immich",
+    "index-dense": "indexer.commands.index_dense:index_dense",
+    "info": "indexer.commands.info:info",
+    "keys create": "server.commands.keys:create",
+    "keys list": "server.commands.keys:list_keys",
+    "keys revoke": "server.commands.keys:revoke",
+    "mcp": "server.commands.mcp:mcp",
+    "merge": "indexer.commands.merge:merge",
+    "publish": "server.commands.publish:publish",
+    "push": "indexer.commands.push:push",
+    "restore": "indexer.commands.restore:restore",
+    "shrink": "sparta.commands.shrink:shrink",
+    "similar": "indexer.commands.similar:similar",
+    "snapshot": "indexer.commands.snapshot:snapshot",
+    "substitutes": "sparta.commands.substitutes:substitutes",
+    "sync": "indexer.commands.sync:sync",
+    "update": "indexer.commands.update:update",
+    "verify": "indexer.commands.verify:verify",
+}
 GROUPS = {
     "eval": "Measure models and indexes by the field's protocols.",
     "bench": "Time engines and servers.",
@@ -18,57 +61,52 @@ GROUPS = {
 }
 
 
-# What a newcomer needs first comes first; the rest follows by name.
-ORDER = ("extract", "import", "train", "index", "search", "explain", "serve", "eval")
-
-
-class Rooms(TyperGroup):
-    """Commands declared by the rooms as entry points; a command's code is loaded when called.
-
-    The entry point "eval.recall" is the command `recall` of the group `eval`.
+class Commands(TyperGroup):
+    """The commands of a group; a command's module is imported when the command is called.
 
     Attributes:
-        prefix: what the entry points of this group's commands begin with.
+        prefix: what the names of this group's commands begin with in `COMMANDS`.
     """
 
     prefix = ""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Names in the order a newcomer needs them."""
-        names = (entry.name for entry in entry_points(group=ENTRY_POINTS))
-        own = {name.removeprefix(self.prefix) for name in names if name.startswith(self.prefix)}
-        known = {name.partition(".")[0] for name in own}
-        return [*(name for name in ORDER if name in known), *sorted(known - {*ORDER})]
+        """Names in the order of `COMMANDS`."""
+        own = (name.removeprefix(self.prefix) for name in COMMANDS if name.startswith(self.prefix))
+        return [*dict.fromkeys(name.partition(" ")[0] for name in own)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Import the one room that owns the command; a group imports nothing yet."""
+        """Import the module of a command; a group imports nothing yet."""
         if not self.prefix and cmd_name in GROUPS:
             return _group(cmd_name)
-        found = entry_points(group=ENTRY_POINTS, name=self.prefix + cmd_name)
-        if not found:
+        # The name may be that of a group's command in quotes.
+        if " " in cmd_name or (found := COMMANDS.get(self.prefix + cmd_name)) is None:
             return None
-        app = typer.Typer(rich_markup_mode="rich", add_completion=False)
         check_packages()
-        app.command(cmd_name)(next(iter(found)).load())
+        module, _, function = found.partition(":")
+        app = typer.Typer(rich_markup_mode="rich", add_completion=False)
+        app.command(cmd_name)(getattr(import_module(module), function))
         return typer.main.get_command(app)
 
 
 def _group(name: str) -> Any:
-    app = typer.Typer(cls=Rooms, name=name, add_completion=False, no_args_is_help=True)
+    app = typer.Typer(cls=Commands, name=name, add_completion=False, no_args_is_help=True)
     app.callback(help=GROUPS[name])(lambda: None)
     group = typer.main.get_command(app)
-    group.prefix = f"{name}."  # type: ignore[attr-defined]
+    group.prefix = f"{name} "  # type: ignore[attr-defined]
     return group
 
 
 # Typer raises its own exceptions, not click's, so that only a group of Typer's can show them.
 cli = typer.Typer(
-    cls=Rooms, add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True
+    cls=Commands, add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True
 )
 
 
 def _show_version(wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import version  # which takes as long to load as a query
+
         typer.echo(f"sparta {version('visualsparta')}")
         raise typer.Exit
 

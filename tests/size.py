@@ -15,13 +15,14 @@ import argparse
 import ast
 import json
 import subprocess
-import tomllib
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import typer
+
+from sparta.command_line import COMMANDS
 
 ROOT = Path(__file__).parent.parent
 CHANGELOG = Path("CHANGELOG.md")
@@ -115,9 +116,7 @@ def measure() -> Sizes:
     single = [name for name, by in importers(modules).items() if len(by) == 1]
     sizes |= {"Modules": len(modules), "Modules with a single importer": len(single)}
     sizes["Lines a module"] = round(lines(modules) / len(modules), 1)
-    project = tomllib.loads(text_of(Path("pyproject.toml")))["project"]
-    commands = project["entry-points"]["sparta.commands"]
-    sizes |= {"Commands": len(commands), "Flags of commands": flags(commands), **server()}
+    sizes |= {"Commands": len(COMMANDS), "Flags of commands": flags(COMMANDS), **server()}
     pages = [path for path in tracked(".md") if path.parts[0] == "docs"]
     top = [Path(name) for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
     sizes |= {"Pages in docs/": len(pages), "Words in docs/": words(pages)}

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from eval.commands.options import AsJson, IndexFolder
-from indexer.commands.options import SubstituteOption
+from indexer.commands.options import SubstituteOption, check_query
 
 
 def explain(
@@ -44,7 +44,6 @@ def explain(
 
     from eval.figures import grounding
     from indexer.commands.answer_tables import terms_table
-    from indexer.commands.searching import check_query
     from indexer.search.lucene import LuceneSearcher
 
     for text in query:

@@ -1,9 +1,11 @@
-"""Options that several commands of the indexer share."""
+"""Options that several commands of the indexer share, and the check of their queries."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from sparta.errors import InputError
 
 IndexFolder = Annotated[Path, typer.Argument(help="Index folder made by sparta index.")]
 Hits = Annotated[int, typer.Option("-k", min=1, help="Images to return.")]
@@ -47,3 +49,21 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 BatchSize = Annotated[int, typer.Option(min=1, help="Images per pass of a model.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, …")]
+
+
+def check_query(query: str, optional: bool = False) -> None:
+    """Refuse a query without words.
+
+    Args:
+        query: any text.
+        optional: whether it may be blank.
+
+    Raises:
+        InputError: if it is blank or not text.
+    """
+    if not (optional or query.strip()):
+        raise InputError("the query is empty: describe what the photo should show")
+    try:
+        query.encode()
+    except UnicodeEncodeError as error:
+        raise InputError("the query is not UTF-8 text: check the terminal's encoding") from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,9 +14,13 @@ from indexer.commands.options import (
     Hits,
     IndexFolder,
     SubstituteOption,
+    check_query,
 )
-from indexer.commands.searching import run_search
 from indexer.dense.manifest import SPARSE
+from sparta.errors import InputError
+
+if TYPE_CHECKING:
+    from indexer.search.api import Searcher, SearchResult, Selection
 
 Query = Annotated[
     str,
@@ -78,16 +82,71 @@ def search(
 
     sparta search index/ --filter "camera:canon" --sort -taken
     """
-    run_search(
-        index,
-        query,
-        k,
-        explain,
-        backend,
-        engine,
-        substitute,
-        filter_text,
-        sort,
-        min_coverage,
-        as_json,
-    )
+    from indexer.commands.answers import answer_json, corrections_of
+    from indexer.search.api import Explainer
+    from indexer.search.open import open_backend
+
+    check_query(query, optional=filter_text is not None or sort is not None)
+    if explain and backend != SPARSE:
+        raise InputError(f"--explain: the scores of {backend} are not sums over terms")
+    searcher = open_backend(index, backend, engine)
+    allowed = None
+    if filter_text is not None:
+        from indexer.commands.filtering import allowed_by
+
+        allowed = allowed_by(filter_text, searcher, index)
+    if sort is not None or not query.strip():
+        result = _browsed(searcher, query, k, sort, substitute, allowed, min_coverage)
+    else:
+        result = searcher.search(
+            query, k, substitute=substitute, allowed=allowed, min_coverage=min_coverage
+        )
+    explanations = []
+    if query.strip() and isinstance(searcher, Explainer) and (explain or not as_json):
+        ids = [hit.image_id for hit in result.hits]
+        explanations = searcher.explain_all(query, ids, substitute=substitute, grounded=explain)
+    corrections = corrections_of(searcher, result.unknown)
+    if as_json:
+        typer.echo(answer_json(query, result, explanations, corrections))
+        return
+    from rich.console import Console
+
+    from indexer.commands.answer_tables import answer_tables
+
+    console = Console()
+    if not (query.strip() or result.hits):
+        console.print("The filter lets no image through.")
+        return
+    for part in answer_tables(result, explanations, explain, corrections):
+        console.print(part)
+
+
+def _browsed(
+    searcher: Searcher,
+    query: str,
+    k: int,
+    sort: str | None,
+    substitute: bool,
+    allowed: Selection | None,
+    min_coverage: float | None,
+) -> SearchResult:
+    """The first of all matching images by a field, or by their ids.
+
+    Raises:
+        InputError: if there is no such field, or the backend finds every image.
+    """
+    from indexer.filters.expression import FilterError
+    from indexer.search.browsing import Browsable, Page
+
+    if not isinstance(searcher, Browsable):
+        raise InputError(f"--backend: searches without words, and --sort, are of {SPARSE} alone")
+    try:
+        return searcher.browse(
+            query,
+            Page(k, order=sort),
+            substitute=substitute,
+            allowed=allowed,
+            min_coverage=min_coverage,
+        ).result
+    except FilterError as error:
+        raise InputError(f"--sort: {error.reason}") from error

@@ -47,9 +47,9 @@ def test_searching_and_explaining_need_no_torch(index: Path, exact: ReferenceSea
 @pytest.mark.parametrize(
     ("options", "unneeded"),
     [
-        ([], "typer pydantic numba jnius importlib.metadata indexer.filters indexer.live.log"),
-        (["--json"], "rich typer pydantic numba jnius importlib.metadata indexer.lucene.reader"),
-        (["--no-substitute", "-k", "3"], "typer indexer.dense.vectors indexer.search.browsing"),
+        ([], "pydantic numba jnius importlib.metadata indexer.filters indexer.live.log"),
+        (["--json"], "rich pydantic numba jnius importlib.metadata indexer.lucene.reader"),
+        (["--no-substitute", "-k", "3"], "indexer.dense.vectors indexer.search.browsing"),
     ],
 )
 def test_a_search_in_columns_loads_little(index: Path, options: list[str], unneeded: str) -> None:
