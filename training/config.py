@@ -12,14 +12,16 @@ from pydantic import ValidationError
 
 from sparta.errors import InputError, first_line
 from sparta.yaml_file import read_yaml
+from training.terms.config import TermVectorsConfig
 from training.visualsparta.config import VisualSpartaTrainConfig
 from training.vse.config import VseTrainConfig
 
 PRESETS = Path(__file__).parent / "presets"
 
-TrainConfig: TypeAlias = VisualSpartaTrainConfig | VseTrainConfig
+TrainConfig: TypeAlias = VisualSpartaTrainConfig | TermVectorsConfig | VseTrainConfig
 FAMILIES: dict[str, type[TrainConfig]] = {
     "visual-sparta": VisualSpartaTrainConfig,
+    "term-vectors": TermVectorsConfig,
     "vse": VseTrainConfig,
 }
 

@@ -29,6 +29,8 @@ from sparta.errors import InputError
 from training.config import TrainConfig
 from training.inputs import ImageIds, open_stores, record_stores, split_photos
 from training.module import ProcessPart, Run, TrainingModule
+from training.terms.config import TermVectorsConfig
+from training.terms.fit import train_term_vectors
 from training.visualsparta.prepare import prepare_visualsparta
 from training.vse.config import VseTrainConfig
 from training.vse.photos import open_photos
@@ -62,6 +64,12 @@ def train(config: TrainConfig, out: Path, resume: bool = False) -> TrainResult:
     """
     checkpoint = _prepare_folder(config, out, resume)
     L.seed_everything(config.seed, workers=True, verbose=False)
+    if isinstance(config, TermVectorsConfig):
+        stores = open_stores(config.data, out)
+        record_stores(stores, out, resume)
+        parts = split_photos(config.data, stores, config.seed)
+        recall = train_term_vectors(config, stores, out, *parts)
+        return TrainResult(out / "model", config.epochs, recall)
     images, prepare_run = _open(config, out, resume)
     photos, held_out = split_photos(config.data, images, config.seed, config.needs_captions)
     best = _best_checkpoint(out) if held_out else None
@@ -105,7 +113,7 @@ def _prepare_folder(config: TrainConfig, out: Path, resume: bool) -> str | None:
                 f"{used} differs from these settings: resume a run with its own settings"
             )
         return str(last) if last.is_file() else None
-    if last.exists() or (out / "model").exists():
+    if any(last.parent.glob("*")) or (out / "model").exists():
         raise InputError(f"{out} holds a run already: add --resume, or choose another --out")
     out.mkdir(parents=True, exist_ok=True)
     used.write_text(text, encoding="utf-8")

@@ -10,11 +10,39 @@ from transformers import AutoConfig, PreTrainedConfig
 from sparta.model_id import resolve
 
 
+class ImageHeadConfig(PreTrainedConfig):
+    """Configuration of an `ImageHead`, which takes the place of the image transformer.
+
+    Args:
+        vocab_size: V, terms.
+        hidden_size: h, numbers of a photo's vector, the last of which is always 1.
+        intermediate_size: width of the hidden layer.
+    """
+
+    model_type = "image_head"
+
+    def __init__(
+        self,
+        vocab_size: int = 30522,
+        hidden_size: int = 257,
+        intermediate_size: int = 1024,
+        **kwargs: Any,
+    ) -> None:
+        self.vocab_size = vocab_size
+        self.hidden_size = hidden_size
+        self.intermediate_size = intermediate_size
+        super().__init__(**kwargs)
+
+
+AutoConfig.register(ImageHeadConfig.model_type, ImageHeadConfig)
+
+
 class VisualSpartaConfig(PreTrainedConfig):
     """Configuration of `VisualSparta`.
 
     Args:
-        encoder: configuration of the BERT-like image transformer, as a dict with `model_type`.
+        encoder: configuration of the BERT-like image transformer, as a dict with `model_type`; that
+            of an `ImageHead` where a photo has one vector, which its whole decides.
         feature_dim: d of the visual vectors (2048 for a Faster R-CNN's).
         feature_source: what made the features (`FeatureSource` as a dict), None for any.
         stem: channels of the three stages of a convolutional stem, for raw pixel patches alone; []

@@ -35,9 +35,12 @@ class ImageTerms(nn.Module):
         none = torch.zeros(len(regions), 0, dtype=torch.int64)
         everywhere = torch.ones(regions.shape[:2], dtype=torch.bool)
         batch = ImageBatch(regions, locations, everywhere, none, none.bool(), none)
-        embedded = self.model.embed_regions(batch)
-        hidden = self.model.encoder.encoder(embedded, attention_mask=None).last_hidden_state
-        found = [part.max(dim=1) for part in self.products(hidden)]
+        if self.model.head is not None:
+            hidden = self.model.head(batch.regions)
+        else:
+            embedded = self.model.embed_regions(batch)
+            hidden = self.model.encoder.encoder(embedded, attention_mask=None).last_hidden_state
+        found = [self.model.winners(part) for part in self.products(hidden)]
         best, columns = zip(*found, strict=True)
         return self.model.activate(torch.cat(best, dim=1)), torch.cat(columns, dim=1).int()
 

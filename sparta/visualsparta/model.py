@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from transformers import AutoModel, PreTrainedModel, initialization
+from transformers import AutoModel, PreTrainedConfig, PreTrainedModel, initialization
 from transformers.masking_utils import create_bidirectional_mask
 
 from sparta.errors import InputError, first_line
@@ -23,7 +23,8 @@ from sparta.model_id import DAMAGED_WEIGHTS, find_file, resolve
 from sparta.tokenizer import Tokenizer, WordPieceTokenizer
 from sparta.visualsparta.collate import ImageBatch
 from sparta.visualsparta.compact import compact_state, read_compact
-from sparta.visualsparta.config import VisualSpartaConfig
+from sparta.visualsparta.config import ImageHeadConfig, VisualSpartaConfig
+from sparta.visualsparta.image_head import ImageHead
 from sparta.visualsparta.stem import ConvolutionalStem
 
 # Terms matched at once: their products with B images' positions stay in a cache, so that the
@@ -116,11 +117,24 @@ class VisualSparta(PreTrainedModel):
     def __init__(self, config: VisualSpartaConfig) -> None:
         super().__init__(config)
         inner = config.encoder_config
+        # E_tok of equation 1, at first a copy of the encoder's.
+        self.query_embedding = nn.Embedding(inner.vocab_size, inner.hidden_size)
+        self.head: ImageHead | None = None
+        if isinstance(inner, ImageHeadConfig):
+            self.head = ImageHead(config.feature_dim, inner.intermediate_size, inner.hidden_size)
+        else:
+            self._add_transformer(config, inner)
+        self.bias = nn.Parameter(torch.tensor(float(config.initial_bias)))  # b of equation 11
+        self.register_buffer("trained_terms", torch.ones(inner.vocab_size, dtype=torch.bool))
+        self.register_buffer("term_frequencies", torch.zeros(inner.vocab_size, dtype=torch.int64))
+        self.register_buffer("indexable", torch.ones(inner.vocab_size, dtype=torch.bool))
+        self.tokenizer: Tokenizer | None = None
+        self.post_init()
+
+    def _add_transformer(self, config: VisualSpartaConfig, inner: PreTrainedConfig) -> None:
         self.encoder = AutoModel.from_config(inner)
         if getattr(self.encoder, "pooler", None) is not None:
             self.encoder.pooler = None
-        # E_tok of equation 1, at first a copy of the encoder's.
-        self.query_embedding = nn.Embedding(inner.vocab_size, inner.hidden_size)
         self.stem = ConvolutionalStem(config.stem) if config.stem else None
         visual = config.stem[-1] if config.stem else config.feature_dim
         width = visual + (6 if config.use_locations else 0)
@@ -132,12 +146,6 @@ class VisualSparta(PreTrainedModel):
             else nn.Identity()
         )
         self.region_dropout = nn.Dropout(config.region_dropout)
-        self.bias = nn.Parameter(torch.tensor(float(config.initial_bias)))  # b of equation 11
-        self.register_buffer("trained_terms", torch.ones(inner.vocab_size, dtype=torch.bool))
-        self.register_buffer("term_frequencies", torch.zeros(inner.vocab_size, dtype=torch.int64))
-        self.register_buffer("indexable", torch.ones(inner.vocab_size, dtype=torch.bool))
-        self.tokenizer: Tokenizer | None = None
-        self.post_init()
 
     # ---- image side: equations 2 to 9 -------------------------------------------------------
 
@@ -160,11 +168,13 @@ class VisualSparta(PreTrainedModel):
         return self.encoder.embeddings(input_ids=batch.label_ids, token_type_ids=segments)
 
     def contextualise(self, batch: ImageBatch) -> tuple[Tensor, Tensor]:
-        """Equations 8 and 9: the transformer over regions and labels.
+        """Equations 8 and 9: the transformer over regions and labels, or the image head of each.
 
         Returns:
             H [B, n + k, h] and its mask [B, n + k] bool.
         """
+        if self.head is not None:
+            return self.head(batch.regions), batch.region_mask
         parts, mask = [self.embed_regions(batch)], batch.region_mask & self.config.use_visual
         if self.config.use_labels:
             parts.append(self.embed_labels(batch))
@@ -191,8 +201,20 @@ class VisualSparta(PreTrainedModel):
         """
         products = hidden @ vectors.to(hidden.dtype).T
         products.masked_fill_(~mask[:, :, None], float("-inf"))
-        best, column = products.max(dim=1)
+        best, column = self.winners(products)
         return best.float(), column
+
+    def winners(self, products: Tensor) -> tuple[Tensor, Tensor]:
+        """Of products [B, n + k, T] the maximum over positions [B, T], and where it is.
+
+        With an image head the whole photo, the last region, decides; the position is that of the
+        part of the photo with the largest product.
+        """
+        if self.head is None:
+            best, column = products.max(dim=1)
+            return best, column
+        parts = products[:, :-1] if products.shape[1] > 1 else products
+        return products[:, -1], parts.argmax(dim=1)
 
     def match_vocabulary(
         self, hidden: Tensor, mask: Tensor, terms: Tensor, chunk: int | None = None

@@ -1,0 +1,186 @@
+"""Term vectors: formulas against slow references, and whole runs on a corpus learnt in seconds."""
+
+import json
+import math
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch.testing import assert_close
+
+from eval.recall.index import measure_index_recall
+from indexer.build import build_index
+from indexer.search.open import open_index
+from sparta.captions.read import read_captions
+from sparta.errors import InputError
+from sparta.features.record import ImageFeatures
+from sparta.features.store import FeatureStore
+from sparta.visualsparta.image_head import ImageHead
+from tests import tiny
+from tests.sparta.vse.models import save_bert
+from tests.stores import write_store
+from tests.training.corpus import THINGS
+from training.fit import train
+from training.terms import steps
+from training.terms.config import TermVectorsConfig
+from training.terms.dual_encoder import DualEncoder
+from training.terms.student import Bags, TermVectors, divergence
+
+DIMENSION = 16
+BOXES = np.array([[0, 0, 0.5, 1], [0.5, 0, 1, 1], [0, 0, 1, 1]], np.float32)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two views of 120 photos of three things each, captions, sentences, and an encoder."""
+    folder = tmp_path_factory.mktemp("terms")
+    save_bert(folder / "bert", max_position_embeddings=80)
+    looks = np.random.default_rng(0).random((len(THINGS), DIMENSION))
+    lines, chosen = [], list(combinations(range(len(THINGS)), 3))
+    for chosen_things in chosen:
+        words = [THINGS[i] for i in chosen_things]
+        texts = [f"a {a} and the {b} by a {c}" for a, b, c in (words, words[::-1])]
+        lines.append(json.dumps({"image": f"p{len(lines):03d}.jpg", "captions": texts}) + "\n")
+    (folder / "captions.jsonl").write_text("".join(lines))
+    for view in range(2):
+        rng = np.random.default_rng(view)
+        photos = []
+        for number, (i, j, k) in enumerate(chosen):
+            left, right = looks[i] + looks[j], looks[k] + 0.05 * rng.random(DIMENSION)
+            features = np.array([left, right, left + right], np.float16)
+            name, none = f"p{number:03d}.jpg", ("",) * 3
+            photos.append(ImageFeatures(name, features, BOXES, none, none, 64, 64))
+        write_store(folder / f"view{view}", tiny.source(DIMENSION), photos)
+    (folder / "sentences.txt").write_text("two dogs run\na brown man runs\n" * 3)
+    return folder
+
+
+def settings(folder: Path, **changes: Any) -> TermVectorsConfig:
+    return TermVectorsConfig.model_validate(
+        {
+            "family": "term-vectors",
+            "data": {
+                "features": [folder / "view0", folder / "view1"],
+                "captions": folder / "captions.jsonl",
+                "validation_photos": 20,
+            },
+            "sentences": folder / "sentences.txt",
+            "model": {"init": str(folder / "bert"), "width": 32, "size": 16, "dropout": 0.1},
+            "teachers": {"count": 2, "epochs": 30, "batch_size": 50, "dropout": 0.1},
+            "batch_size": 50,
+            "random_sentences": 20,
+            "epochs": 30,
+            **changes,
+        }
+    )
+
+
+def test_ridge_is_the_closed_form() -> None:
+    rng = np.random.default_rng(0)
+    columns = torch.tensor([[0, 2, 3], [1, 3, 3], [0, 1, 2], [2, 3, 3]])  # 3 is padding
+    vectors = torch.from_numpy(rng.standard_normal((4, 5))).float()
+    a = np.array([[1, 0, 1], [0, 1, 0], [1, 1, 1], [0, 0, 1]], np.float64)
+    expected = np.linalg.inv(a.T @ a + 2 * np.eye(3)) @ a.T @ vectors.numpy()
+    bags = Bags(torch.arange(3), columns, torch.tensor([2, 2, 3]))
+    assert_close(bags.ridge(vectors), torch.from_numpy(expected).float(), atol=1e-5, rtol=1e-5)
+
+
+def test_scores_are_less_each_terms_mean_and_never_negative() -> None:
+    torch.manual_seed(0)
+    head = ImageHead(4, 3, 3)
+    taught = TermVectors(head, torch.randn(3, 2), torch.tensor([0.1, -0.2])).eval()
+    features, terms = torch.rand(6, 4), torch.tensor([0, 2])
+    found = taught.scores(features, terms)
+    h = head(features).detach().numpy()
+    vectors = taught.vectors.detach().numpy()
+    for column, term in enumerate(terms.tolist()):
+        raw = [math.log(1 + max(0.0, float(row @ vectors[term]))) for row in h]
+        for image, value in enumerate(raw):
+            expected = max(0.0, value - sum(raw) / len(raw))
+            assert found[image, column].item() == pytest.approx(expected, abs=1e-5)
+
+
+def test_the_first_vectors_score_photos_less_their_mean() -> None:
+    """Less the photos' mean vector, products have the mean 0, so about half of them score."""
+    torch.manual_seed(0)
+    head, features = ImageHead(4, 3, 3), torch.rand(200, 4)
+    mean = head.direction(features).mean(dim=0)
+    taught = TermVectors(head, torch.randn(3, 2), mean)
+    products = taught.head(features) @ taught.vectors.T
+    assert_close(products.mean(dim=0), torch.zeros(3), atol=1e-5, rtol=0)
+
+
+def test_divergence_is_that_of_the_softmax_distributions() -> None:
+    found, wanted = torch.randn(3, 4), torch.randn(3, 4)
+    p, q = wanted.softmax(dim=1), found.softmax(dim=1)
+    expected = (p * (p / q).log()).sum(dim=1).mean()
+    assert_close(divergence(found, wanted), expected)
+
+
+def test_a_model_finds_the_photos_it_has_not_seen_through_an_index(
+    folder: Path, tmp_path: Path
+) -> None:
+    result = train(settings(folder), tmp_path / "run")
+    assert result.recall["held-out R@1"] > 40  # by chance 5
+    store = FeatureStore.open(folder / "view0")
+    build_index([store], [result.model], tmp_path / "index", device="cpu")
+    searcher = open_index(tmp_path / "index")
+    found = measure_index_recall(searcher, read_captions(folder / "captions.jsonl")).recall
+    explained = searcher.explain("a dog", store.ids[0])
+    searcher.close()
+    assert found.at_1 > 40  # of 120 photos
+    assert {term.region for term in explained.terms if term.score} <= {0, 1}  # parts, not the whole
+
+
+def test_rare_terms_are_those_of_few_photos(folder: Path, tmp_path: Path) -> None:
+    model = train(settings(folder, epochs=2), tmp_path / "run").model
+    rare = json.loads((model / "rare.json").read_text())
+    assert set(rare["terms"]) == {"two", "brown", "run", "##s"}  # of the sentences alone
+    assert "dog" in tiny.VOCABULARY and rare["photos"] == 10
+
+
+def dying_after(count: int, loss: Any) -> Any:
+    calls = iter(range(count))
+
+    def dying(*given: Any) -> Any:
+        if next(calls, None) is None:
+            raise KeyboardInterrupt
+        return loss(*given)
+
+    return dying
+
+
+def test_a_killed_run_ends_with_the_weights_of_an_uninterrupted_one(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = settings(folder, epochs=5, teachers={"count": 2, "epochs": 5, "batch_size": 50})
+    whole = load_file(train(short, tmp_path / "whole").model / "model.safetensors")
+    monkeypatch.setattr(steps, "SAVE", 3)
+    out = tmp_path / "killed"
+    for kind, steps_done in ((DualEncoder, 14), (TermVectors, 4), (TermVectors, 5)):
+        with monkeypatch.context() as patch:
+            patch.setattr(kind, "loss", dying_after(steps_done, kind.loss))
+            with pytest.raises(KeyboardInterrupt):
+                train(short, out, resume=out.exists())
+    found = load_file(train(short, out, resume=True).model / "model.safetensors")
+    assert found.keys() == whole.keys()
+    for name in whole:
+        assert torch.equal(found[name], whole[name]), name
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model": {}}, "model.init: name a BERT-like sentence encoder"),
+        ({"batch_size": 500}, "batch_size: 500 is more than the 100 training photos"),
+    ],
+)
+def test_a_setting_that_does_not_fit_is_refused(
+    folder: Path, tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        train(settings(folder, **changes), tmp_path / "run")

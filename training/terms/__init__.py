@@ -1,0 +1,1 @@
+"""Term vectors from dual encoders: VisualSparta's equation 10 with one image vector a photo."""

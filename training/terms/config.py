@@ -1,0 +1,81 @@
+"""Settings of a training of term vectors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from training.run_config import DataConfig, RunConfig, Section
+
+
+class TermModelConfig(Section):
+    """The model.
+
+    Attributes:
+        init: BERT-like sentence encoder, hub name or folder, whose word pieces the terms are. Its
+            vectors are used as they are.
+        width: of the image head's hidden layer.
+        size: numbers of a photo's vector.
+        dropout: share of either layer's inputs of the image head that training drops.
+        least_sentences: terms in fewer captions and sentences are left out.
+    """
+
+    init: str | None = None
+    width: int = Field(default=1024, ge=1)
+    size: int = Field(default=256, ge=1)
+    dropout: float = Field(default=0.5, ge=0, lt=1)
+    least_sentences: int = Field(default=3, ge=1)
+
+
+class DualEncoderConfig(Section):
+    """The dense dual encoders that teach, whose image heads are of the model's size.
+
+    Attributes:
+        count: how many, which differ in their seeds; their similarities are averaged.
+        epochs: over the photos, two captions of each at a time.
+        batch_size: photos per step.
+        learning_rate: the largest.
+        dropout: of the image head.
+    """
+
+    count: int = Field(default=4, ge=1)
+    epochs: int = Field(default=50, ge=1)
+    batch_size: int = Field(default=1024, ge=2)
+    learning_rate: float = Field(default=2e-3, gt=0)
+    dropout: float = Field(default=0.45, ge=0, lt=1)
+
+
+class TermVectorsConfig(RunConfig):
+    """Term vectors: VisualSparta with one vector a photo, taught by dual encoders.
+
+    Attributes:
+        sentences: text file of sentences that belong to no photo, one a line.
+        most_sentences: so many of them at most, drawn by the seed.
+        model: see `TermModelConfig`.
+        teachers: see `DualEncoderConfig`.
+        batch_size: photos per step, with a caption of each.
+        random_sentences: further captions and sentences per step.
+        epochs: over the photos.
+        learning_rate: of the image head.
+        term_learning_rate: of the term vectors.
+        captions: weight of the contrast of photos and their captions; the teachers' has 1.
+        flops: weight of the sparsity regulariser.
+    """
+
+    family: Literal["term-vectors"]
+    data: DataConfig = DataConfig()
+    sentences: Path | None = None
+    most_sentences: int = Field(default=120_000, ge=0)
+    model: TermModelConfig = TermModelConfig()
+    teachers: DualEncoderConfig = DualEncoderConfig()
+    batch_size: int = Field(default=768, ge=2)
+    random_sentences: int = Field(default=768, ge=0)
+    epochs: int = Field(default=60, ge=1)
+    learning_rate: float = Field(default=2e-4, gt=0)
+    term_learning_rate: float = Field(default=5e-3, gt=0)
+    gradient_clip: float = Field(default=5.0, ge=0)
+    average: float = Field(default=0.99, ge=0, lt=1)
+    captions: float = Field(default=0.25, ge=0)
+    flops: float = Field(default=0.005, ge=0)

@@ -1,0 +1,154 @@
+"""What a training of term vectors reads: views of photos, and texts as vectors and as terms."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from torch.nn import functional as F
+from transformers import AutoModel, AutoTokenizer
+
+from sparta.captions.read import CaptionedPhoto
+from sparta.features.store import FeatureStore
+from sparta.progress import Progress
+from sparta.tokenizer import WordPieceTokenizer
+
+BATCH = 256  # sentences
+LONGEST = 128  # word pieces of a sentence that the encoder reads
+
+
+@dataclass
+class Views:
+    """N photos, of each of which one view is drawn at a time.
+
+    Attributes:
+        features: [views, N, d] float16 of whole photos, the plain view first.
+    """
+
+    features: Tensor
+
+    @classmethod
+    def read(
+        cls, stores: Sequence[FeatureStore], photos: Sequence[CaptionedPhoto], progress: Progress
+    ) -> Views:
+        """Read the whole-photo vectors, the last region of each; progress of stage "features"."""
+        found = torch.empty(len(stores), len(photos), stores[0].source.dimension, dtype=torch.half)
+        for view, store in enumerate(stores):
+            for row, photo in enumerate(photos):
+                whole = store[store.index(photo.image_id)].features[-1]
+                found[view, row] = torch.from_numpy(whole.copy())
+            progress("features", view + 1, len(stores))
+        return cls(found)
+
+    def draw(self, photos: Tensor) -> Tensor:
+        """[B] numbers of photos to features [B, d] float32 of a random view of each."""
+        views = torch.randint(len(self.features), photos.shape)
+        return self.features[views, photos].float()
+
+    def plain(self, photos: Tensor) -> Tensor:
+        """[B] numbers of photos to features [B, d] float32 of the photos as they are."""
+        return self.features[0, photos].float()
+
+
+@dataclass
+class Texts:
+    """S sentences, the captions of N photos first.
+
+    Attributes:
+        vectors: [S, d] float16, a frozen sentence encoder's, of length sqrt(d).
+        terms: [S, L] int64 word pieces, V for padding.
+        first: [N] int64, number of each photo's first caption.
+        count: [N] int64, captions of each photo.
+    """
+
+    vectors: Tensor
+    terms: Tensor
+    first: Tensor
+    count: Tensor
+
+    def caption_of(self, photos: Tensor) -> Tensor:
+        """[B] numbers of photos to the numbers of a random caption of each."""
+        return self.first[photos] + (torch.rand(len(photos)) * self.count[photos]).long()
+
+    def captions(self, photos: Tensor) -> tuple[Tensor, Tensor]:
+        """All captions of [B] photos: their numbers [Q], and the place of each one's photo."""
+        owners = torch.arange(len(photos)).repeat_interleave(self.count[photos])
+        within = torch.arange(len(owners)) - _starts(self.count[photos])[owners]
+        return self.first[photos][owners] + within, owners
+
+
+def _starts(counts: Tensor) -> Tensor:
+    return counts.cumsum(0) - counts
+
+
+def read_texts(
+    photos: Sequence[CaptionedPhoto],
+    sentences: Sequence[str],
+    encoder: str,
+    tokenizer: WordPieceTokenizer,
+    cache: Path,
+    progress: Progress,
+) -> Texts:
+    """Captions and sentences as vectors and word pieces.
+
+    Args:
+        photos: N, each with captions.
+        sentences: further ones.
+        encoder: hub name or folder of the sentence encoder.
+        tokenizer: of the terms.
+        cache: file of the vectors, read where it is there.
+        progress: stage "sentences".
+    """
+    texts = [*(caption for photo in photos for caption in photo.captions), *sentences]
+    count = torch.tensor([len(photo.captions) for photo in photos])
+    if cache.is_file():
+        vectors = load_file(cache)["vectors"]
+    else:
+        vectors = sentence_vectors(encoder, texts, progress)
+        partial = cache.with_suffix(".partial")
+        save_file({"vectors": vectors}, partial)
+        partial.replace(cache)
+    terms = padded(list(map(tokenizer.encode_ids, texts)), len(tokenizer.vocabulary))
+    return Texts(vectors, terms, _starts(count), count)
+
+
+def padded(rows: Sequence[Sequence[int]], padding: int) -> Tensor:
+    """[S, L] int64 of S lists of numbers, padded to the longest."""
+    found = np.full((len(rows), max(map(len, rows), default=1)), padding, np.int64)
+    for row, ids in zip(found, rows, strict=True):
+        row[: len(ids)] = ids
+    return torch.from_numpy(found)
+
+
+@torch.inference_mode()
+def sentence_vectors(encoder: str, texts: Sequence[str], progress: Progress) -> Tensor:
+    """Mean vectors of a BERT-like encoder, as sentence-transformers takes them.
+
+    Returns:
+        [S, d] float16 of length sqrt(d), so that their numbers are about 1.
+    """
+    tokenizer, model = AutoTokenizer.from_pretrained(encoder), AutoModel.from_pretrained(encoder)
+    size = model.config.hidden_size
+    found = torch.empty(len(texts), size, dtype=torch.half)
+    order = np.argsort([len(text) for text in texts], kind="stable")
+    for start in range(0, len(order), BATCH):
+        part = order[start : start + BATCH]
+        given = tokenizer(
+            [texts[i] for i in part],
+            padding=True,
+            truncation=True,
+            max_length=LONGEST,
+            return_tensors="pt",
+        )
+        hidden = model.eval()(**given).last_hidden_state
+        mask = given["attention_mask"][:, :, None]
+        mean = (hidden * mask).sum(dim=1) / mask.sum(dim=1)
+        found[torch.from_numpy(part)] = (F.normalize(mean, dim=-1) * math.sqrt(size)).half()
+        progress("sentences", min(start + BATCH, len(order)), len(order))
+    return found

@@ -1,0 +1,242 @@
+"""A training of term vectors: teachers, one after the other, then the model they teach."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from rich.console import Console
+from transformers.utils.hub import cached_file
+
+from sparta.captions.read import CaptionedPhoto
+from sparta.errors import InputError
+from sparta.features.store import FeatureStore
+from sparta.metrics import ranks, recall
+from sparta.progress import Progress, progress_bars
+from sparta.tokenizer import WordPieceTokenizer
+from sparta.visualsparta.config import ImageHeadConfig
+from sparta.visualsparta.init_bert import from_config
+from sparta.visualsparta.model import VisualSparta
+from training.teacher.similarities import read_sentences
+from training.terms.config import TermVectorsConfig
+from training.terms.data import Texts, Views, read_texts
+from training.terms.dual_encoder import DualEncoder, Teachers
+from training.terms.steps import optimise
+from training.terms.student import Bags, TermVectors
+
+RARE = "rare.json"
+PHOTOS = 10  # training photos whose captions have a term that is not rare
+
+
+def train_term_vectors(
+    config: TermVectorsConfig,
+    stores: Sequence[FeatureStore],
+    out: Path,
+    photos: Sequence[CaptionedPhoto],
+    held_out: Sequence[CaptionedPhoto],
+) -> dict[str, float]:
+    """Train teachers and model; write the model to `out/model`.
+
+    Everything that is finished is kept in `out/checkpoints`, from where a killed run continues.
+
+    Args:
+        config: settings of the run.
+        stores: features of the photos, the plain view first.
+        out: folder of the run.
+        photos: to train on.
+        held_out: to measure recall on; may be empty.
+
+    Returns:
+        recall of the held-out captions by all term scores in percent, if there are any.
+
+    Raises:
+        InputError: if no sentence encoder is given, or a setting does not fit the photos.
+    """
+    if config.model.init is None:
+        raise InputError("model.init: name a BERT-like sentence encoder (--init NAME or DIR)")
+    tokenizer = _tokenizer(config.model.init)
+    kept = out / "checkpoints"
+    kept.mkdir(exist_ok=True)
+    stages = {
+        "features": ("Reading features", "views"),
+        "sentences": ("Sentence vectors", "sentences"),
+        **{f"teacher {n}": (f"Teacher {n}", "steps") for n in range(1, config.teachers.count + 1)},
+        "terms": ("Term vectors", "steps"),
+    }
+    with progress_bars(stages, Console()) as progress:
+        read = partial(_read, config, stores, tokenizer, kept, progress)
+        views, texts = read(photos, _sentences(config, held_out), "texts")
+        vocabulary = len(tokenizer.vocabulary)
+        members = [
+            _teacher(config, number, views, texts, vocabulary, kept, progress)
+            for number in range(config.teachers.count)
+        ]
+        bags = Bags.of(texts, vocabulary, config.model.least_sentences)
+        taught = _student(config, members, views, texts, bags, kept, progress)
+        found = {}
+        if held_out:
+            found = _recall(taught, bags, *read(held_out, [], "held-out"))
+    model = _model(taught, bags, tokenizer, stores[0])
+    model.save_pretrained(out / "model")
+    _write_rare(bags, texts, tokenizer, len(photos), out / "model")
+    return found
+
+
+def _tokenizer(encoder: str) -> WordPieceTokenizer:
+    found = cached_file(encoder, "tokenizer.json")
+    return WordPieceTokenizer.from_folder(Path(str(found)).parent)
+
+
+def _sentences(config: TermVectorsConfig, held_out: Sequence[CaptionedPhoto]) -> list[str]:
+    """Those of the file, without captions of held-out photos."""
+    if config.sentences is None:
+        return []
+    own = {caption for photo in held_out for caption in photo.captions}
+    found = [text for text in read_sentences(config.sentences) if text not in own]
+    order = np.random.default_rng(config.seed).permutation(len(found))
+    return [found[place] for place in sorted(order[: config.most_sentences].tolist())]
+
+
+def _read(
+    config: TermVectorsConfig,
+    stores: Sequence[FeatureStore],
+    tokenizer: WordPieceTokenizer,
+    kept: Path,
+    progress: Progress,
+    photos: Sequence[CaptionedPhoto],
+    sentences: Sequence[str],
+    name: str,
+) -> tuple[Views, Texts]:
+    assert config.model.init is not None
+    views = Views.read(stores, photos, progress)
+    cache = kept / f"{name}.safetensors"
+    return views, read_texts(photos, sentences, config.model.init, tokenizer, cache, progress)
+
+
+def _teacher(
+    config: TermVectorsConfig,
+    number: int,
+    views: Views,
+    texts: Texts,
+    vocabulary: int,
+    kept: Path,
+    progress: Progress,
+) -> DualEncoder:
+    """One trained dual encoder, or the one that was trained before."""
+    settings, seed = config.teachers, config.seed * 1000 + number
+    torch.manual_seed(seed)
+    member = DualEncoder(config, views.features[0], texts, vocabulary)
+    done = kept / f"teacher-{number}.pt"
+    if done.is_file():
+        member.load_state_dict(torch.load(done, weights_only=True))
+        return member.eval()
+    optimise(
+        member,
+        torch.optim.AdamW(
+            member.parameters(), settings.learning_rate, betas=(0.9, 0.98), weight_decay=0.1
+        ),
+        partial(member.loss, views, texts),
+        len(texts.first),
+        settings.batch_size,
+        settings.epochs,
+        seed,
+        config.average,
+        kept / "last.pt",
+        partial(progress, f"teacher {number + 1}"),
+    )
+    _keep(member, done)
+    return member
+
+
+def _student(
+    config: TermVectorsConfig,
+    members: list[DualEncoder],
+    views: Views,
+    texts: Texts,
+    bags: Bags,
+    kept: Path,
+    progress: Progress,
+) -> TermVectors:
+    teachers = Teachers(members, views, texts)
+    head = members[0].image
+    with torch.no_grad():
+        mean = torch.stack([head.direction(part.float()).mean(dim=0) for part in views.features])
+    head.dropout.p = config.model.dropout
+    taught = TermVectors(head, bags.ridge(teachers.texts[0]), mean.mean(dim=0))
+    optimise(
+        taught,
+        taught.optimiser(config),
+        partial(taught.loss, config, views, texts, bags, teachers),
+        len(texts.first),
+        config.batch_size,
+        config.epochs,
+        config.seed,
+        config.average,
+        kept / "terms.pt",
+        partial(progress, "terms"),
+    )
+    return taught
+
+
+def _keep(module: torch.nn.Module, path: Path) -> None:
+    partial_file = path.with_suffix(".partial")
+    torch.save(module.state_dict(), partial_file)
+    partial_file.replace(path)
+    (path.parent / "last.pt").unlink(missing_ok=True)
+
+
+@torch.inference_mode()
+def _recall(taught: TermVectors, bags: Bags, views: Views, texts: Texts) -> dict[str, float]:
+    """R@1, R@5 and R@10 of held-out captions, text → image."""
+    photos = torch.arange(len(texts.first))
+    rows, owners = texts.captions(photos)
+    places = torch.full((int(texts.terms.max()) + 1,), len(bags.terms))
+    inside = bags.terms < len(places)
+    places[bags.terms[inside]] = torch.arange(len(bags.terms))[inside]
+    scores = taught.scores(views.plain(photos), torch.arange(len(bags.terms)))
+    sums = torch.nn.functional.embedding_bag(
+        places[texts.terms[rows]],
+        torch.nn.functional.pad(scores.T, (0, 0, 0, 1)),
+        mode="sum",
+        padding_idx=len(bags.terms),
+    )
+    found = recall(ranks(sums, owners[:, None].tolist(), ties="by_id"))
+    return {"held-out R@1": found.at_1, "R@5": found.at_5, "R@10": found.at_10}
+
+
+def _model(
+    taught: TermVectors, bags: Bags, tokenizer: WordPieceTokenizer, store: FeatureStore
+) -> VisualSparta:
+    """The model folder's VisualSparta, compact."""
+    head = ImageHeadConfig(
+        len(tokenizer.vocabulary), taught.vectors.shape[1], taught.head.hidden.out_features
+    )
+    model = from_config(head, tokenizer, store.source, use_labels=False, use_locations=False)
+    assert model.head is not None
+    model.head.load_state_dict(taught.head.state_dict())
+    with torch.no_grad():
+        model.query_embedding.weight.zero_()
+        model.query_embedding.weight[bags.terms] = taught.vectors
+    model.term_frequencies.zero_()
+    model.term_frequencies[bags.terms] = bags.frequencies
+    model.trained_terms.copy_(model.term_frequencies > 0)
+    model.make_compact()
+    return model.eval()
+
+
+def _write_rare(
+    bags: Bags, texts: Texts, tokenizer: WordPieceTokenizer, photos: int, folder: Path
+) -> None:
+    """List the terms that the captions of few training photos have."""
+    vocabulary = len(tokenizer.vocabulary)
+    counts = torch.zeros(vocabulary + 1, dtype=torch.int64)
+    for photo in range(photos):
+        first, count = int(texts.first[photo]), int(texts.count[photo])
+        counts[torch.unique(texts.terms[first : first + count])] += 1
+    rare = [tokenizer.vocabulary[term] for term in bags.terms.tolist() if counts[term] < PHOTOS]
+    text = json.dumps({"photos": PHOTOS, "terms": rare}, ensure_ascii=False)
+    (folder / RARE).write_text(text, encoding="utf-8")

@@ -1,0 +1,114 @@
+"""Steps of an optimiser with averaged weights, which a killed run continues."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from sparta.errors import InputError
+from training.module import learning_rate_factor
+
+WARMUP = 50  # steps in which the learning rate rises
+SAVE = 100  # steps between checkpoints
+
+
+def batches(photos: int, size: int, seed: int, start: int) -> Iterator[Tensor]:
+    """Batches of shuffled photos, epoch after epoch, from step `start` on; a rest is left out."""
+    epoch_steps = photos // size
+    for epoch in range(start // epoch_steps, np.iinfo(np.int32).max):
+        order = torch.from_numpy(np.random.default_rng((seed, epoch)).permutation(photos))
+        skipped = start - epoch * epoch_steps if epoch == start // epoch_steps else 0
+        for step in range(skipped, epoch_steps):
+            yield order[step * size : (step + 1) * size]
+
+
+def optimise(
+    module: nn.Module,
+    optimiser: torch.optim.Optimizer,
+    loss: Callable[[Tensor], Tensor],
+    photos: int,
+    batch_size: int,
+    epochs: int,
+    seed: int,
+    average: float,
+    checkpoint: Path,
+    progress: Callable[[int, int], None],
+) -> None:
+    """Train a module, and leave it with the moving average of its weights, in eval mode.
+
+    Every step's random draws depend on the seed and the step alone, so that a run that was killed
+    ends with the weights of an uninterrupted one.
+
+    Args:
+        module: to train.
+        optimiser: of its parameters, with the largest learning rates.
+        loss: of a batch of numbers of photos.
+        photos: N.
+        batch_size: of them.
+        epochs: over them.
+        seed: of all draws.
+        average: decay of the moving average.
+        checkpoint: file to continue from and to save to.
+        progress: called with the steps done, and all.
+
+    Raises:
+        InputError: if a batch has more photos than there are, or the loss is no number.
+    """
+    if batch_size > photos:
+        raise InputError(f"batch_size: {batch_size} is more than the {photos} training photos")
+    total = epochs * (photos // batch_size)
+    factor = lambda step: learning_rate_factor(step, total, WARMUP / total, "cosine")  # noqa: E731
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, factor)
+    mean = [one.detach().clone() for one in module.parameters()]
+    done = _restore(checkpoint, module, optimiser, schedule, mean)
+    module.train()
+    for step, batch in enumerate(batches(photos, batch_size, seed, done), done):
+        if step == total:
+            break
+        torch.manual_seed(int(np.random.SeedSequence((seed, step)).generate_state(1)[0]))
+        optimiser.zero_grad(set_to_none=True)
+        value = loss(batch)
+        if not value.isfinite():
+            raise InputError(f"the loss is {value.item()} at step {step}: lower learning_rate")
+        value.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(module.parameters(), 5.0)
+        optimiser.step()
+        schedule.step()
+        with torch.no_grad():
+            decay = min(average, (2 + step) / (11 + step))  # early on, weights count for more
+            torch._foreach_lerp_(mean, list(module.parameters()), 1 - decay)
+        if (step + 1) % SAVE == 0:
+            _save(checkpoint, step + 1, module, optimiser, schedule, mean)
+        progress(step + 1, total)
+    with torch.no_grad():
+        for one, other in zip(module.parameters(), mean, strict=True):
+            one.copy_(other)
+    module.eval()
+
+
+def _save(
+    path: Path, step: int, module: nn.Module, optimiser: Any, schedule: Any, mean: list[Tensor]
+) -> None:
+    parts = [part.state_dict() for part in (module, optimiser, schedule)]
+    partial = path.with_suffix(".partial")
+    torch.save({"step": step, "parts": parts, "mean": mean}, partial)
+    partial.replace(path)
+
+
+def _restore(
+    path: Path, module: nn.Module, optimiser: Any, schedule: Any, mean: list[Tensor]
+) -> int:
+    """Load a checkpoint if there is one; the steps done."""
+    if not path.is_file():
+        return 0
+    state = torch.load(path, weights_only=True)
+    for part, saved in zip((module, optimiser, schedule), state["parts"], strict=True):
+        part.load_state_dict(saved)
+    for one, saved in zip(mean, state["mean"], strict=True):
+        one.copy_(saved)
+    return int(state["step"])

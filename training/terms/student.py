@@ -1,0 +1,141 @@
+"""Term vectors: what dual encoders say of photos and sentences, as sums over words.
+
+A sentence's vector is nearly the sum of one vector a word piece, so its cosine with a photo's
+vector h is a sum of terms that an inverted index holds: equation 10 of VisualSparta with one
+position. Ridge regression finds the first vectors; a refinement then learns scores as an index
+stores them, less each term's mean over photos.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from sparta.visualsparta.image_head import ImageHead
+from training.terms.config import TermVectorsConfig
+from training.terms.data import Texts, Views
+from training.terms.dual_encoder import Teachers, contrast
+
+BLOCK = 4096  # sentences of the ridge regression at once
+STRENGTH = 2.0  # λ of the ridge regression
+STEEP = 10.0  # factor on its vectors, which brings scores into the logarithm's curved part
+SCALE = 2.0  # of the sums at the start
+
+
+@dataclass
+class Bags:
+    """S sentences as bags of T terms.
+
+    Attributes:
+        terms: [T] int64, word pieces in rising order.
+        columns: [S, L] int64, which of these a sentence contains, T for padding.
+        frequencies: [T] int64, sentences with each term.
+    """
+
+    terms: Tensor
+    columns: Tensor
+    frequencies: Tensor
+
+    @classmethod
+    def of(cls, texts: Texts, vocabulary: int, least: int) -> Bags:
+        """The terms that at least `least` sentences contain."""
+        counts = torch.zeros(vocabulary + 1, dtype=torch.int64)
+        for part in texts.terms.split(BLOCK):
+            counts += _ones(part, vocabulary).sum(dim=0).long()
+        terms = (counts[:-1] >= least).nonzero()[:, 0]
+        places = torch.full((vocabulary + 1,), len(terms))
+        places[terms] = torch.arange(len(terms))
+        return cls(terms, places[texts.terms], counts[terms])
+
+    def ridge(self, vectors: Tensor) -> Tensor:
+        """(AᵀA + λI)⁻¹ AᵀV: the term vectors [T, d] whose sums come nearest to V [S, d].
+
+        A [S, T] is 1 where a sentence has a term.
+        """
+        terms = len(self.terms)
+        gram, right = torch.zeros(terms, terms), torch.zeros(terms, vectors.shape[1])
+        for columns, part in zip(self.columns.split(BLOCK), vectors.split(BLOCK), strict=True):
+            rows = _ones(columns, terms)[:, :terms]
+            gram.addmm_(rows.T, rows)
+            right.addmm_(rows.T, part.float())
+        gram.diagonal().add_(STRENGTH)
+        return torch.cholesky_solve(right, torch.linalg.cholesky(gram))
+
+
+def _ones(columns: Tensor, width: int) -> Tensor:
+    """[S, L] columns to [S, width + 1] float32, 1 in each."""
+    return torch.zeros(len(columns), width + 1).scatter_(1, columns, 1.0)
+
+
+class TermVectors(nn.Module):
+    """An image head, and for each of T terms the vector of its score.
+
+    Args:
+        head: of the photos.
+        vectors: [T, d] of the ridge regression.
+        mean: [d] of the photos' vectors. Less it, a term's products have the mean 0.
+    """
+
+    def __init__(self, head: ImageHead, vectors: Tensor, mean: Tensor) -> None:
+        super().__init__()
+        self.head = head
+        bias = -STEEP * vectors @ mean
+        self.vectors = nn.Parameter(torch.cat([STEEP * vectors, bias[:, None]], dim=1))
+        self.log_scale = nn.Parameter(torch.tensor(math.log(SCALE)))
+
+    def scores(self, features: Tensor, terms: Tensor) -> Tensor:
+        """Equations 10 and 11: [B, d] of photos to [B, T] of some terms, less their means."""
+        scores = torch.log1p(torch.relu(self.head(features) @ self.vectors[terms].T))
+        return torch.relu(scores - scores.mean(dim=0))
+
+    def optimiser(self, config: TermVectorsConfig) -> torch.optim.Optimizer:
+        """AdamW with a rate of its own for the term vectors, which do not decay."""
+        return torch.optim.AdamW(
+            [
+                {"params": self.head.parameters(), "lr": config.learning_rate},
+                {"params": [self.vectors], "lr": config.term_learning_rate, "weight_decay": 0.0},
+                {"params": [self.log_scale], "lr": 1e-2, "weight_decay": 0.0},
+            ],
+            weight_decay=0.05,
+        )
+
+    def loss(
+        self,
+        config: TermVectorsConfig,
+        views: Views,
+        texts: Texts,
+        bags: Bags,
+        teachers: Teachers,
+        photos: Tensor,
+    ) -> Tensor:
+        """Divergence from the teachers over B photos, contrast with captions, and sparsity.
+
+        The sentences are a caption of each photo, and others drawn from all. A longer sentence has
+        a larger sum on every photo, so its mean over the photos is made the teachers'.
+        """
+        others = torch.randint(len(texts.vectors), (config.random_sentences,))
+        rows = torch.cat([texts.caption_of(photos), others])
+        terms, places = torch.unique(bags.columns[rows], return_inverse=True)
+        known = terms[terms < len(bags.terms)]  # the last may be padding
+        scores = self.scores(views.draw(photos), known)
+        sums = F.embedding_bag(
+            places, F.pad(scores.T, (0, 0, 0, 1)), mode="sum", padding_idx=len(known)
+        )
+        wanted = teachers.similarities(rows, photos)
+        found = self.log_scale.exp() * sums
+        found = found - found.mean(dim=1, keepdim=True) + wanted.mean(dim=1, keepdim=True)
+        taught = (divergence(found, wanted) + divergence(found.T, wanted.T)) / 2
+        sparsity = scores.mean(dim=0).square().sum()
+        own = contrast(found[: len(photos)])
+        return taught + config.captions * own + config.flops * sparsity
+
+
+def divergence(found: Tensor, wanted: Tensor) -> Tensor:
+    """Mean over rows of the Kullback-Leibler divergence of their softmax distributions."""
+    return F.kl_div(
+        found.log_softmax(dim=1), wanted.log_softmax(dim=1), log_target=True, reduction="batchmean"
+    )
