@@ -147,9 +147,7 @@ def build_index(
             encode = encode_here(encoder)
             if cluster is not None:
                 encode = encode_on(cluster, encoder, models, device)
-            work, manifest = _build(
-                encode, encoder, out, pruning, tables, about, shards, progress
-            )
+            work, manifest = _build(encode, encoder, out, pruning, tables, about, shards, progress)
             kept.finish(work.index, models, device, notice)
             work.publish(out)
             return manifest

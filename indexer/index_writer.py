@@ -22,8 +22,8 @@ from indexer.postings import PostingShard
 from indexer.quantisation import QuantisationReport
 from indexer.settings import IndexSettings
 from sparta.progress import Progress, no_progress
-from sparta.word_tables import WordTables
 from sparta.tokenizer import Tokenizer
+from sparta.word_tables import WordTables
 
 
 def write_index(

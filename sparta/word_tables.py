@@ -17,7 +17,7 @@ from sparta.errors import InputError
 
 FORMAT_VERSION = 1
 SUBSTITUTES = "substitutes.json"
-RARE = "rare.json"
+RARE_TERMS = "rare.json"
 
 Table = TypeVar("Table")
 
@@ -31,7 +31,7 @@ class Substitute(NamedTuple):
 
 @dataclass(frozen=True)
 class WordTables:
-    """The tables of a folder, each parsed when it is first needed.
+    """The tables of a folder.
 
     Attributes:
         files: the content of each file by its name; a folder may lack any of them.
@@ -43,8 +43,22 @@ class WordTables:
 
     @classmethod
     def open(cls, folder: Path) -> WordTables:
-        """Read the tables of a model or index folder, whose files may be replaced later."""
-        paths = [folder / name for name in (SUBSTITUTES, RARE)]
+        """Read and parse the tables of a model or index folder.
+
+        Raises:
+            InputError: if one has another format or is damaged.
+        """
+        tables = cls.reading(folder)
+        _ = tables.substitutes, tables.rare
+        return tables
+
+    @classmethod
+    def reading(cls, folder: Path) -> WordTables:
+        """As `open`, but a table is parsed when it is first needed: most searches replace no word.
+
+        The files are read now, as they may be replaced meanwhile.
+        """
+        paths = [folder / name for name in (SUBSTITUTES, RARE_TERMS)]
         return cls({path.name: path.read_bytes() for path in paths if path.is_file()}, folder)
 
     @classmethod
@@ -63,15 +77,6 @@ class WordTables:
         """Write the files into a folder."""
         for name, content in self.files.items():
             (folder / name).write_bytes(content)
-
-    def check(self) -> WordTables:
-        """Parse every table; returns these.
-
-        Raises:
-            InputError: if one has another format or is damaged.
-        """
-        _ = self.substitutes, self.rare
-        return self
 
     @cached_property
     def substitutes(self) -> Mapping[str, tuple[Substitute, ...]]:
@@ -92,7 +97,7 @@ class WordTables:
             InputError: if the table is damaged.
         """
         remedy = "copy it again from the trained model"
-        return self._parsed(RARE, _rare, frozenset(), "a list of rare terms", remedy)
+        return self._parsed(RARE_TERMS, _rare, frozenset(), "a list of rare terms", remedy)
 
     def _parsed(
         self, name: str, parse: Callable[[Any], Table], empty: Table, what: str, remedy: str

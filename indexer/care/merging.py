@@ -32,8 +32,8 @@ from sparta.disk import check_room, full_disk_reported
 from sparta.errors import InputError
 from sparta.lock import writing
 from sparta.progress import Progress, no_progress
-from sparta.word_tables import WordTables
 from sparta.tokenizer import WordPieceTokenizer
+from sparta.word_tables import WordTables
 
 AT_ONCE = 512  # images in memory
 ALIKE = (

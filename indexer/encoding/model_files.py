@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from safetensors import safe_open
 
 from sparta.model_id import find_file, read_model_config, resolve
-from sparta.word_tables import RARE, SUBSTITUTES, WordTables
 from sparta.tokenizer import WordPieceTokenizer
+from sparta.word_tables import RARE_TERMS, SUBSTITUTES, WordTables
 
 BUFFERS = ("trained_terms", "term_frequencies", "indexable")
 
@@ -88,9 +88,9 @@ def read_word_tables(name: str | Path) -> WordTables:
     Raises:
         InputError: if one has another format or is damaged.
     """
-    paths = [find_file(resolve(name), file) for file in (SUBSTITUTES, RARE)]
+    paths = [find_file(resolve(name), file) for file in (SUBSTITUTES, RARE_TERMS)]
     folder = next((path.parent for path in paths if path is not None), None)
-    return WordTables() if folder is None else WordTables.open(folder).check()
+    return WordTables() if folder is None else WordTables.open(folder)
 
 
 def _file(name: str | Path, file: str) -> Path:

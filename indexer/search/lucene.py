@@ -49,8 +49,8 @@ from indexer.search.terms.query_by_image import (
 from indexer.search.terms.query_reader import QueryReader, Reader, ReadWord
 from indexer.search.terms.words import Completion, HeldWord, HeldWords, WordList
 from sparta.errors import InputError, first_line
-from sparta.word_tables import WordTables
 from sparta.tokenizer import WordPieceTokenizer
+from sparta.word_tables import WordTables
 
 if TYPE_CHECKING:
     from indexer.fields.kinds import Kind
@@ -110,7 +110,7 @@ class LuceneSearcher:
         check_small_parts(folder, self.manifest.parts)
         self.tokenizer = WordPieceTokenizer.from_folder(folder)
         self.manifest.check_vocabulary(folder, self.tokenizer.vocabulary_hash)
-        self._tables = WordTables.open(folder)
+        self._tables = WordTables.reading(folder)
         self._term_ids = self.tokenizer.ids
         self._parts: Parts = {}  # fields of Lucene's segments, shared with later commits
         self._fields: FieldIndex | None = None

@@ -20,8 +20,8 @@ from indexer.search.lucene import LuceneSearcher
 from indexer.search.open import open_index
 from sparta.errors import InputError
 from sparta.progress import Progress, no_progress
-from sparta.word_tables import WordTables
 from sparta.tokenizer import WordPieceTokenizer
+from sparta.word_tables import WordTables
 
 AT_ONCE = 20_000  # images whose postings are handed to the ordering
 
@@ -70,7 +70,7 @@ def open_collection(index: Path, progress: Progress = no_progress) -> Iterator[C
     if is_sharded(index):
         raise InputError(f"{index} is divided into shards: publish what `sparta merge` makes of it")
     with closing(open_index(index, "columns", progress)) as searcher:
-        yield _read(searcher, WordTables.open(index).check(), progress)
+        yield _read(searcher, WordTables.open(index), progress)
 
 
 def _read(searcher: LuceneSearcher, tables: WordTables, progress: Progress) -> Collection:

@@ -14,8 +14,8 @@ from transformers import AutoModel
 from sparta.errors import InputError, first_line
 from sparta.model_id import find_file
 from sparta.progress import Progress, no_progress
-from sparta.word_tables import Substitute
 from sparta.visualsparta.model import VisualSparta, pad_ids
+from sparta.word_tables import Substitute
 
 # Chosen on held-out training photos; see docs/results/substitutes.md.
 PHRASE = "a photo of a {}"

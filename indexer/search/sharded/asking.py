@@ -15,8 +15,8 @@ from indexer.search.sharded.shards import Answer, Shards, ShardsMissingError
 from indexer.search.sharded.tasks import Look, Reading, Task
 from indexer.search.terms.query_reader import QueryReader
 from indexer.shards import owner
-from sparta.word_tables import WordTables
 from sparta.tokenizer import WordPieceTokenizer
+from sparta.word_tables import WordTables
 
 ATTEMPTS = 10  # to ask all shards, until their facts are those that were assumed
 

@@ -15,8 +15,8 @@ from indexer.search.sharded.searcher import ShardedSearcher
 from indexer.search.sharded.shards import LocalShards
 from indexer.shards import index_folders
 from sparta.errors import InputError
-from sparta.word_tables import WordTables
 from sparta.tokenizer import WordPieceTokenizer
+from sparta.word_tables import WordTables
 
 
 class LocalSearcher(ShardedSearcher):

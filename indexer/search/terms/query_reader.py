@@ -8,8 +8,8 @@ from typing import NamedTuple, Protocol
 
 from indexer.query.query import Clause, Query, QueryError, Sign
 from indexer.search.api import Substitution
-from sparta.word_tables import WordTables
 from sparta.tokenizer import Tokenizer, Word
+from sparta.word_tables import WordTables
 
 PART_CACHE = 50_000  # parts of queries, mostly words, that are cached
 # Lucene adds floats, whose whole numbers are exact below this.
